@@ -32,7 +32,7 @@ func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
 	}
 }
 
-// A slice goes on asking for nothing of what it asked for once.
+// A slice keeps requesting zero of a resource that it requested before.
 func TestASliceAsksForNothingOfWhatIsNotReservedAnyMore(t *testing.T) {
 	before, reserved := listOf("cpu", "4", "nvidia.com/gpu", "1"), listOf("cpu", "2")
 	now := asked(before, reserved)

@@ -19,7 +19,7 @@ import (
 
 var orders = flag.Uint64("liqo.orders", 3, "orders that TestPlacementsComeAndGoInAnyOrder tries")
 
-// placed is a placement that a broker has given to two clusters.
+// placed is a placement that the broker gave to a consumer and a provider.
 type placed struct {
 	name, consumer, provider string
 	ended                    bool
@@ -29,9 +29,9 @@ func (p *placed) String() string {
 	return fmt.Sprintf("%s of %s at %s, ended: %t", p.name, p.consumer, p.provider, p.ended)
 }
 
-// Placements come and go in both directions, agents hang, restart at any time and are killed
-// after every sort of write, messages are lost and identities deleted: what stands gets its node,
-// and when all have ended nothing is left.
+// Placements come and go in both directions. Agents hang, restart at any time and are killed
+// after every kind of write. Messages are lost and identities deleted. Each standing placement
+// must still get its node, and nothing may be left when all have ended.
 func TestPlacementsComeAndGoInAnyOrder(t *testing.T) {
 	for seed := range *orders {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -101,8 +101,8 @@ func (w *world) await(what string, all []*placed, done func() bool) {
 	w.t.Errorf("not within 2 min: %s: %s", what, all)
 }
 
-// carryOn is a tick in which the broker tells both sides what has ended, and the provider
-// when the consumer has left.
+// carryOn runs one tick. The broker tells both sides which placements have ended, and tells the
+// provider when the consumer is done.
 func (w *world) carryOn(all []*placed) {
 	w.t.Helper()
 	for _, p := range all {

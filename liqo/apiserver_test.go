@@ -40,24 +40,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// These tests drain a virtual node on a real API server, with the rights and under the
-// policy that are shipped. Nobody else works there: the tests are the kubelet, the
-// disruption controller and the broker.
+// These tests drain a virtual node on a real API server, with the shipped rights and policy. No
+// controllers run there: the tests act as the kubelet, the disruption controller and the broker.
 
 const (
 	reservation = "res-aaaaaaaaaa"
 	nodeName    = reservation + "-1"
 )
 
-// member is a cluster with a placement that has ended, and an administrator.
+// member is a cluster with an ended placement, and a client with an administrator's rights.
 type member struct {
 	client.Client
 	*testing.T
-	// agent has the shipped rights.
+	// agent is a client with the shipped rights.
 	agent   client.Client
 	peering *liqo.Peering
 	clock   *clocktesting.FakePassiveClock
-	// config is the administrator's.
+	// config belongs to the administrator.
 	config *rest.Config
 }
 
@@ -68,7 +67,7 @@ func startMember(t *testing.T) *member {
 	return m
 }
 
-// startCluster is one with Liqo's kinds and with the agent's rights.
+// startCluster starts a cluster with Liqo's kinds and the agent's rights.
 func startCluster(t *testing.T) *member {
 	t.Helper()
 	plane := controlplanetest.Start(t)
@@ -117,7 +116,7 @@ func (m *member) kindsOfLiqo() (kinds []manifest.Object) {
 	return kinds
 }
 
-// restart loses what the agent has in memory.
+// restart replaces the agent, so that its memory is lost.
 func (m *member) restart() {
 	m.Helper()
 	nobody := errors.New("nobody is there")
@@ -136,7 +135,7 @@ type deaf struct{}
 
 func (deaf) SendMessage(context.Context, *v1.Message) error { return nil }
 
-// populate makes the objects of a placement, as agent and Liqo would.
+// populate creates the objects of a placement as the agent and Liqo would.
 func (m *member) populate() {
 	m.Helper()
 	peer := map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, consts.RemoteClusterID: "paris"}
@@ -180,7 +179,7 @@ func (m *member) create(obj client.Object) {
 	m.check(m.Create(m.Context(), obj))
 }
 
-// run makes a pod that runs on a node.
+// run creates a pod that is bound to a node.
 func (m *member) run(namespace, name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	m.Helper()
 	pod := &corev1.Pod{
@@ -197,7 +196,7 @@ func (m *member) run(namespace, name, node string, change ...func(*corev1.Pod)) 
 	return pod
 }
 
-// guard makes a disruption budget; allow is what its controller would do.
+// guard creates a disruption budget; allow does the part of the disruption controller.
 func (m *member) guard() (allow func(disruptions int32)) {
 	m.Helper()
 	budget := &policyv1.PodDisruptionBudget{
@@ -218,7 +217,7 @@ func (m *member) guard() (allow func(disruptions int32)) {
 	}
 }
 
-// end is what the kubelet of the virtual node does once a pod has ended.
+// end deletes ended pods, as the kubelet of the virtual node does.
 func (m *member) end(pods ...*corev1.Pod) {
 	m.Helper()
 	for _, pod := range pods {
@@ -226,7 +225,7 @@ func (m *member) end(pods ...*corev1.Pod) {
 	}
 }
 
-// look has the agent look at the placement, wait later.
+// look makes the agent process the placement after a wait.
 func (m *member) look(wait time.Duration) plan.ConsumerState {
 	m.Helper()
 	m.clock.SetTime(m.clock.Now().Add(wait))
@@ -245,7 +244,7 @@ func (m *member) sliceGone() bool {
 	return apierrors.IsNotFound(err)
 }
 
-// pods are those of a namespace, and whether they leave.
+// pods returns, by name, whether the pods of a namespace stay or leave.
 func (m *member) pods(namespace string) map[string]string {
 	m.Helper()
 	list, found := &corev1.PodList{}, map[string]string{}
@@ -272,7 +271,7 @@ func TestANodeIsDrainedOnAnAPIServer(t *testing.T) {
 	t.Run("as budgets allow, and then by its deadline", func(t *testing.T) { m.in(t).drainsByItsDeadline(t) })
 }
 
-// in is the same cluster for a part of the test.
+// in returns the same cluster for a subtest.
 func (m *member) in(t *testing.T) *member {
 	part := *m
 	part.T = t
@@ -305,7 +304,7 @@ func (m *member) drainsByItsDeadline(t *testing.T) {
 	}
 	m.end(first)
 
-	// The deadline stands, whoever was killed meanwhile.
+	// The deadline stays the same after the agent is killed.
 	m.restart()
 	m.look(4 * time.Minute)
 	m.wantPods("demo", map[string]string{"second": "stays", "daemon": "stays", "elsewhere": "stays"})
@@ -322,8 +321,8 @@ func (m *member) drainsByItsDeadline(t *testing.T) {
 	m.end(daemon, elsewhere)
 }
 
-// With the agent's account nothing but virtual nodes of reservations can be drained, and
-// no pod be killed.
+// With the agent's account, only virtual nodes of reservations can be drained, and no pod can be
+// killed.
 func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 	inside, beside, outside := m.run("demo", "inside", nodeName), m.run("demo", "beside", "worker"), m.run("closed", "outside", nodeName)
 	node := func(name string, change func(*corev1.Node)) func(context.Context) error {
@@ -371,7 +370,7 @@ func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 		"a pod is evicted with no grace":            {try: evict(inside, new(int64(0)))},
 		"a pod is evicted that was not offloaded":   {try: evict(outside, nil)},
 	}
-	// The policy is in force a moment after it was made.
+	// A new policy takes effect after a moment.
 	m.check(wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return isRefused(node("worker", cordon)(ctx)), nil
 	}))
@@ -386,5 +385,5 @@ func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 	m.end(inside, beside, outside)
 }
 
-// isRefused is true of what a policy says.
+// isRefused reports whether err is a refusal by the policy.
 func isRefused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }

@@ -24,7 +24,7 @@ func (p *Peering) ensureNamespace(ctx context.Context, peer string, made failpoi
 	return err
 }
 
-// leaveHome carries out what planHome calls for.
+// leaveHome carries out the actions of planHome.
 func (p *Peering) leaveHome(ctx context.Context, verb plan.Verb, peer string, ns *corev1.Namespace, deleted failpoint.Point) error {
 	switch verb {
 	case plan.DeleteNamespace:

@@ -15,10 +15,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// digestOfRome is the end of the names of rome's identities: a digest of its ID.
+// digestOfRome is the suffix of the names of rome's identities: a digest of its ID.
 const digestOfRome = "-a8a4c692b93b"
 
-// bindingOf is the RoleBinding that Liqo makes with an offloaded namespace.
+// bindingOf returns the RoleBinding that Liqo makes for an offloaded namespace.
 func bindingOf(consumer, namespace, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: object.TenantNamespaceName(consumer), Labels: map[string]string{

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 )
 
-// A provider that asks for a signature over something else gets no message at all, and its
-// challenge is the reason that people are told. An identity that works goes on working.
+// A provider that requests a signature over something else gets no message at all, and the
+// status names its challenge as the problem. A working identity keeps working.
 func TestOtherChallengesAreNotAnswered(t *testing.T) {
 	for name, nonce := range map[string][]byte{
 		"a sentence": []byte("I, rome, owe the holder of this a thousand cores"),
@@ -47,7 +47,7 @@ func TestOtherChallengesAreNotAnswered(t *testing.T) {
 	}
 }
 
-// A message that is not even a challenge must not stop the placement either.
+// A message with an invalid challenge must not stop the placement, either.
 func TestAChallengeThatIsNoneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -24,8 +24,8 @@ import (
 // start the handshake by itself.
 const askAfter = 2 * time.Second
 
-// Consume does the next things for a placement that this cluster uses. Whatever it
-// waits for wakes the controller: a watched object or a message.
+// Consume carries out the next actions for a placement that this cluster uses. Events wake the
+// controller again: changes of watched objects, and messages.
 func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
 	if inst.Ended() {
 		p.departing.Lock()
@@ -34,8 +34,8 @@ func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 	return consumerSide{p}.consume(ctx, inst)
 }
 
-// DepartConsumer deletes an instruction whose placement is gone. It returns false
-// where it has become the last of its provider meanwhile and must unpeer first.
+// DepartConsumer deletes an instruction whose placement is gone. It returns false if the
+// instruction has become the last one for its provider and must unpeer first.
 func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
@@ -46,8 +46,8 @@ func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.Reserv
 	return true, patch.Delete(ctx, p.opts.Client, inst, agentv1alpha1.PeeringFinalizer)
 }
 
-// consumerSide is the part of Peering that observes and serves the placements of this cluster
-// as a consumer.
+// consumerSide is the part of Peering that observes and serves the placements that this
+// cluster uses.
 type consumerSide struct{ *Peering }
 
 func (p consumerSide) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
@@ -111,7 +111,7 @@ func (p consumerSide) applyConsumer(ctx context.Context, s *consumerScene, a pla
 	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
-// consumerWrites carry out the actions that need nothing but the scene.
+// consumerWrites carry out the actions that need only the scene.
 var consumerWrites = map[plan.Verb]func(consumerSide, context.Context, *consumerScene) error{
 	plan.WriteIdentity: consumerSide.writeIdentity,
 	plan.WriteSlice:    consumerSide.writeSlice,
@@ -134,8 +134,7 @@ func (p consumerSide) askCredentials(s *consumerScene) error {
 	return nil
 }
 
-// stopAsking ends the handshake on this side. A question that comes later is
-// answered all the same.
+// stopAsking ends the handshake on this side. The agent still answers a later challenge.
 func (p consumerSide) stopAsking(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
 	if s.Handshake.Applied {
@@ -152,8 +151,8 @@ func (p consumerSide) sendAnswer(s *consumerScene) {
 	failpoint.Hit(failpoint.ConsumerAnswered)
 }
 
-// answerTo answers the challenge. The same challenge gets the same answer, even from a key
-// whose signatures differ each time. The error is errRefused for a challenge that this
+// answerTo answers the challenge. The same challenge always gets the same answer, even if the
+// key's signatures differ each time. The error is handshake.ErrRefused for a challenge that this
 // cluster does not answer.
 func (p consumerSide) answerTo(s *consumerScene) (answered, error) {
 	p.mu.Lock()
@@ -172,7 +171,7 @@ func (p consumerSide) answerTo(s *consumerScene) (answered, error) {
 
 func (p consumerSide) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
-	// The policy compares the Identity with the record, so the record comes first.
+	// The admission policy compares the Identity with the record, so write the record first.
 	if err := p.recordServer(ctx, s.namespace, handshake.Spellings(cmp.Or(s.advertised(), s.credentials.APIServer))); err != nil {
 		return err
 	}

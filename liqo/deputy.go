@@ -17,22 +17,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// A provider that cannot be asked is left alone for deputyPause, so that it does not hold
-// up the placements at others; one call waits for deputyTimeout. Nobody watches its
-// objects: they are looked at every deputyStep while something is awaited of them, and
-// every deputyPause otherwise.
+// After a failure, a deputy rests for deputyPause, so that an unreachable provider does not
+// delay the placements at others. deputyTimeout bounds one attempt. The provider's objects are
+// not watched. They are checked every deputyStep while a change is expected, and otherwise
+// every deputyPause.
 const (
 	deputyTimeout = 5 * time.Second
 	deputyPause   = 15 * time.Second
 	deputyStep    = 500 * time.Millisecond
 )
 
-// deputy does the provider's part of a peering for a provider that has no agent: with the
-// same plans, through a client of that cluster, from the consumer's process. Messages
-// between the two parts stay in it.
+// deputy does the provider's part of a peering for a provider without an agent. It runs in the
+// consumer's process, with the same plans and a client of the provider's cluster. Messages
+// between the two parts do not leave the process.
 //
-// What it carries out are ProviderInstructions that nobody has written: each follows from
-// a ReservationInstruction here.
+// Its ProviderInstructions do not exist as objects: each is derived from a
+// ReservationInstruction in this cluster.
 type deputy struct {
 	part     *Peering
 	consumer *Peering
@@ -42,12 +42,12 @@ type deputy struct {
 	failure   error
 }
 
-// deputise does the provider's part of a placement after the consumer's, and says in the
-// state what that waits for.
+// deputise does the provider's part of a placement after the consumer's, and adds to the state
+// what the provider's part still waits for.
 func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) plan.ConsumerState {
 	d, err := p.appoint(inst.Spec.TargetClusterID)
 	if err != nil && inst.Ended() {
-		return state // nothing more can be done there: its owner took the kubeconfig away
+		return state // the owner withdrew the kubeconfig, so nothing more can be done there
 	}
 	if err == nil {
 		err = d.provide(ctx, inst, &state)
@@ -68,7 +68,8 @@ func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationI
 	return state
 }
 
-// appoint returns the deputy of a provider. Another client is that of another kubeconfig.
+// appoint returns the deputy of a provider. It makes a new one when the provider's client has
+// changed, because that client belongs to another kubeconfig.
 func (p *Peering) appoint(provider string) (*deputy, error) {
 	if p.opts.Remote == nil {
 		return nil, errors.New("install one there, or run this one with --peering-mode=kubeconfig and a kubeconfig of that cluster")
@@ -97,21 +98,21 @@ func (p *Peering) appoint(provider string) (*deputy, error) {
 	return d, nil
 }
 
-// deputyOf is the deputy of a provider, nil if none was appointed.
+// deputyOf returns the deputy of a provider, nil if none was appointed.
 func (p *Peering) deputyOf(provider string) *deputy {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.deputies[provider]
 }
 
-// dismiss lets the deputy of a provider go, with which nothing is shared any more.
+// dismiss drops the deputy of a provider.
 func (p *Peering) dismiss(provider string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.deputies, provider)
 }
 
-// hear takes what the consumer says to the provider.
+// hear delivers a message of the consumer to the provider's part.
 func (d *deputy) hear(ctx context.Context, payload []byte) error {
 	if _, err := d.part.mailbox.Take(d.consumer.opts.ClusterID, payload); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (d *deputy) hear(ctx context.Context, payload []byte) error {
 	return d.wake(ctx)
 }
 
-// SendMessage takes what the provider's part says to the consumer.
+// SendMessage delivers a message of the provider's part to the consumer.
 func (d *deputy) SendMessage(ctx context.Context, msg *v1.Message) error {
 	if _, err := d.consumer.mailbox.Take(d.part.opts.ClusterID, msg.Body); err != nil {
 		return err
@@ -127,13 +128,13 @@ func (d *deputy) SendMessage(ctx context.Context, msg *v1.Message) error {
 	return d.wake(ctx)
 }
 
-// wake has the consumer's controller look at all placements of the provider.
+// wake makes the consumer's controller reconcile all placements at the provider.
 func (d *deputy) wake(ctx context.Context) error {
 	return d.consumer.mailbox.WakeConsumer(ctx, d.part.opts.ClusterID)
 }
 
-// provide does the next things in the provider's cluster. A placement is gone only when it
-// is there too.
+// provide carries out the next actions in the provider's cluster. It clears state.Gone and
+// state.Done unless the provider's part is gone and done, too.
 func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state *plan.ConsumerState) error {
 	if now := d.part.opts.Clock.Now(); now.Before(d.restUntil) {
 		return d.failure
@@ -166,7 +167,7 @@ func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationIns
 	return nil
 }
 
-// grant answers the placement's slice as soon as Liqo has brought it there.
+// grant answers the placement's slice as soon as Liqo has replicated it.
 func (d *deputy) grant(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	namespace, err := d.part.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
 	if namespace == "" || err != nil {
@@ -175,7 +176,8 @@ func (d *deputy) grant(ctx context.Context, inst *agentv1alpha1.ProviderInstruct
 	return d.part.Grant(ctx, types.NamespacedName{Namespace: namespace, Name: inst.Name}, guard.Place{})
 }
 
-// instructionFor is what an agent of the provider would have been told, and have agreed to.
+// instructionFor returns the instruction that an agent of the provider would have received and
+// accepted.
 func instructionFor(inst *agentv1alpha1.ReservationInstruction, consumer string) *agentv1alpha1.ProviderInstruction {
 	return &agentv1alpha1.ProviderInstruction{
 		ObjectMeta: metav1.ObjectMeta{

@@ -10,8 +10,8 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// deputyClient is a client of the provider's cluster, but for instructions: there are none
-// in that cluster, and those of a deputy follow from what the consumer has.
+// deputyClient is a client of the provider's cluster. It derives ProviderInstructions from the
+// consumer's instructions, because the provider's cluster has none.
 type deputyClient struct {
 	client.Client
 	consumer *Peering
@@ -50,8 +50,8 @@ func (c deputyClient) List(ctx context.Context, list client.ObjectList, opts ...
 	return c.Client.List(ctx, list, opts...)
 }
 
-// instructions are all that concern the provider, in any phase, read past the cache: the
-// last one takes the peering down.
+// instructions returns all instructions for the provider, in any phase. It reads past the
+// cache, because the last instruction takes the peering down.
 func (c deputyClient) instructions(ctx context.Context) ([]agentv1alpha1.ProviderInstruction, error) {
 	o := &c.consumer.opts
 	var list agentv1alpha1.ReservationInstructionList

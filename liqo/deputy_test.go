@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// unattended is a world in which paris has no agent, and rome a kubeconfig of it.
+// unattended returns a world in which paris has no agent, and rome has a kubeconfig of paris.
 func unattended(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -29,7 +29,7 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	steps := 0
 	tests := map[string]func(*world){
 		"undisturbed": func(*world) {},
-		// Both ends of the handshake forget at once, so it begins anew.
+		// Both ends of the handshake forget at the same time, so it starts again.
 		"the consumer restarts again and again": func(w *world) {
 			if steps++; steps%7 == 0 {
 				w.restart("rome")

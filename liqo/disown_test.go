@@ -44,8 +44,8 @@ func TestReplicatedMapsOfBeforeAreDisowned(t *testing.T) {
 	}
 }
 
-// What a peer replicated is its own, labelled or not: the peering is not over before it
-// is gone, and its end wakes who waits for it.
+// A replicated map belongs to its peer with or without the label. The peering is not over before
+// the map is gone, and the map's end wakes the instructions that wait for it.
 func TestADisownedMapStillBelongsToItsPeer(t *testing.T) {
 	w := newWorld(t)
 	paris := w.sites["paris"]

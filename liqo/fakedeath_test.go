@@ -9,12 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errKilled is of a write that was made by an agent which did not live to hear of it.
+// errKilled is the error of a write that succeeded although its agent was killed.
 var errKilled = errors.New("killed")
 
-// mortal is the client of an agent that is killed as soon as it has written something, once
-// for each object and verb. What is in the agent's memory is lost, and the rest of what it
-// was about to do.
+// mortal is the client of an agent that is killed right after a write, once for each object and
+// verb. The agent loses its memory and the rest of its current actions.
 type mortal struct {
 	client.Client
 	of *site
@@ -49,7 +48,7 @@ func (m mortal) die(verb string, obj client.Object, err error) error {
 	return errKilled
 }
 
-// killed starts an agent anew that did not live to the end of what it was doing.
+// killed restarts an agent that was killed during its actions, and reports whether it was.
 func (s *site) killed(w *world, err error) bool {
 	w.t.Helper()
 	if errors.Is(err, errKilled) {

@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// reclaimAfter is the time that consumers have in tests, giveUpAfter that of providers, and
+// reclaimAfter is how long tests wait for consumers, giveUpAfter how long for providers, and
 // podGrace how long a pod takes to end.
 const (
 	giveUpAfter  = 6 * time.Second
@@ -26,7 +26,7 @@ const (
 	podGrace     = 4 * time.Second
 )
 
-// noteRelease writes what the controller does when it sees that a placement has ended.
+// noteRelease records in the status that a placement has ended, as the controller does.
 func (s *site) noteRelease(w *world, inst *agentv1alpha1.ProviderInstruction) {
 	w.t.Helper()
 	if !inst.Ended() || inst.Status.ReleasingSince != nil {
@@ -36,7 +36,7 @@ func (s *site) noteRelease(w *world, inst *agentv1alpha1.ProviderInstruction) {
 	w.check(s.client.Status().Update(w.t.Context(), inst))
 }
 
-// mayReplicate reports whether the consumer has its rights at the provider.
+// mayReplicate reports whether the provider's Tenant still gives the consumer its rights.
 func (w *world) mayReplicate(provider, consumer string) bool {
 	w.t.Helper()
 	var tenant authv1beta1.Tenant
@@ -44,7 +44,7 @@ func (w *world) mayReplicate(provider, consumer string) bool {
 		tenant.Spec.TenantCondition != authv1beta1.TenantConditionDrained
 }
 
-// drain is what becomes of a Tenant that is Drained, and of quotas whose slice is gone.
+// drain removes the replicas of a drained Tenant, and quotas whose slice is gone, as Liqo does.
 func (w *world) drain(provider, consumer string) {
 	w.t.Helper()
 	ctx, c, ns := w.t.Context(), w.sites[provider].client, object.TenantNamespaceName(consumer)
@@ -76,7 +76,7 @@ func (w *world) runPod(provider, placement string) {
 	w.check(w.sites[provider].client.Create(w.t.Context(), &corev1.Pod{ObjectMeta: object}))
 }
 
-// collectPods ends pods whose ShadowPod is gone, which takes their grace period.
+// collectPods ends pods whose ShadowPod is gone, after their grace period.
 func (w *world) collectPods(provider string) {
 	w.t.Helper()
 	var pods corev1.PodList
@@ -96,7 +96,7 @@ func (w *world) collectPods(provider string) {
 	}
 }
 
-// collectNodes removes nodes whose slice is gone.
+// collectNodes removes virtual nodes whose slice is gone.
 func (w *world) collectNodes(consumer, namespace string) {
 	w.t.Helper()
 	var nodes offloadingv1beta1.VirtualNodeList
@@ -118,12 +118,12 @@ func (w *world) provides(provider, placement string) *agentv1alpha1.ProviderInst
 	return inst
 }
 
-// replicatorFinalizer is Liqo's on what it replicates.
+// replicatorFinalizer is Liqo's finalizer on objects that it replicates.
 const replicatorFinalizer = "crdreplicator.liqo.io/resource"
 
-// letGo is what Liqo does about a slice that is being deleted: it deletes the replica, or
-// hangs where it cannot. What it believes to be at the provider it forgets when the
-// identity changes, and what is at a provider that was given up does not matter to it.
+// letGo processes a slice that is being deleted, as Liqo does. It deletes the replica, or hangs if
+// it cannot. When the identity changes, it forgets what it replicated to the provider. After the
+// provider was given up, it does not wait for the replica.
 func (w *world) letGo(s *authv1beta1.ResourceSlice, consumer, provider string) {
 	w.t.Helper()
 	var identity authv1beta1.Identity
@@ -148,7 +148,7 @@ func (w *world) answers(fc *liqov1beta1.ForeignCluster) bool {
 	return len(fc.Status.Conditions) == 0 || fc.Status.Conditions[0].Status == liqov1beta1.ConditionStatusEstablished
 }
 
-// noteDeparture writes what the controller does when it sees that a placement has ended.
+// noteDeparture records in the status that a placement has ended, as the controller does.
 func (s *site) noteDeparture(w *world, inst *agentv1alpha1.ReservationInstruction) {
 	w.t.Helper()
 	if !inst.Ended() || inst.Status.ReleasingSince != nil {
@@ -158,7 +158,7 @@ func (s *site) noteDeparture(w *world, inst *agentv1alpha1.ReservationInstructio
 	w.check(s.client.Status().Update(w.t.Context(), inst))
 }
 
-// cutOff makes a cluster unreachable, as its peers' Liqo sees it too.
+// cutOff makes a cluster unreachable, or reachable again, also in the view of its peers' Liqo.
 func (w *world) cutOff(id string, cut bool) {
 	w.t.Helper()
 	w.sites[id].cut = cut

@@ -40,45 +40,46 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// tick is how often everybody looks, limit how long a test waits, in synctest's time.
+// tick is the interval of all controllers, and limit the longest wait of a test, in synctest's
+// time.
 const (
 	tick  = 100 * time.Millisecond
 	limit = 5 * time.Minute
 )
 
-// world is two clusters and the broker between them.
+// world is two clusters, rome and paris, and the broker between them.
 type world struct {
 	t     *testing.T
 	sites map[string]*site
 
-	// mu guards the following, and which peering a site has.
+	// mu guards the following fields and each site's peering.
 	mu sync.Mutex
-	// mail is the newest message of each slot, as a broker keeps it.
+	// mail holds the newest message of each slot, as in a broker.
 	mail     map[string]v1.Message
 	messages int
 	// lossy drops every third message.
 	lossy bool
-	// networked clusters run Liqo's networking module.
+	// networked is true when the clusters run Liqo's networking module.
 	networked bool
-	// lifetime of the certificates that Liqo has signed; 0 for ever. None of them is renewed
-	// through the peering.
+	// lifetime is how long certificates signed by Liqo are valid; 0 means indefinitely. None of
+	// them is renewed through the peering.
 	lifetime time.Duration
 }
 
-// site is a cluster: an API server in memory, the agent's peering, Liqo's key.
+// site is a cluster: an API server in memory, the agent's peering, and Liqo's key.
 type site struct {
 	id     string
 	client client.Client
 	key    handshaketest.KeyPair
-	// unattended clusters have no agent: who uses them has a kubeconfig.
+	// unattended clusters have no agent; their consumers have a kubeconfig.
 	unattended bool
 	peering    *Peering
 	stop       context.CancelFunc
 	stopped    chan struct{}
-	// silent agents do nothing, and cut clusters reach no other. A stale Liqo believes that
-	// its replicas are still there.
+	// silent agents do nothing, and cut clusters reach no other cluster. A stale Liqo believes
+	// that its replicas still exist.
 	silent, cut, stale bool
-	// deaths are the writes after which the agent was killed; nil if nobody kills it.
+	// deaths records the writes after which the agent was killed; nil if it is never killed.
 	deaths map[string]bool
 }
 
@@ -129,7 +130,7 @@ func (w *world) check(err error) {
 	}
 }
 
-// newKey gives the cluster's Liqo a key pair.
+// newKey gives a new key pair to the cluster's Liqo.
 func (w *world) newKey(id string) {
 	w.t.Helper()
 	s := w.sites[id]
@@ -170,14 +171,14 @@ func (w *world) remote(id string) (client.Client, error) {
 	return nil, errors.New("no kubeconfig")
 }
 
-// away is a client of a cluster that does not answer.
+// away is the client of a cluster that does not answer.
 type away struct{ client.Client }
 
 func (away) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errors.New("connection refused")
 }
 
-// restart loses what the agent has in memory; the broker delivers again what it has.
+// restart replaces the agent, so that its memory is lost. The broker delivers its messages again.
 func (w *world) restart(id string) {
 	w.t.Helper()
 	w.sites[id].stop()
@@ -211,7 +212,7 @@ func (w *world) loseMail() {
 	w.lossy = true
 }
 
-// post keeps a message and returns who is to get it, nil if it is lost.
+// post stores a message and returns its receiver, nil if the message is lost.
 func (w *world) post(m v1.Message) *Peering {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,7 +239,7 @@ func (s sender) SendMessage(ctx context.Context, msg *v1.Message) error {
 	return peering.Deliver(ctx, s.from, m.Body)
 }
 
-// verifyNamed takes the first line for the signer.
+// verifyNamed trusts the first line of an envelope as the signer.
 func verifyNamed(envelope []byte) (string, []byte, error) {
 	i := slices.Index(envelope, '\n')
 	if i < 0 {
@@ -287,8 +288,7 @@ func (w *world) setRelease(consumer, provider, name string, unpeer bool) {
 	w.check(w.sites[provider].client.Update(w.t.Context(), &p))
 }
 
-// release ends a placement as the broker would: the provider unpeers after the
-// consumer is done.
+// release ends a placement as the broker would: the provider unpeers after the consumer is done.
 func (w *world) release(consumer, provider, name string, after func(*world)) {
 	w.t.Helper()
 	w.setRelease(consumer, provider, name, false)
@@ -301,7 +301,7 @@ func (w *world) release(consumer, provider, name string, after func(*world)) {
 	})
 }
 
-// until lets everybody work until done; after is called whenever something moved.
+// until runs all sites until done returns true. It calls after, if not nil, after each tick.
 func (w *world) until(what string, after func(*world), done func() bool) {
 	w.t.Helper()
 	for range int(limit / tick) {
@@ -338,7 +338,7 @@ func (w *world) tick() {
 	synctest.Wait()
 }
 
-// step is what the agent's controllers do.
+// step runs the agent's controllers once.
 func (s *site) step(w *world) {
 	w.t.Helper()
 	if s.unattended {
@@ -382,7 +382,7 @@ func (s *site) step(w *world) {
 	}
 }
 
-// liqo is what Liqo does in both clusters for one direction.
+// liqo runs Liqo in both clusters once, for one direction.
 func (w *world) liqo(consumer, provider string) {
 	w.t.Helper()
 	w.sign(provider, consumer)
@@ -414,7 +414,7 @@ func (w *world) liqo(consumer, provider string) {
 	}
 }
 
-// connected reports whether the consumer's identity opens the provider's namespace.
+// connected reports whether the consumer's identity currently works at the provider.
 func (w *world) connected(consumer, provider string) bool {
 	w.t.Helper()
 	var identity authv1beta1.Identity
@@ -425,7 +425,7 @@ func (w *world) connected(consumer, provider string) bool {
 		time.Now().Before(handshake.ParseCertificate(identity.Spec.AuthParams.SignedCRT).NotAfter) && !w.sites[consumer].cut && !w.sites[provider].cut && w.mayReplicate(provider, consumer)
 }
 
-// sign fills the status of a Tenant whose signature is good.
+// sign fills the status of a Tenant whose signature is valid, as Liqo does.
 func (w *world) sign(provider, consumer string) {
 	w.t.Helper()
 	c, ns := w.sites[provider].client, object.TenantNamespaceName(consumer)
@@ -456,15 +456,15 @@ func (w *world) certificate(consumer string) []byte {
 	return w.sites[consumer].key.CertificateFor(w.t, consumer, now, now.Add(w.lifetime))
 }
 
-// isDue is when Liqo has the certificate of a Tenant signed anew.
+// isDue reports whether Liqo has the Tenant's certificate signed again.
 func (w *world) isDue(tenant *authv1beta1.Tenant) bool {
 	w.t.Helper()
 	crt := handshake.ParseCertificate(tenant.Status.AuthParams.SignedCRT)
 	return w.lifetime > 0 && !time.Now().Before(crt.NotAfter.Add(-w.lifetime/3))
 }
 
-// keepsRequest is true where Liqo signs the request: it keeps what it has signed, beyond
-// its Tenant, and signs no other beside it.
+// keepsRequest reports whether Liqo signs the request. Liqo keeps the signed request even after
+// the Tenant is deleted, and signs no other request beside it.
 func (w *world) keepsRequest(provider, namespace string, csr []byte) bool {
 	w.t.Helper()
 	var kept corev1.Secret
@@ -496,7 +496,7 @@ func (w *world) makeKubeconfig(consumer, provider string) {
 	}
 }
 
-// collectNamespace removes what is left in a tenant namespace that is gone.
+// collectNamespace removes the content of a deleted tenant namespace.
 func (w *world) collectNamespace(id, peer string) {
 	w.t.Helper()
 	c, ns := w.sites[id].client, object.TenantNamespaceName(peer)
@@ -510,7 +510,8 @@ func (w *world) collectNamespace(id, peer string) {
 	w.check(client.IgnoreAlreadyExists(c.Create(w.t.Context(), fc)))
 }
 
-// replicate copies the slice over and its status back, and makes what follows.
+// replicate copies the slice to the provider and its status back, and creates the objects that
+// Liqo derives from it.
 func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider string) {
 	w.t.Helper()
 	ctx, remote, there := w.t.Context(), w.sites[provider].client, object.TenantNamespaceName(consumer)
@@ -558,7 +559,7 @@ func (w *world) makeNode(s *authv1beta1.ResourceSlice, consumer, provider string
 	w.check(c.Status().Update(ctx, node))
 }
 
-// takeDown removes a replica whose slice is gone, and what followed from it.
+// takeDown removes a replica whose slice is gone, and the objects that Liqo derived from it.
 func (w *world) takeDown(replica *authv1beta1.ResourceSlice, consumer, provider string) {
 	w.t.Helper()
 	w.delete(provider, &offloadingv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{
@@ -579,7 +580,7 @@ func (w *world) delete(id string, obj client.Object) {
 	w.check(client.IgnoreNotFound(w.sites[id].client.Delete(w.t.Context(), obj)))
 }
 
-// disown takes the agent's label off, as if a person had made the object.
+// disown removes the agent's label, as if the agent had not made the object.
 func (w *world) disown(id string, obj client.Object) {
 	w.t.Helper()
 	c := w.sites[id].client

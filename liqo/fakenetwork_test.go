@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// newNetworked is a world whose clusters run Liqo's networking module.
+// newNetworked returns a world whose clusters run Liqo's networking module.
 func newNetworked(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -42,7 +42,7 @@ func (w *world) gatewayService() corev1.ServiceType {
 	return corev1.ServiceTypeNodePort
 }
 
-// network is what Liqo's networking module does in a cluster for a peer.
+// network runs Liqo's networking module once, in one cluster for one peer.
 func (w *world) network(id, peer string) {
 	w.t.Helper()
 	w.mapNetwork(id, peer)
@@ -72,7 +72,7 @@ func (w *world) serve(id, peer string) {
 	w.check(w.sites[id].client.Status().Update(w.t.Context(), &s))
 }
 
-// collectTunnel removes what belonged to a gateway that is gone.
+// collectTunnel removes the objects of a deleted gateway.
 func (w *world) collectTunnel(id, peer string) {
 	w.t.Helper()
 	ns := object.TenantNamespaceName(peer)
@@ -84,7 +84,7 @@ func (w *world) collectTunnel(id, peer string) {
 	w.delete(id, &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gw-" + peer}})
 }
 
-// tunnel connects a gateway that has keys with one at the peer that fits it.
+// tunnel connects two gateways once each has the other's public key.
 func (w *world) tunnel(id, peer string) {
 	w.t.Helper()
 	var mine networkingv1beta1.PublicKey
@@ -102,8 +102,8 @@ func (w *world) tunnel(id, peer string) {
 	w.check(w.sites[id].client.Status().Update(w.t.Context(), c))
 }
 
-// fits reports whether a cluster knows its peer's present key, and where it is the client goes
-// to the peer's server.
+// fits reports whether a cluster knows its peer's current key and, if it has the client, whether
+// the client connects to the peer's server.
 func (w *world) fits(id, peer string) bool {
 	w.t.Helper()
 	var theirs networkingv1beta1.PublicKey
@@ -127,12 +127,12 @@ func (w *world) connectedThrough(id, peer string) bool {
 	return v.Connected
 }
 
-// bothConnected tells whether either of Rome and Paris reaches the other's network.
+// bothConnected reports whether rome and paris both reach the other's network.
 func (w *world) bothConnected() bool {
 	return w.connectedThrough("rome", "paris") && w.connectedThrough("paris", "rome")
 }
 
-// encodeBytes is how bytes stand in a message.
+// encodeBytes returns b as it appears in a message.
 func encodeBytes(t *testing.T, b []byte) []byte {
 	t.Helper()
 	text, err := json.Marshal(b)

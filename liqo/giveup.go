@@ -17,22 +17,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Annotations of objects that are on their way out.
+// Annotations of objects that are being removed.
 const (
-	// givenUpAnnotation on a ForeignCluster: the agent told Liqo to wait no more.
+	// givenUpAnnotation marks a ForeignCluster that the agent told Liqo to stop waiting for.
 	givenUpAnnotation = "broker.fluidos.eu/given-up"
-	// nudgedAnnotation on a slice has Liqo look at it at once, and not when its retries,
-	// up to 16 minutes apart, come to it.
+	// nudgedAnnotation makes Liqo reconcile a slice at once. Its own retries are up to 16
+	// minutes apart.
 	nudgedAnnotation = "broker.fluidos.eu/nudged"
-	// partedAnnotation on an Identity is when the agent turned it away.
+	// partedAnnotation on an Identity is when the agent pointed it away from the replicated
+	// objects.
 	partedAnnotation = "broker.fluidos.eu/parted"
 )
 
 const (
-	// partedSettles is how long Liqo may take to act on an Identity that was turned away.
+	// partedSettles is how long Liqo may take to act on a parted Identity.
 	partedSettles = 5 * time.Second
-	// lostLooks is how often to look at what hangs once it is overdue: of pods and of what
-	// Liqo does elsewhere nothing tells.
+	// lostLooks is how often to check an overdue release. Its pods, and Liqo's progress in
+	// other clusters, are not watched.
 	lostLooks = 5 * time.Second
 )
 
@@ -115,8 +116,8 @@ func (p consumerSide) nudgeSlice(ctx context.Context, s *consumerScene) error {
 	return client.IgnoreNotFound(p.opts.Client.Update(ctx, nudged))
 }
 
-// endPods removes what nobody confirms the end of. Liqo does so as well, unless it began
-// to wait for these pods before it was told not to.
+// endPods deletes terminating pods whose end the provider does not confirm. Liqo does the
+// same, but not for pods that it began to wait for before the provider was given up.
 func (p consumerSide) endPods(ctx context.Context, s *consumerScene) error {
 	pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := p.opts.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
@@ -124,7 +125,7 @@ func (p consumerSide) endPods(ctx context.Context, s *consumerScene) error {
 	}
 	for i := range pods.Items {
 		if pods.Items[i].DeletionTimestamp == nil {
-			continue // who drains the node has not come to it
+			continue // the drain has not reached this pod yet
 		}
 		err := p.opts.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))
 		if client.IgnoreNotFound(err) != nil {
@@ -142,6 +143,6 @@ func (p consumerSide) partIdentity(ctx context.Context, s *consumerScene) error 
 	return p.opts.Client.Update(ctx, parted)
 }
 
-// partedNamespace is where this cluster has no objects at any provider. Liqo begins anew
-// when the namespace changes.
+// partedNamespace is a remote namespace that holds no objects of this cluster at any provider.
+// A change of the namespace makes Liqo start its replication anew.
 const partedNamespace = "liqo-parted"

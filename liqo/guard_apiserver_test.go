@@ -26,8 +26,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// guarded is a provider, paris, whose peers write what they like to the API server, with
-// every right that Liqo gives them and under the policies that are shipped.
+// guarded is a provider, paris, whose peers write arbitrary objects to the API server. They have
+// every right that Liqo gives them, and are subject to the shipped policies.
 type guarded struct {
 	*member
 	peers map[string]client.Client
@@ -97,7 +97,7 @@ func mapOf(consumer, name string, mapping map[string]string) *offloadingv1beta1.
 	return &offloadingv1beta1.NamespaceMap{ObjectMeta: replica(consumer, name), Spec: offloadingv1beta1.NamespaceMapSpec{DesiredMapping: mapping}}
 }
 
-// awaitRights waits until the API server has seen the policies and what they read.
+// awaitRights waits until the API server applies the policies and the rights that they read.
 func (g *guarded) awaitRights(allowed, refused client.Object) {
 	g.Helper()
 	rome := g.peers["rome"]
@@ -111,7 +111,7 @@ func (g *guarded) awaitRights(allowed, refused client.Object) {
 
 const ownSlice = "res-aaaaaaaaaa-1"
 
-// Whoever holds the credentials of a peer's control plane is kept to what Liqo does with them.
+// The holder of the credentials of a peer's control plane can do only what Liqo does with them.
 func TestControlPlaneOfAPeerIsBounded(t *testing.T) {
 	g := startGuarded(t, "rome", "west-rome")
 	g.advertise(map[string]agentv1alpha1.PeerRight{
@@ -136,7 +136,7 @@ func (g *guarded) boundsCreation() {
 	cases := map[string]struct {
 		as     string
 		object client.Object
-		// why is part of the refusal, "" where it is taken.
+		// why is part of the refusal, "" if the object is accepted.
 		why string
 	}{
 		"a slice with a reservation":    {object: sliceOf("rome", ownSlice)},
@@ -175,7 +175,8 @@ func (g *guarded) boundsCreation() {
 	}
 }
 
-// wantRefusal wants an error that Liqo's replicator tries again.
+// wantRefusal fails unless err is a refusal that Liqo's replicator retries; with an empty why it
+// wants no error.
 func wantRefusal(t *testing.T, err error, why string) {
 	t.Helper()
 	switch {
@@ -186,13 +187,13 @@ func wantRefusal(t *testing.T, err error, why string) {
 	}
 }
 
-// keepsMetadata: a replica stays what it was made, but for its spec.
+// keepsMetadata checks that a peer can change no part of its replica but the spec.
 func (g *guarded) keepsMetadata() {
 	rome := g.peers["rome"]
 	slice := sliceOf("rome", ownSlice)
 	slice.Annotations = map[string]string{"liqo.io/create-virtual-node": "true"}
 	g.check(rome.Create(g.Context(), slice))
-	// The agent shuts it, and Liqo keeps a finalizer of its own.
+	// The agent cordons the slice, and Liqo adds a finalizer.
 	g.check(g.Get(g.Context(), client.ObjectKeyFromObject(slice), slice))
 	slice.Annotations[consts.CordonResourceAnnotation] = "true"
 	slice.Finalizers = []string{"liqo.io/finalizer"}
@@ -217,8 +218,8 @@ func (g *guarded) keepsMetadata() {
 	}
 }
 
-// shutsWithoutAdvertisement: nobody knows of a reservation, so that no peer makes anything,
-// and this cluster's own work goes on.
+// shutsWithoutAdvertisement checks that without an Advertisement no reservation is known, so that
+// peers can create nothing, while this cluster's own work continues.
 func (g *guarded) shutsWithoutAdvertisement() {
 	g.Helper()
 	slice := sliceOf("west-rome", "res-west-1")

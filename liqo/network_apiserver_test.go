@@ -34,17 +34,17 @@ import (
 )
 
 // These tests connect the networks of two clusters on real API servers, each agent with the
-// rights and under the policy that are shipped. The tests do the part of Liqo's networking
-// module: they map networks, give the server an address and connect the tunnel.
+// shipped rights and policy. The tests do the part of Liqo's networking module: they map
+// networks, give the server an address and connect the tunnel.
 
-// linked is one of two clusters that hear each other.
+// linked is one of several clusters whose agents exchange messages.
 type linked struct {
 	*member
 	id, peer string
 	others   map[string]*linked
 }
 
-// SendMessage is what the broker does.
+// SendMessage delivers a message, as the broker does.
 func (l *linked) SendMessage(ctx context.Context, msg *v1.Message) error {
 	return l.others[msg.To].peering.Deliver(ctx, l.id, msg.Body)
 }
@@ -76,7 +76,7 @@ func startLinked(t *testing.T) (rome, paris *linked) {
 	return others["rome"], others["paris"]
 }
 
-// keyPair is that of a cluster's Liqo.
+// keyPair creates the key pair of a cluster's Liqo.
 func keyPair(t *testing.T) *corev1.Secret {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -94,7 +94,7 @@ func keyPair(t *testing.T) *corev1.Secret {
 	}}
 }
 
-// network is one of the cluster's, as Liqo's IPAM has it.
+// network creates one of the cluster's networks, as assigned by Liqo's IPAM.
 func (l *linked) network(kind string, cidr networkingv1beta1.CIDR) {
 	l.Helper()
 	n := &ipamv1alpha1.Network{
@@ -113,7 +113,7 @@ func (l *linked) read(name string, into client.Object) bool {
 	return err == nil
 }
 
-// liqo maps what was written down and gives a server its address.
+// liqo maps the networks of a Configuration and gives a server its address.
 func (l *linked) liqo() {
 	l.Helper()
 	var c networkingv1beta1.Configuration
@@ -144,7 +144,7 @@ func (l *linked) connect(value networkingv1beta1.ConnectionStatusValue, latency 
 	l.check(l.Status().Update(l.Context(), c))
 }
 
-// pair is a reservation between the two.
+// pair is two clusters with a reservation between them.
 type pair struct {
 	rome, paris *linked
 	state       plan.ConsumerState
@@ -228,7 +228,7 @@ func TestTwoNetworksConnectOnAPIServers(t *testing.T) {
 	p.until("all of it is gone", func() bool { return left(rome) == 0 && left(paris) == 0 })
 }
 
-// left counts what only the agent removes: with a gateway go its keys.
+// left counts the objects that only the agent removes. The keys go with their gateway.
 func left(l *linked) (n int) {
 	for _, obj := range []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}} {
 		if l.read(l.peer, obj) {
@@ -238,7 +238,8 @@ func left(l *linked) (n int) {
 	return n
 }
 
-// wantAsLiqoctl compares with what Liqo's own code makes for liqoctl network connect.
+// wantAsLiqoctl compares the agent's objects with those of Liqo's own code for liqoctl network
+// connect.
 func wantAsLiqoctl(t *testing.T, rome, paris *linked) {
 	t.Helper()
 	for _, l := range []*linked{rome, paris} {
@@ -281,7 +282,7 @@ func wantAsLiqoctl(t *testing.T, rome, paris *linked) {
 	}
 }
 
-// wantObject reads what is there under the name of want, and compares all but the agent's
+// wantObject reads the object with the name of want and compares the two, except for the agent's
 // label.
 func (l *linked) wantObject(want, got client.Object) {
 	l.Helper()
@@ -313,8 +314,8 @@ func specOf(obj client.Object) any {
 	return nil
 }
 
-// templates is an API server that serves Liqo's kinds of templates, which is all that its
-// code asks for.
+// templates returns an API server that serves Liqo's template kinds. Liqo's code asks for nothing
+// else.
 func templates() *fake.Clientset {
 	c := fake.NewClientset()
 	c.Resources = []*metav1.APIResourceList{{GroupVersion: networkingv1beta1.GroupVersion.String(), APIResources: []metav1.APIResource{
@@ -324,7 +325,7 @@ func templates() *fake.Clientset {
 	return c
 }
 
-// wantLeastRights tries what the agent's account must not do.
+// wantLeastRights tries operations that the agent's account must not perform.
 func wantLeastRights(t *testing.T, l *linked) {
 	t.Helper()
 	tenant := object.TenantNamespaceName(l.peer)

@@ -41,7 +41,7 @@ func TestTwoNetworksConnectAndPart(t *testing.T) {
 	}
 }
 
-// Both agents are killed after every single write, of the handshake too.
+// Both agents are killed after every single write, including those of the handshake.
 func TestNetworksOfAgentsThatAreKilledAtEveryStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetworked(t)
@@ -65,8 +65,8 @@ func TestNetworksOfAgentsThatAreKilledAtEveryStep(t *testing.T) {
 	})
 }
 
-// everySecond is short for an agent that restarts: two that say of their networks what was
-// not said before have to hear each other once.
+// everySecond runs do once per second. Restarts in shorter intervals would not leave both sides
+// the time to exchange their descriptions once.
 func everySecond(do func(*world)) func(*world) {
 	ticks := 0
 	return func(w *world) {
@@ -76,7 +76,7 @@ func everySecond(do func(*world)) func(*world) {
 	}
 }
 
-// wantNothingPrivateToCross looks into every message that a broker still has.
+// wantNothingPrivateToCross looks for private keys in every message that the broker still has.
 func (w *world) wantNothingPrivateToCross() {
 	w.t.Helper()
 	for id, peer := range map[string]string{"rome": "paris", "paris": "rome"} {
@@ -95,7 +95,7 @@ func (w *world) wantNothingPrivateToCross() {
 	}
 }
 
-// A connected pair has nothing more to say, until one of them needs something.
+// A connected pair sends no messages until one side needs something.
 func TestAConnectedPairIsQuietAndHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetworked(t)
@@ -117,7 +117,7 @@ func TestAConnectedPairIsQuietAndHeals(t *testing.T) {
 	})
 }
 
-// lose is what a gateway says once its peer is gone.
+// lose removes the connection, as a gateway does once its peer is gone.
 func (w *world) lose(id, peer string) {
 	w.t.Helper()
 	w.delete(id, &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: object.TenantNamespaceName(peer), Name: "gw-" + peer}})

@@ -38,8 +38,8 @@ func (p *Peering) clusterKey(ctx context.Context) (*handshake.ClusterKey, error)
 	return p.key, nil
 }
 
-// others are the other instructions that concern a peer, read past the cache: a
-// decision to leave something to them must not rest on old news.
+// others counts the other instructions for a peer. It is read past the cache: the agent leaves
+// the removal of the peering to them, and must not rely on stale data for that.
 type others struct {
 	consumer, provider int
 }
@@ -67,7 +67,7 @@ func (p *Peering) others(ctx context.Context, self client.Object, peer string) (
 	return o, nil
 }
 
-// Kinds that hold a tenant namespace.
+// Kinds of objects that keep a tenant namespace alive.
 var (
 	rootKinds = []schema.GroupVersionKind{
 		authv1beta1.GroupVersion.WithKind("Tenant"),
@@ -82,7 +82,7 @@ var (
 	}
 )
 
-// home reads what is left of a peer, past the cache.
+// home returns the view of a peer's remaining objects, read past the cache.
 func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o others) (plan.HomeView, error) {
 	h := plan.HomeView{Namespace: object.ViewOfNamespace(ns), Needed: o.consumer+o.provider > 0}
 	if h.Needed {
@@ -125,7 +125,7 @@ func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o
 	return h, err
 }
 
-// isRoot reports whether the object was made for a purpose of its own and stays.
+// isRoot reports whether an object has no owner and is not being deleted.
 func isRoot(obj *metav1.PartialObjectMetadata) bool {
 	return obj.DeletionTimestamp == nil && len(obj.OwnerReferences) == 0
 }

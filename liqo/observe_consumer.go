@@ -27,13 +27,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// consumerScene is a ConsumerView with the objects it was made of.
+// consumerScene is a ConsumerView with the objects that it was made from.
 type consumerScene struct {
 	plan.ConsumerView
 	reader client.Reader
 	inst   *agentv1alpha1.ReservationInstruction
 	pair   handshake.Pair
-	// now is the time of the look.
+	// now is the time of the observation.
 	now time.Time
 	all []agentv1alpha1.ReservationInstruction
 
@@ -42,19 +42,19 @@ type consumerScene struct {
 	identity  *authv1beta1.Identity
 	slice     *authv1beta1.ResourceSlice
 	node      *corev1.Node
-	// renewal is when to look at the identity's certificate again, from now; 0 for never.
+	// renewal is the delay until the identity's certificate needs another check; 0 for never.
 	renewal     time.Duration
 	challenge   *handshake.Received
 	answer      answered
 	credentials *handshake.Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
 	network     *network.Scene
-	// server is the record of the provider's API servers that has to be written, "" if none.
+	// server is the record of the provider's API servers to write, "" if none.
 	server string
 }
 
-// observeConsumer reads through the cache, and again past it before it says that
-// nothing is left: what was made a moment ago may not have reached the cache.
+// observeConsumer reads through the cache. Before it reports that nothing is left, it reads
+// again past the cache, which may not show the newest objects yet.
 func (p consumerSide) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s, err := p.lookConsumer(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release || !s.IsDrained() {
@@ -127,8 +127,8 @@ func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) p
 	return v
 }
 
-// asked is what a slice asks for. What it asked for once and is reserved no more, it asks
-// nothing of: Liqo takes nothing back of what is only left out.
+// asked returns the resources that a slice requests. A resource that is no longer reserved is
+// set to zero, because Liqo does not revoke a resource that is merely left out.
 func asked(before, reserved corev1.ResourceList) corev1.ResourceList {
 	out := reserved.DeepCopy()
 	for name := range before {
@@ -207,9 +207,9 @@ func (p consumerSide) observeConsumerHandshake(ctx context.Context, s *consumerS
 	return nil
 }
 
-// observeLifetime looks at how much of its life the certificate has left. Liqo renews it
-// when two thirds to three quarters of that are over, through the peering itself: after
-// five sixths something was in the way, and once it has expired Liqo can renew nothing.
+// observeLifetime determines when the certificate needs attention. Liqo renews it through the
+// peering after two thirds to three quarters of its life. A certificate older than five sixths
+// was not renewed in time. Once it has expired, Liqo can no longer renew it.
 func (s *consumerScene) observeLifetime() {
 	crt := handshake.ParseCertificate(s.identity.Spec.AuthParams.SignedCRT)
 	if crt == nil {
@@ -223,17 +223,17 @@ func (s *consumerScene) observeLifetime() {
 	}
 }
 
-// live reports whether name is that of a placement that still stands.
+// live reports whether name is a placement at the provider that has not ended.
 func (s *consumerScene) live(name string) bool {
 	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && placement.Name(i.Spec.ReservationName, i.Spec.Placement) == name
 	})
 }
 
-// continues reports whether credentials belong to the handshake this cluster is in.
-// What it forgot in a restart it cannot ask for; then, as after its own request, the
-// provider's word is enough where there is no identity to lose: none that works, or one
-// that is due and gives way to a later certificate alone.
+// continues reports whether credentials belong to the current handshake. After a restart, or
+// after its own request, this cluster cannot check that. It then accepts credentials only when
+// there is no identity to lose: none works, or the identity is due and yields only to a later
+// certificate.
 func (s *consumerScene) continues(credentials *handshake.Received) bool {
 	if s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == s.answer.digest {
 		return true
@@ -253,7 +253,7 @@ func (p consumerSide) readCredentials(ctx context.Context, s *consumerScene, r *
 	}
 	s.credentials, s.Handshake.Credentials = &c, true
 	if s.Identity.IsComplete() && !handshake.IssuedLater(c.SignedCRT, s.identity.Spec.AuthParams.SignedCRT) {
-		// Delivered again, and Liqo has renewed the certificate since.
+		// The message was repeated; meanwhile Liqo has renewed the certificate.
 		s.Handshake.Applied = true
 		return
 	}
@@ -264,8 +264,8 @@ func (p consumerSide) readCredentials(ctx context.Context, s *consumerScene, r *
 	}
 }
 
-// acceptCredentials refuses credentials that are not for this cluster, or that lead its Liqo
-// anywhere but to the provider's advertised API server.
+// acceptCredentials refuses credentials for another cluster, and those that direct this
+// cluster's Liqo anywhere but to the provider's advertised API server.
 func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c *handshake.Credentials) error {
 	if err := handshake.CheckCredentials(c, s.key.DER, p.opts.ClusterID); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c
 	return p.checkEndpoint(ctx, s.Provider, c.APIServer)
 }
 
-// observeDeparture looks at what others need, once nothing is left but the peering.
+// observeDeparture checks what other instructions still need, once only the peering is left.
 func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) error {
 	o, err := p.others(ctx, s.inst, s.Provider)
 	if err != nil {
@@ -291,7 +291,7 @@ func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) er
 	return err
 }
 
-// observeDrain looks at the pods of a released placement while its slice is there.
+// observeDrain reads the pods of a released placement while its slice exists.
 func (p consumerSide) observeDrain(ctx context.Context, s *consumerScene) (err error) {
 	if !s.Release || !s.Slice.IsUsable() || !s.Slice.Ours || !s.Node.Exists {
 		return nil
@@ -304,8 +304,9 @@ func (s *consumerScene) drainTarget() drain.Target {
 	return drain.Target{Placement: s.Name, Instruction: s.inst, Node: s.node}
 }
 
-// anchor is the placement for which this cluster asks and connects networks: the oldest
-// that stands, so that all of the pair speak as one, and go on when it ends.
+// anchor returns the placement that this cluster names in its messages: the oldest one at the
+// provider that has not ended. All placements of the pair thus share one exchange, which
+// continues when one of them ends.
 func (s *consumerScene) anchor() string {
 	oldest := s.inst
 	for i := range s.all {

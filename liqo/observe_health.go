@@ -8,7 +8,7 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 )
 
-// healthLooks is how often pods on a virtual node are counted: of them nothing tells.
+// healthLooks is how often to count the pods on a virtual node. They are not watched.
 const healthLooks = 30 * time.Second
 
 func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
@@ -19,7 +19,7 @@ func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
 	return nil
 }
 
-// unreachable is why Liqo does not reach a peer's API server, "" if it does.
+// unreachable says why Liqo does not reach a peer's API server; it returns "" if Liqo does.
 func unreachable(fc *liqov1beta1.ForeignCluster) string {
 	for _, c := range fc.Status.Conditions {
 		if c.Type == liqov1beta1.APIServerStatusCondition && c.Status == liqov1beta1.ConditionStatusError {

@@ -51,9 +51,9 @@ func (p consumerSide) observeOffloading(ctx context.Context, s *consumerScene) e
 	return nil
 }
 
-// claims are those of every placement that names the namespace, until it is drained: a
-// provider that is dropped earlier loses the remote namespace, and the pods there are
-// killed. For the same reason a label that is taken away ends nothing.
+// claims returns the claims of all placements that name the namespace and are not drained. A
+// provider that is dropped earlier loses the remote namespace, and its pods are killed. For the
+// same reason, removing the same-name label does not end an offloading.
 func (p consumerSide) claims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
 	const sameName = offloadingv1beta1.EnforceSameNameMappingStrategyType
 	mayHaveItsName := v.SameName || v.Exists && v.InForce.Names == sameName
@@ -87,7 +87,7 @@ func oldestFirst(all []agentv1alpha1.ReservationInstruction) []*agentv1alpha1.Re
 	return sorted
 }
 
-// servedBy is what an instruction serves, for people.
+// servedBy names the request or reservation behind an instruction, for messages.
 func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
 	if ref := inst.Spec.RequestRef; ref != nil {
 		return `request "` + ref.Namespace + "/" + ref.Name + `"`
@@ -95,7 +95,7 @@ func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
 	return `reservation "` + inst.Spec.ReservationName + `"`
 }
 
-// holds reports whether pods can still be, or come, where a placement has them run.
+// holds reports whether the placement's node may still have pods, or get some.
 func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	switch {
 	case inst.UID == s.inst.UID:
@@ -122,7 +122,8 @@ func undrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.Reserva
 	return object.Get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
 }
 
-// selectedProviders reads a selector that selector wrote; nil for any other.
+// selectedProviders returns the providers in a selector made by selector; nil for any other
+// selector.
 func selectedProviders(o *offloadingv1beta1.NamespaceOffloading) []string {
 	terms := o.Spec.ClusterSelector.NodeSelectorTerms
 	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || len(terms[0].MatchFields) > 0 {
@@ -142,9 +143,9 @@ func selector(providers []string) corev1.NodeSelector {
 	}}}
 }
 
-// remoteCondition reads what Liqo says of one provider. It keys the conditions by the
-// NamespaceMap's name, which is the provider's ID, and forgets to take Ready back from a
-// provider that is required no more.
+// remoteCondition reports whether Liqo's condition for one provider is true. Liqo keys the
+// conditions by the NamespaceMap's name, which is the provider's ID. It does not reset Ready
+// for a provider that is no longer required.
 func remoteCondition(o *offloadingv1beta1.NamespaceOffloading, provider string, kind offloadingv1beta1.RemoteNamespaceConditionType) bool {
 	for _, c := range o.Status.RemoteNamespacesConditions[provider] {
 		if c.Type == kind {

@@ -23,21 +23,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// providerScene is a ProviderView with the objects it was made of.
+// providerScene is a ProviderView with the objects that it was made from.
 type providerScene struct {
 	plan.ProviderView
 	reader client.Reader
 	inst   *agentv1alpha1.ProviderInstruction
 	pair   handshake.Pair
-	// now is the time of the look.
+	// now is the time of the observation.
 	now time.Time
 	all []agentv1alpha1.ProviderInstruction
 
 	namespace *corev1.Namespace
 	tenant    *authv1beta1.Tenant
 	replica   *authv1beta1.ResourceSlice
-	// shadowPods are those of the placement, replicas all objects that the consumer's Liqo
-	// keeps here.
+	// shadowPods belong to the placement; replicas are all objects that the consumer's Liqo
+	// replicated here.
 	shadowPods, replicas []metav1.PartialObjectMetadata
 	nonce                []byte
 
@@ -48,8 +48,8 @@ type providerScene struct {
 	network         *network.Scene
 }
 
-// observeProvider reads through the cache, and again past it before it says that
-// nothing runs any more: the capacity is sold on that word.
+// observeProvider reads through the cache. Before it reports that nothing runs, it reads again
+// past the cache, because the broker then sells the capacity.
 func (p providerSide) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s, err := p.lookProvider(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release && !s.Unpeer || s.IsInUse() {
@@ -137,7 +137,8 @@ func (p providerSide) observeTenant(ctx context.Context, s *providerScene) error
 	return nil
 }
 
-// tenantReady reports whether the cluster signed a certificate for the key in spec.
+// tenantReady reports whether this cluster signed a certificate for the key in the Tenant's
+// spec.
 func (p providerSide) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool {
 	params := tenant.Status.AuthParams
 	if params == nil || tenant.Status.TenantNamespace == "" {
@@ -147,7 +148,8 @@ func (p providerSide) tenantReady(tenant *authv1beta1.Tenant, consumer string) b
 	return err == nil && handshake.CertificateFits(params.SignedCRT, der, consumer)
 }
 
-// observeProviderHandshake reads the nonce only while there is a peering to make.
+// observeProviderHandshake reads the nonce only while a handshake, or the removal of the peering,
+// may need it.
 func (p providerSide) observeProviderHandshake(ctx context.Context, s *providerScene) error {
 	s.request, s.reply = p.mailbox.Get(s.pair, handshake.StepRequest), p.mailbox.Get(s.pair, handshake.StepAnswer)
 	if s.namespace == nil || s.Release && !s.Unpeer || !s.Release && s.Tenant.Ready && s.request == nil && s.reply == nil {
@@ -214,7 +216,7 @@ func (s *providerScene) observeAnswer() (err error) {
 	return nil
 }
 
-// live reports whether name is that of a placement that still stands.
+// live reports whether name is a placement of the consumer that has not ended.
 func (s *providerScene) live(name string) bool {
 	for i := range s.all {
 		if inst := &s.all[i]; s.stands(inst) && placement.Name(inst.Spec.ReservationName, inst.Spec.Placement) == name {
@@ -228,8 +230,8 @@ func (s *providerScene) stands(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.RequesterClusterID == s.Consumer && !inst.Ended() && (inst.Status.Enforced || inst.UID == s.inst.UID)
 }
 
-// anchor is the placement that messages of the pair speak of: the oldest that
-// stands, so that a new one does not restart the handshake.
+// anchor returns the placement that this cluster names in its messages: the oldest one of the
+// consumer that has not ended. A new placement therefore does not restart the handshake.
 func (s *providerScene) anchor() string {
 	oldest := s.inst
 	for i := range s.all {
@@ -245,7 +247,7 @@ func (s *providerScene) anchor() string {
 	return placement.Name(oldest.Spec.ReservationName, oldest.Spec.Placement)
 }
 
-// observeUse counts what still runs for the placement, once it has ended.
+// observeUse counts what still runs for an ended placement.
 func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	if !s.Release && !s.Unpeer {
 		return nil
@@ -256,7 +258,7 @@ func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	}
 	s.shadowPods, s.ShadowPods = shadows.Items, len(shadows.Items)
 	if s.ShadowPods == 0 {
-		// A pod carries the labels of its ShadowPod, and outlives it by its grace period.
+		// A pod carries the labels of its ShadowPod, and outlives it by the grace period.
 		// The agent keeps no cache of pods.
 		pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
 		if err := p.opts.Reader.List(ctx, pods, client.MatchingLabels{object.OffloadedPodLabel: s.Name}); err != nil {
@@ -279,8 +281,8 @@ func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	return nil
 }
 
-// observeQuota compares what is granted and what Liqo lets in with what is kept, past the
-// cache: the broker sells the difference on that word.
+// observeQuota compares what Liqo grants and admits with what this cluster keeps for the
+// placement. It reads past the cache, because the broker then sells the difference.
 func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error {
 	if s.Release || s.Unpeer || s.namespace == nil || s.inst.Spec.Change == 0 {
 		return nil
@@ -302,8 +304,8 @@ func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error 
 	return nil
 }
 
-// exceeds compares what is given with what is kept. Pods that nobody has asked for count
-// for nothing.
+// exceeds reports whether more is given than kept. The number of pods counts only if it is
+// part of the reservation.
 func exceeds(given, kept corev1.ResourceList) bool {
 	for name, amount := range given {
 		most, named := kept[name]
@@ -314,8 +316,8 @@ func exceeds(given, kept corev1.ResourceList) bool {
 	return false
 }
 
-// quotaOf reports whether Liqo made the quota for the slice: it appends a digest of
-// the consumer's ID to the slice's name.
+// quotaOf reports whether Liqo made the quota for the slice. Liqo names a quota after the
+// slice, with a digest of the consumer's ID appended.
 func quotaOf(quota metav1.Object, slice string) bool {
 	rest, ok := strings.CutPrefix(quota.GetName(), slice+"-")
 	return ok && !strings.Contains(rest, "-")

@@ -34,7 +34,7 @@ func (p consumerSide) writeOffloading(ctx context.Context, s *consumerScene, a p
 		},
 	})
 	if apierrors.IsNotFound(err) {
-		return nil // its namespace went away; the watch tells when it is back
+		return nil // the namespace is gone; the watch reports its return
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Placements of two requests name one namespace and want it otherwise.
+// Placements of two requests name one namespace and want different strategies.
 func TestASecondStrategyWaitsForTheFirst(t *testing.T) {
 	rome := newWorld(t).sites["rome"]
 	check := func(err error) {

@@ -21,55 +21,57 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
 )
 
-// Options of a Peering. All but LiqoNamespace, Remote, CheckEndpoint, Proxies, GatewayService, Clock, Log and DrainTimeout are required.
+// Options configure a Peering. LiqoNamespace, Remote, Rejected, CheckEndpoint, Proxies,
+// GatewayService, GuardElsewhere, ReclaimAfter, GiveUpAfter, Clock, Log and DrainTimeout are
+// optional.
 type Options struct {
-	// ClusterID of this cluster, the same as Liqo's.
+	// ClusterID is the ID of this cluster, in Liqo, too.
 	ClusterID string
 	// InstructionNamespace holds the instructions.
 	InstructionNamespace string
-	// LiqoNamespace is where Liqo keeps this cluster's key pair; "liqo" if empty.
+	// LiqoNamespace holds the key pair of this cluster's Liqo; "liqo" if empty.
 	LiqoNamespace string
 	// Client reads from a cache, Reader from the API server.
 	Client client.Client
 	Reader client.Reader
 
-	// Remote returns a client of a provider's cluster with whose rights this agent does
-	// the part of a provider that no agent speaks for; an error that says what is missing
-	// where there is none. It is nil where this agent does no such thing.
+	// Remote returns a client of the cluster of a provider without an agent. With that
+	// client's rights, this agent does the provider's part. The error says what is missing.
+	// If Remote is nil, this agent does not do the provider's part.
 	Remote func(provider string) (client.Client, error)
-	// Rejected counts the pods on a virtual node that the provider does not take; nil if
-	// nobody counts them.
+	// Rejected counts the pods on a virtual node that the provider refuses. It may be nil.
 	Rejected func(nodeName string) int
 
 	// CheckEndpoint refuses an API server that this cluster must not connect to; nil allows
-	// all. Proxies are the proxies through which providers may have it connect.
+	// all. Proxies are the proxies that providers may ask this cluster to use.
 	CheckEndpoint func(ctx context.Context, endpoint string) error
 	Proxies       []string
 
 	// GatewayService is the type of the Service through which other clusters reach this
-	// one's gateway, where networks are connected through Liqo; they are not if it is empty.
+	// cluster's gateway. If it is empty, the agent does not connect networks.
 	GatewayService corev1.ServiceType
 
-	// GuardElsewhere has identities signed for reservations alone in tenant namespaces that
-	// the agent did not make, too.
+	// GuardElsewhere extends the guard to tenant namespaces that the agent did not make:
+	// identities there are signed only for reservations.
 	GuardElsewhere bool
 
 	Messenger handshake.Messenger
 	Sign      handshake.Signer
 	Verify    handshake.Verifier
-	// ReclaimAfter is how long a consumer may take to give back what has ended, before
-	// this cluster takes it; 0 for as long as it likes.
+	// ReclaimAfter is how long a consumer may take to return an ended placement. After that,
+	// this cluster reclaims it. 0 means no limit.
 	ReclaimAfter time.Duration
-	// GiveUpAfter is how long this cluster waits for a provider that does not answer to
-	// take down what has ended; 0 for as long as it takes.
+	// GiveUpAfter is how long this cluster waits for an unreachable provider while it removes
+	// an ended placement. 0 means no limit.
 	GiveUpAfter time.Duration
-	// Outbox sends; whoever makes it starts it.
+	// Outbox sends the messages. Its creator starts it.
 	Outbox *outbox.Outbox
 	Clock  clock.PassiveClock
 	Log    logr.Logger
 
-	// DrainTimeout is how long the pods on the virtual node of a placement that has ended
-	// are evicted; the rest is deleted, with the grace period of each. Zero for at once.
+	// DrainTimeout is how long pods are evicted from the virtual node of an ended placement.
+	// After that, the remaining pods are deleted with their grace period. Zero deletes them
+	// at once.
 	DrainTimeout time.Duration
 }
 
@@ -93,37 +95,37 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// Peering carries out plans in this cluster, on both sides of the peerings it
-// takes part in. Its methods for one side are called by one goroutine at a time.
+// Peering carries out plans in this cluster, on both sides of its peerings. At most one
+// goroutine at a time may call the methods of one side.
 type Peering struct {
 	*guard.Guard
 	opts    Options
 	mailbox *handshake.Mailbox
-	// drainer is used by the consumer's goroutine alone.
+	// drainer is used only by the consumer's goroutine.
 	drainer *drain.Drainer
 	network *network.Connector
 
-	// departing lets one instruction at a time find out whether it is the last of
-	// its peer: two that leave together would each rely on the other.
+	// departing serializes the check whether an instruction is the last one for its peer. Two
+	// instructions that leave together would otherwise each rely on the other.
 	departing sync.Mutex
 
 	mu      sync.Mutex // guards the following
 	answers map[handshake.Pair]answered
 	key     *handshake.ClusterKey
-	// deputies by the provider whose part they do.
+	// deputies holds the deputy of each provider without an agent.
 	deputies map[string]*deputy
-	// verdicts on the API servers that providers named last.
+	// verdicts holds the last check of each provider's API server.
 	verdicts map[string]serverVerdict
 }
 
-// answered is what was computed from a question: a challenge and this cluster's key.
+// answered caches the answer to a question: a challenge and this cluster's key.
 type answered struct {
 	question string
 	payload  []byte
 	digest   string
 }
 
-// New checks the options.
+// New returns a Peering, or an error if a required option is missing.
 func New(o Options) (*Peering, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -140,9 +142,9 @@ func New(o Options) (*Peering, error) {
 	return p, nil
 }
 
-// Deliver takes an envelope that the broker says came from the cluster from. It is
-// cheap: the envelope is checked and kept, and the controllers are woken. An error
-// means that it was refused; it is for the log.
+// Deliver takes an envelope that the broker attributes to the cluster from. It only checks
+// and stores the envelope and wakes the controllers, so it is cheap. An error means that the
+// envelope was refused; callers log it.
 func (p *Peering) Deliver(ctx context.Context, from string, envelope []byte) error {
 	return p.mailbox.Deliver(ctx, from, envelope)
 }
@@ -157,7 +159,7 @@ func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] {
 	return p.mailbox.ProviderEvents()
 }
 
-// message returns the Send for a step.
+// message returns the Send that delivers the payload of a step.
 func (p *Peering) message(pair handshake.Pair, s handshake.Step, payload []byte) outbox.Send {
 	return func(ctx context.Context) error {
 		if d := p.deputyOf(pair.Receiver(s)); d != nil {
@@ -175,7 +177,7 @@ func (p *Peering) message(pair handshake.Pair, s handshake.Step, payload []byte)
 	}
 }
 
-// settled ends the handshake of a pair. What crosses of their networks goes on.
+// settled ends the handshake of a pair. Messages about their networks continue.
 func (p *Peering) settled(pair handshake.Pair) {
 	p.drop(pair, handshake.HandshakeSteps)
 	p.mu.Lock()
@@ -184,7 +186,7 @@ func (p *Peering) settled(pair handshake.Pair) {
 	delete(p.deputies, pair.Provider)
 }
 
-// forget drops all that is known of a pair.
+// forget drops everything that is known about a pair.
 func (p *Peering) forget(pair handshake.Pair) {
 	p.settled(pair)
 	p.drop(pair, handshake.NetworkSteps)
@@ -201,8 +203,8 @@ func (p *Peering) drop(pair handshake.Pair, steps []handshake.Step) {
 	}
 }
 
-// Tunnel returns the round trip to a cluster through Liqo's gateways, or why it cannot be
-// reached; known is false while the gateways report neither.
+// Tunnel returns the round-trip time to a cluster through Liqo's gateways, or why the cluster
+// cannot be reached; known is false if the gateways report neither.
 func (p *Peering) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
 	return p.network.Tunnel(ctx, cluster)
 }

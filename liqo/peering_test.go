@@ -13,12 +13,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// These tests run both sides of a peering against two API servers in memory, with a
-// stand-in for Liqo between them (fakeliqo_test.go). Time is synctest's.
+// These tests run both sides of a peering against two API servers in memory. A stand-in for Liqo
+// (fakeliqo_test.go) works between them. Time is synctest's.
 
 func TestTwoClustersPeerAndPart(t *testing.T) {
 	tests := map[string]struct {
-		// after is run each time something moved on.
+		// after is called after each tick.
 		after func(*world)
 	}{
 		"undisturbed":                         {after: func(*world) {}},
@@ -145,7 +145,7 @@ func TestAKeyChangeIsFollowedOnlyWhereNothingUsesTheOld(t *testing.T) {
 		if w.nodeReady("rome", "res-b-1") {
 			t.Error("another key was taken while the first placement runs with the old one")
 		}
-		// The consumer cannot take its replica away with the new key: a person does.
+		// The consumer cannot remove its replica with the new key, so a person does.
 		replica := &authv1beta1.ResourceSlice{}
 		if !w.exists("paris", object.TenantNamespaceName("rome"), "res-a-1", replica) {
 			t.Fatal("there is no replica")
@@ -157,8 +157,8 @@ func TestAKeyChangeIsFollowedOnlyWhereNothingUsesTheOld(t *testing.T) {
 	})
 }
 
-// Liqo renews the certificate in the Identity by itself. The credentials of the handshake
-// are older then, and the broker may deliver them again.
+// Liqo renews the certificate in the Identity by itself. After that, the credentials of the
+// handshake are older, and the broker may still deliver them again.
 func TestARenewedCertificateIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -237,8 +237,8 @@ func TestAReservationReleasedAtOnceLeavesNothing(t *testing.T) {
 	}
 }
 
-// Who asked for credentials first may have ended before they came. The provider has a
-// Tenant already, so that it says nothing unasked.
+// The placement that asked for credentials may end before they arrive. The provider already has a
+// Tenant, so it sends nothing unasked.
 func TestAnotherPlacementAsksOnForOneThatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

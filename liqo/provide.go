@@ -22,8 +22,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Provide does the next things for a placement that this cluster has acknowledged.
-// Whatever it waits for wakes the controller: a watched object or a message.
+// Provide carries out the next actions for a placement that this cluster has acknowledged.
+// Events wake the controller again: changes of watched objects, and messages.
 func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	if inst.Ended() || inst.Spec.Unpeer {
 		p.departing.Lock()
@@ -32,9 +32,8 @@ func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	return providerSide{p}.provide(ctx, inst)
 }
 
-// DepartProvider deletes an instruction whose peering is done with. It returns
-// false where it has become the last of its consumer meanwhile and must unpeer
-// first.
+// DepartProvider deletes an instruction whose peering is done. It returns false if the
+// instruction has become the last one for its consumer and must unpeer first.
 func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
@@ -42,7 +41,7 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	if err != nil || !state.Done {
 		return false, err
 	}
-	// The slice may have gone while no agent ran.
+	// The slice may have been deleted while no agent ran.
 	if ns, err := p.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID); err != nil {
 		return false, err
 	} else if ns != "" {
@@ -53,8 +52,8 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	return true, patch.Delete(ctx, p.opts.Client, inst, agentv1alpha1.PeeringFinalizer)
 }
 
-// providerSide is the part of Peering that observes and serves the placements of other clusters
-// in this one.
+// providerSide is the part of Peering that observes and serves the placements that other
+// clusters have in this one.
 type providerSide struct{ *Peering }
 
 func (p providerSide) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
@@ -110,7 +109,7 @@ func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb 
 	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }
 
-// ensureNonce makes the nonce rather than wait until Liqo fills an empty Secret.
+// ensureNonce creates the nonce, instead of waiting for Liqo to fill an empty Secret.
 func (p providerSide) ensureNonce(ctx context.Context, s *providerScene) error {
 	random := make([]byte, handshake.NonceSize)
 	if _, err := rand.Read(random); err != nil {
@@ -126,9 +125,9 @@ func (p providerSide) ensureNonce(ctx context.Context, s *providerScene) error {
 	return err
 }
 
-// writeTenant makes the Tenant of a checked answer, or renews the signature of one
-// with the same key. A certificate that an earlier Tenant left behind goes first:
-// Liqo would refuse another request beside it.
+// writeTenant creates the Tenant from a checked answer, or renews the signature of an existing
+// one with the same key. It first deletes a certificate that an earlier Tenant left behind,
+// because Liqo would refuse another request beside it.
 func (p providerSide) writeTenant(ctx context.Context, s *providerScene) error {
 	defer failpoint.Hit(failpoint.ProviderTenantMade)
 	if s.tenant != nil {
@@ -137,7 +136,7 @@ func (p providerSide) writeTenant(ctx context.Context, s *providerScene) error {
 		return p.opts.Client.Update(ctx, update)
 	}
 	if found, err := object.Get(ctx, p.opts.Reader, s.namespace.Name, s.Consumer, &authv1beta1.Tenant{}); found || err != nil {
-		return err // the cache is late
+		return err // the cache does not show the Tenant yet
 	}
 	if err := p.deleteSecret(ctx, s.namespace.Name, object.CertificateSecretName); err != nil {
 		return err
@@ -151,8 +150,8 @@ func (p providerSide) writeTenant(ctx context.Context, s *providerScene) error {
 	})
 }
 
-// sendCredentials repeats them after a handshake until a slice shows that they
-// arrived, and sends them once for each request.
+// sendCredentials sends the consumer's credentials. After a handshake it repeats them until a
+// slice shows that they arrived; without one it sends them once per request.
 func (p providerSide) sendCredentials(s *providerScene) error {
 	params := s.tenant.Status.AuthParams
 	if params.AwsConfig != nil {

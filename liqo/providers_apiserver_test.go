@@ -45,8 +45,8 @@ func virtualNode(name string, labels map[string]string) *offloadingv1beta1.Virtu
 	}
 }
 
-// What a provider writes into a status leads this cluster's Liqo nowhere but to the API
-// server that was agreed on. The tests write what Liqo would.
+// Whatever a provider writes into a status, this cluster's Liqo connects only to the API server
+// that was agreed on. The tests write what Liqo would.
 func TestAProviderLeadsLiqoNowhereElse(t *testing.T) {
 	m := startCluster(t)
 	for name, annotations := range map[string]map[string]string{
@@ -119,7 +119,7 @@ func TestAProviderLeadsLiqoNowhereElse(t *testing.T) {
 	t.Run("the agent's own changes of namespaces", func(t *testing.T) { m.changesOfNamespaces(t) })
 }
 
-// changesOfIdentities tries what Liqo's renewal does with what the provider wrote.
+// changesOfIdentities tries the changes that Liqo's renewal makes from the provider's status.
 func (m *member) changesOfIdentities(t *testing.T) {
 	id := identity(tenantNS, "controlplane-paris", ofTheAgent, authv1beta1.AuthParams{APIServer: agreed})
 	m.create(id)
@@ -153,7 +153,7 @@ func (m *member) changesOfIdentities(t *testing.T) {
 	}
 }
 
-// changesOfNamespaces tries with the agent's account what it may not do.
+// changesOfNamespaces tries allowed and forbidden changes with the agent's account.
 func (m *member) changesOfNamespaces(t *testing.T) {
 	m.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "somebodys"}})
 	for name, tt := range map[string]struct {
@@ -180,7 +180,7 @@ func (m *member) changesOfNamespaces(t *testing.T) {
 	}
 }
 
-// awaitRefusal waits for a policy, which is in force a moment after it was made.
+// awaitRefusal waits until a new policy takes effect.
 func (m *member) awaitRefusal(try func() error) {
 	m.Helper()
 	m.check(wait.PollUntilContextTimeout(m.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {

@@ -16,16 +16,17 @@ import (
 // reclaimedAnnotation marks a Tenant that the agent drained.
 const reclaimedAnnotation = "broker.fluidos.eu/reclaimed"
 
-// podsEnd is how often pods are looked at that take long to end: nothing tells of them.
+// podsEnd is how often to check pods that take long to end. They are not watched.
 const podsEnd = time.Second
 
-// past reports whether a span that began at since is over by now. One of 0 never is.
+// past reports whether the span that began at since is over. A span of 0 never ends.
 func past(since *metav1.Time, span time.Duration, now time.Time) bool {
 	return span > 0 && since != nil && !now.Before(since.Add(span))
 }
 
-// remaining is what is left of such a span, 0 if it is over or never will be. Who asks both
-// means the same now: between two of them the span ends, and nobody would look again.
+// remaining returns the rest of the span, 0 if it is over or never ends. A caller of both past
+// and remaining must pass the same now: if the span ended between two readings of the clock,
+// no further check would be scheduled.
 func remaining(since *metav1.Time, span time.Duration, now time.Time) time.Duration {
 	if span == 0 || since == nil {
 		return 0
@@ -43,7 +44,7 @@ func (p providerSide) lookAgain(s *providerScene) time.Duration {
 	return remaining(s.inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 }
 
-// reclaims carry out what planReclaim, planEviction and planDrained call for.
+// reclaims carry out the actions of planReclaim, planEviction and planDrained.
 var reclaims = map[plan.Verb]func(providerSide, context.Context, *providerScene) error{
 	plan.CordonSlice: providerSide.cordonSlice,
 	plan.DeletePods:  providerSide.deletePods,

@@ -16,8 +16,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// A consumer that is gone for ever leaves everything where it is. The provider has its
-// capacity back after the deadline, and not before its pods have ended.
+// A consumer that never returns leaves all its objects in place. The provider gets its capacity
+// back after the deadline, but not before the pods have ended.
 func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 	for name, lost := range map[string]func(*site){
 		"its agent is gone, and its Liqo keeps everything alive": func(s *site) { s.silent = true },
@@ -33,12 +33,12 @@ func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 				w.setRelease("rome", "paris", "res-a", false)
 				began := time.Now()
 				w.until("the instruction is gone", nil, func() bool { return w.provides("paris", "res-a-1") == nil })
-				if took := time.Since(began); took < reclaimAfter+podGrace-2*time.Second { // stamps are of whole seconds
+				if took := time.Since(began); took < reclaimAfter+podGrace-2*time.Second { // timestamps have whole seconds
 					t.Errorf("confirmed after %v, while the pod still ran", took)
 				}
 				w.wantNothingAt("paris")
 
-				// What the consumer has left, it cleans up when it is back.
+				// When the consumer is back, it cleans up the rest.
 				w.sites["rome"].silent, w.sites["rome"].cut = false, false
 				w.until("the consumer is clean too", nil, func() bool { return !w.anyInstruction() })
 				w.wantEmpty()
@@ -79,7 +79,7 @@ func TestAConsumerKeepsWhatStandsAndComesBackAfterAReclaim(t *testing.T) {
 	})
 }
 
-// wantNothingAt fails if anything of a peering is left in one cluster.
+// wantNothingAt fails if objects of a peering are left in a cluster.
 func (w *world) wantNothingAt(id string) {
 	w.t.Helper()
 	for _, count := range []int{
@@ -93,7 +93,7 @@ func (w *world) wantNothingAt(id string) {
 	}
 }
 
-// passing is a clock on which time goes on between any two readings.
+// passing is a clock that advances with every reading.
 type passing struct {
 	clock.RealClock
 	now time.Time
@@ -104,8 +104,8 @@ func (c *passing) Now() time.Time {
 	return c.now
 }
 
-// The time of a consumer that is over while somebody looks is over at the next look, and
-// there is one.
+// The consumer's time may end during an observation. The next observation must then see that it
+// is over, and must be scheduled.
 func TestNobodyStopsLookingBeforeTheTimeOfAConsumerIsOver(t *testing.T) {
 	w := newWorld(t)
 	ended := metav1.NewTime(time.Now().Truncate(time.Second))

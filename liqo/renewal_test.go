@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// certificateOf is what rome shows paris.
+// certificateOf returns the certificate in the consumer's Identity for the provider.
 func (w *world) certificateOf(consumer, provider string) []byte {
 	w.t.Helper()
 	identity := &authv1beta1.Identity{}
@@ -24,7 +24,7 @@ func (w *world) certificateOf(consumer, provider string) []byte {
 	return identity.Spec.AuthParams.SignedCRT
 }
 
-// consumed is where the consumer's placement is, and when it is looked at again.
+// consumed runs Consume for a placement and returns its state.
 func (w *world) consumed(consumer, name string) plan.ConsumerState {
 	w.t.Helper()
 	inst := &agentv1alpha1.ReservationInstruction{}
@@ -34,8 +34,8 @@ func (w *world) consumed(consumer, name string) plan.ConsumerState {
 	return state
 }
 
-// Liqo renews an identity through the peering. Where that did not work in time, the agent
-// asks for it through the broker, and nothing is interrupted.
+// Liqo renews an identity through the peering. If that fails for too long, the agent asks for a
+// certificate through the broker, without an interruption.
 func TestIdentityIsRenewedThroughTheBrokerBeforeItExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -60,7 +60,7 @@ func TestIdentityIsRenewedThroughTheBrokerBeforeItExpires(t *testing.T) {
 	})
 }
 
-// After an outage longer than a certificate lives, Liqo has no way to the other cluster.
+// After an outage longer than the certificate's lifetime, Liqo cannot reach the other cluster.
 func TestExpiredIdentityIsReplacedAfterAnOutage(t *testing.T) {
 	for name, away := range map[string]string{"of the consumer": "rome", "of the provider": "paris"} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
 	}
 }
 
-// A cache that does not show the decision yet must not shut what was opened.
+// A cache that does not show the decision yet must not revoke rights that were opened.
 func TestOpenedRightsOutliveALateCache(t *testing.T) {
 	w := newWorld(t)
 	paris, key := w.sites["paris"], types.NamespacedName{Namespace: "default", Name: "offer"}

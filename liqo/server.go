@@ -15,14 +15,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// A check of an endpoint resolves names. Its verdict holds for endpointVerdict, so that a
+// The check of an endpoint resolves names. The result is valid for endpointVerdict, so that a
 // provider with slow DNS does not delay the placements at others.
 const (
 	endpointTimeout = 3 * time.Second
 	endpointVerdict = 15 * time.Second
 )
 
-// serverVerdict is the outcome of a check of an endpoint.
+// serverVerdict is the result of the check of an endpoint.
 type serverVerdict struct {
 	endpoint string
 	err      error
@@ -59,8 +59,8 @@ func (p *Peering) checkEndpoint(ctx context.Context, provider, endpoint string) 
 	return err
 }
 
-// advertised returns the endpoint in the newest standing instruction of the provider, ""
-// if it advertises none.
+// advertised returns the endpoint in the provider's newest instruction that has not ended; ""
+// if the provider advertises none.
 func (s *consumerScene) advertised() string {
 	standing := slices.DeleteFunc(oldestFirst(s.all), func(i *agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.TargetClusterID != s.Provider || i.Ended()
@@ -71,9 +71,9 @@ func (s *consumerScene) advertised() string {
 	return standing[len(standing)-1].Spec.TargetClusterEndpoint
 }
 
-// observeServer compares the API server that the provider advertises with the one that is
-// recorded. The admission policy for Identities reads the record: Liqo itself takes any
-// address that the provider writes into the status of a Renew or of a ResourceSlice.
+// observeServer compares the advertised API server with the recorded one. The admission policy
+// for Identities reads the record, because Liqo itself accepts any address that the provider
+// writes into the status of a Renew or of a ResourceSlice.
 func (p consumerSide) observeServer(ctx context.Context, s *consumerScene) {
 	s.Server.Recordable = s.namespace != nil && object.Ours(s.namespace) && s.identity != nil && object.Ours(s.identity)
 	server := s.advertised()
@@ -92,8 +92,8 @@ func (p consumerSide) observeServer(ctx context.Context, s *consumerScene) {
 	s.server, s.Server.Wanted = wanted, true
 }
 
-// observeMisled looks for an API server or a proxy in the slice's status that the policy
-// for Identities refuses: Liqo writes that into its log alone.
+// observeMisled looks in the slice's status for an API server that the policy for Identities
+// refuses. Liqo reports that refusal only in its log.
 func (s *consumerScene) observeMisled() {
 	if s.slice == nil || s.slice.Status.AuthParams == nil || s.namespace == nil {
 		return
@@ -107,7 +107,7 @@ func (s *consumerScene) observeMisled() {
 		s.Provider, params.APIServer, s.Name, strings.Fields(recorded)[0])
 }
 
-// recordServer writes down which API server this cluster's Liqo may use for the provider.
+// recordServer records which API servers this cluster's Liqo may use for the provider.
 func (p *Peering) recordServer(ctx context.Context, ns *corev1.Namespace, servers string) error {
 	if !object.Ours(ns) || ns.Annotations[object.ServerAnnotation] == servers {
 		return nil

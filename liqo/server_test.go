@@ -26,7 +26,7 @@ func isAnswer(m v1.Message) bool {
 	return strings.HasSuffix(m.Slot, "/2")
 }
 
-// answer returns the newest answer that a provider got, "" if it got none.
+// answer returns the newest answer to a provider, "" if there is none.
 func (w *world) answer(provider string) string {
 	w.t.Helper()
 	for _, m := range w.newest()[provider] {
@@ -37,14 +37,14 @@ func (w *world) answer(provider string) string {
 	return ""
 }
 
-// challenge has a hostile provider send a nonce of its choice.
+// challenge sends a nonce of a hostile provider's choice to the consumer.
 func (w *world) challenge(consumer, provider, placement string, nonce []byte) {
 	w.t.Helper()
 	m := handshake.Message{Consumer: consumer, Provider: provider, Placement: placement, Epoch: "of the attacker", Step: handshake.StepChallenge}
 	w.deliver(&m, handshake.Challenge{TenantNamespace: object.TenantNamespaceName(consumer), Nonce: nonce})
 }
 
-// deliver hands a message to the consumer, as its provider would send it.
+// deliver delivers a message to the consumer, as its provider would send it.
 func (w *world) deliver(m *handshake.Message, body any) {
 	w.t.Helper()
 	payload, _, err := handshake.Encode(m, body)
@@ -52,7 +52,7 @@ func (w *world) deliver(m *handshake.Message, body any) {
 	w.check(w.sites[m.Consumer].peering.Deliver(w.t.Context(), m.Provider, append([]byte(m.Provider+"\n"), payload...)))
 }
 
-// stateOf carries out what is next for a reservation's first placement, and says where it is.
+// stateOf runs Consume for the reservation's first placement and returns its state.
 func (w *world) stateOf(consumer, reservation string) plan.ConsumerState {
 	w.t.Helper()
 	var all agentv1alpha1.ReservationInstructionList
@@ -69,7 +69,7 @@ func (w *world) stateOf(consumer, reservation string) plan.ConsumerState {
 	return plan.ConsumerState{}
 }
 
-// advertise has the broker say where a provider's API server is.
+// advertise sets the provider's API server in the instruction, as the broker does.
 func (w *world) advertise(consumer, endpoint string) {
 	w.t.Helper()
 	var all agentv1alpha1.ReservationInstructionList
@@ -112,7 +112,7 @@ func TestProxiesMustBeAllowed(t *testing.T) {
 	}
 }
 
-// What a provider says in its third message becomes no Identity if it leads elsewhere.
+// Credentials that lead elsewhere do not become an Identity.
 func TestCredentialsThatLeadElsewhereBecomeNoIdentity(t *testing.T) {
 	for name, tt := range map[string]struct {
 		advertised string

@@ -10,9 +10,9 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// usableBy returns the labels of a placement's virtual node that say whose pods may use it:
-// those of its request's namespace, and of the namespaces that the request names. Without
-// a request, as for a Reservation made in the broker's cluster, all may.
+// usableBy returns the labels that name the namespaces whose pods may use a placement's virtual
+// node: the namespace of its request, and the namespaces that the request names. Without a
+// request or namespaces, as for a Reservation made in the broker's cluster, all may use it.
 func usableBy(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	labels := map[string]string{}
 	for _, namespace := range inst.Spec.Namespaces {
@@ -27,7 +27,7 @@ func usableBy(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	return labels
 }
 
-// tenancyLabels returns the labels among those of a node that say whose pods may use it.
+// tenancyLabels returns the node's labels that name the namespaces whose pods may use it.
 func tenancyLabels(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {
@@ -38,8 +38,8 @@ func tenancyLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// openNode labels the virtual node with the namespaces that may use it. Until then no pod
-// that the webhook has seen is scheduled there.
+// openNode labels the virtual node with the namespaces that may use it. Before that, no pod
+// that passed the webhook is scheduled there.
 func (p consumerSide) openNode(ctx context.Context, s *consumerScene) error {
 	update := s.node.DeepCopy()
 	for key := range tenancyLabels(update.Labels) {

@@ -16,17 +16,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Concern says which instructions an object concerns.
+// Concern names the instructions that an object concerns.
 type Concern struct {
-	// Placement is the name of one instruction, if the object is of one.
+	// Placement is the name of the object's instruction, if it belongs to one.
 	Placement string
-	// Peer concerns every instruction with that cluster.
+	// Peer selects every instruction with that cluster.
 	Peer string
-	// Namespace concerns every instruction that offloads it.
+	// Namespace selects every instruction that offloads it.
 	Namespace string
 }
 
-// ConsumerWatches are the objects whose changes Consume waits for.
+// ConsumerWatches returns the objects whose changes wake the controller that calls Consume.
 func (p *Peering) ConsumerWatches() []client.Object {
 	return append([]client.Object{
 		&corev1.Namespace{}, &corev1.Node{},
@@ -38,13 +38,13 @@ func (p *Peering) ConsumerWatches() []client.Object {
 	}, p.network.Watches()...)
 }
 
-// VirtualNodes selects the nodes that Consume reads. A cluster may have thousands of others,
-// of which no copy needs to be kept.
+// VirtualNodes selects the nodes that Consume reads. The cache need not hold other nodes, of
+// which a cluster may have thousands.
 func VirtualNodes() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{consts.TypeLabel: consts.TypeNode})
 }
 
-// ProviderWatches are the objects whose changes Provide waits for.
+// ProviderWatches returns the objects whose changes wake the controller that calls Provide.
 func (p *Peering) ProviderWatches() []client.Object {
 	return append([]client.Object{
 		&corev1.Namespace{},
@@ -57,16 +57,17 @@ func (p *Peering) ProviderWatches() []client.Object {
 	}, p.network.Watches()...)
 }
 
-// NewSlice returns an empty ResourceSlice, to watch those that Grant answers.
+// NewSlice returns an empty ResourceSlice, to watch the slices that Grant answers.
 func NewSlice() client.Object { return &authv1beta1.ResourceSlice{} }
 
-// MetadataOnly reports whether a watch returned here needs no more than metadata.
+// MetadataOnly reports whether a watch for obj needs only metadata.
 func MetadataOnly(obj client.Object) bool {
 	_, ok := obj.(*metav1.PartialObjectMetadata)
 	return ok
 }
 
-// ConcernOf says whom a watched object concerns; nobody where all fields are empty.
+// ConcernOf returns the instructions that a watched object concerns; none if all fields are
+// empty.
 func ConcernOf(obj client.Object) Concern {
 	labels := obj.GetLabels()
 	switch o := obj.(type) {

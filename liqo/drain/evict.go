@@ -24,14 +24,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// attempt is the last one at having a pod leave that could not.
+// attempt is the last refused eviction or deletion of a pod.
 type attempt struct {
 	at      time.Time
 	refusal string
 }
 
-// attempts are the last ones at the pods of each placement that is drained. They order which
-// pod is asked next, and name in the condition what holds a pod. A restarted agent asks anew.
+// attempts holds the last refused attempt for each pod of a draining placement. It orders the
+// next attempts, and the condition names its refusals. A restarted agent begins with none.
 type attempts map[string]map[types.UID]attempt
 
 func (a attempts) note(placement string, pod types.UID, last attempt) {
@@ -43,37 +43,35 @@ func (a attempts) note(placement string, pod types.UID, last attempt) {
 
 func (a attempts) forget(placement string) { delete(a, placement) }
 
-// Drainer empties the virtual nodes of placements that have ended. It is for one caller at
-// a time.
+// Drainer empties the virtual nodes of ended placements. It is not safe for concurrent use.
 type Drainer struct {
 	client client.Client
 	// reader reads from the API server.
 	reader client.Reader
 	clock  clock.PassiveClock
-	// timeout is how long pods are evicted before they are deleted.
+	// timeout is how long pods are evicted before the rest is deleted.
 	timeout  time.Duration
 	attempts attempts
 }
 
-// New returns a Drainer that evicts the pods of a node for as long as timeout, and
-// deletes those that are left then.
+// New returns a Drainer that evicts the pods of a node until timeout, and then deletes the rest.
 func New(c client.Client, reader client.Reader, now clock.PassiveClock, timeout time.Duration) *Drainer {
 	return &Drainer{client: c, reader: reader, clock: now, timeout: timeout, attempts: attempts{}}
 }
 
-// Forget drops what is remembered of the pods of a placement.
+// Forget drops the recorded attempts for a placement's pods.
 func (d *Drainer) Forget(placement string) { d.attempts.forget(placement) }
 
-// Target is the placement whose virtual node is drained.
+// Target is a placement whose virtual node is being drained.
 type Target struct {
 	Placement string
-	// Instruction is the placement's, and holds until when pods are evicted.
+	// Instruction is the placement's instruction; its status holds the deadline.
 	Instruction *agentv1alpha1.ReservationInstruction
 	Node        *corev1.Node
 }
 
-// Observe returns how far the drain is. It lists the pods on the node, once that is
-// cordoned, from the API server: a cache would hold every pod of the cluster.
+// Observe returns the progress of the drain. Once the node is cordoned, it lists the node's pods
+// from the API server, because a cache would hold every pod of the cluster.
 func (d *Drainer) Observe(ctx context.Context, t Target, all []agentv1alpha1.ReservationInstruction, now time.Time) (plan.DrainView, error) {
 	v := plan.DrainView{Now: now, SuccessorComes: hasSuccessor(t.Instruction, all)}
 	begun := t.Instruction.Status.Drain
@@ -117,7 +115,7 @@ func hasSuccessor(inst *agentv1alpha1.ReservationInstruction, all []agentv1alpha
 	})
 }
 
-// Apply carries out one action that the plan of a release calls for.
+// Apply carries out one drain action of a plan.
 func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	switch a.Do {
 	case plan.BeginDrain:
@@ -130,8 +128,8 @@ func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	return d.deletePods(ctx, t.Placement, a.Pods)
 }
 
-// begin writes the deadline of the drain into the instruction's status, so that a restarted
-// agent keeps it. A deadline that is there already is not extended.
+// begin writes the deadline into the instruction's status, so that a restarted agent keeps it.
+// It does not extend an existing deadline.
 func (d *Drainer) begin(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
 	if inst.Status.Drain != nil {
 		return nil
@@ -152,8 +150,8 @@ func IsCordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == agentv1alpha1.EndingTaint })
 }
 
-// cordonNode keeps new pods off the node. Some pods tolerate a cordon; the taint marks a
-// node that will not come back.
+// cordonNode keeps new pods off the node. It adds a taint, because some pods tolerate a cordon
+// and the taint marks a node that will not come back.
 func (d *Drainer) cordonNode(ctx context.Context, t Target) error {
 	defer failpoint.Hit(failpoint.ConsumerNodeCordoned)
 	update := t.Node.DeepCopy()
@@ -184,14 +182,14 @@ func podOf(pod plan.PodView) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-// askEach asks every pod to leave, whether or not others refuse, and remembers the refusals.
-// It returns an error when the API server is overloaded or does not answer.
+// askEach evicts or deletes each pod, even if others were refused, and records the refusals. It
+// returns an error when the API server is overloaded or does not answer.
 func (d *Drainer) askEach(placement string, pods []plan.PodView, ask func(plan.PodView) error) error {
 	for _, pod := range pods {
 		err := ask(pod)
 		switch {
 		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			// The pod is leaving or gone, or another one has its name.
+			// The pod is leaving or gone, or a new pod has its name.
 		case !isRefusal(err):
 			return fmt.Errorf("pod %q of namespace %q: %w", pod.Name, pod.Namespace, err)
 		default:
@@ -201,8 +199,8 @@ func (d *Drainer) askEach(placement string, pods []plan.PodView, ask func(plan.P
 	return nil
 }
 
-// isRefusal reports whether err is a decision of the API server, and not a sign that it is
-// overloaded or unreachable.
+// isRefusal reports whether err is a decision of the API server, and not a sign of overload or
+// of a lost connection.
 func isRefusal(err error) bool {
 	no, answered := errors.AsType[*apierrors.StatusError](err)
 	switch {

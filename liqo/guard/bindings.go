@@ -26,17 +26,17 @@ func BindingsOfLiqo() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{consts.K8sAppManagedByKey: consts.LiqoAppLabelValue})
 }
 
-// IsRemoteBinding reports whether a RoleBinding gives the virtual kubelets of a peer their
-// rights in an offloaded namespace.
+// IsRemoteBinding reports whether a RoleBinding gives a peer's virtual kubelets their rights in
+// an offloaded namespace.
 func IsRemoteBinding(obj client.Object) bool {
 	b, ok := obj.(*rbacv1.RoleBinding)
 	return ok && b.RoleRef.Kind == "ClusterRole" && b.RoleRef.Name == consts.RemoteNamespaceClusterRoleName && object.PeerOf(b.Labels) != ""
 }
 
-// KeepBindings gives Liqo's role in offloaded namespaces to the identities of slices whose
-// placement is provided here. Liqo binds the consumer's group when it makes a namespace:
-// with that, the identity of a slice that has ended reads what a sibling has, until its
-// certificate expires. Consumers whose tenant namespace somebody else made are left alone.
+// KeepBindings binds Liqo's role in offloaded namespaces to the identities of slices whose
+// placement is provided here. Liqo itself binds the consumer's group, so the identity of an
+// ended slice could read a sibling's objects until its certificate expires. KeepBindings
+// ignores consumers whose tenant namespace the agent did not make.
 func (g *Guard) KeepBindings(ctx context.Context) error {
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
@@ -70,8 +70,8 @@ func (g *Guard) KeepBindings(ctx context.Context) error {
 	return nil
 }
 
-// Subjects are the identities of the placements that are provided, by consumer. One that was
-// released keeps its rights until nothing of it is left, to take its things away.
+// Subjects returns the identities of the provided placements, by consumer. A released placement
+// keeps its rights until nothing of it is left, so that the consumer can remove its objects.
 func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rbacv1.Subject {
 	out := map[string][]rbacv1.Subject{}
 	for i := range instructions {
@@ -89,7 +89,7 @@ func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rba
 	return out
 }
 
-// guardedConsumers are those whose tenant namespace the agent made.
+// guardedConsumers returns the consumers whose tenant namespace the agent made.
 func (g *Guard) guardedConsumers(ctx context.Context) (consumers []string, err error) {
 	var namespaces corev1.NamespaceList
 	err = g.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
@@ -100,9 +100,9 @@ func (g *Guard) guardedConsumers(ctx context.Context) (consumers []string, err e
 	return consumers, err
 }
 
-// ForgetSlice deletes the Secret in which Liqo keeps the certificate of a slice that is
-// gone, unless a live reservation awaits that slice. Where the guard is off, the agent may
-// not.
+// ForgetSlice deletes the Secret in which Liqo keeps the certificate of a deleted slice, unless
+// a live reservation still expects that slice. It ignores a missing permission, because the agent
+// has none while the guard is off.
 func (g *Guard) ForgetSlice(ctx context.Context, namespace, slice string) error {
 	ns := &corev1.Namespace{}
 	if found, err := object.Get(ctx, g.opts.Client, "", namespace, ns); err != nil || !found || !object.Ours(ns) || !object.IsTenantNamespace(ns) {

@@ -15,12 +15,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Disown takes off a replicated NamespaceMap the label by which the virtual kubelets of
-// this cluster look for their own, and says whether it was there. They heed every map of
-// the peer's tenant namespace that carries it, so a peer that this cluster uses as well
-// could have them reflect any namespace, and a namespace that is offloaded both ways
-// would be reflected to the wrong one. What else works with replicas goes by their
-// origin.
+// Disown removes from a replicated NamespaceMap the label by which this cluster's virtual
+// kubelets find their own maps, and reports whether the map had it. Virtual kubelets use every
+// map with that label in the peer's tenant namespace. A peer that this cluster uses as a
+// provider could therefore make them reflect any namespace, and a namespace that is offloaded
+// in both directions would be reflected to the wrong one. Other components identify replicas by
+// their origin, so they do not need the label.
 func Disown(namespaceMap metav1.Object) bool {
 	labels := namespaceMap.GetLabels()
 	if _, has := labels[consts.RemoteClusterID]; !has {
@@ -31,8 +31,8 @@ func Disown(namespaceMap metav1.Object) bool {
 	return true
 }
 
-// DisownMaps mends the maps that a consumer replicated before there was a webhook that
-// does. Tenant namespaces that somebody else made are left as they are.
+// DisownMaps disowns the maps that a consumer replicated before this cluster had the webhook,
+// which disowns new ones. It ignores tenant namespaces that the agent did not make.
 func (g *Guard) DisownMaps(ctx context.Context, consumer string, ns *corev1.Namespace) error {
 	if ns == nil || !object.Ours(ns) {
 		return nil

@@ -1,6 +1,6 @@
 // Package guard decides what other clusters may have and do in this one.
 //
-// It grants slices what was reserved, signs identities for live reservations alone, keeps
-// the rights of each identity where the admission policies read them, bounds the number of
-// objects, and gives access to the pods that run for a placement.
+// It grants slices the reserved resources, allows certificates only for live reservations, keeps
+// the rights of each identity where the admission policies read them, and bounds the number of
+// objects. It also gives access to the pods that run for a placement.
 package guard

@@ -20,11 +20,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// ShadowPodPods selects the pods that Liqo makes of ShadowPods. Liqo sets this label
-// itself, whatever the ShadowPod says.
+// ShadowPodPods selects the pods that Liqo makes from ShadowPods. Liqo sets this label itself,
+// whatever the ShadowPod contains.
 const ShadowPodPods = consts.ManagedByLabelKey + "=" + consts.ManagedByShadowPodValue
 
-// OffloadedFor returns the consumer that Liqo made a namespace for, "" for any other one.
+// OffloadedFor returns the consumer for which Liqo made a namespace, "" for any other namespace.
 func OffloadedFor(ns client.Object) string {
 	if object.IsTenantNamespace(ns) {
 		return ""
@@ -32,8 +32,8 @@ func OffloadedFor(ns client.Object) string {
 	return ns.GetLabels()[consts.RemoteClusterID]
 }
 
-// Guards reports whether the agent made the tenant namespace of a consumer. Everything that
-// such a consumer runs belongs to a placement.
+// Guards reports whether the agent made the consumer's tenant namespace. Everything that such a
+// consumer runs belongs to a placement.
 func (g *Guard) Guards(ctx context.Context, consumer string) (bool, error) {
 	ns, err := object.FindTenantNamespace(ctx, g.opts.Client, consumer)
 	if ns == nil || err != nil {
@@ -42,8 +42,8 @@ func (g *Guard) Guards(ctx context.Context, consumer string) (bool, error) {
 	return object.Ours(ns), nil
 }
 
-// SetCordoned has Liqo refuse new ShadowPods of a placement, or admit them again. A placement
-// without a slice has nothing to cordon.
+// SetCordoned makes Liqo refuse a placement's new ShadowPods, or admit them again. It does
+// nothing for a placement without a slice.
 func (g *Guard) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, cordoned bool) error {
 	namespace, err := g.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
 	if namespace == "" || err != nil {
@@ -69,8 +69,7 @@ func (g *Guard) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return nil
 }
 
-// DeleteShadowPod deletes the ShadowPod that a pod was made of, so that Liqo does not make
-// the pod anew.
+// DeleteShadowPod deletes the ShadowPod behind a pod, so that Liqo does not recreate the pod.
 func (g *Guard) DeleteShadowPod(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	shadow := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	shadow.SetGroupVersionKind(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod"))
@@ -88,8 +87,7 @@ type WaitingPod struct {
 	Created metav1.Time
 }
 
-// WaitingPods lists the ShadowPods of a placement that have no pod, oldest first, by the
-// cache.
+// WaitingPods lists the placement's ShadowPods without a pod, oldest first, from the cache.
 func (g *Guard) WaitingPods(ctx context.Context, placement string, hasPod func(types.NamespacedName) bool) ([]WaitingPod, error) {
 	shadows := object.NewMetadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
 	if err := g.opts.Client.List(ctx, shadows, client.MatchingLabels{object.OffloadedPodLabel: placement}); err != nil {
@@ -109,14 +107,15 @@ func (g *Guard) WaitingPods(ctx context.Context, placement string, hasPod func(t
 	return waiting, nil
 }
 
-// Retry is a ShadowPod that Liqo can be made to try again.
+// Retry is a ShadowPod whose pod Liqo can be made to create again.
 type Retry struct {
 	// Pod is what Liqo would create.
 	Pod    *corev1.Pod
 	shadow *offloadingv1beta1.ShadowPod
 }
 
-// ReadWaiting reads a ShadowPod past the cache; nil where it no longer waits for a pod.
+// ReadWaiting reads a ShadowPod past the cache; it returns nil if the ShadowPod no longer waits
+// for a pod.
 func (g *Guard) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error) {
 	shadow := &offloadingv1beta1.ShadowPod{}
 	found, err := object.Get(ctx, g.opts.Reader, w.Namespace, w.Name, shadow)
@@ -127,9 +126,9 @@ func (g *Guard) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error) {
 	return &Retry{Pod: &corev1.Pod{Spec: shadow.Spec.Pod}, shadow: shadow}, nil
 }
 
-// Retry has Liqo create the pod of a ShadowPod now. After some refusals Liqo would wait for
-// minutes, but any change of the ShadowPod wakes it. Its webhook lets nobody but the creator
-// change the ShadowPod itself, so this changes the phase, which means nothing without a pod.
+// Retry makes Liqo create the ShadowPod's pod now. After some refusals Liqo would wait for
+// minutes, but any change of the ShadowPod wakes it. Liqo's webhook lets only the creator change
+// the ShadowPod's spec, so Retry changes the phase, which has no effect without a pod.
 func (g *Guard) Retry(ctx context.Context, r *Retry) error {
 	phase := corev1.PodPending
 	if r.shadow.Status.Phase == phase {

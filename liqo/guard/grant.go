@@ -19,37 +19,36 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Decision is what a provider answers to a ResourceSlice of class SliceClass.
+// Decision is a provider's answer to a ResourceSlice of class SliceClass.
 type Decision struct {
 	Granted bool
-	// Message tells the consumer why.
+	// Message gives the consumer the reason.
 	Message string
-	// Resources granted; nil if denied.
+	// Resources are granted; nil if denied.
 	Resources corev1.ResourceList
-	// NodeLabels that the virtual node gets.
+	// NodeLabels are the labels that the virtual node gets.
 	NodeLabels map[string]string
 }
 
-// defaultPods is how many pods a kubelet takes unless told otherwise (its maxPods).
+// defaultPods is the default limit of pods per kubelet (maxPods).
 const defaultPods = 110
 
-// Place is where a provider is; empty parts are not known.
+// Place is a provider's location; unknown parts are empty.
 type Place struct {
 	Region, Zone string
 }
 
-// Decide grants a slice that peer replicated here exactly what a live instruction
-// keeps for it, or less if it asks for less. A resource that the instruction does
-// not name is not granted, but for pods: a node without any can run none, so it gets
-// as many as a kubelet allows by default. inst is the instruction with the slice's
-// name, nil if there is none.
+// Decide grants a slice that peer replicated here exactly what a live instruction keeps for it,
+// or less if the slice requests less. Of the resources that the instruction does not name, only
+// pods are granted: a node with none can run none, so it gets a kubelet's default. inst is the
+// instruction with the slice's name, nil if there is none.
 func Decide(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.ProviderInstruction, at Place) Decision {
 	if why := whyDenied(slice, peer, inst); why != "" {
 		return Decision{Message: why}
 	}
 	granted, kept := corev1.ResourceList{}, inst.Kept()
 	for name := range slice.Status.Resources {
-		// Liqo takes nothing back of what is only left out.
+		// Liqo does not revoke a resource that is merely left out.
 		granted[name] = resource.Quantity{}
 	}
 	for name, most := range kept {
@@ -93,7 +92,7 @@ func whyDenied(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha
 	return ""
 }
 
-// Authenticated reports whether Liqo has accepted who sent the slice.
+// Authenticated reports whether Liqo has authenticated the slice's sender.
 func Authenticated(slice *authv1beta1.ResourceSlice) bool {
 	return conditionIs(slice, authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionAccepted)
 }
@@ -103,9 +102,9 @@ func conditionIs(slice *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSlic
 	return c != nil && c.Status == want
 }
 
-// Record writes a decision into the slice's status and says whether it changed.
-// What was granted stays written when it is denied later: Liqo takes nothing back
-// for it.
+// Record writes a decision into the slice's status and reports whether the status changed. A
+// later denial leaves the granted resources in the status, because Liqo revokes nothing on a
+// denial.
 func (d Decision) Record(slice *authv1beta1.ResourceSlice, now metav1.Time) bool {
 	before := slice.Status.DeepCopy()
 	status, reason := authv1beta1.ResourceSliceConditionDenied, "NoReservation"
@@ -126,8 +125,8 @@ func (d Decision) Record(slice *authv1beta1.ResourceSlice, now metav1.Time) bool
 	return !equality.Semantic.DeepEqual(before, &slice.Status)
 }
 
-// Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo
-// has authenticated the slice: both write the same status.
+// Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo has
+// authenticated the slice, because both write the same status.
 func (g *Guard) Grant(ctx context.Context, key types.NamespacedName, at Place) error {
 	var slice authv1beta1.ResourceSlice
 	if found, err := object.Get(ctx, g.opts.Client, key.Namespace, key.Name, &slice); !found || err != nil {

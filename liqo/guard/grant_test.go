@@ -81,8 +81,8 @@ func TestDecideGrantsAsManyPodsAsAreKept(t *testing.T) {
 	}
 }
 
-// What is asked for is not granted before this cluster has agreed, and what is not kept
-// any more is taken back.
+// A request is not granted before this cluster has agreed. Resources that this cluster no longer
+// keeps are set to zero.
 func TestDecideGrantsWhatThisClusterHasAgreedTo(t *testing.T) {
 	inst := instruction(amounts("cpu", "8"))
 	inst.Status.Granted = amounts("cpu", "2", "memory", "4Gi")

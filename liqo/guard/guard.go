@@ -11,33 +11,33 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Options of a Guard.
+// Options configure a Guard.
 type Options struct {
 	// InstructionNamespace holds the instructions.
 	InstructionNamespace string
 	// Client reads from a cache, Reader from the API server.
 	Client client.Client
 	Reader client.Reader
-	// Elsewhere has identities signed for reservations alone in tenant namespaces that the
-	// agent did not make, too.
+	// Elsewhere extends the guard to tenant namespaces that the agent did not make: identities
+	// there are signed only for reservations.
 	Elsewhere bool
 	Clock     clock.PassiveClock
 	Log       logr.Logger
 }
 
-// Guard decides what consumers may have and do in this cluster, and writes it down where
-// Liqo, Kubernetes and the admission policies heed it.
+// Guard decides what consumers may have and do in this cluster. It writes its decisions to the
+// objects that Liqo, Kubernetes and the admission policies read.
 type Guard struct {
 	opts Options
-	// opened holds the UIDs of placements whose rights were opened and which the cache may
-	// not show as provided yet.
+	// opened holds the UIDs of placements whose rights are open although the cache may not
+	// show them as provided yet.
 	opened sync.Map
 }
 
 // New returns a Guard; it needs all options but Elsewhere and Log.
 func New(o Options) *Guard { return &Guard{opts: o} }
 
-// TenantNamespaceOf returns the name of the namespace for a peer, "" if there is none.
+// TenantNamespaceOf returns the name of the peer's tenant namespace, "" if there is none.
 func (g *Guard) TenantNamespaceOf(ctx context.Context, peer string) (string, error) {
 	ns, err := object.FindTenantNamespace(ctx, g.opts.Client, peer)
 	if ns == nil || err != nil {

@@ -14,24 +14,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// ObjectQuotaName is the ResourceQuota by which the agent bounds how many objects a peer may
-// have in one namespace of this cluster.
+// ObjectQuotaName is the name of the ResourceQuota with which the agent bounds how many objects
+// a peer may have in one namespace of this cluster.
 const ObjectQuotaName = "liqo-resource-broker-objects"
 
-// ObjectLimits bound what is in one namespace, as a ResourceQuota does: count/configmaps,
-// requests.storage. Empty limits bound nothing.
+// ObjectLimits bound the content of one namespace in the terms of a ResourceQuota, such as
+// count/configmaps or requests.storage. Empty limits bound nothing.
 type ObjectLimits struct {
-	// Offloaded is for each namespace that a consumer has offloaded here.
+	// Offloaded applies to each namespace that a consumer has offloaded here.
 	Offloaded corev1.ResourceList
-	// Tenant is for each tenant namespace that the agent has made.
+	// Tenant applies to each tenant namespace that the agent made.
 	Tenant corev1.ResourceList
-	// Probe is a quota in whose status the agent sees which kinds Kubernetes counts; empty if
-	// there is none.
+	// Probe names a ResourceQuota whose status shows the agent which kinds Kubernetes counts;
+	// empty if there is none.
 	Probe types.NamespacedName
 }
 
-// without returns limits that leave out the kinds in the probe that Kubernetes does not count
-// yet: it refuses all objects of a kind that a quota limits before the kind is counted.
+// without returns the limits without those kinds in the probe that Kubernetes does not count
+// yet. Kubernetes refuses every object of a limited kind until it counts that kind.
 func (l ObjectLimits) without(probe *corev1.ResourceQuota) ObjectLimits {
 	uncounted := func(name corev1.ResourceName, _ resource.Quantity) bool {
 		_, probed := probe.Spec.Hard[name]
@@ -53,8 +53,8 @@ func isTenant(ns client.Object) bool {
 	return tenant && object.Ours(ns)
 }
 
-// ObjectQuotas returns the limits of each namespace. Like the policies, they hold for peers
-// whose tenant namespace the agent has made.
+// ObjectQuotas returns the limits of each namespace. Like the policies, they apply only to peers
+// whose tenant namespace the agent made.
 func ObjectQuotas(namespaces []corev1.Namespace, limits ObjectLimits) map[string]corev1.ResourceList {
 	guarded := map[string]bool{}
 	for i := range namespaces {
@@ -77,7 +77,7 @@ func ObjectQuotas(namespaces []corev1.Namespace, limits ObjectLimits) map[string
 }
 
 // KeepObjectQuotas writes the quota of every namespace in which a peer may create objects. It
-// leaves a ResourceQuota of that name alone if somebody else made it.
+// does not change a ResourceQuota of that name that the agent did not make.
 func (g *Guard) KeepObjectQuotas(ctx context.Context, limits ObjectLimits) error {
 	if limits.Probe.Name != "" {
 		probe := &corev1.ResourceQuota{}

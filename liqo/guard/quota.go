@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// ConsumerOf returns the cluster for which Liqo made the namespace, "" for any other one.
+// ConsumerOf returns the cluster for which Liqo made the namespace, "" for any other namespace.
 func ConsumerOf(ns client.Object) string {
 	if ns.GetAnnotations()[consts.RemoteNamespaceManagedByAnnotationKey] == "" {
 		return ""
@@ -22,7 +22,7 @@ func ConsumerOf(ns client.Object) string {
 	return object.PeerOf(ns.GetLabels())
 }
 
-// keepQuota creates, updates or, with nothing in hard, deletes a ResourceQuota of the agent.
+// keepQuota creates or updates a ResourceQuota of the agent; with an empty hard it deletes it.
 func (g *Guard) keepQuota(ctx context.Context, namespace, name string, hard corev1.ResourceList) error {
 	quota := &corev1.ResourceQuota{}
 	// The agent keeps no cache of quotas.

@@ -20,11 +20,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// everybodyOf is the key for the identities of a consumer that have none of their own. A
-// dot keeps it from being the name of one.
+// everybodyOf is the key for those identities of a consumer that have no entry of their own. The
+// dot keeps it distinct from the name of an identity.
 func everybodyOf(consumer string) string { return "cluster." + consumer }
 
-// identityOf is the user that Liqo makes of a consumer's slice.
+// identityOf returns the user name that Liqo gives to a consumer's slice.
 func identityOf(slice, consumer string) string {
 	return authentication.CommonNameResourceSliceCSR(&authv1beta1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: slice},
@@ -32,14 +32,15 @@ func identityOf(slice, consumer string) string {
 	})
 }
 
-// sliceKey is the key for the slice that a consumer may make here. A slash keeps it from
-// being the name of an identity.
+// sliceKey is the key for a slice that a consumer may create here. The slash keeps it distinct
+// from the name of an identity.
 func sliceKey(slice, consumer string) string { return consumer + "/" + slice }
 
-// Rights is what every identity of the guarded consumers may do: write while its
-// placement stands; from its end, until nothing of it is left here, take its things away.
-// Certificates of Liqo's live for a year and cannot be revoked, and its role is the
-// consumer's and not the slice's.
+// Rights returns the rights of every identity of the guarded consumers. An identity may write
+// while its placement stands. After the placement's end it may only delete, and nothing once the
+// placement is gone. The policies need these rights because Liqo's certificates are valid for a
+// year and cannot be revoked, and because Liqo's role is bound to the consumer and not to the
+// slice.
 func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) map[string]agentv1alpha1.PeerRight {
 	rights := map[string]agentv1alpha1.PeerRight{}
 	for _, consumer := range guarded {
@@ -60,15 +61,15 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) 
 	return rights
 }
 
-// keysOf are the keys for the identity and for the slice of a placement.
+// keysOf returns the keys for the identity and for the slice of a placement.
 func keysOf(inst *agentv1alpha1.ProviderInstruction) [2]string {
 	slice, consumer := placement.Name(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID
 	return [2]string{identityOf(slice, consumer), sliceKey(slice, consumer)}
 }
 
-// OpenRights writes the rights of a placement that this cluster has decided to provide, so
-// that they are in force before anybody is told. It returns an error while there is no
-// Advertisement.
+// OpenRights writes the rights of a placement that this cluster has decided to provide. They
+// thus apply before the broker and the consumer learn of the decision. OpenRights returns an
+// error while there is no Advertisement.
 func (g *Guard) OpenRights(ctx context.Context, into types.NamespacedName, inst *agentv1alpha1.ProviderInstruction) error {
 	g.opened.Store(inst.UID, struct{}{})
 	adv := &agentv1alpha1.Advertisement{}
@@ -94,8 +95,8 @@ func (g *Guard) OpenRights(ctx context.Context, into types.NamespacedName, inst 
 	return nil
 }
 
-// countOpened has placements count as provided whose rights were opened and which the cache
-// does not show as provided yet.
+// countOpened marks as enforced the placements whose rights are open although the cache does not
+// show them as enforced yet.
 func (g *Guard) countOpened(instructions []agentv1alpha1.ProviderInstruction) {
 	known := map[types.UID]bool{}
 	for i := range instructions {
@@ -118,9 +119,9 @@ func (g *Guard) countOpened(instructions []agentv1alpha1.ProviderInstruction) {
 	})
 }
 
-// KeepRights writes the rights into the status of an Advertisement, where the policy
-// reads them, and leaves one that is not there yet for later. Consumers whose tenant
-// namespace somebody else made are not guarded.
+// KeepRights writes the rights into the status of an Advertisement, where the policy reads them.
+// It does nothing while the Advertisement does not exist. Consumers whose tenant namespace the
+// agent did not make are not guarded.
 func (g *Guard) KeepRights(ctx context.Context, into types.NamespacedName) error {
 	adv := &agentv1alpha1.Advertisement{}
 	if found, err := object.Get(ctx, g.opts.Client, into.Namespace, into.Name, adv); !found || err != nil {

@@ -9,7 +9,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// ofRome is the end of the names of rome's identities: a digest of its ID.
+// ofRome is the suffix of the names of rome's identities: a digest of its ID.
 const ofRome = "-a8a4c692b93b"
 
 func TestRightsFollowTheReservation(t *testing.T) {

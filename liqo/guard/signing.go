@@ -16,18 +16,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Refusal is why a peer does not get a certificate. Other errors mean that nothing could
-// be decided.
+// Refusal is the reason why a peer does not get a certificate. Other errors mean that no
+// decision was possible.
 type Refusal struct{ why string }
 
 func (r *Refusal) Error() string { return r.why }
 
 func refuse(format string, args ...any) error { return &Refusal{why: fmt.Sprintf(format, args...)} }
 
-// CheckSliceSigning returns an error unless the certificate request in a ResourceSlice
-// that consumer writes here is for the identity of that slice alone, by the key of the
-// consumer's Tenant, and a reservation of the consumer stands behind it. A slice without a
-// request asks for nothing yet.
+// CheckSliceSigning returns an error unless the certificate request in the consumer's
+// ResourceSlice is for the identity of that slice alone, uses the key of the consumer's Tenant,
+// and is backed by a reservation. It accepts a slice without a certificate request.
 func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *authv1beta1.ResourceSlice) error {
 	if len(slice.Spec.CSR) == 0 {
 		return nil
@@ -42,10 +41,10 @@ func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *a
 	return g.checkReserved(ctx, consumer, slice.Name)
 }
 
-// CheckSigning returns an error unless a certificate request that Liqo makes for another
-// cluster is for exactly one identity that this cluster gives: the control plane of a
-// consumer that has a Tenant here, or a slice of one. Where the agent guards the tenant
-// namespace, a reservation must stand behind the slice.
+// CheckSigning returns an error unless a certificate request that Liqo makes for another cluster
+// is for exactly one identity that this cluster gives: the control plane of a consumer with a
+// Tenant here, or a slice of one. If the agent guards the tenant namespace, the slice also needs
+// a reservation.
 func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 	request, err := handshake.ParseSigningRequest(csr)
 	if err != nil {
@@ -72,8 +71,8 @@ func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 	return g.checkReserved(ctx, consumer, slice)
 }
 
-// sliceOf returns the name of the consumer's slice that Liqo made the user of, "" if it
-// is none.
+// sliceOf returns the name of the consumer's slice for which Liqo made the user, "" if there is
+// none.
 func sliceOf(user, consumer string) string {
 	suffix := identityOf("", consumer)
 	name, ok := strings.CutSuffix(user, suffix)
@@ -83,9 +82,9 @@ func sliceOf(user, consumer string) string {
 	return name
 }
 
-// checkTenant refuses a consumer that has no Tenant here, or whose Tenant holds another key
-// than the request, and reports whether its tenant namespace is guarded. It reads the API
-// server: Liqo asks for a certificate as soon as the Tenant is made.
+// checkTenant refuses a consumer that has no Tenant here, or whose Tenant holds another key than
+// the request. It reports whether the tenant namespace is guarded. It reads from the API server,
+// because Liqo requests a certificate as soon as the Tenant exists.
 func (g *Guard) checkTenant(ctx context.Context, consumer string, csr []byte) (guarded bool, err error) {
 	ns, err := object.FindTenantNamespace(ctx, g.opts.Reader, consumer)
 	if err != nil {
@@ -110,8 +109,8 @@ func (g *Guard) checkTenant(ctx context.Context, consumer string, csr []byte) (g
 	return false, refuse("certificate request for another cluster: no Tenant of cluster %q is here", handshake.Shorten(consumer))
 }
 
-// isByKeyOf reports whether a checked request is by the Tenant's key. A Tenant that was made
-// without a handshake may hold none.
+// isByKeyOf reports whether a checked request uses the Tenant's key. A Tenant that was made
+// without a handshake may hold no key; then isByKeyOf reports true.
 func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
 	if authv1beta1.GetAuthzPolicyValue(tenant.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
 		return true
@@ -124,8 +123,8 @@ func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
 	return err == nil && bytes.Equal(request.RawSubjectPublicKeyInfo, der)
 }
 
-// checkReserved refuses a slice without a live reservation. The cache answers for those
-// that stand; before refusing, the API server is asked.
+// checkReserved refuses a slice without a live reservation. It asks the API server before it
+// refuses, because the cache may not show the reservation yet.
 func (g *Guard) checkReserved(ctx context.Context, consumer, slice string) error {
 	for _, reader := range []client.Reader{g.opts.Client, g.opts.Reader} {
 		inst := &agentv1alpha1.ProviderInstruction{}

@@ -12,15 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Bounds of credentials. A chain of certificates of an API server has a few KiB.
+// Limits of credentials. The certificate chain of an API server has a few KiB.
 const (
 	maxServerURL    = 2048
 	maxCertificates = 64 << 10
 	maxCAs          = 32
 )
 
-// canonicalServer returns one spelling of an API server's address, so that two can be
-// compared.
+// canonicalServer returns the canonical form of an API server's address, for comparisons.
 func canonicalServer(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || len(address) > maxServerURL || u.Scheme != "https" || u.Hostname() == "" ||
@@ -34,8 +33,8 @@ func canonicalServer(address string) (string, error) {
 	return "https://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
 
-// CheckServer refuses an API server other than the one that the provider advertises. A
-// provider that advertises none can name any that the dialling rules allow.
+// CheckServer refuses an API server other than the advertised one. A provider that advertises
+// none may name any server that the dialling rules allow.
 func CheckServer(address, advertised string) error {
 	got, err := canonicalServer(address)
 	if err != nil || advertised == "" {
@@ -52,8 +51,8 @@ func CheckServer(address, advertised string) error {
 	return nil
 }
 
-// checkCertificates refuses a CA bundle that holds anything but certificates, or too many.
-// An empty one means the CAs of the system.
+// checkCertificates refuses a CA bundle with other content than certificates, or with too many.
+// An empty bundle means the system's CAs.
 func checkCertificates(bundle []byte) error {
 	if len(bundle) > maxCertificates {
 		return fmt.Errorf("CA of %d bytes, at most %d are used", len(bundle), maxCertificates)
@@ -74,7 +73,7 @@ func checkCertificates(bundle []byte) error {
 	return nil
 }
 
-// checkNamespace refuses the name of a tenant namespace that no namespace can have.
+// checkNamespace refuses a tenant namespace with an invalid name.
 func checkNamespace(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return fmt.Errorf("tenant namespace %.100q is no name of a namespace", name)
@@ -82,8 +81,8 @@ func checkNamespace(name string) error {
 	return nil
 }
 
-// Spellings lists the ways to write an API server's address that mean the same, separated
-// by spaces. The policy compares texts.
+// Spellings lists the equivalent spellings of an API server's address, separated by spaces. The
+// admission policy compares them as text.
 func Spellings(address string) string {
 	address = strings.TrimRight(address, "/")
 	u, err := url.Parse(address)

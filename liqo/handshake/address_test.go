@@ -71,7 +71,7 @@ func TestCABundlesAreBounded(t *testing.T) {
 	}
 }
 
-// The policy for Identities compares texts, so the record has every text that means the same.
+// The policy for Identities compares text, so the record holds every equivalent spelling.
 func TestSpellingsOfAServer(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://paris.example:6443":       "https://paris.example:6443",

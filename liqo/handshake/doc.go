@@ -1,8 +1,8 @@
 // Package handshake gives a consumer an identity at a provider without a credential
 // crossing the broker.
 //
-// It holds the messages of the two sides, the mailbox that keeps the newest message of each
-// step, and the checks of everything that a peer sends: nonces before this cluster signs
-// them, certificate requests before this cluster has them signed, API servers and
-// certificates before this cluster's Liqo uses them.
+// It holds the messages of both sides, the mailbox that keeps the newest message of each step,
+// and the checks of everything that a peer sends: nonces before this cluster signs them,
+// certificate requests before this cluster has them signed, and API servers and certificates
+// before this cluster's Liqo uses them.
 package handshake

@@ -14,11 +14,11 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 )
 
-// keyMaxAge is how long the key pair of Liqo is believed. It changes when somebody
-// deletes it; all placements of a pair must see the same.
+// keyMaxAge is how long a copy of Liqo's key pair is used. The pair changes when someone deletes
+// its Secret. All placements of a pair must use the same key.
 const keyMaxAge = 10 * time.Second
 
-// ClusterKey is the key pair of this cluster's Liqo, the public one in DER and PEM.
+// ClusterKey is the key pair of this cluster's Liqo, with the public key in DER and PEM.
 type ClusterKey struct {
 	DER, PEM []byte
 	private  []byte
@@ -55,8 +55,7 @@ func SameKey(a, b []byte) bool {
 	return err == nil && string(left) == string(right)
 }
 
-// ErrRefused marks a message of the provider that no honest provider sends. Nothing is
-// sent in answer to it.
+// ErrRefused marks a message that no honest provider sends. The consumer does not answer it.
 var ErrRefused = errors.New("refused")
 
 // AnswerChallenge returns the consumer's answer to a challenge, signed with the key of its

@@ -12,17 +12,17 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// pendingEvents is how many deliveries may wait for the controllers; beyond it
-// Deliver waits.
+// pendingEvents is how many events may wait for the controllers. When they are full, Deliver
+// blocks.
 const pendingEvents = 256
 
 // Received is the newest message of a step.
 type Received struct {
 	Message
 	Digest string
-	// Count grows with every delivery, so that a repeated question is answered again.
+	// Count grows with every delivery, so that a repeated message is answered again.
 	Count int
-	// Speaker is the epoch of the last delivery, whether or not it was used.
+	// Speaker is the epoch of the last delivered message, even if an earlier one was kept.
 	Speaker string
 }
 
@@ -39,12 +39,12 @@ type mailboxKey struct {
 	step Step
 }
 
-// Mailbox keeps the newest message of every pair and step. Losing it costs a
-// repetition by the sender.
+// Mailbox keeps the newest message of every pair and step. A lost message is only delayed,
+// because its sender repeats it.
 type Mailbox struct {
 	self   string
 	verify Verifier
-	// epoch is what others have to name in what they say of their networks.
+	// epoch is the value that peers must name in messages about their networks.
 	epoch string
 
 	consumer, provider chan event.TypedGenericEvent[string]
@@ -53,7 +53,8 @@ type Mailbox struct {
 	messages map[mailboxKey]Received
 }
 
-// Epoch returns the epoch of this mailbox, which others name to show that they heard it.
+// Epoch returns the epoch of this mailbox. Peers name it to show that they received a message
+// of this cluster.
 func (b *Mailbox) Epoch() string { return b.epoch }
 
 // ConsumerEvents carries the ID of each provider that a message came from.
@@ -62,7 +63,7 @@ func (b *Mailbox) ConsumerEvents() <-chan event.TypedGenericEvent[string] { retu
 // ProviderEvents carries the ID of each consumer that a message came from.
 func (b *Mailbox) ProviderEvents() <-chan event.TypedGenericEvent[string] { return b.provider }
 
-// WakeConsumer has the consumer's controller look at all placements of a provider.
+// WakeConsumer makes the consumer's controller reconcile all placements at a provider.
 func (b *Mailbox) WakeConsumer(ctx context.Context, provider string) error {
 	return notify(ctx, b.consumer, provider)
 }
@@ -103,7 +104,7 @@ func notify(ctx context.Context, wake chan<- event.TypedGenericEvent[string], of
 	}
 }
 
-// Take keeps a payload that is known to be of signer.
+// Take stores a payload whose signer is already verified.
 func (b *Mailbox) Take(signer string, payload []byte) (*Message, error) {
 	m, err := decode(payload, signer, b.self)
 	if err != nil {
@@ -125,13 +126,13 @@ func (b *Mailbox) keep(m Message, digest string) {
 	b.messages[key] = next
 }
 
-// supersedes reports whether what came last holds against what comes now: what answers this
-// cluster is replaced by what does so too, and is later.
+// supersedes reports whether the kept message stays in place of the new one. A message that
+// names this mailbox's epoch is replaced only by another one that does, and that is not older.
 func (b *Mailbox) supersedes(last, now *Message) bool {
 	return last.Heard == b.epoch && (now.Heard != b.epoch || now.At < last.At)
 }
 
-// Get returns a copy of the newest message of a step, nil if none came.
+// Get returns a copy of the newest message of a step, nil if there is none.
 func (b *Mailbox) Get(p Pair, s Step) *Received {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +142,7 @@ func (b *Mailbox) Get(p Pair, s Step) *Received {
 	return nil
 }
 
-// Forget drops what came for a pair in some steps, so that a later peering starts afresh.
+// Forget drops the messages of a pair for some steps, so that a later peering starts afresh.
 func (b *Mailbox) Forget(p Pair, steps []Step) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,12 +151,12 @@ func (b *Mailbox) Forget(p Pair, steps []Step) {
 	}
 }
 
-// Messenger passes an envelope to another cluster. Delivery is not certain.
+// Messenger sends an envelope to another cluster. It does not guarantee delivery.
 type Messenger interface {
 	SendMessage(ctx context.Context, msg *v1.Message) error
 }
 
-// Signer wraps a payload so that a Verifier elsewhere knows this cluster by it.
+// Signer wraps a payload in an envelope whose signature identifies this cluster to a Verifier.
 type Signer func(payload []byte) (envelope []byte, err error)
 
 // Verifier returns the payload of an envelope and the cluster that signed it.

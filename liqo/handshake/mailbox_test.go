@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// plainVerifier takes the envelope for its payload, signed by signer.
+// plainVerifier accepts the envelope as the payload, signed by signer.
 func plainVerifier(signer string) Verifier {
 	return func(envelope []byte) (string, []byte, error) {
 		if len(envelope) == 0 {
@@ -75,7 +75,7 @@ func TestMailboxRefusesWhatItsSenderMayNotSay(t *testing.T) {
 	}
 }
 
-// What was kept from before, or said before, is no news.
+// The mailbox does not use messages for an earlier epoch, or older ones for its own.
 func TestMailboxTakesNoOldNewsOfANetwork(t *testing.T) {
 	pair := Pair{Consumer: "rome", Provider: "paris"}
 	type news struct {
@@ -84,7 +84,7 @@ func TestMailboxTakesNoOldNewsOfANetwork(t *testing.T) {
 	}
 	tests := map[string]struct {
 		come []news
-		// want is what holds, and speaker who is to be answered.
+		// want is the message that is kept, and speaker the epoch to answer.
 		want    news
 		speaker string
 	}{

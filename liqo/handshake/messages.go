@@ -17,12 +17,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Step of the handshake that gives a consumer an identity at a provider, or one side's
-// part in connecting their networks.
+// Step is a step of the handshake that gives a consumer an identity at a provider, or the
+// description of one side's network.
 type Step int
 
-// Steps in their order. A provider starts with the challenge unasked. A consumer
-// that lost its identity, or that heard nothing, starts with the request.
+// Steps of the handshake, in order. A provider starts with the challenge, unasked. A consumer
+// that lost its identity, or received no challenge, starts with the request.
 const (
 	StepRequest     Step = 0 // consumer to provider
 	StepChallenge   Step = 1 // provider to consumer
@@ -30,7 +30,7 @@ const (
 	StepCredentials Step = 3 // provider to consumer
 )
 
-// What each side says of its network, as often as it changes.
+// Steps in which each side describes its network, after every change.
 const (
 	StepConsumerNetwork Step = 4 // consumer to provider
 	StepProviderNetwork Step = 5 // provider to consumer
@@ -46,7 +46,7 @@ type Pair struct {
 	Consumer, Provider string
 }
 
-// sender of a step.
+// sender returns the cluster that sends a step.
 func (p Pair) sender(s Step) string {
 	if s == StepAnswer || s == StepRequest || s == StepConsumerNetwork {
 		return p.Consumer
@@ -54,7 +54,7 @@ func (p Pair) sender(s Step) string {
 	return p.Provider
 }
 
-// Receiver of a step.
+// Receiver returns the cluster that receives a step.
 func (p Pair) Receiver(s Step) string {
 	if p.sender(s) == p.Consumer {
 		return p.Provider
@@ -62,7 +62,7 @@ func (p Pair) Receiver(s Step) string {
 	return p.Consumer
 }
 
-// Slot in which a step of the pair crosses; a later message replaces an earlier one.
+// Slot names the broker's slot for a step of the pair. A later message replaces an earlier one.
 func (p Pair) Slot(s Step) string {
 	return "peering/" + p.Consumer + "/" + p.Provider + "/" + strconv.Itoa(int(s))
 }
@@ -70,24 +70,24 @@ func (p Pair) Slot(s Step) string {
 // Posting names a step of the pair in the Outbox.
 func (p Pair) Posting(s Step) string { return "message/" + p.Slot(s) }
 
-// Message is the signed payload of an envelope. None of it is secret; all of it
-// must be authentic.
+// Message is the signed payload of an envelope. No part is secret; every part must be
+// authentic.
 type Message struct {
 	Consumer string `json:"consumer"`
 	Provider string `json:"provider"`
-	// Placement for which the sender peers. A message for one that the receiver
-	// does not know is an old one and is not used.
+	// Placement is the placement for which the sender peers. The receiver ignores a message
+	// for a placement that it does not know, because the message is outdated.
 	Placement string `json:"placement"`
-	// Epoch is minted by the provider with its nonce; another epoch is another
-	// handshake. It is empty in a request. Of its network each side speaks under an epoch
-	// of its own, minted when its agent starts.
+	// Epoch identifies a handshake: the provider derives it from its nonce. It is empty in a
+	// request. In a message about a network it is the epoch of the sender's agent, which is
+	// new after each start.
 	Epoch string `json:"epoch,omitempty"`
-	// Heard is, in what is said of a network, the epoch of the receiver that the sender
-	// heard last. The receiver uses what names its present one: nobody can have kept it
-	// from before.
+	// Heard is the receiver's epoch that the sender received last, in a message about a
+	// network. The receiver uses only messages that name its current epoch, so an old message
+	// cannot be replayed after a restart.
 	Heard string `json:"heard,omitempty"`
-	// At orders what a sender says of its network: by its own clock, in nanoseconds, and
-	// never going back. What is older than the last is not used.
+	// At orders a sender's messages about its network. It is the sender's clock in
+	// nanoseconds, and never decreases. The receiver ignores a message older than the last.
 	At   int64 `json:"at,omitempty"`
 	Step Step  `json:"step"`
 	// PreviousDigest is the Digest of the message that this one answers. It is
@@ -98,29 +98,28 @@ type Message struct {
 
 // Request is the body of a request.
 type Request struct {
-	// PublicKey of the consumer's Liqo, in PEM. The provider sends credentials again
-	// if they are for this key, else a challenge.
+	// PublicKey is the key of the consumer's Liqo, in PEM. If the provider's credentials are
+	// for this key, it sends them again; otherwise it sends a challenge.
 	PublicKey []byte `json:"publicKey"`
 }
 
-// Challenge is the body of the first step.
+// Challenge is the body of StepChallenge.
 type Challenge struct {
 	TenantNamespace string `json:"tenantNamespace"`
 	Nonce           []byte `json:"nonce"`
 }
 
-// Answer is the body of the second step.
+// Answer is the body of StepAnswer.
 type Answer struct {
 	TenantNamespace string `json:"tenantNamespace"`
-	// PublicKey of the consumer's Liqo, in PEM.
+	// PublicKey is the key of the consumer's Liqo, in PEM.
 	PublicKey []byte `json:"publicKey"`
 	CSR       []byte `json:"csr"`
-	// Signature of the nonce.
+	// Signature is the signature of the nonce.
 	Signature []byte `json:"signature"`
 }
 
-// Credentials is the body of the third step. It is worth nothing without the
-// consumer's private key.
+// Credentials is the body of StepCredentials. It is useless without the consumer's private key.
 type Credentials struct {
 	TenantNamespace string  `json:"tenantNamespace"`
 	APIServer       string  `json:"apiServer"`
@@ -135,7 +134,7 @@ func (c *Credentials) AuthParams() authv1beta1.AuthParams {
 
 func (m *Message) pair() Pair { return Pair{Consumer: m.Consumer, Provider: m.Provider} }
 
-// Encode returns the payload and its digest.
+// Encode sets the body of the message, and returns the payload and its digest.
 func Encode(m *Message, body any) (payload []byte, digest string, err error) {
 	if m.Body, err = json.Marshal(body); err != nil {
 		return nil, "", err
@@ -151,8 +150,8 @@ func digestOf(payload []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// decode reads a payload that signer signed and self received. It refuses what
-// signer may not say to self.
+// decode parses a payload that signer signed and self received. It refuses messages that signer
+// may not send to self.
 func decode(payload []byte, signer, self string) (*Message, error) {
 	var m Message
 	if err := json.Unmarshal(payload, &m); err != nil {
@@ -173,14 +172,14 @@ func decode(payload []byte, signer, self string) (*Message, error) {
 	return &m, nil
 }
 
-// EpochOf names the handshakes made with one nonce in one tenant namespace.
+// EpochOf returns the epoch of the handshakes with one nonce in one tenant namespace.
 func EpochOf(namespaceUID string, nonce []byte) string {
 	sum := sha256.Sum256(append([]byte(namespaceUID+"\x00"), nonce...))
 	return hex.EncodeToString(sum[:16])
 }
 
-// CheckAnswer refuses an answer with which the consumer did not prove that it
-// holds the private key, or which asks for a certificate of another.
+// CheckAnswer refuses an answer that does not prove that the consumer holds the private key, or
+// that requests a certificate for another subject.
 func CheckAnswer(a *Answer, nonce []byte, consumer string) error {
 	key, der, err := authentication.ParseTenantPublicKey(a.PublicKey)
 	if err != nil {
@@ -203,8 +202,8 @@ func CheckAnswer(a *Answer, nonce []byte, consumer string) error {
 	return nil
 }
 
-// CheckCredentials refuses credentials that are not for the holder of publicKey
-// (PKIX, DER) as consumer, or that no kubeconfig can hold.
+// CheckCredentials refuses credentials that are not for this consumer and the holder of
+// publicKey (PKIX, DER), or that no kubeconfig can hold.
 func CheckCredentials(c *Credentials, publicKey []byte, consumer string) error {
 	if len(c.SignedCRT) > maxCertificates {
 		return fmt.Errorf("certificate of %d bytes, at most %d are used", len(c.SignedCRT), maxCertificates)
@@ -233,7 +232,7 @@ func IssuedLater(crt, than []byte) bool {
 	return newer != nil && (older == nil || newer.NotBefore.After(older.NotBefore))
 }
 
-// ParseCertificate returns nil for what is no certificate.
+// ParseCertificate returns nil if crt is not a certificate in PEM.
 func ParseCertificate(crt []byte) *x509.Certificate {
 	block, _ := pem.Decode(crt)
 	if block == nil {

@@ -10,10 +10,10 @@ import (
 // nonceText is the length of the base64 text of NonceSize random bytes. Liqo signs the text.
 const nonceText = 88
 
-// nonceEncoding refuses text whose unused bits are set, so that a nonce has one spelling.
+// nonceEncoding refuses text with unused bits set, so that each nonce has exactly one spelling.
 var nonceEncoding = base64.StdEncoding.Strict()
 
-// checkNonce refuses everything that Liqo's nonce controller does not make.
+// checkNonce refuses any nonce that Liqo's nonce controller would not make.
 //
 // The signature over a nonce is bare: Liqo adds no context to it, and Liqo's key also
 // authenticates this cluster in TLS and signs its certificate requests. A peer that chooses
@@ -33,8 +33,8 @@ func checkNonce(nonce []byte) error {
 	return nil
 }
 
-// signNonce signs a nonce of Liqo's with the private key of this cluster's Liqo, and
-// nothing else.
+// signNonce signs a nonce with the private key of this cluster's Liqo. It refuses to sign
+// anything else.
 func signNonce(key any, nonce []byte) ([]byte, error) {
 	if err := checkNonce(nonce); err != nil {
 		return nil, err
@@ -42,5 +42,5 @@ func signNonce(key any, nonce []byte) ([]byte, error) {
 	return authentication.SignNonce(key, nonce)
 }
 
-// NonceSize is what Liqo itself uses, before it is written in base64.
+// NonceSize is the number of random bytes in a nonce, as in Liqo.
 const NonceSize = 64

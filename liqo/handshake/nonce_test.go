@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
 )
 
-// newNonce returns a nonce as Liqo's generateNonce makes it.
+// newNonce returns a nonce in the form of Liqo's generateNonce.
 func newNonce(t *testing.T) []byte {
 	t.Helper()
 	random := make([]byte, NonceSize)
@@ -25,7 +25,7 @@ func newNonce(t *testing.T) []byte {
 	return []byte(base64.StdEncoding.EncodeToString(random))
 }
 
-// refusedNonces returns bytes that a peer wants signed and that are no nonce of Liqo's.
+// refusedNonces returns challenges that are not nonces of Liqo.
 func refusedNonces(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := handshaketest.NewKeyPair(t)

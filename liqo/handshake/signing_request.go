@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// maxSigningRequest bounds a certificate request before anything parses it or verifies its
-// signature. One with an RSA key of 16384 bits is smaller.
+// maxSigningRequest is the largest accepted certificate request in bytes. It is checked before
+// the request is parsed. A request with an RSA key of 16384 bits is smaller.
 const maxSigningRequest = 8 << 10
 
 const signingRequestHeader = "-----BEGIN CERTIFICATE REQUEST-----"
 
-// Subject is what a certificate of Liqo's may name: one group and one user.
+// Subject is the subject of a certificate in Liqo: one group and one user.
 type Subject struct{ Organisation, CommonName string }
 
 func (s Subject) name() pkix.Name {
@@ -26,12 +26,12 @@ func (s Subject) name() pkix.Name {
 
 func (s Subject) String() string { return s.name().String() }
 
-// CheckSigningRequest returns an error unless csr is one PEM block, with nothing around
-// it, that holds a certificate request for exactly the subject want, without extensions
-// or attributes, signed by its own key.
+// CheckSigningRequest returns an error unless csr is a single PEM block, with nothing around it,
+// and holds a certificate request for exactly the subject want, without extensions or
+// attributes, signed by its own key.
 //
-// Liqo compares the first organisation and the last common name only, and the cluster's
-// signer makes a group of every organisation that is there.
+// The check is strict because Liqo compares only the first organisation and the last common
+// name, while the cluster's signer makes a group of every organisation.
 func CheckSigningRequest(csr []byte, want Subject) error {
 	request, err := ParseSigningRequest(csr)
 	if err != nil {
@@ -70,7 +70,8 @@ func ParseSigningRequest(csr []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(block.Bytes)
 }
 
-// checkNoAttributes refuses every attribute. Go shows only the kinds that it knows.
+// checkNoAttributes refuses every attribute. It parses the request itself, because Go exposes
+// only the attributes that it knows.
 func checkNoAttributes(rawTBS []byte) error {
 	var tbs struct {
 		Version    int
@@ -88,7 +89,7 @@ func checkNoAttributes(rawTBS []byte) error {
 	return nil
 }
 
-// Shorten keeps what a peer wrote from filling messages and logs.
+// Shorten truncates a peer's text for messages and logs.
 func Shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

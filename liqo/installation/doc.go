@@ -1,2 +1,3 @@
-// Package installation tells whether Liqo in this cluster is one that the agent can use.
+// Package installation checks whether the agent can use the Liqo that is installed in this
+// cluster.
 package installation

@@ -21,7 +21,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// What Liqo's chart makes, and what of it says how Liqo works.
+// Deployments of Liqo's chart, and the label and flags that show how Liqo works.
 const (
 	managerDeployment = "liqo-controller-manager"
 	webhookDeployment = "liqo-webhook"
@@ -32,14 +32,14 @@ const (
 	networkingFlag    = "networking-enabled"
 )
 
-// testedVersion of Liqo is what the agent is tested with. An older one lacks kinds that
-// it watches, another major version may have others, and a newer minor one keeps its API.
+// testedVersion is the version of Liqo that the agent is tested with. An older one lacks kinds
+// that the agent watches. A newer minor version keeps the API; another major version may not.
 var testedVersion = version.MustParseGeneric("1.2")
 
-// API is what the API server serves where Liqo is installed.
+// API returns the API group and version that the API server serves if Liqo is installed.
 func API() string { return authv1beta1.GroupVersion.String() }
 
-// Served asks the API server whether it knows Liqo's kinds.
+// Served reports whether the API server serves Liqo's kinds.
 func Served(ctx context.Context, server rest.Interface) (bool, error) {
 	err := server.Get().AbsPath("/apis", API()).Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
@@ -51,25 +51,25 @@ func Served(ctx context.Context, server rest.Interface) (bool, error) {
 	return true, nil
 }
 
-// Installation is what can be seen of Liqo in this cluster. The zero value is none.
+// Installation describes Liqo in this cluster. The zero value means that Liqo is missing.
 type Installation struct {
-	// Served reports whether the API server knows Liqo's kinds.
+	// Served is true when the API server serves Liqo's kinds.
 	Served bool
-	// Hidden is why the Deployments of Liqo's chart cannot be read, "" if they can. If they
-	// cannot, nothing of what follows is known.
+	// Hidden says why the Deployments of Liqo's chart cannot be read; empty if they can. If it
+	// is set, the following fields are unknown.
 	Hidden string
-	// Version is what the chart says of itself, v1.2.0 for example, or a commit.
+	// Version is the version label of Liqo's chart, for example v1.2.0, or a commit.
 	Version string
-	// Quota reports whether Liqo refuses pods of others beyond what their slice was granted.
+	// Quota is true when Liqo refuses other clusters' pods beyond the grant of their slice.
 	Quota bool
-	// Networking reports whether its networking module runs, which connects clusters.
+	// Networking is true when Liqo's networking module runs, which connects clusters.
 	Networking bool
-	// Limits is what pods of others must say of themselves to be admitted.
+	// Limits is what other clusters' pods must declare to be admitted.
 	Limits offloadingv1beta1.LimitsEnforcement
 }
 
-// ObserveInstallation reads what Liqo's chart has made in its namespace. That it may not
-// be read, or that Liqo runs without it, is no error.
+// ObserveInstallation reads the Deployments of Liqo's chart in its namespace. Missing or
+// unreadable Deployments are not an error.
 func ObserveInstallation(ctx context.Context, server rest.Interface, reader client.Reader, namespace string) (Installation, error) {
 	var seen Installation
 	var err error
@@ -103,16 +103,16 @@ func (i *Installation) read(manager, webhook *appsv1.Deployment) {
 	i.Quota, i.Networking = switched(webhook, quotaFlag), switched(manager, networkingFlag)
 }
 
-// switched reports whether a flag that is true or false is given and true.
+// switched reports whether a boolean flag is given and true.
 func switched(d *appsv1.Deployment, flag string) bool {
 	value, given := argument(d, flag)
 	on, err := strconv.ParseBool(value)
 	return given && (value == "" || err == nil && on)
 }
 
-// APIServerAddress is the https address that Liqo gives to those who peer with this
-// cluster, if it was set where Liqo was installed (apiServer.address); "" if it was not,
-// or cannot be read. Liqo then takes that of a control-plane node.
+// APIServerAddress returns the https address that Liqo gives to peers of this cluster, if it was
+// set at Liqo's installation (apiServer.address). It returns "" if the address is not set or
+// cannot be read. Without this setting, Liqo uses the address of a control-plane node.
 func APIServerAddress(ctx context.Context, c kubernetes.Interface, namespace string) (string, error) {
 	manager, err := c.AppsV1().Deployments(namespace).Get(ctx, managerDeployment, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -128,8 +128,8 @@ func APIServerAddress(ctx context.Context, c kubernetes.Interface, namespace str
 	return address, nil
 }
 
-// argument is the value of a flag in a Deployment's Pods, written as Liqo's chart does.
-// Their process takes the last of several.
+// argument returns the value of a flag in a Deployment's containers, in the form that Liqo's
+// chart uses. The last occurrence counts, as in Liqo.
 func argument(d *appsv1.Deployment, flag string) (value string, given bool) {
 	for _, container := range d.Spec.Template.Spec.Containers {
 		for _, arg := range slices.Backward(container.Args) {
@@ -142,17 +142,17 @@ func argument(d *appsv1.Deployment, flag string) (value string, given bool) {
 	return "", false
 }
 
-// Verdict is what an installation of Liqo is good for.
+// Verdict is the assessment of an installation of Liqo.
 type Verdict struct {
-	// Status is True where peers get what they reserved and no more, as far as Liqo is
-	// concerned, and Unknown where that cannot be seen.
+	// Status is True if Liqo gives peers what they reserved and no more, and Unknown if that
+	// cannot be determined.
 	Status metav1.ConditionStatus
 	Reason string
-	// Message says what was found, Advice what to do about it.
+	// Message is the finding; Advice is the remedy.
 	Message, Advice string
 }
 
-// Condition of the Advertisement that says it.
+// Condition returns the condition of the Advertisement for this verdict.
 func (v Verdict) Condition() metav1.Condition {
 	c := metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: v.Status, Reason: v.Reason, Message: v.Message}
 	if v.Advice != "" {
@@ -161,7 +161,7 @@ func (v Verdict) Condition() metav1.Condition {
 	return c
 }
 
-// Judge says the worst that is to be said of an installation.
+// Judge returns the verdict for the installation's most serious problem.
 func (i Installation) Judge() Verdict {
 	found, unread := version.ParseGeneric(i.Version)
 	is := func(status metav1.ConditionStatus, reason, advice, format string, args ...any) Verdict {

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// preflightEvery is how long what was seen of Liqo is good for: somebody who mends it
-	// wants to see so, and three reads in two minutes cost nothing.
+	// preflightEvery is how long an observation of Liqo is used. It is short so that a repair
+	// shows soon; three reads in two minutes are cheap.
 	preflightEvery = 2 * time.Minute
-	// preflightTimeout bounds one look; whoever asks has other things to do.
+	// preflightTimeout bounds one observation, because the caller has other work.
 	preflightTimeout = 5 * time.Second
 )
 
-// Preflight looks at Liqo in this cluster every now and then. It is for one caller at a
-// time.
+// Preflight checks Liqo in this cluster at intervals. It is not safe for concurrent use.
 type Preflight struct {
 	observe func(context.Context) (Installation, error)
 	clock   clock.PassiveClock
@@ -29,16 +28,16 @@ type Preflight struct {
 	last    metav1.Condition
 }
 
-// NewPreflight looks at the Liqo of a namespace, through the API server and without a
-// cache.
+// NewPreflight returns a Preflight for the Liqo in a namespace. It reads from the API server,
+// without a cache.
 func NewPreflight(server rest.Interface, reader client.Reader, namespace string, c clock.PassiveClock) *Preflight {
 	return &Preflight{clock: c, observe: func(ctx context.Context) (Installation, error) {
 		return ObserveInstallation(ctx, server, reader, namespace)
 	}}
 }
 
-// Condition says how Liqo is. While the API server does not answer, what was seen before
-// holds.
+// Condition returns the state of Liqo. While the API server does not answer, it returns the last
+// observation.
 func (p *Preflight) Condition(ctx context.Context) metav1.Condition {
 	now := p.clock.Now()
 	if now.Before(p.next) {

@@ -27,8 +27,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
-// What Liqo's own chart makes is read on a real API server, with the rights that are
-// shipped.
+// The preflight reads the objects of Liqo's own chart on a real API server, with the shipped
+// rights.
 func TestLiqoIsLookedAt(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	admin, err := client.New(plane.RESTConfig(), client.Options{})
@@ -48,7 +48,7 @@ func TestLiqoIsLookedAt(t *testing.T) {
 	agent, err := client.NewWithWatch(config, client.Options{})
 	check(t, err)
 
-	// The network fails while down is set.
+	// down makes the network fail while it is true.
 	var down error
 	reader := interceptor.NewClient(agent, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -73,7 +73,7 @@ func TestLiqoIsLookedAt(t *testing.T) {
 
 	_, kinds := renderLiqo(t, nil)
 	check(t, manifest.Install(t.Context(), admin, kinds))
-	want(t, agentv1alpha1.ReasonLiqoMissing, "no API") // it is not time to look again
+	want(t, agentv1alpha1.ReasonLiqoMissing, "no API") // the next check is not due yet
 	later()
 	want(t, agentv1alpha1.ReasonLiqoHidden, `"liqo-controller-manager" not found`)
 
@@ -150,7 +150,7 @@ func configured(name string, value any) map[string]any {
 	return map[string]any{"controllerManager": map[string]any{"config": map[string]any{name: value}}}
 }
 
-// renderLiqo renders Liqo's own chart: its Deployments and its kinds.
+// renderLiqo renders the Deployments and the kinds of Liqo's own chart.
 func renderLiqo(t *testing.T, values map[string]any) (deployments, kinds []manifest.Object) {
 	t.Helper()
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()

@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// What liqoctl network connect sets where nothing else is asked for.
+// Defaults of liqoctl network connect.
 const (
 	gatewayPort           = 51840
 	gatewayMTU            = 1340
@@ -26,14 +26,14 @@ const (
 	gatewayClientTemplate = "wireguard-client"
 )
 
-// said is the newest that this cluster says of its network to one peer.
+// said is this cluster's latest description of its network for one peer.
 type said struct {
-	// content is what it is a digest of.
+	// content is the digest of the message with the description, without its time.
 	content string
 	at      int64
 }
 
-// applies carry out what the plan of a network calls for.
+// applies carry out the actions of a plan for a network.
 var applies = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
 	plan.SendNetwork:        func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, true) },
 	plan.AnswerNetwork:      func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, false) },
@@ -48,8 +48,8 @@ var applies = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
 	},
 }
 
-// sayNetwork tells the peer what this cluster has, over and over or once for each time
-// that the peer asks.
+// sayNetwork sends this cluster's description to the peer: repeatedly, or once for each message
+// of the peer.
 func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
 	m := handshake.Message{
 		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.placement,
@@ -77,7 +77,7 @@ func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
 	return nil
 }
 
-// sayingAt is when this content was said first.
+// sayingAt returns when this content was first sent.
 func (c *Connector) sayingAt(pair handshake.Pair, content string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,9 +142,9 @@ func (c *Connector) template(kind, name string) corev1.ObjectReference {
 	}
 }
 
-// writeGatewayKeys makes the key pair of this cluster's gateway rather than have Liqo make
-// it: to read the public key the agent would need to read every Secret of any cluster's
-// gateway. The private key stays in the Secret.
+// writeGatewayKeys makes the key pair of this cluster's gateway, instead of leaving that to
+// Liqo. To read a public key made by Liqo, the agent would need to read the gateway Secrets of
+// all peers. The private key stays in the Secret.
 func (c *Connector) writeGatewayKeys(ctx context.Context, s *Scene) error {
 	private := make([]byte, 32)
 	if _, err := rand.Read(private); err != nil {
@@ -174,7 +174,7 @@ func (c *Connector) writePublicKey(ctx context.Context, s *Scene) error {
 	}
 	key.Labels[consts.GatewayResourceLabel] = consts.GatewayResourceLabelValue
 	key.Spec.PublicKey = s.told.PublicKey
-	key.OwnerReferences = nil // another gateway's takes it along
+	key.OwnerReferences = nil // the owner reference of a deleted gateway would delete the key
 	if err := controllerutil.SetOwnerReference(s.gateway(), key, c.opts.Client.Scheme()); err != nil {
 		return err
 	}

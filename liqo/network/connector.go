@@ -15,14 +15,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Options of a Connector.
+// Options configure a Connector.
 type Options struct {
-	// ClusterID of this cluster.
+	// ClusterID is the ID of this cluster.
 	ClusterID string
-	// LiqoNamespace is where Liqo keeps the networks of this cluster and its templates.
+	// LiqoNamespace holds Liqo's templates and its record of this cluster's networks.
 	LiqoNamespace string
-	// Service is the type of the Service through which other clusters reach this one's
-	// gateway. Networks are not connected if it is empty.
+	// Service is the type of the Service through which other clusters reach this cluster's
+	// gateway. If it is empty, networks are not connected.
 	Service corev1.ServiceType
 	// Client reads from a cache, Reader from the API server.
 	Client client.Client
@@ -40,9 +40,9 @@ type Connector struct {
 	opts Options
 
 	mu sync.Mutex // guards the following
-	// said is what this cluster last said of its network, by pair.
+	// said holds this cluster's latest description of its network, by pair.
 	said map[handshake.Pair]said
-	// networks are those of this cluster, as Liqo's IPAM last had them.
+	// networks are this cluster's networks, as last read from Liqo's IPAM.
 	networks ownNetworks
 }
 
@@ -54,15 +54,14 @@ func New(o Options) *Connector {
 // IsOn reports whether this cluster connects networks at all.
 func (c *Connector) IsOn() bool { return c.opts.Service != "" }
 
-// Forget drops what was said to a peer.
+// Forget drops the description that was sent for a pair.
 func (c *Connector) Forget(pair handshake.Pair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.said, pair)
 }
 
-// Apply carries out one action of a plan. It reports false for an action that is none of a
-// network's.
+// Apply carries out one action of a plan. known is false if the action is not about a network.
 func (c *Connector) Apply(ctx context.Context, s *Scene, verb plan.Verb) (known bool, err error) {
 	apply, known := applies[verb]
 	if !known {
@@ -71,7 +70,7 @@ func (c *Connector) Apply(ctx context.Context, s *Scene, verb plan.Verb) (known 
 	return true, apply(c, ctx, s)
 }
 
-// Remove deletes the gateways, or the record of the peer's networks, that the agent made.
+// Remove deletes the gateways, or the Configuration, that the agent made for a peer.
 func (c *Connector) Remove(ctx context.Context, verb plan.Verb, peer string) error {
 	if verb == plan.DeleteConfiguration {
 		return object.DeleteOurs(ctx, c.opts.Reader, c.opts.Client, configurationKind, peer)

@@ -12,28 +12,28 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 )
 
-// Bounds of what a peer may say of its network.
+// Limits of a peer's description of its network.
 const (
 	mostCIDRs     = 16
 	mostAddresses = 16
 )
 
-// Network is the body of what each side says of its network. None of it is secret.
+// Network describes one side's network to the other. No part of it is secret.
 type Network struct {
-	// Pod and External are its networks, as CIDRs.
+	// Pod and External are the CIDRs of the sender's networks.
 	Pod      []networkingv1beta1.CIDR `json:"pod"`
 	External []networkingv1beta1.CIDR `json:"external"`
-	// Serves is true when the gateway's server is there; Endpoint is its address, once it
-	// has one.
+	// Serves is true when the sender has a gateway server. Endpoint is the server's address,
+	// nil until it has one.
 	Serves   bool                              `json:"serves,omitempty"`
 	Endpoint *networkingv1beta1.EndpointStatus `json:"endpoint,omitempty"`
-	// PublicKey of its gateway, once it has one.
+	// PublicKey is the key of the sender's gateway, empty until it has one.
 	PublicKey []byte `json:"publicKey,omitempty"`
-	// Connected is true when it needs nothing more of the receiver.
+	// Connected is true when the sender is connected and needs no answer.
 	Connected bool `json:"connected,omitempty"`
 }
 
-// check refuses what Liqo could not use. Overlaps are Liqo's to map.
+// check refuses values that Liqo could not use. It allows overlaps, because Liqo maps them.
 func (n *Network) check() error {
 	if err := errors.Join(checkCIDRs("pod", n.Pod), checkCIDRs("external", n.External)); err != nil {
 		return err

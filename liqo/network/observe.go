@@ -23,24 +23,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Kinds of the network connection that the agent makes.
+// Kinds of the network objects that the agent makes.
 var (
 	configurationKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind)
 	gatewayServerKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayServerKind)
 	gatewayClientKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind)
 )
 
-// Scene is a NetworkView with the objects it was made of.
+// Scene is a NetworkView with the objects that it was made from.
 type Scene struct {
 	plan.NetworkView
 	pair      handshake.Pair
 	namespace string
-	// placement is the one that messages of the pair speak of.
+	// placement is the placement that messages of the pair name.
 	placement string
 
 	own  Network
 	told *Network
-	// came is the newest message of the peer, nil if none came.
+	// came is the newest message of the peer, nil if there is none.
 	came *handshake.Received
 
 	configuration *networkingv1beta1.Configuration
@@ -49,7 +49,7 @@ type Scene struct {
 	publicKey     *networkingv1beta1.PublicKey
 }
 
-// gateway is this cluster's end, nil if there is none.
+// gateway returns this cluster's gateway, nil if there is none.
 func (s *Scene) gateway() client.Object {
 	switch {
 	case s.server != nil:
@@ -60,7 +60,7 @@ func (s *Scene) gateway() client.Object {
 	return nil
 }
 
-// step in which this cluster speaks of its network.
+// step returns the step in which this cluster describes its network.
 func (s *Scene) step() handshake.Step {
 	if s.Provides {
 		return handshake.StepProviderNetwork
@@ -68,8 +68,8 @@ func (s *Scene) step() handshake.Step {
 	return handshake.StepConsumerNetwork
 }
 
-// Observe looks at the network between the clusters of a pair. placement is the one that
-// messages speak of; live reports whether a placement still stands.
+// Observe reads the network between the clusters of a pair. placement is the placement that
+// messages name; live reports whether a placement has not ended.
 func (c *Connector) Observe(ctx context.Context, pair handshake.Pair, namespace, placement string, live func(string) bool) (*Scene, error) {
 	s := &Scene{pair: pair, namespace: namespace, placement: placement}
 	s.On, s.Self, s.Peer, s.Provides = true, pair.Consumer, pair.Provider, false
@@ -92,7 +92,8 @@ func (c *Connector) Observe(ctx context.Context, pair handshake.Pair, namespace,
 	return s, nil
 }
 
-// observeTunnel reads what connects the two networks, whoever made it.
+// observeTunnel reads the objects that connect the two networks, whether or not the agent made
+// them.
 func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	var configurations networkingv1beta1.ConfigurationList
 	var servers networkingv1beta1.GatewayServerList
@@ -128,7 +129,7 @@ func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// first of the objects for a peer; Liqo allows one.
+// first returns the object for a peer, nil if there is none. Liqo allows one.
 func first[T any](items []T) *T {
 	if len(items) == 0 {
 		return nil
@@ -136,7 +137,7 @@ func first[T any](items []T) *T {
 	return &items[0]
 }
 
-// ReadConnection is what Liqo's gateway says of the tunnel to a peer.
+// ReadConnection returns the state of the tunnel to a peer, as Liqo's gateway reports it.
 func (c *Connector) ReadConnection(ctx context.Context, peer string) (plan.ConnectionView, error) {
 	var list networkingv1beta1.ConnectionList
 	if err := c.opts.Client.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
@@ -153,8 +154,8 @@ func (c *Connector) ReadConnection(ctx context.Context, peer string) (plan.Conne
 	return v, nil
 }
 
-// observeGatewayKeys reads the key pair of a gateway that the agent made. One that was made
-// for an earlier gateway goes with that.
+// observeGatewayKeys reads the key pair of a gateway that the agent made. It ignores the pair of
+// an earlier gateway, which Kubernetes deletes with that gateway.
 func (c *Connector) observeGatewayKeys(ctx context.Context, s *Scene) error {
 	gateway := s.gateway()
 	if gateway == nil || !object.Ours(gateway) {
@@ -174,7 +175,7 @@ func ownedBy(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// hear takes in what the peer said last.
+// hear reads the peer's newest message.
 func (s *Scene) hear(b *handshake.Mailbox, live func(string) bool) {
 	theirs := handshake.StepProviderNetwork
 	if s.Provides {
@@ -200,7 +201,7 @@ func (s *Scene) hear(b *handshake.Mailbox, live func(string) bool) {
 	s.Told.Fresh, s.Told.Serves, s.Told.Endpoint, s.Told.Key = true, n.Serves, n.Endpoint != nil, len(n.PublicKey) > 0
 }
 
-// compare reports whether the objects here are as the peer has it.
+// compare checks whether the objects in this cluster match the peer's description.
 func (s *Scene) compare() {
 	if s.told == nil {
 		return
@@ -220,7 +221,7 @@ func (n *Network) remote() networkingv1beta1.ClusterConfig {
 	return networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: n.Pod, External: n.External}}
 }
 
-// ownNetworks are those of this cluster, as Liqo's IPAM has them.
+// ownNetworks are the networks of this cluster in Liqo's IPAM.
 type ownNetworks struct {
 	pod, external []networkingv1beta1.CIDR
 	readAt        time.Time
@@ -228,10 +229,12 @@ type ownNetworks struct {
 
 func (n ownNetworks) known() bool { return len(n.pod) > 0 && len(n.external) > 0 }
 
-// networksMaxAge is how long they are believed. They change when Liqo is installed anew.
+// networksMaxAge is how long a copy of the networks is used. They change when Liqo is
+// reinstalled.
 const networksMaxAge = time.Minute
 
-// ownNetworks reads them until Liqo's IPAM has taken all.
+// ownNetworks returns the networks of this cluster. It returns none until Liqo's IPAM has
+// assigned them all.
 func (c *Connector) ownNetworks(ctx context.Context) (ownNetworks, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +262,7 @@ func (c *Connector) ownNetworks(ctx context.Context) (ownNetworks, error) {
 	return read, nil
 }
 
-// CountLeft counts what is left of the network connection with a peer.
+// CountLeft counts the remaining objects of the network connection with a peer.
 func (c *Connector) CountLeft(ctx context.Context, peer string, h *plan.HomeView) error {
 	for _, kind := range []schema.GroupVersionKind{gatewayServerKind, gatewayClientKind} {
 		items, err := object.ListOfPeer(ctx, c.opts.Reader, kind, peer)
@@ -286,8 +289,8 @@ func (c *Connector) CountLeft(ctx context.Context, peer string, h *plan.HomeView
 	return err
 }
 
-// Tunnel says how far a cluster is through Liqo's gateways, and why it cannot be reached,
-// "" if it can; known is false where no gateway connects the two, or none has said.
+// Tunnel returns the round-trip time to a cluster through Liqo's gateways, or why the cluster
+// cannot be reached; known is false if no gateway connects the two or reports a state.
 func (c *Connector) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
 	if c.opts.Service == "" {
 		return 0, "", false
@@ -302,8 +305,7 @@ func (c *Connector) Tunnel(ctx context.Context, cluster string) (roundTrip time.
 	return seen.RoundTrip, "", seen.RoundTrip > 0
 }
 
-// Watches are the objects of a network connection; none where networks are not
-// connected.
+// Watches returns the objects of a network connection; none if networks are not connected.
 func (c *Connector) Watches() []client.Object {
 	if c.opts.Service == "" {
 		return nil

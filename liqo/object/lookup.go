@@ -20,7 +20,7 @@ func ViewOf(obj metav1.Object) plan.ObjectView {
 	return plan.ObjectView{Exists: true, Ours: Ours(obj), Terminating: obj.GetDeletionTimestamp() != nil}
 }
 
-// Get returns false where there is no such object.
+// Get reads an object; it returns false if the object does not exist.
 func Get(ctx context.Context, r client.Reader, namespace, name string, into client.Object) (bool, error) {
 	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
 	if apierrors.IsNotFound(err) {
@@ -29,8 +29,8 @@ func Get(ctx context.Context, r client.Reader, namespace, name string, into clie
 	return err == nil, err
 }
 
-// FindTenantNamespace returns the namespace for a peer, nil if there is none. Liqo
-// finds it by labels, whatever its name.
+// FindTenantNamespace returns the tenant namespace for a peer, nil if there is none. Like Liqo,
+// it finds the namespace by labels, whatever its name.
 func FindTenantNamespace(ctx context.Context, r client.Reader, peer string) (*corev1.Namespace, error) {
 	var list corev1.NamespaceList
 	if err := r.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}, client.HasLabels{consts.TenantNamespaceLabel}); err != nil {
@@ -52,9 +52,9 @@ func ViewOfNamespace(ns *corev1.Namespace) plan.ObjectView {
 	return ViewOf(ns)
 }
 
-// ListOfPeer lists the objects of a kind that belong to the peer, as PeerOf says; none if
-// the kind is not installed. Of NamespaceMaps those that it replicated here carry its
-// label no more.
+// ListOfPeer lists the objects of a kind that belong to the peer according to PeerOf; none if
+// the kind is not installed. It also finds disowned NamespaceMaps, which the peer replicated and
+// which no longer carry the peer's label.
 func ListOfPeer(ctx context.Context, r client.Reader, kind schema.GroupVersionKind, peer string) ([]metav1.PartialObjectMetadata, error) {
 	items, err := listLabelled(ctx, r, kind, client.MatchingLabels{consts.RemoteClusterID: peer})
 	if err != nil || kind.Kind != "NamespaceMap" {
@@ -93,18 +93,18 @@ func NewMetadata(kind schema.GroupVersionKind) client.Object {
 	return obj
 }
 
-// Create makes obj. One that is there already is left for the next look: the cache
-// had not shown it yet.
+// Create creates obj. If an object of that name already exists, Create leaves it: the cache had
+// not shown it yet, and the next reconciliation handles it.
 func Create(ctx context.Context, c client.Writer, obj client.Object) error {
 	return client.IgnoreAlreadyExists(c.Create(ctx, obj))
 }
 
-// Delete deletes exactly the object that was looked at.
+// Delete deletes exactly the observed object, not a later one with the same name.
 func Delete(ctx context.Context, c client.Writer, obj client.Object) error {
 	uid := obj.GetUID()
 	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if apierrors.IsConflict(err) {
-		return nil // another one has its name by now
+		return nil // a new object has the name by now
 	}
 	return client.IgnoreNotFound(err)
 }

@@ -16,38 +16,37 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// SliceClass is the class of every ResourceSlice that a reservation stands behind.
-// Liqo leaves the resources of an unknown class to others: to the grant of this
-// package.
+// SliceClass is the class of every ResourceSlice with a reservation. Liqo leaves the resources of
+// an unknown class to others; here, the guard grants them.
 const SliceClass = "broker"
 
-// OffloadingName is the only name of a NamespaceOffloading that Liqo heeds.
+// OffloadingName is the only name of a NamespaceOffloading that Liqo recognizes.
 const OffloadingName = consts.DefaultNamespaceOffloadingName
 
-// OffloadedPodLabel is put by the virtual kubelet on a ShadowPod, and so on its pod: the
-// virtual node's name.
+// OffloadedPodLabel holds the virtual node's name. The virtual kubelet sets it on a ShadowPod,
+// and so on the pod.
 const OffloadedPodLabel = "offloading.liqo.io/nodename"
 
-// ServerAnnotation, on a tenant namespace that the agent made, lists the API servers of the
-// provider that this cluster's Liqo may use, separated by spaces. The chart's policy for
-// Identities reads it.
+// ServerAnnotation lists the provider's API servers that this cluster's Liqo may use, separated
+// by spaces. It is on tenant namespaces that the agent made. The chart's policy for Identities
+// reads it.
 const ServerAnnotation = "broker.fluidos.eu/api-server"
 
-// Labels that Liqo puts on what it replicates.
+// Labels that Liqo puts on replicated objects.
 const (
 	ReplicatedLabel  = consts.ReplicationStatusLabel
 	OriginLabel      = consts.ReplicationOriginLabel
 	DestinationLabel = consts.ReplicationDestinationLabel
 )
 
-// TenantNamespaceName is the name that Liqo, and the agent, give to the namespace
-// for a peer. One with another name is recognised by its labels.
+// TenantNamespaceName returns the name that Liqo and the agent give to the namespace for a peer.
+// A namespace with another name is recognized by its labels.
 func TenantNamespaceName(peer string) string { return "liqo-tenant-" + peer }
 
-// IdentityName names this cluster's identity at a provider.
+// IdentityName returns the name of this cluster's identity at a provider.
 func IdentityName(provider string) string { return "controlplane-" + provider }
 
-// AddToScheme registers the kinds of Liqo that the agent reads or writes.
+// AddToScheme registers the Liqo kinds that the agent reads or writes.
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offloadingv1beta1.AddToScheme,
@@ -60,8 +59,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// PeerOf returns the cluster ID of the peer that an object of Liqo's belongs to,
-// "" if it says none. A replica that was disowned says where it came from.
+// PeerOf returns the cluster ID of the peer to which an object of Liqo belongs, "" if its labels
+// name none. A disowned replica belongs to its origin.
 func PeerOf(labels map[string]string) string {
 	if peer := labels[consts.RemoteClusterID]; peer != "" {
 		return peer
@@ -69,8 +68,8 @@ func PeerOf(labels map[string]string) string {
 	return labels[OriginLabel]
 }
 
-// Ours reports whether the agent made the object. A replica carries the labels that
-// the peer gave it, so there it means nothing.
+// Ours reports whether the agent made the object. For a replica the result is meaningless,
+// because its labels come from the peer.
 func Ours(obj metav1.Object) bool {
 	return obj.GetLabels()[agentv1alpha1.ManagedByLabel] == agentv1alpha1.ManagedByValue
 }
@@ -85,19 +84,19 @@ func OurLabels(peer string) map[string]string {
 func TenantNamespaceLabels(peer string) map[string]string {
 	labels := OurLabels(peer)
 	labels[consts.TenantNamespaceLabel] = "true"
-	// Virtual kubelets run here, and Liqo's own namespaces are as open.
+	// Virtual kubelets run here. Liqo's own namespaces are privileged, too.
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		labels["pod-security.kubernetes.io/"+mode] = "privileged"
 	}
 	return labels
 }
 
-// IsTenantNamespace reports whether a namespace stands for a peer.
+// IsTenantNamespace reports whether ns is the tenant namespace of a peer.
 func IsTenantNamespace(ns metav1.Object) bool {
 	return ns.GetLabels()[consts.TenantNamespaceLabel] != ""
 }
 
-// OwnNodes selects the nodes of this cluster that are none of Liqo's.
+// OwnNodes selects the nodes of this cluster that are not virtual.
 func OwnNodes() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{
@@ -106,25 +105,25 @@ func OwnNodes() *corev1.NodeSelector {
 	}}}
 }
 
-// ControlPlaneGroup is the group of the identities with which the Liqo of other clusters
-// replicates objects here. Nobody of this cluster is in it.
+// ControlPlaneGroup is the group of the identities with which other clusters' Liqo replicates
+// objects here. It has no members from this cluster.
 var ControlPlaneGroup = authentication.OrganizationControlPlaneCSR()
 
-// Replicated reports whether another cluster's Liqo keeps the object here.
+// Replicated reports whether another cluster's Liqo replicated the object here.
 func Replicated(obj metav1.Object) bool { return obj.GetLabels()[ReplicatedLabel] == "true" }
 
 // RemoteTenantCSRLabel marks the CertificateSigningRequests that Liqo makes for other
 // clusters and approves itself.
 const RemoteTenantCSRLabel = "liqo.io/remote-tenant-csr"
 
-// ResourceSlice and its spec are Liqo's own, for callers that handle one without knowing
-// Liqo.
+// ResourceSlice and ResourceSliceSpec are Liqo's types, for callers that do not import Liqo.
 type (
 	ResourceSlice     = authv1beta1.ResourceSlice
 	ResourceSliceSpec = authv1beta1.ResourceSliceSpec
 )
 
-// Names of Secrets in a tenant namespace that the agent touches.
+// Names of the Secrets that the agent uses. KeysSecretName is in Liqo's namespace, the others are
+// in a tenant namespace.
 const (
 	NonceSecretName       = "liqo-nonce"
 	CertificateSecretName = "liqo-remote-certificate"

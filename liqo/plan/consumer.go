@@ -9,11 +9,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// ConsumerView is what a consumer sees of one placement and of its peering with
-// the placement's provider.
+// ConsumerView is the consumer's observation of one placement and of its peering with the
+// provider.
 type ConsumerView struct {
 	Provider string
-	// Name of the placement's objects.
+	// Name is the name of the placement's objects.
 	Name string
 	// Release is true when the placement has ended.
 	Release bool
@@ -29,15 +29,16 @@ type ConsumerView struct {
 	Health      HealthView
 	Network     NetworkView
 	Offloading  []OffloadingView
-	// Drain is filled only while the placement is released and its slice is there.
+	// Drain is filled only while the placement is released and its slice exists.
 	Drain DrainView
 
-	// Siblings counts the other instructions towards the provider, in any phase, and
-	// Standing those that have not ended.
+	// Siblings counts the other instructions for the provider, in any phase; Standing those
+	// that have not ended.
 	Siblings, Standing int
-	// Reach reports whether Liqo reaches the provider; filled while the placement is released.
+	// Reach is whether Liqo reaches the provider. It is complete only while the placement is
+	// released.
 	Reach ReachView
-	// Overdue is true when it has been on its way out for as long as it may be.
+	// Overdue is true once the release has taken longer than the give-up timeout.
 	Overdue bool
 	// Home is filled only while the placement is released and drained.
 	Home HomeView
@@ -47,61 +48,64 @@ type ConsumerView struct {
 type IdentityView struct {
 	ObjectView
 	Name string
-	// Ready is true when Liqo made a kubeconfig of it.
+	// Ready is true when Liqo has made a kubeconfig for the identity.
 	Ready bool
-	// Fits is true when its certificate is for this cluster's present key.
+	// Fits is true when the certificate is for this cluster's current key.
 	Fits bool
-	// Due is true when Liqo should have renewed its certificate, and Expired when that is
-	// worth nothing any longer.
+	// Due is true when Liqo should have renewed the certificate by now; Expired when the
+	// certificate is no longer valid.
 	Due, Expired bool
-	// Renewing is true while the object through which Liqo renews it is there.
+	// Renewing is true while the Renew object exists, through which Liqo renews the
+	// certificate.
 	Renewing bool
-	// Parted is true when the agent has turned it away from the provider's objects, and
-	// Settled when Liqo has had time to see that.
+	// Parted is true when the agent has pointed the identity away from the replicated objects
+	// at the provider; Settled when Liqo has had time to act on that.
 	Parted, Settled bool
 }
 
-// IsComplete reports whether Liqo uses the identity, with a certificate of this cluster's.
+// IsComplete reports whether Liqo uses the identity with a certificate for this cluster's
+// current key.
 func (i IdentityView) IsComplete() bool { return i.IsUsable() && i.Ready && i.Fits && !i.Parted }
 
-// Works reports whether Liqo can use the identity now.
+// Works reports whether the identity is complete and its certificate is still valid.
 func (i IdentityView) Works() bool { return i.IsComplete() && !i.Expired }
 
-// IsWritable reports whether the agent may write the identity: it never replaces one that a
-// person made.
+// IsWritable reports whether the agent may write the identity. The agent never replaces an
+// identity that it did not make.
 func (i IdentityView) IsWritable() bool { return !i.Exists || i.Ours }
 
-// ConsumerHandshake is what came from the provider.
+// ConsumerHandshake summarizes the provider's messages.
 type ConsumerHandshake struct {
-	// Challenged is true when a challenge for a live placement waits for an answer.
+	// Challenged is true when a challenge for a live placement awaits an answer.
 	Challenged bool
-	// Credentials is true when credentials came that continue the handshake and fit
-	// this cluster's key; Applied when the Identity holds them already.
+	// Credentials is true when credentials arrived that continue the handshake and fit this
+	// cluster's key; Applied when the Identity already holds them.
 	Credentials, Applied bool
-	// Problem says why this cluster refuses what came. It is empty if nothing was refused.
+	// Problem says why this cluster refuses a message; it is empty if none was refused.
 	Problem string
 }
 
-// ServerView is the record of the provider's API servers in the tenant namespace.
+// ServerView is the record, in the tenant namespace, of the provider's API servers.
 type ServerView struct {
-	// Recordable is true where the agent made both namespace and identity, Recorded when
-	// the record has what the provider advertises.
+	// Recordable is true when the agent made both the namespace and the identity; Recorded
+	// when the record equals the advertised API server.
 	Recordable, Recorded bool
-	// Wanted is true when there is something to record.
+	// Wanted is true when the record must be written.
 	Wanted bool
 }
 
 // SliceView is the placement's ResourceSlice.
 type SliceView struct {
 	ObjectView
-	// Current is true when it asks for what was reserved.
+	// Current is true when the slice requests the reserved resources.
 	Current bool
-	// Nudged is true when Liqo was made to look at it again.
+	// Nudged is true when the agent has annotated the slice to make Liqo reconcile it.
 	Nudged bool
-	// Denied is true when the provider refuses it; Message says why.
+	// Denied is true when the provider refuses the slice; Message says why.
 	Denied  bool
 	Message string
-	// Misled says what in its status leads this cluster's Liqo elsewhere, "" if nothing does.
+	// Misled says which API server in the slice's status was not agreed on; it is empty if the
+	// status is sound.
 	Misled string
 }
 
@@ -109,13 +113,13 @@ type SliceView struct {
 type NodeView struct {
 	Exists, Ready bool
 	Message       string
-	// Cordoned is true when nothing is scheduled to it any more, and it says why.
+	// Cordoned is true when the node is unschedulable and names the drain as the reason.
 	Cordoned bool
-	// Opened is true when its labels say which namespaces may use it.
+	// Opened is true when the node's labels name the namespaces that may use it.
 	Opened bool
 }
 
-// ConsumerState is how far a placement is.
+// ConsumerState is the progress of a placement.
 type ConsumerState struct {
 	Phase      agentv1alpha1.InstructionPhase
 	Peered     placement.Aspect
@@ -123,21 +127,21 @@ type ConsumerState struct {
 	Offloading placement.Aspect
 	// Network is empty where networks are not connected.
 	Network placement.Aspect
-	// Drained is empty until the placement has ended, and stays so where there is no node.
+	// Drained is empty until the placement has ended, and stays empty without a node.
 	Drained placement.Aspect
-	// Gone is true when nothing of the placement is left, and nothing that needs the
-	// provider either: the broker may be told.
+	// Gone is true when nothing is left that belongs to the placement or still needs the
+	// provider. The agent may then tell the broker.
 	Gone bool
-	// Done is true when the instruction may go too.
+	// Done is true when the instruction may be deleted, too.
 	Done bool
-	// Health says what is wrong with what was delivered; without reason before that, and
-	// once it is taken down.
+	// Health says what is wrong with a delivered placement. Its reason is empty before the
+	// delivery and during the release.
 	Health placement.Aspect
-	// Again is when to look again if nothing else happens, from now; 0 for never.
+	// Again is the delay until the next check if no event comes first; 0 for never.
 	Again time.Duration
 }
 
-// PlanConsumer decides what to do next for a placement, and says where it is.
+// PlanConsumer returns the next actions for a placement, and its state.
 func PlanConsumer(v ConsumerView) ([]Action, ConsumerState) {
 	if v.Release {
 		return planRelease(v)
@@ -146,8 +150,7 @@ func PlanConsumer(v ConsumerView) ([]Action, ConsumerState) {
 }
 
 func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
-	// Pods created before their namespace is offloaded stay in this cluster, so it is
-	// offloaded first of all.
+	// Offload first: pods created before their namespace is offloaded stay in this cluster.
 	actions = planOffloading(v)
 	peering, peered := planPeering(v)
 	actions = append(actions, peering...)
@@ -178,8 +181,8 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	return actions, s
 }
 
-// planPeering answers whatever the provider asks, even if the identity works: the
-// provider asks only when it lost its side.
+// planPeering answers every challenge, even while the identity works: the provider sends one
+// only after it lost its side of the peering.
 func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
 	if v.Namespace.Terminating || v.Identity.Terminating {
 		return nil, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting until an earlier peering with %q is gone", v.Provider)
@@ -209,8 +212,8 @@ func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
 	return actions, peered
 }
 
-// identityAspect returns whether this cluster has an identity at the provider, and whether it
-// should ask for one.
+// identityAspect returns whether this cluster has an identity at the provider, and whether
+// it should ask for credentials.
 func identityAspect(v ConsumerView) (peered placement.Aspect, mayAsk bool) {
 	const reason = agentv1alpha1.ReasonPeering
 	switch {
@@ -246,9 +249,8 @@ func nodeAspect(v ConsumerView) placement.Aspect {
 	return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for %q to grant the slice", v.Provider)
 }
 
-// planRelease takes the placement down. Its virtual node is drained first, with respect
-// for disruption budgets, while the remote namespaces are still there and the provider
-// lets pods end.
+// planRelease removes the placement. It drains the virtual node first and respects disruption
+// budgets, while the remote namespaces still exist and the provider lets pods end.
 func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 	s = ConsumerState{Phase: agentv1alpha1.InstructionReleasing}
 	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "the placement has ended")
@@ -284,8 +286,8 @@ func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState)
 	return append(actions, planLost(v)...), s
 }
 
-// IsDrained reports whether no pod can be on the placement's node any more. A slice that
-// a person made under this name is not the placement's.
+// IsDrained reports whether the placement's node can no longer have pods. A slice of this
+// name that the agent did not make does not belong to the placement.
 func (v *ConsumerView) IsDrained() bool {
 	if v.Slice.Exists && !v.Slice.Ours {
 		return true
@@ -293,7 +295,7 @@ func (v *ConsumerView) IsDrained() bool {
 	return !v.Slice.Exists && !v.VirtualNode.Exists && !v.Node.Exists
 }
 
-// planUnpeer follows the provider's last placement.
+// planUnpeer removes the peering after the last placement at the provider.
 func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachable())
 	if v.Identity.IsUsable() && v.Identity.Ours {

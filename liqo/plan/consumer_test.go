@@ -14,7 +14,7 @@ var (
 	going  = ObjectView{Exists: true, Ours: true, Terminating: true}
 )
 
-// consumer is a placement whose node is ready; change makes it another.
+// consumer returns the view of a placement whose node is ready, after change modified it.
 func consumer(change func(*ConsumerView)) ConsumerView {
 	v := ConsumerView{
 		Provider: "paris", Name: "res-a-1", Namespace: ours,
@@ -28,7 +28,7 @@ func consumer(change func(*ConsumerView)) ConsumerView {
 	return v
 }
 
-// drainedConsumer is a released placement of which only the peering is left.
+// drainedConsumer returns the view of a released placement that has left only its peering.
 func drainedConsumer(change func(*ConsumerView)) ConsumerView {
 	return consumer(func(v *ConsumerView) {
 		v.Release = true

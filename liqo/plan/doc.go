@@ -1,9 +1,9 @@
 // Package plan decides what an agent does next for a placement.
 //
-// PlanConsumer and PlanProvider take what was observed, a ConsumerView or a ProviderView,
-// and return actions and a state. They are pure: they read no clock and no cluster, so a
-// table of views tests every case. Every action can be repeated, and a plan that starts
-// again after a crash continues from the objects that are there.
+// PlanConsumer and PlanProvider take an observation, a ConsumerView or a ProviderView, and
+// return actions and a state. Both are pure: they read no clock and no cluster, so a table
+// of views tests every case. Every action can be repeated. After a crash, a plan continues
+// from the objects that exist.
 //
 //	view ─▶ PlanConsumer ─▶ offloading, peering, network, slice      while the placement stands
 //	                     └▶ drain, slice, offloading, peering, home  once it is released

@@ -13,52 +13,52 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// A placement that has ended is drained before its slice goes, for Liqo's own drain
-// ends at no time where a disruption budget holds a pod, and takes the virtual kubelet
-// away under pods that still terminate if one of the others went by itself:
+// The agent drains an ended placement before it deletes the slice, because Liqo's own drain
+// has two defects: it never ends while a disruption budget holds a pod, and it removes the
+// virtual kubelet under terminating pods as soon as one other pod ended by itself.
 //
-//	begin (until when is written down) ─▶ cordon ─▶ evict ─┬─▶ nobody is left ─▶ the slice goes
-//	                                                       └─▶ the deadline is over ─▶ delete ─▶ ...
+//	begin (record the deadline) ─▶ cordon ─▶ evict ─┬─▶ no pod is left ─▶ the slice goes
+//	                                                └─▶ the deadline passes ─▶ delete ─▶ ...
 const (
-	// drainLook is how often pods are looked at while they leave.
+	// drainLook is how often a drain checks its pods.
 	drainLook = time.Second
-	// tryAgain is when a pod is asked again that could not leave.
+	// tryAgain is the delay before a refused eviction is repeated.
 	tryAgain = 2 * time.Second
-	// atOnce is how many pods are asked in one look: another placement waits meanwhile.
+	// atOnce bounds the evictions per check, because other placements wait meanwhile.
 	atOnce = 20
-	// reportSlack is what it takes to hear from the provider that a pod's grace is over.
+	// reportSlack allows for the provider's delay in reporting the end of a pod.
 	reportSlack = 10 * time.Second
 )
 
-// DrainView is how far the virtual node of a placement that has ended is emptied.
+// DrainView is the progress of the drain of an ended placement's virtual node.
 type DrainView struct {
-	// Now is the time of the look.
+	// Now is the time of the observation.
 	Now time.Time
-	// Begun and Deadline say since and until when pods are evicted; zero before it is
-	// written down.
+	// Begun and Deadline are when the eviction of pods began and when it ends; zero before
+	// they are recorded.
 	Begun, Deadline time.Time
-	// SuccessorComes is true while another placement of the reservation stands whose node
-	// is not Ready yet.
+	// SuccessorComes is true while another placement of the same reservation stands whose
+	// node is not Ready yet.
 	SuccessorComes bool
-	// Pods on the node that have to leave; known once it is cordoned. Those of
-	// DaemonSets and mirror pods are not among them.
+	// Pods are the pods that must leave the node, without mirror pods and those of
+	// DaemonSets. They are known once the node is cordoned.
 	Pods []PodView
 }
 
-// PodView is a pod on a virtual node that is drained.
+// PodView is a pod on a virtual node that is being drained.
 type PodView struct {
 	Namespace, Name string
 	UID             types.UID
-	// GraceEnds is when its grace is over; zero unless it is Terminating.
+	// GraceEnds is when the pod's grace period ends; zero unless the pod is Terminating.
 	GraceEnds time.Time
-	// Tried is when it was last asked to leave and could not; Refusal says why.
+	// Tried is when the pod's last eviction or deletion was refused; Refusal says why.
 	Tried   time.Time
 	Refusal string
 }
 
 func (p *PodView) terminating() bool { return !p.GraceEnds.IsZero() }
 
-// planDrain empties the node, and returns true when the slice can go.
+// planDrain empties the node. done means that the slice can go.
 func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done bool) {
 	if !v.Node.Exists || v.Reach.GivenUp {
 		return nil, drainedAspect(v), true
@@ -79,8 +79,8 @@ func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done
 	return v.askToLeave(), drainingAspect(v, left), false
 }
 
-// awaited are the pods that hold the node. Of one that cannot be reached nobody hears
-// that a pod is gone: there it is enough that none is left to be asked.
+// awaited returns the pods that the drain still waits for. While the node is not Ready, no
+// report about the end of a pod arrives, so Terminating pods are not awaited.
 func (v *ConsumerView) awaited() (left []PodView) {
 	d := &v.Drain
 	for _, p := range d.Pods {
@@ -88,7 +88,7 @@ func (v *ConsumerView) awaited() (left []PodView) {
 		case p.terminating() && !v.Node.Ready:
 		case p.terminating() && !d.Now.Before(later(d.Deadline, p.GraceEnds).Add(reportSlack)):
 		case !p.terminating() && p.Refusal != "" && !p.Tried.Before(d.Deadline):
-			// Not even its deletion is allowed here. Liqo goes on asking.
+			// The API server refuses even the deletion. Liqo keeps trying.
 		default:
 			left = append(left, p)
 		}
@@ -96,8 +96,8 @@ func (v *ConsumerView) awaited() (left []PodView) {
 	return left
 }
 
-// askToLeave has some pods evicted, those that were asked longest ago first; deleted
-// once the deadline is over.
+// askToLeave evicts some pods, least recently tried first. After the deadline it deletes
+// them.
 func (v *ConsumerView) askToLeave() []Action {
 	d := &v.Drain
 	if v.awaitsSuccessor() {
@@ -124,8 +124,9 @@ func (v *ConsumerView) askToLeave() []Action {
 
 func (d *DrainView) overdue() bool { return !d.Now.Before(d.Deadline) }
 
-// awaitsSuccessor leaves pods where they are until they have another node, for half of
-// the time that there is: the other half is for those that a disruption budget holds.
+// awaitsSuccessor reports whether pods stay until the next placement's node is Ready. They
+// stay for at most half of the drain time; the other half is for pods that a disruption
+// budget holds.
 func (v *ConsumerView) awaitsSuccessor() bool {
 	d := &v.Drain
 	return d.SuccessorComes && d.Now.Before(d.Begun.Add(d.Deadline.Sub(d.Begun)/2))
@@ -146,7 +147,7 @@ func drainedAspect(v ConsumerView) placement.Aspect {
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrainedPartly, Message: fmt.Sprintf("node %q goes: %s on it %s", v.Name, count(still, "pod"), why)}
 }
 
-// drainingAspect says how many pods are left, what holds them and until when.
+// drainingAspect says how many pods are left, what holds them and when they are deleted.
 func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 	ending := 0
 	var refused []PodView
@@ -171,10 +172,10 @@ func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 	return placement.Waiting(agentv1alpha1.ReasonDraining, "%s; what is left at %s is deleted", are, until)
 }
 
-// shownRefusals bounds a message.
+// shownRefusals bounds the length of a message.
 const shownRefusals = 3
 
-// refusals says once what holds pods, and names one of those that it holds.
+// refusals lists each reason once, with one of the pods that it holds.
 func refusals(pods []PodView) string {
 	held := map[string][]string{}
 	for _, p := range pods {
@@ -207,7 +208,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Soonest of two waits of which either may be zero, for never.
+// Soonest returns the shorter of two waits; a wait of zero means never.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

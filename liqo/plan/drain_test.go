@@ -10,13 +10,13 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// A drain that began at noon and has five minutes.
+// The drain in these tests began at noon and lasts five minutes.
 var (
 	drainBegan    = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	drainDeadline = drainBegan.Add(5 * time.Minute)
 )
 
-// draining is a placement that has ended, whose node is cordoned and has pods.
+// draining returns the view of an ended placement whose node is cordoned and has pods.
 func draining(change func(*ConsumerView), pods ...PodView) ConsumerView {
 	return consumer(func(v *ConsumerView) {
 		v.Release, v.Node.Cordoned = true, true
@@ -141,8 +141,8 @@ func TestANodeIsDrained(t *testing.T) {
 	}
 }
 
-// Another placement of the same pair waits for the worker: a node with many pods does not
-// keep it.
+// Another placement of the same pair waits for the worker, so a node with many pods must not
+// occupy it.
 func TestPodsAreAskedAFewAtATime(t *testing.T) {
 	var pods []PodView
 	for i := range 3 * atOnce {

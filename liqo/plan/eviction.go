@@ -5,9 +5,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// planReclaim waits for the consumer to give back what has ended, and takes it when its
-// time is over. The cordon keeps pods from coming back until the quota goes, which it
-// does with the replica.
+// planReclaim waits for the consumer to return an ended placement, and takes it back when the
+// consumer's time is over. The cordon keeps pods from coming back until the quota is gone;
+// Liqo removes the quota with the replica.
 func planReclaim(v ProviderView) (actions []Action, granted placement.Aspect) {
 	if !v.Reclaim {
 		return nil, placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the slice and the %d pods of %q are gone", v.ShadowPods+v.Pods, v.Consumer)
@@ -25,8 +25,9 @@ func planReclaim(v ProviderView) (actions []Action, granted placement.Aspect) {
 		"%q did not give it back in time: taking it, waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
 }
 
-// evicts reports whether the peering is the agent's to end. Where somebody deleted its Tenant,
-// nobody but the agent can remove what the consumer replicated.
+// evicts reports whether the agent may end the peering: it made the Tenant or, if the Tenant
+// was deleted, the namespace. Without a Tenant only the agent can remove the consumer's
+// replicas.
 func (v *ProviderView) evicts() bool {
 	if v.Tenant.Exists {
 		return v.Tenant.Ours
@@ -34,8 +35,8 @@ func (v *ProviderView) evicts() bool {
 	return v.Namespace.Ours && v.Reclaim
 }
 
-// planEviction ends the peering of a consumer that leaves its replicas here. Its rights
-// go first, or its Liqo would make anew what is deleted.
+// planEviction ends the peering of a consumer that leaves its replicas here. It first drains
+// the Tenant; otherwise the consumer's Liqo would recreate the deleted replicas.
 func planEviction(v ProviderView) []Action {
 	switch {
 	case !v.Reclaim:
@@ -46,8 +47,8 @@ func planEviction(v ProviderView) []Action {
 	return []Action{{Do: DeleteReplicas}}
 }
 
-// planDrained gives a consumer that comes back the rights that it lost to planEviction.
-// What a person drained stays so.
+// planDrained restores the rights of a returning consumer if planEviction took them. A Tenant
+// that a person drained stays drained.
 func planDrained(v ProviderView) ([]Action, ProviderState) {
 	s := ProviderState{Phase: agentv1alpha1.InstructionPeering}
 	if v.Tenant.Reclaimed && v.Tenant.Ours {

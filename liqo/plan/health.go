@@ -8,18 +8,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// HealthView is what shows, beside slice and node, whether a placement still works.
+// HealthView holds the signs, besides slice and node, that a placement still works.
 type HealthView struct {
-	// Delivered reports whether its node was Ready once.
+	// Delivered is true when the placement's node was Ready once.
 	Delivered bool
-	// Unreachable is why Liqo does not reach the provider's API server, "" if it does.
+	// Unreachable says why Liqo does not reach the provider's API server; empty if it does.
 	Unreachable string
-	// Rejected is how many pods on the node the provider does not take.
+	// Rejected counts the pods on the node that the provider refuses.
 	Rejected int
 }
 
-// healthAspect says what is wrong with a placement that was delivered, and what to do; of
-// several things the one that explains the others. Before, its steps say what is awaited.
+// healthAspect says what is wrong with a delivered placement, and what to do about it. Of
+// several problems it names the one that explains the others. It is empty before the
+// delivery; the other aspects cover that time.
 func healthAspect(v *ConsumerView) placement.Aspect {
 	h := &v.Health
 	switch {

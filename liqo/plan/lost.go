@@ -4,18 +4,18 @@ import (
 	"fmt"
 )
 
-// ReachView is what Liqo knows of the way to a provider.
+// ReachView is what Liqo knows about its connection to a provider.
 type ReachView struct {
-	// Known is true while Liqo has a summary of the provider, Answers while the provider's
-	// API server answered last.
+	// Known is true while Liqo has a ForeignCluster for the provider; Answers while the
+	// provider's API server answered the last check.
 	Known, Answers bool
-	// GivenUp is true when Liqo was told to wait for the provider no more, ByAgent when it
-	// was the agent that told it.
+	// GivenUp is true when Liqo was told to stop waiting for the provider; ByAgent when the
+	// agent told it.
 	GivenUp, ByAgent bool
 }
 
-// planLost ends what hangs on a provider that does not answer, or that this cluster has
-// no rights at any more. Liqo waits for both for ever.
+// planLost unblocks a release that hangs because the provider does not answer, or because
+// this cluster lost its rights there. In both cases Liqo waits indefinitely.
 func planLost(v ConsumerView) (actions []Action) {
 	switch {
 	case v.Reach.Answers && v.Overdue && v.Slice.Terminating:
@@ -36,8 +36,8 @@ func planLost(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// planPart turns this cluster's identity away from what it replicated. Liqo forgets then
-// what it believes to be at the provider, and may not delete there.
+// planPart points this cluster's identity away from the replicated objects. Liqo then forgets
+// what it replicated to the provider, and no longer tries to delete it there.
 func planPart(v ConsumerView) []Action {
 	if v.Identity.IsUsable() && v.Identity.Ours && !v.Identity.Parted {
 		return []Action{{Do: PartIdentity}}
@@ -45,7 +45,7 @@ func planPart(v ConsumerView) []Action {
 	return nil
 }
 
-// unreachable says why a release takes long, and what comes of it.
+// unreachable says why a release takes long, and what happens next.
 func (v *ConsumerView) unreachable() string {
 	switch {
 	case !v.Release || !v.Reach.Known || v.Reach.Answers:

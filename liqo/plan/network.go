@@ -8,11 +8,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// networkLook is how often a network that is not connected yet is looked at: of Secrets,
-// and of what Liqo's IPAM does, nothing tells.
+// networkLook is how often to check a network that is not connected yet. Its Secrets and the
+// progress of Liqo's IPAM are not watched.
 const networkLook = 2 * time.Second
 
-// Verbs that connect the networks of two clusters, on both sides.
+// Verbs that connect the networks of two clusters, for both sides.
 const (
 	SendNetwork        Verb = "SendNetwork"
 	AnswerNetwork      Verb = "AnswerNetwork"
@@ -25,15 +25,15 @@ const (
 	YieldGatewayServer Verb = "YieldGatewayServer"
 )
 
-// NetworkView is what one side of a pair sees of the network between the two. It is the
-// same for both directions of peering: two clusters have one network connection.
+// NetworkView is one side's observation of the network between two clusters. Both directions
+// of peering share it, because two clusters have one network connection.
 type NetworkView struct {
 	// On is true where this cluster connects its network with the peer's.
 	On         bool
 	Self, Peer string
-	// Provides is true on the provider's side: as Liqo has it, the gateway's server is there.
+	// Provides is true on the provider's side. As in Liqo, that side has the gateway server.
 	Provides bool
-	// Known is true when Liqo has said which networks this cluster has.
+	// Known is true when Liqo has assigned the networks of this cluster.
 	Known bool
 
 	Told          PeerNetworkView
@@ -44,53 +44,54 @@ type NetworkView struct {
 	Connection    ConnectionView
 }
 
-// PeerNetworkView is what the peer says of its network.
+// PeerNetworkView summarizes the peer's last message about its network.
 type PeerNetworkView struct {
-	// Asks is true when the peer said something and waits for this cluster.
+	// Asks is true when the peer's message says that the peer is not connected yet.
 	Asks bool
-	// Fresh is true when what it said answers this cluster and is its latest.
+	// Fresh is true when the message names this cluster's current epoch and a live placement.
 	Fresh bool
-	// Problem says why it cannot be used.
+	// Problem says why the message cannot be used.
 	Problem string
-	// Serves is true when it has a gateway's server, Endpoint when that has an address, and
-	// Key when it named the public key of its gateway.
+	// Serves is true when the peer has a gateway server; Endpoint when that server has an
+	// address; Key when the message names the public key of the peer's gateway.
 	Serves, Endpoint, Key bool
 }
 
-// ConfigurationView is Liqo's record of the peer's networks.
+// ConfigurationView is the Configuration, Liqo's record of the peer's networks.
 type ConfigurationView struct {
 	ObjectView
-	// Current is true when it says what the peer says, Ready when Liqo has mapped that.
+	// Current is true when the record equals the peer's message; Ready when Liqo has mapped
+	// the networks.
 	Current, Ready bool
 }
 
 // GatewayView is this cluster's end of the tunnel.
 type GatewayView struct {
 	ObjectView
-	// Current is true of a client that goes to the peer's server.
+	// Current is true for a client that connects to the peer's server.
 	Current bool
-	// Keys is true when its key pair is there, and Address when a server has an address.
+	// Keys is true when the gateway's key pair exists; Address when a server has an address.
 	Keys, Address bool
 }
 
-// PublicKeyView is the key by which this cluster's gateway knows the peer's.
+// PublicKeyView is the PublicKey by which this cluster's gateway recognizes the peer's.
 type PublicKeyView struct {
 	ObjectView
 	Current bool
 }
 
-// ConnectionView is what Liqo's gateway says of the tunnel.
+// ConnectionView is the state of the tunnel, as Liqo's gateway reports it.
 type ConnectionView struct {
 	Connected bool
-	// Failed is true when it was tried in vain.
+	// Failed is true when the gateway could not connect.
 	Failed bool
-	// RoundTrip through the tunnel; 0 if it was not measured.
+	// RoundTrip is the round-trip time through the tunnel; 0 if it was not measured.
 	RoundTrip time.Duration
 }
 
-// planNetwork decides what to do next for the network, and says where it is; an Aspect
-// without reason where networks are not connected. A gateway that somebody else made is
-// used as it is.
+// planNetwork returns the next actions for the network, and its state. The state has no
+// reason if networks are not connected. A gateway that the agent did not make is used as it
+// is.
 func planNetwork(v NetworkView) ([]Action, placement.Aspect) {
 	switch {
 	case !v.On:
@@ -106,8 +107,8 @@ func planNetwork(v NetworkView) ([]Action, placement.Aspect) {
 	return append(actions, steps...), state
 }
 
-// speech is how this cluster speaks to the peer: until the tunnel is up it says what it
-// has, over and over, and afterwards only where the peer still waits.
+// speech returns how this cluster sends its description to the peer: repeatedly until the
+// tunnel is up, and afterwards only in answer to a peer that still waits.
 func (v *NetworkView) speech() Verb {
 	switch {
 	case !v.Connection.Connected:
@@ -118,7 +119,7 @@ func (v *NetworkView) speech() Verb {
 	return StopNetwork
 }
 
-// foreign is true where somebody else connected the two networks.
+// foreign reports whether the connection uses a gateway that the agent did not make.
 func (v *NetworkView) foreign() bool {
 	return v.Server.Exists && !v.Server.Ours || v.Client.Exists && !v.Client.Ours
 }
@@ -146,8 +147,8 @@ func planTunnel(v NetworkView) ([]Action, placement.Aspect) {
 	return nil, v.pending("waiting for the gateway of %q", v.Peer)
 }
 
-// planServer goes on where this cluster has the server. Two that began at the same time,
-// one for each direction, agree on one by their names.
+// planServer continues with this cluster's gateway server. If both clusters made a server at
+// the same time, one for each direction, the cluster with the greater ID deletes its own.
 func planServer(v NetworkView) (actions []Action, state placement.Aspect) {
 	if v.Told.Serves && v.Self > v.Peer {
 		return []Action{{Do: YieldGatewayServer}}, v.pending("waiting for the gateway of %q", v.Peer)
@@ -169,7 +170,7 @@ func planClient(v NetworkView) (actions []Action, state placement.Aspect) {
 	return v.keys(v.Client), v.connection()
 }
 
-// keys gives a gateway its own key pair and the peer's public key.
+// keys returns the actions that give a gateway its own key pair and the peer's public key.
 func (v *NetworkView) keys(gateway GatewayView) (actions []Action) {
 	if !gateway.Keys {
 		actions = append(actions, Action{Do: WriteGatewayKeys})
@@ -198,7 +199,7 @@ func (v *NetworkView) pending(format string, args ...any) placement.Aspect {
 	return placement.Waiting(agentv1alpha1.ReasonNetworkPending, format, args...)
 }
 
-// LookAgainAfter is when to look again at a network.
+// LookAgainAfter returns when to check the network again; 0 for never.
 func (v *NetworkView) LookAgainAfter() time.Duration {
 	if !v.On || v.Connection.Connected {
 		return 0

@@ -9,7 +9,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// mapped is a network whose peer has said what it has, and which Liqo has mapped.
+// mapped returns the view of a network that the peer has described and Liqo has mapped.
 func mapped(change func(*NetworkView)) NetworkView {
 	v := NetworkView{
 		On: true, Self: "paris", Peer: "rome", Provides: true, Known: true,

@@ -11,8 +11,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// Strategy is how a namespace is offloaded. Liqo lets Pods be changed while the
-// namespace is offloaded, and refuses another Names.
+// Strategy is how a namespace is offloaded. While the namespace is offloaded, Liqo allows
+// changes of Pods and refuses changes of Names.
 type Strategy struct {
 	Pods  offloadingv1beta1.PodOffloadingStrategyType
 	Names offloadingv1beta1.NamespaceMappingStrategyType
@@ -20,7 +20,7 @@ type Strategy struct {
 
 func (s Strategy) String() string { return fmt.Sprintf("%s and %s", s.Pods, s.Names) }
 
-// WishOf is what a request says; empty parts it leaves open.
+// WishOf returns the strategy that a request sets. Fields that it leaves open are empty.
 func WishOf(o *agentv1alpha1.Offloading) Strategy {
 	if o == nil {
 		return Strategy{}
@@ -31,7 +31,7 @@ func WishOf(o *agentv1alpha1.Offloading) Strategy {
 	}
 }
 
-// WithDefaults fills in what was left open.
+// WithDefaults sets empty fields to their defaults.
 func (s Strategy) WithDefaults() Strategy {
 	if s.Pods == "" {
 		s.Pods = offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType
@@ -42,33 +42,32 @@ func (s Strategy) WithDefaults() Strategy {
 	return s
 }
 
-// meets reports whether an object that a person made does what a request wants of it. What
-// the request leaves open is the person's to say, as long as pods can leave.
+// meets reports whether an object that the agent did not make satisfies a request. Its owner
+// decides the fields that the request leaves open, as long as pods may leave the cluster.
 func (s Strategy) meets(wish Strategy) bool {
 	pods := s.Pods == wish.Pods || wish.Pods == "" && s.Pods != offloadingv1beta1.LocalPodOffloadingStrategyType
 	return pods && (wish.Names == "" || s.Names == wish.Names)
 }
 
-// Claim is what one placement wants of a namespace.
+// Claim is the offloading that one placement wants for a namespace.
 type Claim struct {
-	// Provider of the placement; Request asked for it, for people.
+	// Provider is the placement's provider; Request names the placement's origin in messages.
 	Provider, Request string
 	Strategy          Strategy
 }
 
-// Agreement is how a namespace is offloaded for all placements that name it.
+// Agreement is the offloading of a namespace for all placements that name it.
 type Agreement struct {
 	Strategy Strategy
-	// By is the oldest request that wants it so.
+	// By is the oldest request that wants this strategy.
 	By string
-	// Providers that pods may go to, sorted; those of placements that want it otherwise
-	// are not among them.
+	// Providers may receive pods, sorted. Providers of placements that want another strategy
+	// are left out.
 	Providers []string
 }
 
-// Agree settles what placements want of a namespace; claims are sorted, oldest first. The
-// strategy that is in force stays as long as one of them wants it, whoever comes or
-// goes; then the oldest one's follows.
+// Agree settles which strategy a namespace gets; claims are sorted, oldest first. The strategy
+// in force stays as long as one claim wants it. After that, the oldest claim decides.
 func Agree(inForce Strategy, claims []Claim) (a Agreement) {
 	if len(claims) == 0 {
 		return a
@@ -89,32 +88,32 @@ func Agree(inForce Strategy, claims []Claim) (a Agreement) {
 // OffloadingView is one of the placement's namespaces.
 type OffloadingView struct {
 	Name string
-	// NamespaceExists is false when the user's namespace is missing.
+	// NamespaceExists is false when the user's namespace is missing or being deleted.
 	NamespaceExists bool
-	// Labelled is true while Liqo looks at new pods of the namespace.
+	// Labelled is true while Liqo's webhook handles new pods of the namespace.
 	Labelled bool
 	ObjectView
 
-	// Wish is what the placement's request says.
+	// Wish is the strategy that the placement's request sets.
 	Wish Strategy
-	// SameName is true where the namespace may have its own name at providers.
+	// SameName is true when the namespace may have its own name at providers.
 	SameName bool
-	// Wanted is what all placements agree on that name the namespace and still have
-	// something there; InForce and Selected is what the object says.
+	// Wanted is the agreement of all placements that name the namespace and are not drained.
+	// InForce and Selected are the object's current strategy and providers.
 	Wanted   Agreement
 	InForce  Strategy
 	Selected []string
 
-	// Required is true when Liqo was told to offload it to the provider, Ready when the
-	// provider has the remote namespace too.
+	// Required is true when Liqo was told to offload the namespace to the provider; Ready when
+	// the remote namespace exists there.
 	Required, Ready bool
-	// Phase is Liqo's word for it.
+	// Phase is the offloading phase that Liqo reports.
 	Phase string
 }
 
-// planOffloading keeps each namespace's object at what was agreed on. It selects whole
-// clusters: Liqo applies a selector to a cluster as a whole, and kills pods when it
-// matches one of its virtual nodes and not another.
+// planOffloading makes each namespace's object match the agreement. Its selector always names
+// whole clusters: Liqo evaluates it per cluster, and kills pods if it matches only some of a
+// cluster's virtual nodes.
 func planOffloading(v ConsumerView) (actions []Action) {
 	for _, o := range v.Offloading {
 		wanted := len(o.Wanted.Providers) > 0
@@ -129,8 +128,7 @@ func planOffloading(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// offloadingGoes reports whether Liqo takes remote namespaces down, for which it needs the
-// peering.
+// offloadingGoes reports whether Liqo is removing remote namespaces, which needs the peering.
 func (v *ConsumerView) offloadingGoes() bool {
 	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {
 		return o.Exists && o.Ours && o.Terminating
@@ -155,7 +153,7 @@ func offloadingAspect(v ConsumerView) placement.Aspect {
 	return placement.Aspect{Reason: firstForPeople(waits), Message: strings.Join(messages, "; ")}
 }
 
-// firstForPeople is the first reason that does not pass by itself.
+// firstForPeople returns the first reason that needs a person's action.
 func firstForPeople(waits []placement.Aspect) string {
 	for _, a := range waits {
 		if a.Reason != agentv1alpha1.ReasonOffloading {
@@ -181,8 +179,8 @@ func (o *OffloadingView) aspect(v *ConsumerView) placement.Aspect {
 	return placement.Aspect{True: true}
 }
 
-// conflictWithForeign is what a NamespaceOffloading of somebody else's has against the
-// wish of a placement; nil for nothing.
+// conflictWithForeign returns how a NamespaceOffloading that the agent did not make conflicts
+// with the placement's wish; nil if it does not.
 func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect {
 	switch {
 	case !o.InForce.meets(o.Wish):
@@ -196,7 +194,8 @@ func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect 
 	return nil
 }
 
-// conflict is what the namespace, or another request, has against the wish of a placement.
+// conflict returns how the namespace or another request conflicts with the placement's wish;
+// nil if neither does.
 func (o *OffloadingView) conflict() *placement.Aspect {
 	wish := o.Wish.WithDefaults()
 	switch {
@@ -211,7 +210,7 @@ func (o *OffloadingView) conflict() *placement.Aspect {
 	return nil
 }
 
-// stuck says what may be behind a wait that is long.
+// stuck returns a hint at the likely cause of a long wait.
 func (o *OffloadingView) stuck() string {
 	switch {
 	case o.Wish.Names == offloadingv1beta1.EnforceSameNameMappingStrategyType:

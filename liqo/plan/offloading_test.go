@@ -20,12 +20,12 @@ var (
 	sameName = Strategy{Names: offloadingv1beta1.EnforceSameNameMappingStrategyType}.WithDefaults()
 )
 
-// wanted is an agreement on how namespaces are offloaded without a word.
+// wanted returns an agreement on the default strategy.
 func wanted(providers ...string) Agreement {
 	return Agreement{Strategy: both, By: `request "demo/first"`, Providers: providers}
 }
 
-// offloaded is a namespace of which Liqo says that it is ready at the providers.
+// offloaded returns the view of a namespace that Liqo reports as ready at the providers.
 func offloaded(name string, providers ...string) OffloadingView {
 	return OffloadingView{
 		Name: name, NamespaceExists: true, Labelled: true, ObjectView: ours,
@@ -85,7 +85,7 @@ func TestAnAgreementDoesNotFlap(t *testing.T) {
 		if again := Agree(first.Strategy, claims); !cmp.Equal(first, again) {
 			t.Fatalf("claims %+v: agreed on %+v, and then on %+v", claims, first, again)
 		}
-		// Who comes later changes nothing for those that are there.
+		// A later claim does not change the agreement of the earlier ones.
 		more := Agree(first.Strategy, append(slices.Clip(claims), draw.Draw(t, "later")))
 		if more.Strategy != first.Strategy {
 			t.Fatalf("claims %+v: a later one changed %s to %s", claims, first.Strategy, more.Strategy)
@@ -121,7 +121,7 @@ func TestOffloadingFollowsTheAgreement(t *testing.T) {
 func TestOffloadingSaysWhatIsInTheWay(t *testing.T) {
 	tests := map[string]struct {
 		change func(*OffloadingView)
-		// want is a part of the message; the aspect is true if it is empty.
+		// want is part of the message; if it is empty, the aspect is true.
 		reason, want string
 	}{
 		"nothing": {change: func(*OffloadingView) {}, reason: agentv1alpha1.ReasonOffloading},

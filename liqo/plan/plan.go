@@ -2,7 +2,7 @@ package plan
 
 import "time"
 
-// Verb is one thing that a plan can call for.
+// Verb names the operation of an Action.
 type Verb string
 
 // Verbs of both sides.
@@ -57,54 +57,57 @@ const (
 	DeleteReplicas  Verb = "DeleteReplicas"
 )
 
-// Action is a verb and, where it has one, its object. Every action can be repeated.
+// Action is a verb with its arguments. Every action can be repeated.
 type Action struct {
 	Do Verb
-	// Namespace that is offloaded; only WriteOffloading and DeleteOffloading.
+	// Namespace is the offloaded namespace; set only for WriteOffloading and DeleteOffloading.
 	Namespace string
-	// Agreement on how; only WriteOffloading.
+	// Agreement is how to offload the namespace; set only for WriteOffloading.
 	Agreement Agreement
-	// Pods that have to leave; only EvictPods and RemovePods.
+	// Pods must leave the node; set only for EvictPods and RemovePods.
 	Pods []PodView
 }
 
-// ObjectView is what a plan needs to know of an object.
+// ObjectView is the part of an object that a plan needs.
 type ObjectView struct {
 	Exists bool
-	// Ours is true where the agent made it; the rest is used and left alone.
+	// Ours is true for an object that the agent made. The agent uses other objects, but does
+	// not change them.
 	Ours bool
-	// Terminating is true from its deletion until its finalizers are done.
+	// Terminating is true from the object's deletion until its finalizers are done.
 	Terminating bool
 }
 
-// IsUsable objects are there to stay.
+// IsUsable reports whether the object exists and is not being deleted.
 func (o ObjectView) IsUsable() bool { return o.Exists && !o.Terminating }
 
-// HomeView is what is left of a pair in this cluster when one of its instructions
-// is about to go.
+// HomeView is what remains of a peer in this cluster when one of its instructions is about
+// to go.
 type HomeView struct {
 	Namespace ObjectView
-	// Needed is true while another instruction, of either direction, has the same peer.
+	// Needed is true while another instruction, in either direction, has the same peer.
 	Needed bool
-	// Roots counts objects of Liqo's for the peer that somebody made for a purpose:
-	// tenants, identities, slices, virtual nodes, gateways that the agent did not make.
+	// Roots counts Liqo's objects for the peer that have no owner and are not being deleted:
+	// Tenants, Identities, ResourceSlices and VirtualNodes. It also counts gateways that the
+	// agent did not make.
 	Roots int
-	// Gateways counts those that the agent made, also on their way out, and Leaving these.
+	// Gateways counts the gateways that the agent made; Leaving those of them that are being
+	// deleted.
 	Gateways, Leaving int
-	// Configured is true while the agent's record of the peer's networks is there, and
-	// Mapped while somebody else's is.
+	// Configured is true while the agent's Configuration for the peer exists; Mapped while
+	// one exists that the agent did not make.
 	Configured, Mapped bool
-	// Dependents counts what Liqo derived from roots and removes after them.
+	// Dependents counts objects that Liqo derived from the roots and removes after them.
 	Dependents int
-	// StrayMap is true when the NamespaceMap of the peer outlived its virtual nodes:
-	// Liqo forgets it when two of them go at once.
+	// StrayMap is true when the NamespaceMap of the peer outlived its virtual nodes. Liqo
+	// leaves it behind when two virtual nodes go at the same time.
 	StrayMap bool
-	// ForeignCluster is true while Liqo's summary of the peer is there.
+	// ForeignCluster is true while Liqo's summary of the peer exists.
 	ForeignCluster bool
 }
 
-// lookAgainAfter is when to look again at a network that is taken down: an agent that connects none
-// any more does not watch it.
+// lookAgainAfter returns when to check again a network that is being removed. An agent that
+// no longer connects networks does not watch their objects.
 func (v *HomeView) lookAgainAfter() time.Duration {
 	if v.Gateways > 0 || v.Configured {
 		return networkLook
@@ -112,9 +115,9 @@ func (v *HomeView) lookAgainAfter() time.Duration {
 	return 0
 }
 
-// planHome takes the network connection, the tenant namespace and the ForeignCluster down
-// when nobody needs them, in this order; of the connection the gateways go first, as
-// liqoctl has it. done means that nothing more will change.
+// planHome removes the network connection, the tenant namespace and the ForeignCluster, in
+// this order, once no instruction needs them. Within the connection the gateways go first,
+// as in liqoctl. done means that nothing more will change.
 func planHome(v HomeView) (actions []Action, done bool) {
 	switch {
 	case v.Needed, v.Roots > 0:

@@ -8,67 +8,67 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// ProviderView is what a provider sees of one placement and of its peering with
-// the placement's consumer.
+// ProviderView is the provider's observation of one placement and of its peering with the
+// consumer.
 type ProviderView struct {
 	Consumer string
 	Name     string
-	// Release is true when the placement has ended, Unpeer when the consumer is done
-	// with it too.
+	// Release is true when the placement has ended; Unpeer when the consumer has removed its
+	// side, too.
 	Release, Unpeer bool
-	// Reclaim is true when the consumer has had its time to give back what has ended.
+	// Reclaim is true once the consumer's time to return an ended placement is over.
 	Reclaim bool
 
 	Namespace ObjectView
-	// Nonce is there to be signed when it is usable.
+	// Nonce is the Secret with the nonce that the consumer signs.
 	Nonce     ObjectView
 	Tenant    TenantView
 	Handshake ProviderHandshake
 
-	// Replica is the placement's slice as Liqo replicated it. Slices counts all that
-	// the consumer has here, Replicated everything that its Liqo keeps here.
+	// Replica is the placement's slice as Liqo replicated it. Slices counts all slices of the
+	// consumer in this cluster; Replicated counts all objects that its Liqo replicated.
 	Replica            ReplicaView
 	Slices, Replicated int
-	// Quota is true while Liqo lets the placement's pods in. ShadowPods counts what the
-	// consumer wants to run, Pods what this cluster runs for it: one that takes long to
-	// end outlives the other.
+	// Quota is true while Liqo admits the placement's pods. ShadowPods counts the pods that
+	// the consumer wants to run; Pods counts the pods that run here. A pod that ends slowly
+	// outlives its ShadowPod.
 	Quota            bool
 	ShadowPods, Pods int
-	// QuotaExceeds is true while Liqo lets in more than this cluster keeps; it is filled
-	// while a change is to be answered.
+	// QuotaExceeds is true while Liqo admits more than this cluster keeps for the placement.
+	// It is filled while a change of the reservation awaits an answer.
 	QuotaExceeds bool
 
 	Network NetworkView
 
-	// Siblings counts the other instructions for the consumer, in any phase; it is
-	// filled once nothing runs any more.
+	// Siblings counts the other instructions for the consumer, in any phase. It is filled
+	// once the placement uses nothing here.
 	Siblings int
-	// Home is filled only while unpeering.
+	// Home is filled only while the peering is being removed.
 	Home HomeView
 }
 
 // TenantView is the consumer's Tenant.
 type TenantView struct {
 	ObjectView
-	// Ready is true when the cluster signed a certificate for the Tenant's key.
+	// Ready is true when this cluster has signed a certificate for the Tenant's key.
 	Ready bool
-	// Signed is true when its signature is of the present nonce.
+	// Signed is true when the Tenant holds a signature of the current nonce.
 	Signed bool
-	// Drained is true while Liqo gives the consumer no rights here; Reclaimed when it was
-	// the agent that wanted it so.
+	// Drained is true while Liqo gives the consumer no rights here; Reclaimed when the agent
+	// drained the Tenant.
 	Drained, Reclaimed bool
 }
 
-// ProviderHandshake is what came from the consumer and what was sent.
+// ProviderHandshake summarizes the consumer's messages.
 type ProviderHandshake struct {
-	// Answered is true when a valid answer to the present challenge came.
+	// Answered is true when a valid answer to the current challenge arrived.
 	Answered bool
-	// SameKey is true when the answer is by the key that the Tenant holds.
+	// SameKey is true when the answer uses the Tenant's key.
 	SameKey bool
 	// Problem says why an answer was refused.
 	Problem string
-	// Requested is true when the consumer asked for its credentials; KnownKey when
-	// it asked with the key that the Tenant holds.
+	// Requested is true when the consumer asked for its credentials; KnownKey when it asked
+	// with the Tenant's key.
 	Requested, KnownKey bool
 }
 
@@ -77,30 +77,31 @@ type ReplicaView struct {
 	Exists  bool
 	Granted bool
 	Message string
-	// Cordoned is true while no pod is let in any more.
+	// Cordoned is true while Liqo admits no new pods.
 	Cordoned bool
-	// Exceeds is true while more is granted than is kept.
+	// Exceeds is true while Liqo grants more than this cluster keeps for the placement.
 	Exceeds bool
 }
 
-// ProviderState is how far a placement is.
+// ProviderState is the progress of a placement.
 type ProviderState struct {
 	Phase   agentv1alpha1.InstructionPhase
 	Granted placement.Aspect
-	// Gone is true when nothing of the placement is left here: the broker may be told,
-	// and sell the capacity again.
+	// Gone is true when nothing of the placement is left here. The agent may then tell the
+	// broker, which sells the capacity again.
 	Gone bool
-	// Done is true when the instruction may go too: the peering is down or others need it.
+	// Done is true when the instruction may be deleted, too: the peering is gone, or other
+	// instructions need it.
 	Done bool
-	// Exceeds is true while the consumer has more than this cluster keeps for it, or may
-	// get it by what was granted before.
+	// Exceeds is true while the consumer has more than this cluster keeps for it, or can still
+	// get more through an earlier grant.
 	Exceeds bool
-	// Again is when to look again if nothing else happens, from now; 0 for never.
+	// Again is the delay until the next check if no event comes first; 0 for never.
 	Again time.Duration
 }
 
-// PlanProvider decides what to do next for a placement that this cluster has
-// acknowledged, and says where it is.
+// PlanProvider returns the next actions for a placement that this cluster has acknowledged,
+// and its state.
 func PlanProvider(v ProviderView) ([]Action, ProviderState) {
 	if v.Release || v.Unpeer {
 		return planProviderRelease(v)
@@ -152,8 +153,8 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 	return []Action{{Do: SendCredentials}}, wait("waiting for the slice of %q", v.Consumer)
 }
 
-// planWarm serves a consumer that was given its credentials before. It has its
-// identity still, or asks.
+// planWarm serves a consumer that received its credentials before. Such a consumer still has
+// its identity, or asks for it.
 func planWarm(v ProviderView) []Action {
 	switch {
 	case !v.Handshake.Requested && v.Slices > 0:
@@ -168,8 +169,8 @@ func planWarm(v ProviderView) []Action {
 	return []Action{{Do: SendChallenge}}
 }
 
-// planOtherKey replaces a Tenant of ours whose key the consumer no longer has. A
-// Tenant in use is left alone, for whoever holds the old key runs pods here.
+// planOtherKey deletes the agent's Tenant if the consumer no longer has its key. A Tenant
+// with slices stays, because the holder of the old key runs pods here.
 func planOtherKey(v ProviderView, wait func(string, ...any) ProviderState) ([]Action, ProviderState) {
 	switch {
 	case !v.Tenant.Ours:
@@ -203,14 +204,14 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 	return append(actions, teardown...), s
 }
 
-// IsInUse reports whether the placement takes anything here, or could. A replica that was
-// reclaimed and is made anew is granted nothing, and holds nothing.
+// IsInUse reports whether the placement uses capacity here, or could. A replica that
+// reappears after it was reclaimed is granted nothing, so it does not count.
 func (v *ProviderView) IsInUse() bool {
 	return v.Replica.Exists && !v.Reclaim || v.Quota || v.ShadowPods > 0 || v.Pods > 0
 }
 
-// planTenantRemoval waits for what the consumer replicated: with the Tenant goes
-// the right to remove it, and the consumer would wait for ever.
+// planTenantRemoval deletes the Tenant after the objects that the consumer replicated. The
+// consumer needs the Tenant's rights to remove them, and would otherwise wait indefinitely.
 func planTenantRemoval(v ProviderView) (actions []Action, done bool) {
 	switch {
 	case v.Tenant.Terminating:

@@ -8,7 +8,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// provider is a placement whose consumer is peered and has no slice here yet.
+// provider returns the view of a placement whose consumer is peered and has no slice here yet.
 func provider(change func(*ProviderView)) ProviderView {
 	v := ProviderView{
 		Consumer: "rome", Name: "res-a-1", Namespace: ours, Nonce: ours,

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// KeyPair is what a cluster's Liqo holds.
+// KeyPair is the key pair of a cluster's Liqo.
 type KeyPair struct {
 	Private ed25519.PrivateKey
 	DER     []byte
@@ -32,7 +32,8 @@ func NewKeyPair(t *testing.T) KeyPair {
 	return KeyPair{Private: private, DER: der, PEM: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}
 }
 
-// Certificate for the key, signed by itself: what is checked here is whose it is.
+// Certificate returns a self-signed certificate for the key. The checks under test compare only
+// key and subject.
 func (k KeyPair) Certificate(t *testing.T, as string) []byte {
 	t.Helper()
 	return k.CertificateFor(t, as, time.Unix(0, 0), time.Unix(1<<33, 0))
@@ -73,7 +74,7 @@ func (k KeyPair) Request(t *testing.T, template *x509.CertificateRequest) []byte
 	return EncodeRequest(der)
 }
 
-// RequestFor makes a request with a subject of these relative names.
+// RequestFor makes a request whose subject consists of the given relative names.
 func (k KeyPair) RequestFor(t *testing.T, names ...pkix.RelativeDistinguishedNameSET) []byte {
 	t.Helper()
 	raw, err := asn1.Marshal(pkix.RDNSequence(names))
