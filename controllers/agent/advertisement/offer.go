@@ -56,8 +56,8 @@ type offer struct {
 
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
-	// own is what the cluster's own pods request. stretched is allocatable times the
-	// over-subscription ratios, before any reserve is subtracted.
+	// own is the sum of the requests of the cluster's own pods. stretched is allocatable times
+	// the over-subscription ratios, before any reserve is subtracted.
 	own, stretched quantity.Amounts
 	advertised     offering.Advertised
 	reserved       quantity.Amounts
@@ -66,12 +66,12 @@ type offer struct {
 	shapes         []capacity.Shape
 	roomiest       quantity.Amounts
 	usage          []usage
-	// pending is what own pods wait for. It stays in this cluster: the broker does not receive
-	// it.
+	// pending is the sum of the requests of unschedulable own pods. It stays in this cluster:
+	// the broker does not receive it.
 	pending quantity.Amounts
 }
 
-// usage is a placement with reserved capacity and what its pods request.
+// usage is a placement with reserved capacity, and the requests of its pods.
 type usage struct {
 	hold
 	used quantity.Amounts

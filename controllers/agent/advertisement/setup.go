@@ -1,5 +1,5 @@
-// Package advertisement publishes what the cluster offers: to the broker, and to the users of
-// this cluster in the Advertisement.
+// Package advertisement publishes the cluster's offer: to the broker, and to the users of this
+// cluster in the Advertisement.
 package advertisement
 
 import (

@@ -58,7 +58,7 @@ func (r *Reconciler) enforce(ctx context.Context, inst *agentv1alpha1.ProviderIn
 	return soonest(expires, settles, retries), err
 }
 
-// allowanceOf returns what the pods of a placement may request.
+// allowanceOf returns the allowance of a placement.
 func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowance, err error) {
 	if a.Limits, err = enforcement.LimitsOf(inst.Kept()); err != nil {
 		return a, err

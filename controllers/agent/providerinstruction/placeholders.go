@@ -30,7 +30,8 @@ type Placeholders struct {
 	Image, PriorityClass string
 	// Pods caches the placeholders and the pods that Liqo runs here.
 	Pods cache.Cache
-	// Room returns what pods can still request on nodes, without counting placeholders.
+	// Room returns the capacity that pods can still request on nodes, without counting
+	// placeholders.
 	Room func(nodes []string) map[string]quantity.Amounts
 	// Nodes selects the nodes that pods of consumers may run on.
 	Nodes func() *corev1.NodeSelector

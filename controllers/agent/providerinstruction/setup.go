@@ -56,7 +56,7 @@ type Admit func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (A
 type Options struct {
 	// Namespace holds the instructions.
 	Namespace string
-	// Admit makes the final decision about what this cluster provides.
+	// Admit makes the final decision about the placements that this cluster provides.
 	Admit Admit
 	// Peering through Liqo; nil for an agent that reserves and does not peer.
 	Peering *liqo.Peering

@@ -8,8 +8,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// tell records an event for each change in the end of a placement. For a placement that serves
-// a ResourceRequest, the events are recorded on the request, where users look.
+// tell records an event for each change in the end of a placement, and for a refused handshake.
+// For a placement that serves a ResourceRequest, the events are recorded on the request, where
+// users look.
 func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 	if inst.Spec.RequestRef != nil {
 		return

@@ -129,7 +129,7 @@ func checkQuota(quota string, hard, asked, used corev1.ResourceList) field.Error
 	return errs
 }
 
-// sum adds up what live requests other than rr ask for.
+// sum adds up the amounts of all live requests except rr.
 func sum(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for i := range others {
@@ -184,8 +184,9 @@ func pathOf(name corev1.ResourceName) *field.Path {
 // names returns the resources in stable order.
 func names(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorted(maps.Keys(list)) }
 
-// podsOf returns what the request's pods need in total. It counts where it exceeds the amounts
-// that the request names. Invalid quantities are skipped here, because the broker rejects them.
+// podsOf returns what the request's pods need in total. Per resource, the larger of this and
+// the amount that the request names counts. Invalid quantities are skipped here, because the
+// broker rejects them.
 func podsOf(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
 	var pods []terms.Pods
 	for _, p := range rr.Spec.PodShapes {

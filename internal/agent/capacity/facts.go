@@ -135,7 +135,8 @@ type podFacts struct {
 	rejected bool
 }
 
-// request is what a pod requests. Most pods request only the three resources that have a field.
+// request holds the requests of a pod. Most pods request only the three resources that have a
+// field.
 type request struct {
 	milliCPU, memory, ephemeral int64
 	others                      []other

@@ -9,13 +9,13 @@ type Snapshot struct {
 	Capacity quantity.Amounts
 	// Allocatable is the sum over the nodes that count, see the package comment.
 	Allocatable quantity.Amounts
-	// Allocated is what this cluster's own pods request on those nodes.
+	// Allocated is the sum of the requests of this cluster's own pods on those nodes.
 	Allocated quantity.Amounts
-	// Used is what the pods of each placement request on those nodes, by placement name. It
-	// omits placements without pods.
+	// Used is the sum of the requests of each placement's pods on those nodes, by placement
+	// name. It omits placements without pods.
 	Used map[string]quantity.Amounts
-	// Pending is what this cluster's own unschedulable pods request. Each of them also counts
-	// as one of the resource pods.
+	// Pending is the sum of the requests of this cluster's own unschedulable pods. Each of them
+	// also counts as one of the resource pods.
 	Pending quantity.Amounts
 	// Nodes is the number of nodes that count.
 	Nodes int

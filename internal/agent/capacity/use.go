@@ -7,7 +7,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Use is what a pod that Liqo runs here takes from a placement.
+// Use is the capacity that a pod run by Liqo takes from its placement.
 type Use struct {
 	Placement string
 	// Request is the pod's request, including one of the resource pods.

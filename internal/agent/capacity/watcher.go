@@ -156,8 +156,8 @@ func (w *Watcher) Rejected(nodeName string) int {
 	return 0
 }
 
-// Room returns what pods can still request on each of the given nodes that count, without
-// counting placeholders.
+// Room returns the capacity that pods can still request on each of the given nodes that count,
+// without counting placeholders.
 func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

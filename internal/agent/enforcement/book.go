@@ -140,9 +140,9 @@ func (b *Book) Has(pod types.NamespacedName) bool {
 // Verdict is the decision about a pod of a placement.
 type Verdict struct {
 	Fits bool
-	// Short is what the pod lacks if it does not fit.
+	// Short is the missing capacity if the pod does not fit.
 	Short quantity.Shortage
-	// Used is what the other pods of the placement request.
+	// Used is the sum of the requests of the placement's other pods.
 	Used quantity.Amounts
 }
 

@@ -37,7 +37,7 @@ type Pod struct {
 	Evicted bool
 }
 
-// Allowance is what the pods of a placement may request together.
+// Allowance bounds the total requests of a placement's pods.
 type Allowance struct {
 	Limits quantity.Amounts
 	// Before are the limits that applied until Reduced, when the consumer agreed to a
@@ -64,7 +64,7 @@ func LimitsOf(kept corev1.ResourceList) (quantity.Amounts, error) {
 // overflows, and a hundred thousand pods add up within an int64.
 const mostUnits = int64(1) << 46
 
-// RequestOf returns what a pod requests by the rules of kube-scheduler: init containers and
+// RequestOf returns a pod's requests by the rules of kube-scheduler: init containers and
 // sidecars, overhead, pod-level resources, and resizes in flight. It rounds fractions up and
 // counts negative amounts as zero.
 func RequestOf(pod *corev1.Pod) quantity.Amounts {
@@ -94,7 +94,7 @@ func unitsOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// Used sums what pods request.
+// Used sums the requests of pods.
 func Used(pods []Pod) quantity.Amounts {
 	used := quantity.Amounts{}
 	for i := range pods {

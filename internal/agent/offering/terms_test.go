@@ -176,8 +176,9 @@ func TestWhatIsLentIsWhatTheTermsSay(t *testing.T) {
 	})
 }
 
-// A broker sees exactly what is lent: never a negative amount and never more than is free,
-// whatever ratios it allows. The advertised allocation is never below the requests of own pods.
+// A broker that accepts the advertised ratios sees exactly what is lent. With a lower ceiling
+// it never sees more than that. The advertised allocation is never below the requests of own
+// pods.
 func TestABrokerSeesWhatIsLent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)

@@ -21,7 +21,7 @@ type Send func(ctx context.Context) error
 // Outbox sends postings in the background, so that an unresponsive broker delays no reconcile.
 // It retries a posting until Send succeeds; a repeating posting continues until Drop. The
 // pauses are 1 s, 2 s, 4 s and so on, up to 15 s. Postings are lost with the process:
-// controllers post again what their objects require.
+// controllers post them again from the state of their objects.
 type Outbox struct {
 	clock clock.WithTicker
 	wake  chan struct{}

@@ -19,7 +19,8 @@ type View struct {
 	Reserved     map[string]quantity.Amounts
 	Pods         []Pod
 	Placeholders []Placeholder
-	// Room is what can still be requested on a node, without counting placeholders.
+	// Room is the capacity that pods can still request on a node, without counting
+	// placeholders.
 	Room map[string]quantity.Amounts
 }
 
@@ -93,7 +94,7 @@ func Decide(v View) Plan {
 type planner struct {
 	View
 	Plan
-	// room is what is left on a node after its placeholders and nominated pods.
+	// room is the capacity left on a node after its placeholders and nominated pods.
 	room map[string]quantity.Amounts
 	// used is the used capacity of each placement, and standing its placeholders.
 	used     map[string]quantity.Amounts
