@@ -17,26 +17,28 @@ import (
 )
 
 const (
-	// maxUsage is how many placements the API takes in one advertisement. Their bytes are
-	// half of what it takes altogether.
+	// maxUsage and maxUsageBytes bound the placements in one advertisement. The API accepts
+	// 4096 of them, and their bytes are half of the largest message that it accepts.
 	maxUsage      = 4096
 	maxUsageBytes = 512 << 10
-	// fullerAfter is when to try a longer advertisement again after one was too large.
+	// fullerAfter is how long to wait after a size refusal before sending a longer
+	// advertisement again.
 	fullerAfter = 10 * time.Minute
 )
 
-// bound shortens advertisements of a cluster that is too large for one.
+// bound shortens the advertisements of a cluster whose full advertisement is too large.
 type bound struct {
-	// shapes is how many node shapes the broker takes; 0 for all.
+	// shapes is how many node shapes the broker accepts; 0 means no limit.
 	shapes int
-	// refusal is what the broker said of more, and fuller when to try that again.
+	// refusal is the broker's error for a longer advertisement, and fuller is when to try a
+	// longer one again.
 	refusal string
 	fuller  time.Time
-	// usage is how many placements the last advertisement left out.
+	// usage is how many placements were left out of the last advertisement.
 	usage int
 }
 
-// shorten leaves out of an advertisement what does not fit.
+// shorten removes from an advertisement whatever exceeds the limits.
 func (b *bound) shorten(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now time.Time) {
 	if b.shapes > 0 && !now.Before(b.fuller) {
 		b.shapes, b.fuller = 2*b.shapes, now.Add(fullerAfter)
@@ -45,7 +47,7 @@ func (b *bound) shorten(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now 
 		b.shapes, b.refusal = 0, ""
 	}
 	if b.shapes > 0 {
-		// The first ones have most free.
+		// The shapes are sorted by free capacity, so this keeps the roomiest ones.
 		msg.NodeShapes = msg.NodeShapes[:b.shapes]
 	}
 	all := len(msg.Usage)
@@ -53,7 +55,7 @@ func (b *bound) shorten(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now 
 	b.usage = all - len(msg.Usage)
 }
 
-// tooLarge halves the node shapes after a refusal, and reports whether that may help.
+// tooLarge halves the node shapes after a size refusal. It reports whether a retry can succeed.
 func (b *bound) tooLarge(err error, msg *v1.Advertisement, now time.Time) bool {
 	if fault.ReasonOf(err) != fault.TooLarge || len(msg.NodeShapes) < 2 {
 		return false
@@ -63,8 +65,8 @@ func (b *bound) tooLarge(err error, msg *v1.Advertisement, now time.Time) bool {
 	return true
 }
 
-// boundUsage keeps placements that are called back, then those that use more than is kept for
-// them. The broker counts what it granted for those that are left out.
+// boundUsage keeps recalled placements first, then those that use more than their reserved
+// amounts. For the placements left out, the broker counts the granted amounts.
 func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int) []v1.Usage {
 	rank := func(u *v1.Usage) int {
 		switch {
@@ -81,7 +83,7 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 	for ; kept < min(len(byRank), most); kept++ {
 		text, err := json.Marshal(&byRank[kept])
 		if err != nil {
-			panic(err) // names and numbers
+			panic(err) // the parts are names and numbers, which always encode
 		}
 		if size += len(text) + 1; size > mostBytes {
 			break
@@ -97,7 +99,8 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 	return out
 }
 
-// send publishes an advertisement, with fewer node shapes where it is too large.
+// send publishes an advertisement. If the broker finds it too large, send retries with fewer
+// node shapes.
 func (r *Reconciler) send(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	for {
 		r.sequence++
@@ -109,7 +112,8 @@ func (r *Reconciler) send(ctx context.Context, msg *v1.Advertisement) (*v1.Adver
 	}
 }
 
-// complete says what decisions of the broker do not know of this cluster.
+// complete derives the condition Complete: it lists the parts of this cluster that the broker
+// does not consider in its decisions.
 func complete(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonComplete,

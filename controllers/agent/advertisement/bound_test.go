@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// narrow takes advertisements of so many shapes at most.
+// narrow is a broker that accepts at most a given number of node shapes.
 type narrow struct {
 	*fake.Broker
 	most, refused int
@@ -112,7 +112,7 @@ func TestResourcesThatTheBrokerLeavesOutAreNamed(t *testing.T) {
 	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
 		t.Errorf("condition %+v", c)
 	}
-	<-b.events.Events // of Ready
+	<-b.events.Events // the event of Ready
 	b.broker.Receipt = &v1.AdvertisementReceipt{LeftOut: []string{"example.com/a", "example.com/b"}}
 	b.after(DefaultInterval)
 	c := b.condition(agentv1alpha1.ConditionComplete)

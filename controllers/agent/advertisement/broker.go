@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// askEvery is how long the broker's word on its version is good for: whoever upgrades
-	// one of the two wants to see that they fit.
+	// askEvery is how long the broker's version is cached. It is short because an operator who
+	// upgrades the agent or the broker wants to see that the versions are compatible.
 	askEvery   = 2 * time.Minute
 	askTimeout = 5 * time.Second
 )
 
-// compatible reports whether this agent and its broker go together, by what the broker said
-// last; it is nil while the broker has not said anything.
+// compatible returns the condition BrokerCompatible, derived from the version that the broker
+// last reported. It is nil until the broker has reported one.
 func (r *Reconciler) compatible(ctx context.Context) *metav1.Condition {
 	now := r.options.Clock.Now()
 	if now.Before(r.ask) {
@@ -30,7 +30,7 @@ func (r *Reconciler) compatible(ctx context.Context) *metav1.Condition {
 	defer cancel()
 	pong, err := r.publisher.Ping(ctx)
 	if err != nil {
-		return r.fits // condition Ready tells of a broker that does not answer
+		return r.fits // the condition Ready reports an unreachable broker
 	}
 	r.fits = fitting(version.Skew{Agent: v1.Minor, Broker: int(pong.ApiMinor)})
 	return r.fits

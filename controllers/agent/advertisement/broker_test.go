@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
 )
 
-// another is a broker of another minor version.
+// another is a broker of a given minor version.
 type another struct {
 	*fake.Broker
 	minor int32
@@ -43,7 +43,7 @@ func TestWhetherBrokerAndAgentFitStandsInAConditionWithAnEventAtEachTurn(t *test
 
 	broker.SetDown(true)
 	b.after(DefaultInterval)
-	<-b.events.Events // of Ready
+	<-b.events.Events // the event of Ready
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionBrokerCompatible); c != nil {
 		t.Errorf("condition %+v of a broker that never answered", c)
 	}
@@ -85,7 +85,7 @@ func TestWhetherBrokerAndAgentFitStandsInAConditionWithAnEventAtEachTurn(t *test
 	b.after(DefaultInterval)
 	broker.SetDown(true)
 	b.after(askEvery)
-	<-b.events.Events // of Ready
+	<-b.events.Events // the event of Ready
 	if broker.pings != asked+1 {
 		t.Errorf("the broker was asked %d times, want once in two minutes", broker.pings-asked)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// missing is what is kept for reservations and could not be used by them now: this
-// cluster's own pods request it, or the nodes that had it are gone. It is never more than
-// what reservations have not used yet, for what they use they have. Where the cluster
-// promises more than there is, it begins beyond that.
+// missing returns the reserved capacity that reservations could not use now, because this
+// cluster's own pods request it or because its nodes are gone. It is never more than the unused
+// part of the reservations. If the cluster over-subscribes a resource, only demand beyond the
+// over-subscribed total counts.
 func (o *offer) missing() quantity.Amounts {
 	unused := quantity.Amounts{}
 	for _, u := range o.usage {
@@ -30,7 +30,7 @@ func (o *offer) missing() quantity.Amounts {
 	return out
 }
 
-// covered is the condition that tells of what is missing.
+// covered derives the condition ReservationsCovered from the missing amounts.
 func covered(missing quantity.Amounts) metav1.Condition {
 	c := metav1.Condition{
 		Type: agentv1alpha1.ConditionReservationsCovered, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonCovered,
@@ -49,7 +49,7 @@ func covered(missing quantity.Amounts) metav1.Condition {
 	return c
 }
 
-// newMissingGauge makes the metric that goes with the condition.
+// newMissingGauge creates the metric that matches the condition.
 func newMissingGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "agent_reserved_capacity_missing",
@@ -57,7 +57,7 @@ func newMissingGauge() *prometheus.GaugeVec {
 	}, []string{"resource"})
 }
 
-// show sets a metric for every resource that the cluster has, or that is named.
+// show sets a metric for every resource that the cluster has or that amounts names.
 func (o *offer) show(metric *prometheus.GaugeVec, amounts quantity.Amounts) {
 	metric.Reset()
 	list := amounts.ToResourceList()

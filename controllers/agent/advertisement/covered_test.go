@@ -66,8 +66,8 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 }
 
-// With what is missing taken off, everything that is kept fits; nothing that is in use is
-// ever said to be missing.
+// Without the missing amounts, all reserved capacity fits. Capacity in use is never reported as
+// missing.
 func TestWhatIsMissingIsWhatDoesNotFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Int64Range(0, 20)

@@ -7,8 +7,8 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// isQuiet reports whether a condition that was not there says no more than that nothing
-// is wrong, which is no news.
+// isQuiet reports whether a new condition only says that nothing is wrong. Such a condition
+// needs no event.
 func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden,
@@ -18,8 +18,8 @@ func isQuiet(c metav1.Condition) bool {
 	return false
 }
 
-// isUnsteady reports whether the text of a condition may differ every time, as those of
-// failures do but for what is wrong with Liqo, with the configuration or with prices.
+// isUnsteady reports whether the message of a condition may differ each time. Messages about
+// failures do, except those about Liqo, the configuration, prices, completeness and admission.
 func isUnsteady(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonPriceInvalid, agentv1alpha1.ReasonPriceMissing:

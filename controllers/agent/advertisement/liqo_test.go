@@ -25,7 +25,7 @@ func TestHowLiqoIsStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
 		name            string
 		status          metav1.ConditionStatus
 		reason, message string
-		// event is "" where nothing turned.
+		// event is empty if the condition did not change.
 		event string
 	}{
 		{"what cannot be read from the beginning is no news", unknown, hidden, "forbidden", ""},
@@ -41,7 +41,7 @@ func TestHowLiqoIsStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
 		shown = metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: step.status, Reason: step.reason, Message: step.message}
 		b.after(DefaultInterval)
 		if i == 0 {
-			<-b.events.Events // of Ready
+			<-b.events.Events // the event of Ready
 		}
 		got := meta.FindStatusCondition(b.advertisement().Status.Conditions, shown.Type)
 		if got == nil || got.Status != step.status || got.Reason != step.reason || got.Message != step.message {
@@ -59,7 +59,7 @@ func TestHowLiqoIsStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
 		t.Errorf("%d advertisements were published, want 9 whatever Liqo was", len(b.broker.Advertised()))
 	}
 
-	// Nobody is to peer any more.
+	// Peering is disabled.
 	b.options.Liqo = nil
 	b.after(DefaultInterval)
 	if got := meta.FindStatusCondition(b.advertisement().Status.Conditions, shown.Type); got != nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// materialShare is how large a part of what there is has to move before others
-// are told outside the regular interval: one fiftieth, two percent.
+// materialShare defines a material change: an amount that moves by more than one fiftieth (two
+// percent) of the total is published before the regular interval ends.
 const materialShare = 50
 
-// identity is what an agent's flags and configuration say of its cluster, and its
-// operator: in the Advertisement where those say nothing of labels and claims, and in the
-// LendingPolicy.
+// identity is how the cluster describes itself, taken from the agent's flags and configuration.
+// Labels and claims that these do not set come from the Advertisement; the operator's lending
+// terms come from the LendingPolicy.
 type identity struct {
 	ClusterID   string
 	ClusterName string
@@ -33,7 +33,7 @@ type identity struct {
 	Topology    *brokerv1alpha1.Topology
 	Labels      map[string]brokerv1alpha1.LabelValue
 	Claims      map[string]brokerv1alpha1.LabelValue
-	// Lending is whom it lends to.
+	// Lending holds the rules about which consumers this cluster lends to.
 	Lending lending.Terms
 }
 
@@ -42,21 +42,22 @@ type hold struct {
 	reservation string
 	placement   int32
 	amounts     quantity.Amounts
-	// recalled is until when it stays, nil where nobody wants it back.
+	// recalled is the operator's recall of the placement and its deadline; nil if it is not
+	// recalled.
 	recalled *agentv1alpha1.RecalledPlacement
 }
 
 func (h hold) name() string { return placement.Name(h.reservation, h.placement) }
 
-// offer is everything that this cluster has to say at one moment.
+// offer is everything that this cluster publishes at one moment.
 type offer struct {
 	identity
 	cost *brokerv1alpha1.Cost
 
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
-	// own is what pods of the cluster's own request, and stretched how much may be
-	// promised of what is allocatable, before anything is kept back.
+	// own is the sum of the requests of the cluster's own pods. stretched is allocatable times
+	// the over-subscription ratios, before any reserve is subtracted.
 	own, stretched quantity.Amounts
 	advertised     offering.Advertised
 	reserved       quantity.Amounts
@@ -65,19 +66,19 @@ type offer struct {
 	shapes         []capacity.Shape
 	roomiest       quantity.Amounts
 	usage          []usage
-	// pending is what own pods wait for, which nobody else is told.
+	// pending is the sum of the requests of unschedulable own pods. It stays in this cluster:
+	// the broker does not receive it.
 	pending quantity.Amounts
 }
 
-// usage is a placement that capacity is kept for, and what runs in it.
+// usage is a placement with reserved capacity, and the requests of its pods.
 type usage struct {
 	hold
 	used quantity.Amounts
 }
 
-// newOffer joins the accounts with the instructions that are enforced. Pods of a
-// placement that nothing is kept for count as this cluster's own: somebody has to
-// account for them.
+// newOffer combines the accounts with the enforced instructions. Pods of a placement without
+// reserved capacity count as this cluster's own, so that their use is counted somewhere.
 func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
 	amounts := make(map[string]quantity.Amounts, len(holds))
 	uses := make([]usage, 0, len(holds))
@@ -91,7 +92,7 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 	reserved, stray := s.Held(amounts)
 	own := s.Allocated.Add(stray)
 	advertised := terms.Advertise(s.Allocatable, own, reserved)
-	// What may be promised beyond what there is is the broker's to say.
+	// The broker alone decides about over-subscription, so available is computed without it.
 	available := s.Allocatable.Sub(advertised.Allocated).Sub(reserved).Max(nil)
 	for name := range available {
 		if _, offered := s.Allocatable[name]; !offered {
@@ -146,7 +147,8 @@ func (o *offer) wireUsage(now time.Time) []v1.Usage {
 	return out
 }
 
-// exceeds reports of a placement in an advertisement whether it uses more than is kept for it.
+// exceeds returns a predicate that reports whether a placement uses more than its reserved
+// amounts.
 func (o *offer) exceeds() func(*v1.Usage) bool {
 	beyond := map[string]bool{}
 	for _, u := range o.usage {
@@ -155,7 +157,7 @@ func (o *offer) exceeds() func(*v1.Usage) bool {
 	return func(u *v1.Usage) bool { return beyond[placement.Name(u.Reservation, u.Placement)] }
 }
 
-// recall crosses as the time that is left: the broker goes by a clock of its own.
+// recall converts the deadline to the remaining time, because the broker's clock may differ.
 func (h hold) recall(now time.Time) *v1.Recall {
 	if h.recalled == nil {
 		return nil
@@ -163,8 +165,7 @@ func (h hold) recall(now time.Time) *v1.Recall {
 	return &v1.Recall{RemainingSeconds: max(h.recalled.EndsAt.Sub(now), 0).Seconds(), Message: h.recalled.Message}
 }
 
-// material reports whether o differs so much from before that others should
-// hear of it now.
+// material reports whether o differs so much from before that it must be published now.
 func (o *offer) material(before *offer) bool {
 	switch {
 	case before == nil:
@@ -183,7 +184,7 @@ func (o *offer) material(before *offer) bool {
 		moved(before.roomiest, o.roomiest, before.roomiest)
 }
 
-// promised is allocatable as many times as a broker is told.
+// promised returns allocatable times the over-subscription ratios that the broker receives.
 func (o *offer) promised() quantity.Amounts { return o.allocatable.Stretched(o.advertised.Ratios) }
 
 func (u usage) equal(v usage) bool {
@@ -191,8 +192,7 @@ func (u usage) equal(v usage) bool {
 		u.amounts.Equal(v.amounts) && u.used.Equal(v.used) && equality.Semantic.DeepEqual(u.recalled, v.recalled)
 }
 
-// moved reports whether any amount changed by more than the material share of
-// the whole.
+// moved reports whether any amount changed by more than the material share of the whole.
 func moved(from, to, whole quantity.Amounts) bool {
 	for name, delta := range to.Sub(from) {
 		if delta != 0 && max(delta, -delta) > whole[name]/materialShare {
@@ -202,13 +202,14 @@ func moved(from, to, whole quantity.Amounts) bool {
 	return false
 }
 
-// roomiest is the most of each resource that is free on one node: it bounds the
+// roomiest returns the largest free amount of each resource on any single node. It bounds the
 // largest pod that fits.
 func roomiest(shapes []capacity.Shape) quantity.Amounts {
 	out := quantity.Amounts{}
 	for _, s := range shapes {
 		for name, free := range s.Free {
-			// A count of places for pods moves with every pod and limits nobody.
+			// The number of free pod slots changes with every pod and hardly ever limits a
+			// placement.
 			if name != corev1.ResourcePods {
 				out[name] = max(out[name], free)
 			}

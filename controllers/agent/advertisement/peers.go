@@ -5,19 +5,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
 )
 
-// Peers finds out which other clusters this one reaches. It keeps what it found until the
-// broker was told.
+// Peers probes which other clusters this one reaches. It keeps each result until the broker has
+// received it.
 type Peers interface {
 	Ask(peers []v1.Peer)
 	Found() []v1.Link
 	Told(links []v1.Link)
-	// News receives when the broker is to be told at once.
+	// News receives when a result should be sent to the broker at once.
 	News() <-chan struct{}
 }
 
 var _ Peers = (*reach.Scout)(nil)
 
-// found is what the broker is to be told of peers.
+// found returns the probe results that the broker has not received yet.
 func (r *Reconciler) found() []v1.Link {
 	if r.options.Peers == nil {
 		return nil
@@ -25,7 +25,8 @@ func (r *Reconciler) found() []v1.Link {
 	return r.options.Peers.Found()
 }
 
-// look has those looked at that the broker asks about, which has what was told.
+// look schedules probes of the peers named in the receipt and marks the reported links as
+// delivered.
 func (r *Reconciler) look(told []v1.Link, receipt *v1.AdvertisementReceipt) {
 	if r.options.Peers == nil || receipt == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// lookout is a Peers that finds what it is told to.
+// lookout is a Peers with results that the test sets.
 type lookout struct {
 	asked []v1.Peer
 	found []v1.Link

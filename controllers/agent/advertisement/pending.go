@@ -10,11 +10,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// mostPending bounds how many resources are shown as pending. Pods that no node takes may
-// ask for anything, by any name.
+// mostPending bounds how many resources are shown as pending. Unschedulable pods may request
+// any number of resources under any name.
 const mostPending = 32
 
-// foremost are the first resources by name, those that the cluster has before all others.
+// foremost returns at most mostPending resources: first those that the cluster has, then the
+// others, each group by name.
 func foremost(pending, capacity quantity.Amounts) quantity.Amounts {
 	if len(pending) <= mostPending {
 		return pending
@@ -30,9 +31,10 @@ func foremost(pending, capacity quantity.Amounts) quantity.Amounts {
 	return out
 }
 
-// demandMoved reports whether what is pending differs so much from before that it is to be
-// shown: from what there is, at any moment; from what was pending, once the broker is told
-// anyway. So a backlog that comes and goes does not make a write each time.
+// demandMoved reports whether the pending amounts changed enough to be written. Between regular
+// advertisements the change is measured against allocatable; when one is due, against the
+// previous pending amounts. This way a backlog that comes and goes does not cause a write each
+// time.
 func (o *offer) demandMoved(before *offer, due bool) bool {
 	whole := before.pending
 	if !due {
@@ -41,7 +43,7 @@ func (o *offer) demandMoved(before *offer, due bool) bool {
 	return moved(before.pending, o.pending, whole)
 }
 
-// newPendingGauge makes the metric of it.
+// newPendingGauge creates the metric of pending requests.
 func newPendingGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "agent_pending_requests",

@@ -11,8 +11,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// What is pending stands in the cluster and goes from there; it makes no other figure
-// another one. A little of it is told as rarely as anything else.
+// Pending requests are shown in this cluster only and change no other figure. A small change is
+// written only at the regular interval.
 func TestWhatIsPendingIsToldInTheClusterAlone(t *testing.T) {
 	b := newBench(t)
 	b.after(0)

@@ -26,7 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// asked are the terms of a Pricer, for two nodes.
+// asked provides the terms of a Pricer for two nodes.
 type asked struct{ *pricing.Pricer }
 
 func (a asked) Terms() Offered           { return Offered{Cost: a.Cost()} }
@@ -47,8 +47,8 @@ func (twoNodes) Lent(int64) ([]capacity.LentNode, int64) {
 	}, 1
 }
 
-// The mean of what OpenCost says is advertised with the next look and stays while OpenCost
-// is away, which a condition and an event tell.
+// The mean of OpenCost's prices is advertised at the next reconcile. It stays while OpenCost is
+// down, which a condition and an event report.
 func TestPricesOfOpenCostAreAdvertised(t *testing.T) {
 	var away atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -68,7 +68,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	b.options.Terms = asked{pricer}
 	b.after(0)
 	b.expect(1, 2, 1)
-	<-b.events.Events // of Ready
+	<-b.events.Events // the event of Ready
 	if sent := b.broker.Advertised()[0]; sent.Cost.Currency != "" {
 		t.Errorf("without prices %+v is advertised", sent.Cost)
 	}

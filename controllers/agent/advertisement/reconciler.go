@@ -26,20 +26,21 @@ import (
 )
 
 const (
-	// publishTimeout bounds one try: the next one comes anyway.
+	// publishTimeout bounds one attempt. It can be short because another attempt follows
+	// anyway.
 	publishTimeout = 10 * time.Second
-	// firstRetry is when a broker is told again that was not reached. The pause doubles
-	// from there, up to the interval.
+	// firstRetry is the pause after the first failure to reach the broker. The pause doubles
+	// with each failure, up to the interval.
 	firstRetry = 2 * time.Second
 )
 
-// Reconcile looks at the figures, writes the Advertisement where they moved
-// materially and tells the broker then and at every interval.
+// Reconcile reads the accounts. It writes the Advertisement after a material change, and
+// publishes to the broker after a material change and at every interval.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
 	select {
 	case <-r.accounts.Synced():
 	default:
-		// The accounts report once they have counted everything.
+		// The accounts send an event once they have counted everything.
 		return ctrl.Result{}, nil
 	}
 	if wait := r.looked.Add(minGap).Sub(r.options.Clock.Now()); wait > 0 {
@@ -86,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 }
 
-// observe reads the Advertisement, which may not exist yet, and forms the offer.
+// observe reads the Advertisement, which may not exist yet, and builds the offer.
 func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement, *offer, error) {
 	adv := &agentv1alpha1.Advertisement{}
 	if err := r.client.Get(ctx, r.request().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
@@ -124,7 +125,7 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 	return adv, &now, nil
 }
 
-// holds lists the ProviderInstructions that capacity is kept for.
+// holds lists the ProviderInstructions with reserved capacity.
 func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
@@ -145,9 +146,9 @@ func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
 	return out, nil
 }
 
-// write makes or updates the Advertisement where the offer or what is pending moved
-// materially, or where somebody else changed it. Prices, labels and claims in it are the
-// operator's, unless they are set by flags.
+// write creates or updates the Advertisement if the offer or the pending amounts moved
+// materially, or if another writer changed it. Prices, labels and claims in the Advertisement
+// belong to the operator, unless flags set them.
 func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer, due bool) error {
 	missing := adv.ResourceVersion == ""
 	foreign := adv.Generation > r.generation
@@ -168,8 +169,8 @@ func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement
 	return nil
 }
 
-// isDue reports whether the broker is to be told now. While it does not answer,
-// changes wait for the next tick like everything else.
+// isDue reports whether to publish to the broker now. While the broker does not answer, changes
+// wait for the next retry.
 func (r *Reconciler) isDue(now *offer) bool {
 	if !r.options.Clock.Now().Before(r.due) {
 		return true
@@ -181,7 +182,7 @@ func (r *Reconciler) untilDue() time.Duration {
 	return max(r.due.Sub(r.options.Clock.Now()), time.Millisecond)
 }
 
-// publish tells the broker and returns what came of it.
+// publish sends the offer to the broker and returns the condition Ready.
 func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	spec := now.spec()
 	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
@@ -209,8 +210,8 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	}
 }
 
-// interval is what the broker asked for, kept within bounds so that an answer
-// can neither silence an agent nor make it a flood.
+// interval returns the interval that the broker asked for, within bounds: an answer can neither
+// silence an agent nor make it flood the broker.
 func (r *Reconciler) interval(receipt *v1.AdvertisementReceipt) time.Duration {
 	if receipt == nil || receipt.NextSeconds <= 0 {
 		return r.options.Interval
@@ -219,8 +220,8 @@ func (r *Reconciler) interval(receipt *v1.AdvertisementReceipt) time.Duration {
 	return min(max(asked, time.Second), 4*r.options.Interval)
 }
 
-// pause is how long to wait after so many failures in a row. What was refused is said
-// again with the next interval, when something else may hold.
+// pause returns how long to wait after this many consecutive failures. A refused advertisement
+// is repeated only at the next interval, when the cause may have passed.
 func pause(err error, failures int, interval time.Duration) time.Duration {
 	wait := interval
 	if unreached(err) {
@@ -247,15 +248,15 @@ func refusal(err error) metav1.Condition {
 	return c
 }
 
-// unreached says of an error that the broker did not decide anything.
+// unreached reports whether err means that the broker made no decision.
 func unreached(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	return !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary()
 }
 
-// report writes the conditions where one changed, with events, and nothing else: an
-// advertisement a minute must not be a write a minute. The first condition is whether
-// the broker has the advertisement.
+// report writes the conditions only if one changed, and records events. Regular advertisements
+// must not cause a write to the API server each. The first condition is Ready: whether the
+// broker has the advertisement.
 func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
 	before := adv.DeepCopy()
 	now := metav1.Time{Time: r.options.Clock.Now()}
@@ -290,8 +291,8 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 	return nil
 }
 
-// forget conditions that are there no more, as the cluster peered before or had a
-// configuration file, or one that names where prices are.
+// forget removes optional conditions that no longer apply, for example after peering, the
+// configuration file or the price source was disabled.
 func forget(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
 	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded} {
 		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
@@ -301,8 +302,8 @@ func forget(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (fo
 	return forgotten
 }
 
-// conflictLater tries again soon where the cache was behind, without an error
-// that nobody could do anything about.
+// conflictLater retries soon if the cache was stale, without logging an error that needs no
+// action.
 func conflictLater(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: minGap}, nil

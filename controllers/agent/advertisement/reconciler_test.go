@@ -30,7 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// figures are accounts that a test writes.
+// figures are accounts that the test sets.
 type figures struct {
 	synced chan struct{}
 	now    *capacity.Snapshot
@@ -40,7 +40,7 @@ func (f *figures) Synced() <-chan struct{}     { return f.synced }
 func (f *figures) Changed() <-chan struct{}    { return nil }
 func (f *figures) Snapshot() capacity.Snapshot { return *f.now }
 
-// bench is a Reconciler with everything around it.
+// bench is a Reconciler with its dependencies.
 type bench struct {
 	*testing.T
 	*Reconciler
@@ -84,7 +84,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	return b
 }
 
-// after moves the clock, reconciles once and returns when it wants to be called again.
+// after advances the clock, reconciles once and returns the time until the next reconcile.
 func (b *bench) after(d time.Duration) time.Duration {
 	b.Helper()
 	b.clock.SetTime(b.clock.Now().Add(d))
@@ -142,7 +142,7 @@ func TestTheCertificateIsShownBesideTheRest(t *testing.T) {
 	b.after(DefaultInterval)
 	want("", 2, 0)
 
-	// Renewed: the text is another, and no news.
+	// After a renewal the message differs, but that is no event.
 	shown.Message = "valid until midnight"
 	b.after(DefaultInterval)
 	want("", 3, 0)
@@ -316,7 +316,7 @@ func TestALostBrokerIsReportedOnceAndNotStormed(t *testing.T) {
 	if diff := cmp.Diff([]time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, DefaultInterval, DefaultInterval}, pauses); diff != "" {
 		t.Errorf("tries again after (-want +got):\n%s", diff)
 	}
-	b.expect(1, 4, 2) // the figures were written locally, the condition changed
+	b.expect(1, 4, 2) // the accounts were written locally and the condition changed
 	adv := b.advertisement()
 	c := meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionReady)
 	if adv.Status.Published || c.Reason != agentv1alpha1.ReasonBrokerUnreachable {

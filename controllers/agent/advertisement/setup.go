@@ -1,5 +1,5 @@
-// Package advertisement tells the broker, and the people of this cluster, what
-// the cluster offers.
+// Package advertisement publishes the cluster's offer: to the broker, and to the users of this
+// cluster in the Advertisement.
 package advertisement
 
 import (
@@ -46,17 +46,17 @@ const (
 	DefaultInterval  = 30 * time.Second
 )
 
-// minGap is the least time between two looks at the figures, and so between two
-// advertisements: what changes in between is told together.
+// minGap is the shortest time between two readings of the accounts, and so between two
+// advertisements. Changes within it are published together.
 const minGap = 250 * time.Millisecond
 
-// Publisher takes advertisements; every broker transport is one.
+// Publisher sends advertisements to the broker. Every broker transport implements it.
 type Publisher interface {
 	PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
 	Ping(ctx context.Context) (*v1.Pong, error)
 }
 
-// Accounts is where the figures come from.
+// Accounts provides the capacity figures.
 type Accounts interface {
 	Synced() <-chan struct{}
 	Changed() <-chan struct{}
@@ -65,56 +65,56 @@ type Accounts interface {
 
 var _ Accounts = (*capacity.Watcher)(nil)
 
-// Terms on which a cluster lends, as its operator has configured them.
+// Terms provides the operator's current lending terms.
 type Terms interface {
-	// Terms in force.
+	// Terms returns the terms in force.
 	Terms() Offered
-	// Changed receives after other terms came into force, or were refused.
+	// Changed receives after new terms came into force or were rejected.
 	Changed() <-chan struct{}
-	// Conditions say whether what the operator wrote last is in force; none if there is
-	// nothing that could change.
+	// Conditions report whether the operator's latest configuration is in force. There are none
+	// if the terms cannot change.
 	Conditions() []metav1.Condition
 }
 
-// Offered is what a cluster says of itself and how much it lends.
+// Offered describes a cluster and how much it lends.
 type Offered struct {
-	// Topology says where the cluster is; nil if that is not known.
+	// Topology is the cluster's location; nil if unknown.
 	Topology *brokerv1alpha1.Topology
-	// Cost, Labels and Claims of the cluster; those that are nil stand in the
+	// Cost, Labels and Claims of the cluster. Those that are nil are taken from the
 	// Advertisement.
 	Cost           *brokerv1alpha1.Cost
 	Labels, Claims map[string]brokerv1alpha1.LabelValue
-	// Terms say how much of what is free is lent.
+	// Terms define how much of the free capacity is lent.
 	offering.Terms
 }
 
-// Options of a Reconciler. The zero value but for ClusterID is usable.
+// Options of a Reconciler. Only ClusterID is required.
 type Options struct {
 	// ClusterID of this cluster; required.
 	ClusterID string
-	// ClusterName is a name for people; empty means ClusterID.
+	// ClusterName is a display name; empty means ClusterID.
 	ClusterName string
-	// EndpointURL is the https address of this cluster's API server as consumers
-	// reach it; empty if there is none.
+	// EndpointURL is the https address at which consumers reach this cluster's API server;
+	// empty if there is none.
 	EndpointURL string
-	// Terms on which the cluster lends, which may change; everything that is free, and
-	// nothing is said of the cluster, if it is nil.
+	// Terms provides the lending terms, which may change. If it is nil, everything free is
+	// lent, and the cluster has no description.
 	Terms Terms
 	// Name and Namespace of the Advertisement; DefaultName and DefaultNamespace.
 	Name, Namespace string
-	// InstructionNamespace is where ProviderInstructions stand; DefaultNamespace.
+	// InstructionNamespace holds the ProviderInstructions; DefaultNamespace if empty.
 	InstructionNamespace string
 	// Interval between two advertisements while nothing changes; DefaultInterval.
 	// The broker may ask for another one, between a second and four times this.
 	Interval time.Duration
-	// Peers looks at the clusters that the broker asks about; nil if nobody does.
+	// Peers probes the clusters that the broker asks about; nil disables probes.
 	Peers Peers
-	// Certificate says how the agent's certificate is; nil if nobody is to be told.
+	// Certificate returns the condition of the agent's certificate; nil if it is not reported.
 	Certificate func() metav1.Condition
-	// Guarded says whether admission keeps peers to what they reserved; nil if the cluster
-	// shall not peer.
+	// Guarded reports whether admission limits peers to their reservations; nil without
+	// peering.
 	Guarded *metav1.Condition
-	// Liqo says how Liqo in this cluster is; nil if the cluster shall not peer.
+	// Liqo returns the condition of Liqo in this cluster; nil without peering.
 	Liqo func(context.Context) metav1.Condition
 	// Clock is the wall clock unless set.
 	Clock clock.PassiveClock
@@ -139,8 +139,8 @@ func orDefault[T comparable](v, def T) T {
 	return v
 }
 
-// Reconciler publishes this cluster's Advertisement. There is one object, so its
-// state needs no lock: a controller never works on one object twice at once.
+// Reconciler publishes this cluster's Advertisement. There is one object, and a controller
+// never reconciles one object twice at once, so the state needs no lock.
 type Reconciler struct {
 	client    client.Client
 	publisher Publisher
@@ -154,30 +154,31 @@ type Reconciler struct {
 	epoch            int64
 	sequence         int64
 
-	// written and generation are what the Advertisement was last given.
+	// written and generation are the offer last written to the Advertisement and the generation
+	// this produced.
 	written    *offer
 	generation int64
-	// published is what the broker has; nil until it took one.
+	// published is the offer that the broker last accepted; nil before the first one.
 	published *offer
-	// bound is what advertisements leave out, and complete the condition that says so; nil
-	// before the first one.
+	// bound shortens advertisements, and complete is the condition that reports the omissions;
+	// nil before the first advertisement.
 	bound    bound
 	complete *metav1.Condition
-	// due is when the broker is told next, whatever happened.
+	// due is when to publish next even if nothing changes.
 	due time.Time
-	// looked is when the figures were last looked at.
+	// looked is when the accounts were last read.
 	looked time.Time
-	// failures counts the advertisements in a row that the broker did not take.
+	// failures counts consecutive advertisements that the broker did not accept.
 	failures int
-	// ask is when the broker is asked next for its version; fits is what its last answer
-	// says, nil before the first.
+	// ask is when to query the broker's version next. fits is the condition derived from its
+	// last answer; nil before the first.
 	ask  time.Time
 	fits *metav1.Condition
-	// urgent is set, once there is news of peers or terms, until the broker has it.
+	// urgent is set by news of peers or terms and cleared when they are sent.
 	urgent atomic.Bool
 }
 
-// New makes a Reconciler.
+// New creates a Reconciler.
 func New(c client.Client, publisher Publisher, accounts Accounts, recorder events.EventRecorder, options Options) *Reconciler {
 	options.setDefaults()
 	return &Reconciler{
@@ -187,7 +188,7 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 	}
 }
 
-// SetupWithManager registers the controller. accounts is run by the caller.
+// SetupWithManager registers the controller. The caller runs accounts.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for what, metric := range map[string]*prometheus.GaugeVec{"missing": r.missing, "pending": r.pending} {
 		if err := metrics.Registry.Register(metric); err != nil {
@@ -203,7 +204,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("advertisement").
-		// Status is our own; a change of spec is the operator's price.
+		// The controller writes the status itself. A change of spec is the operator's, for
+		// example a price.
 		For(&agentv1alpha1.Advertisement{}, builder.WithPredicates(ours, predicate.GenerationChangedPredicate{})).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
 		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -212,9 +214,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// follow reconciles once the figures are known, whenever they change, when a peer became
-// reachable or ceased to be, and when the terms change. Where pods come and go all the
-// time, most changes are never woken up for: the next look sees them all.
+// follow triggers a reconcile when the accounts are complete or change, when the reachability
+// of a peer changes, and when the terms change. If pods come and go all the time, one reconcile
+// covers many changes.
 func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	var news, terms <-chan struct{} // nil never receives
 	if r.options.Peers != nil {

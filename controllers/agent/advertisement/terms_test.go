@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// written are terms that a test writes.
+// written are terms that the test sets.
 type written struct {
 	offered    Offered
 	conditions []metav1.Condition
@@ -29,15 +29,15 @@ func configured(status metav1.ConditionStatus, reason, message string) []metav1.
 	return []metav1.Condition{{Type: agentv1alpha1.ConditionConfigured, Status: status, Reason: reason, Message: message}}
 }
 
-// What is kept back is advertised as allocated and told apart in the cluster; other terms
-// are told at once.
+// Withheld capacity is advertised as allocated and shown separately in the cluster. Changed
+// terms are published at once.
 func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 	b := newBench(t)
 	terms := &written{conditions: configured(metav1.ConditionTrue, agentv1alpha1.ReasonConfigured, "in force")}
 	b.options.Terms = terms
 	b.after(0)
 	b.expect(1, 2, 1)
-	<-b.events.Events // of Ready: that the file is in force is no news
+	<-b.events.Events // the event of Ready; the file being in force is no event
 	if adv := b.advertisement(); adv.Spec.Withheld != nil || adv.Spec.Topology != nil {
 		t.Errorf("without terms: %+v", adv.Spec)
 	}
@@ -55,7 +55,8 @@ func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 		t.Fatalf("%d advertisements, want one at once", len(sent))
 	}
 	got := sent[1]
-	// Of memory, twice 20000 less 4000 is free, and half of that is lent: 22000 of 20000.
+	// Of memory, 2 × 20000 − 4000 is free and half of that is lent, so own and lent amounts
+	// need 22000 of 20000.
 	if diff := cmp.Diff(v1.Amounts{"cpu": "7", "memory": "4000"}, got.Allocated); diff != "" {
 		t.Errorf("allocated (-want +got):\n%s", diff)
 	}
@@ -71,7 +72,7 @@ func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 	}
 
 	terms.conditions = configured(metav1.ConditionFalse, agentv1alpha1.ReasonConfigurationRefused, "line 3")
-	b.urgent.Store(true) // as follow does when it is told
+	b.urgent.Store(true) // as follow does after a change
 	b.after(time.Second)
 	for _, message := range []string{"line 3", "line 4"} {
 		terms.conditions[0].Message = message

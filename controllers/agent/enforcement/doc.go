@@ -1,4 +1,3 @@
-// Package enforcement holds consumers to what was granted: it evicts the newest pods of a
-// placement whose pods exceed the grant, and has Liqo create pods that were refused as soon
-// as they fit.
+// Package enforcement limits consumers to their grants. It evicts the newest pods of a
+// placement that exceeds its grant, and makes Liqo retry refused pods as soon as they fit.
 package enforcement

@@ -20,12 +20,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// cordonFor is how long new pods are kept out after the others fit again, so that a
-// consumer gains nothing by exceeding its grant over and over.
+// cordonFor is how long new pods stay blocked after the remaining pods fit again, so that a
+// consumer gains nothing by exceeding its grant repeatedly.
 const cordonFor = time.Minute
 
-// Reconcile looks at one placement. What has ended is given back as a whole, see
-// plan.PlanProvider.
+// Reconcile enforces the grant of one placement. It ignores ended placements: they are released
+// as a whole, see plan.PlanProvider.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
@@ -38,7 +38,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return patch.Requeue(again, client.IgnoreNotFound(err))
 }
 
-// enforce returns after how long to look again though nothing happens.
+// enforce returns when to check again without an event; 0 means never.
 func (r *Reconciler) enforce(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (time.Duration, error) {
 	allowance, err := allowanceOf(inst)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *Reconciler) enforce(ctx context.Context, inst *agentv1alpha1.ProviderIn
 	return soonest(expires, settles, retries), err
 }
 
-// allowanceOf reads what the pods of a placement may request.
+// allowanceOf returns the allowance of a placement.
 func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowance, err error) {
 	if a.Limits, err = enforcement.LimitsOf(inst.Kept()); err != nil {
 		return a, err
@@ -70,12 +70,12 @@ func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowan
 	return a, err
 }
 
-// evict keeps new pods out, then evicts the newest until the others fit. Each step may be
-// the last before a crash: the next look begins anew with what is left.
+// evict blocks new pods, then evicts the newest until the others fit. The agent may crash after
+// any step: the next reconcile starts over from the pods that are left.
 func (r *Reconciler) evict(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, pods []enforcement.Pod, a enforcement.Allowance, over quantity.Amounts) error {
 	err := r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) {
 		e.Resources, e.Cordoned = over.ToResourceList(), true
-		largest, _ := quantity.FromResourceList(e.Largest) // nil where somebody edited it
+		largest, _ := quantity.FromResourceList(e.Largest) // nil if the status was edited to an invalid amount
 		e.Largest = largest.Max(over).ToResourceList()
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Reconciler) evict(ctx context.Context, inst *agentv1alpha1.ProviderInst
 	failpoint.Hit(failpoint.ExcessCordoned)
 	victims := enforcement.Victims(pods, a)
 	if len(victims) == 0 {
-		return nil // those that were evicted before have yet to end
+		return nil // pods evicted earlier are still terminating
 	}
 	for i := range victims {
 		if err := r.evictPod(ctx, &victims[i]); err != nil {
@@ -101,7 +101,7 @@ func (r *Reconciler) evict(ctx context.Context, inst *agentv1alpha1.ProviderInst
 	return r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.EvictedPods += int32(len(victims)) }) //nolint:gosec // a placement has fewer pods
 }
 
-// evictPod deletes the ShadowPod first, or Liqo would make the pod anew.
+// evictPod deletes the ShadowPod first; otherwise Liqo would create the pod again.
 func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
 	if err := r.opts.Peering.DeleteShadowPod(ctx, pod.NamespacedName, pod.Owner); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
 	return nil
 }
 
-// tell says in log and Event what was evicted and why.
+// tell logs the evictions and their cause, and records an Event.
 func (r *Reconciler) tell(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, victims []enforcement.Pod, over quantity.Amounts) {
 	const mostNamed = 5
 	var names []string
@@ -128,8 +128,8 @@ func (r *Reconciler) tell(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 		"%d pods of %q were evicted, which exceeded what was granted: %s", len(victims), inst.Spec.RequesterClusterID, strings.Join(names, ", "))
 }
 
-// settle notes that the pods fit, lets new ones in again a minute later, and forgets a
-// reduction that the pods have followed. It returns when the next of that is due.
+// settle clears the excess once the pods fit, and drops a reduction once the pods have shrunk
+// to it. It admits new pods again one cordonFor later, and returns the time until then.
 func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, used quantity.Amounts, a enforcement.Allowance) (time.Duration, error) {
 	if inst.Status.Reduced != nil && len(enforcement.Excess(used, a.Limits)) == 0 {
 		if err := r.patch(ctx, inst, func() { inst.Status.Reduced = nil }); err != nil {
@@ -157,7 +157,8 @@ func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return 0, r.patch(ctx, inst, func() { inst.Status.Excess.Cordoned = false })
 }
 
-// note changes status.excess and, if that makes a difference, when excess was last seen.
+// note changes status.excess and, if the change has an effect, the time when excess was last
+// seen.
 func (r *Reconciler) note(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func(*agentv1alpha1.GrantExcess)) error {
 	return r.patch(ctx, inst, func() {
 		before := inst.Status.Excess
@@ -173,7 +174,8 @@ func (r *Reconciler) note(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	})
 }
 
-// patch writes what change makes of the status. The other fields have another writer.
+// patch applies change to the status and writes the difference. Another controller writes the
+// other fields.
 func (r *Reconciler) patch(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func()) error {
 	before := inst.DeepCopy()
 	change()
@@ -186,7 +188,7 @@ func (r *Reconciler) patch(ctx context.Context, inst *agentv1alpha1.ProviderInst
 	return nil
 }
 
-// soonest of those that are above zero.
+// soonest returns the smallest positive duration, or 0 if there is none.
 func soonest(all ...time.Duration) (first time.Duration) {
 	for _, d := range all {
 		if d > 0 && (first == 0 || d < first) {

@@ -56,7 +56,7 @@ type site struct {
 	*Reconciler
 	clock  *clocktesting.FakePassiveClock
 	events *events.FakeRecorder
-	// failing counts the writes until one fails; below zero none does.
+	// failing is how many writes succeed before one fails; negative means that none fails.
 	failing int
 }
 
@@ -88,7 +88,8 @@ func newSite(t *testing.T) *site {
 
 var errKilled = errors.New("killed")
 
-// failures has one write fail before it does anything, as if the agent were killed there.
+// failures returns functions that make one write fail without an effect, as if the agent were
+// killed there.
 func (s *site) failures() interceptor.Funcs {
 	fails := func() error {
 		s.failing--
@@ -146,7 +147,7 @@ func (s *site) object(kind schema.GroupVersionKind, namespace, name string) *uns
 	return obj
 }
 
-// shadow is a ShadowPod that was created so many seconds after noon.
+// shadow creates a ShadowPod with a creation time in seconds after noon.
 func (s *site) shadow(name string, second int, amount string) {
 	s.Helper()
 	obj := s.object(shadowPodKind, landing, name)
@@ -160,7 +161,7 @@ func (s *site) shadow(name string, second int, amount string) {
 	s.check(s.client.Create(s.Context(), obj))
 }
 
-// run has a pod of a ShadowPod run.
+// run creates a ShadowPod and its running pod.
 func (s *site) run(name string, second int, amount string) {
 	s.Helper()
 	s.shadow(name, second, amount)
@@ -178,7 +179,7 @@ func (s *site) run(name string, second int, amount string) {
 	s.opts.Book.OnAdd(pod, false)
 }
 
-// step reconciles once; the watch then shows which pods are gone.
+// step reconciles once and then lets the watch show which pods are gone.
 func (s *site) step() (time.Duration, error) {
 	s.Helper()
 	result, err := s.Reconcile(s.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(instruction())})
@@ -278,7 +279,7 @@ func TestNewPodsAreLetInAMinuteAfterTheOthersFit(t *testing.T) {
 	}
 }
 
-// Wherever the agent is killed, the next one finishes.
+// The eviction is completed wherever the agent is killed.
 func TestAnEvictionThatWasCutOffIsFinished(t *testing.T) {
 	for at := range 12 {
 		t.Run(fmt.Sprintf("at write %d", at), func(t *testing.T) {

@@ -23,7 +23,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// An error is retried after 50 ms, doubling up to 2 s: what exceeds a grant runs meanwhile.
+// firstRetry and lastRetry bound the pause after an error, which doubles each time. They are
+// short because pods keep exceeding the grant meanwhile.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
@@ -40,17 +41,17 @@ type Options struct {
 	Clock    clock.PassiveClock
 }
 
-// Reconciler compares the pods of a placement with what was granted.
+// Reconciler compares the pods of each placement with its grant.
 type Reconciler struct {
 	client  client.Client
 	opts    Options
 	evicted *prometheus.CounterVec
-	// woken is when Liqo was last woken for a ShadowPod without a pod.
+	// woken is when Liqo was last triggered for a ShadowPod without a pod.
 	woken map[types.UID]time.Time
 }
 
-// SetupWithManager adds the controller to a manager. It wakes for every change of a
-// placement's pods or instruction.
+// SetupWithManager adds the controller to a manager. Every change of a placement's pods or
+// instruction triggers it.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Book == nil || opts.Peering == nil || opts.Recorder == nil || opts.Clock == nil {
 		return errors.New("enforcement: an option is missing")
@@ -77,7 +78,7 @@ func newReconciler(c client.Client, opts Options) *Reconciler {
 	}, []string{"consumer"})}
 }
 
-// followBook queues every placement whose pods change.
+// followBook enqueues every placement whose pods change.
 func (r *Reconciler) followBook(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.opts.Book.Subscribe(func(placement string) {
 		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: placement}})

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// wakeEvery is how often Liqo is woken for one ShadowPod at most. A ShadowPod that is
-	// younger is left to Liqo.
+	// wakeEvery is the shortest time between two triggers of Liqo for one ShadowPod. It is also
+	// the minimum age: Liqo handles younger ShadowPods by itself.
 	wakeEvery = 2 * time.Second
-	// mostWoken bounds how many ShadowPods are read at one look.
+	// mostWoken bounds how many ShadowPods one reconcile reads.
 	mostWoken = 32
 )
 
-// wakeWaiting has Liqo create the pods that were refused and fit now, oldest first. It
-// returns when a pod that fits may be tried next. A pod that was tried in vain for another
-// reason waits for the next change, or for Liqo's own retry.
+// wakeWaiting makes Liqo retry refused pods that fit now, oldest first. It returns the time
+// until the next attempt. A pod that fails for another reason waits for the next change, or for
+// Liqo's own retry.
 func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, room quantity.Amounts) (time.Duration, error) {
 	waiting, err := r.opts.Peering.WaitingPods(ctx, inst.Name, r.opts.Book.Has)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 	return next, nil
 }
 
-// mayWakeIn is how long a ShadowPod is still left to Liqo.
+// mayWakeIn returns how long a ShadowPod is still left to Liqo.
 func (r *Reconciler) mayWakeIn(uid types.UID, created, now time.Time) time.Duration {
 	since := created
 	if woken, ok := r.woken[uid]; ok {

@@ -1,5 +1,6 @@
-// Package lendingpolicy says in the LendingPolicy what of it is in force. It decides
-// nothing: whoever admits a placement and whoever advertises reads the policy itself.
+// Package lendingpolicy reports in the status of the LendingPolicy which parts of it are in
+// force. It decides nothing: the admission of placements and the advertisement read the policy
+// themselves.
 package lendingpolicy
 
 import (
@@ -23,13 +24,13 @@ import (
 
 // Options of a Reconciler; all are required.
 type Options struct {
-	// InstructionNamespace is where ProviderInstructions stand.
+	// InstructionNamespace holds the ProviderInstructions.
 	InstructionNamespace string
 	// Clock stamps conditions.
 	Clock clock.PassiveClock
 }
 
-// Reconciler keeps the status of the LendingPolicy.
+// Reconciler updates the status of the LendingPolicy.
 type Reconciler struct {
 	client  client.Client
 	options Options
@@ -46,7 +47,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("lendingpolicy").
-		// Status is our own.
+		// The controller writes the status itself.
 		For(&agentv1alpha1.LendingPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
 		Complete(r)

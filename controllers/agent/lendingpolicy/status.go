@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describe derives the status from the policy and from what stands.
+// describe derives the status from the policy and the current placements.
 func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	s, paused := &policy.Status, wire.LendingTerms(policy).Paused
 	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec, paused), 0, 0
@@ -44,14 +44,14 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 	}
 }
 
-// refused reports whether the policy, and nothing else, kept a placement out.
+// refused reports whether the policy alone caused the refusal of a placement.
 func refused(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status == metav1.ConditionFalse &&
 		slices.Contains([]string{string(lending.LendingPaused), string(lending.ConsumerDenied), string(lending.Recalled)}, c.Reason)
 }
 
-// inWords counts clusters and names none: a message is read, and copied, by many.
+// inWords counts clusters without naming them: many people read and copy the message.
 func inWords(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
 	allowed, denied := 0, 0
 	if c := spec.Consumers; c != nil {

@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// provides is an instruction that was acknowledged, or refused for a reason.
+// provides returns an instruction that was acknowledged, or refused for the given reason.
 func provides(namespace, name, refused string) *agentv1alpha1.ProviderInstruction {
 	inst := &agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	inst.Status.Enforced = refused == ""

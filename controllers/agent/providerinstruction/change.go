@@ -17,8 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// decideChange asks for admission of other amounts than those that are kept, once, and
-// writes the answer before anything is granted by it. To keep less needs no admission.
+// decideChange requests admission of changed amounts, once, and writes the answer before any
+// grant uses it. A reduction needs no admission.
 func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	if inst.Ended() || !inst.Status.Enforced || !changes(inst) {
 		return nil
@@ -39,7 +39,7 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 	return nil
 }
 
-// changes reports whether there is something to decide. What was refused is not asked again.
+// changes reports whether a change awaits a decision. A refused change is not submitted again.
 func changes(inst *agentv1alpha1.ProviderInstruction) bool {
 	if inst.Spec.Change != 0 {
 		return inst.Status.Change != inst.Spec.Change
@@ -56,8 +56,8 @@ func grows(kept, wanted corev1.ResourceList) bool {
 	return false
 }
 
-// describeChange writes this cluster's answer. What is kept is from here on what every
-// grant and every count goes by.
+// describeChange writes this cluster's answer. From here on, every grant and every count uses
+// the kept amounts.
 func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Change = inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "what is wanted now is kept"}
@@ -71,8 +71,8 @@ func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now me
 	set(inst, agentv1alpha1.ConditionChanged, aspect, now)
 }
 
-// noteReduction keeps what was granted until now where less is kept from now on: pods that
-// run stay. The enforcement drops it once they fit.
+// noteReduction records the previous grant if less is kept from now on: running pods stay. The
+// enforcement controller drops the record once the pods fit.
 func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	if !grows(inst.Spec.Resources, inst.Kept()) {
 		return
@@ -88,7 +88,8 @@ func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: now}
 }
 
-// sayChange answers the broker: yes as soon as nothing more than what is kept is given.
+// sayChange answers the broker. It agrees as soon as the grant no longer exceeds the kept
+// amounts.
 func (r *Reconciler) sayChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionChanged)
 	switch {

@@ -18,7 +18,7 @@ func cpus(amount string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
 }
 
-// heard is the next report to the broker.
+// heard returns the next report to the broker.
 func (b *broker) heard(t *testing.T, r *Reconciler) v1.StatusReport {
 	t.Helper()
 	select {
@@ -30,7 +30,8 @@ func (b *broker) heard(t *testing.T, r *Reconciler) v1.StatusReport {
 	}
 }
 
-// Twice: a restarted agent says the same, and asks for no other admission.
+// The second pass is that of a restarted agent: it reports the same and requests no second
+// admission.
 func TestAChangeOfWhatIsKeptIsDecidedOnceAndAnswered(t *testing.T) {
 	tests := map[string]struct {
 		wanted    string
@@ -78,7 +79,7 @@ func TestAChangeOfWhatIsKeptIsDecidedOnceAndAnswered(t *testing.T) {
 	}
 }
 
-// Less is agreed to when the consumer has no more than that.
+// The provider agrees to a reduction once the consumer's grant is no larger.
 func TestLessIsAgreedToWhenNoMoreIsGiven(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	inst.Spec.Resources = cpus("4")

@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describeExcess adds to the status whether the pods of the placement use more than was
-// granted. The enforcement controller writes status.excess, which this goes by.
+// describeExcess adds to the status whether the pods of the placement exceed the grant. It
+// derives this from status.excess, which the enforcement controller writes.
 func (r *Reconciler) describeExcess(inst *agentv1alpha1.ProviderInstruction) {
 	if inst.Status.Excess == nil {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant)
@@ -51,11 +51,11 @@ func amountsInWords(list corev1.ResourceList) string {
 	return strings.Join(words, " and ")
 }
 
-// mostReported is how many resources the broker takes in one report.
+// mostReported is how many resources the broker accepts in one report.
 const mostReported = 16
 
-// sayExcess reports to the broker when pods begin to exceed the grant, and when they fit
-// again with how many were evicted.
+// sayExcess reports to the broker when pods begin to exceed the grant. When they fit again, it
+// reports how many were evicted.
 func (r *Reconciler) sayExcess(inst *agentv1alpha1.ProviderInstruction) {
 	excess := inst.Status.Excess
 	if excess == nil || refused(inst) || inst.Ended() || !inst.Status.Enforced {
@@ -70,7 +70,7 @@ func (r *Reconciler) sayExcess(inst *agentv1alpha1.ProviderInstruction) {
 	report := &v1.Excess{Pods: excess.EvictedPods, Resources: wire.FromResourceList(largest)}
 	version := fmt.Sprintf("%d/%d", excess.LastSeen.Unix(), excess.EvictedPods)
 	if len(excess.Resources) > 0 {
-		version = "begun" // what comes in between is told at its end
+		version = "begun" // the final report covers what happens in between
 	}
 	r.reports.SayExcess(inst.Spec.ReservationName, inst.Spec.Placement, report, version)
 }

@@ -15,7 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// reported is the next report that tells of excess.
+// reported returns the next report of excess.
 func (b *broker) reported(t *testing.T) v1.Excess {
 	t.Helper()
 	for {

@@ -14,15 +14,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// holds is how far placeholders keep what they are to keep, by placement. The status of
-// an instruction has one writer, who looks here.
+// holds records for each placement how well placeholders keep its capacity. The placeholder
+// controller writes here, because only the instruction controller writes an instruction's
+// status.
 type holds struct {
 	// mu guards the following.
 	mu    sync.Mutex
 	known map[string]placement.Aspect
 }
 
-// set replaces all, and returns the placements whose aspect is another one.
+// set replaces all aspects and returns the placements whose aspect changed.
 func (h *holds) set(now map[string]placement.Aspect) (changed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,8 +43,8 @@ func (h *holds) of(name string) (placement.Aspect, bool) {
 	return a, ok
 }
 
-// holdAspect says how well a placement is held. What is pending now may only just have
-// been made: the next look tells.
+// holdAspect describes how well a placement is held. Pending placeholders may only just have
+// been created: the next pass shows whether they get scheduled.
 func holdAspect(h placeholder.Held) placement.Aspect {
 	if h.Pending == 0 {
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("what is not used is kept by %d placeholder pods", h.Placeholders)}
@@ -69,12 +70,12 @@ func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	set(inst, agentv1alpha1.ConditionHeld, aspect, r.now())
 }
 
-// kept reports whether placeholders are to keep an instruction's capacity.
+// kept reports whether placeholders must keep an instruction's capacity.
 func kept(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !inst.Ended()
 }
 
-// tell has the instructions looked at that are held otherwise than before.
+// tell enqueues the instructions whose hold changed.
 func (r *Reconciler) tell(names []string) {
 	for _, name := range names {
 		r.heard <- event.TypedGenericEvent[string]{Object: name}

@@ -20,23 +20,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Placeholders is what pods take that stand in for reserved capacity. Those of placements
-// that are held by the ledger alone, or no more, are deleted.
+// Placeholders configures the pods that keep reserved capacity. Placeholders of placements that
+// have ended, or that only the ledger holds, are deleted.
 type Placeholders struct {
 	// Namespace of the pods.
 	Namespace string
-	// Image that does nothing, and PriorityClass that ordinary pods cannot preempt; needed
-	// where a placement is held by placeholders.
+	// Image does nothing. PriorityClass protects placeholders from preemption by ordinary pods.
+	// Both are required if a placement is held by placeholders.
 	Image, PriorityClass string
-	// Pods shows the placeholders, and the pods that Liqo runs here.
+	// Pods caches the placeholders and the pods that Liqo runs here.
 	Pods cache.Cache
-	// Room is what pods can still request on nodes, placeholders not counted.
+	// Room returns the capacity that pods can still request on nodes, without counting
+	// placeholders.
 	Room func(nodes []string) map[string]quantity.Amounts
-	// Nodes are those that pods of consumers may run on.
+	// Nodes selects the nodes that pods of consumers may run on.
 	Nodes func() *corev1.NodeSelector
 }
 
-// placeholderKeeper keeps all placeholders in step with all placements.
+// placeholderKeeper keeps all placeholders up to date with all placements.
 type placeholderKeeper struct {
 	*Reconciler
 	opts *Placeholders
@@ -53,7 +54,7 @@ func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
 		Complete(whole{keep: p.keep})
 }
 
-// keep carries out one plan for all placements: what happens makes another due.
+// keep carries out one plan for all placements. The resulting events trigger the next pass.
 func (r *placeholderKeeper) keep(ctx context.Context) error {
 	view, err := r.view(ctx)
 	if err != nil {
@@ -126,7 +127,8 @@ func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
 	return p
 }
 
-// carryOutPlan nominates before anything gives way: nobody else may be quicker.
+// carryOutPlan nominates a pod before it deletes a placeholder, so that no other pod takes the
+// freed capacity.
 func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan) error {
 	for _, h := range plan.Create {
 		if err := r.client.Create(ctx, r.opts.pod(h)); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -152,13 +154,13 @@ func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.P
 	return nil
 }
 
-// pod does nothing, meets the restricted Pod Security Standard and is gone at once when
-// it is deleted.
+// pod returns a pod that does nothing, meets the restricted Pod Security Standard and
+// terminates at once when it is deleted.
 func (p *Placeholders) pod(h placeholder.Placeholder) *corev1.Pod {
 	requests, limits := h.Amounts.ToResourceList(), corev1.ResourceList{}
 	for name, amount := range requests {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
-			limits[name] = amount // devices are requested so
+			limits[name] = amount // Kubernetes requires limits for extended resources
 		}
 	}
 	return &corev1.Pod{

@@ -50,7 +50,7 @@ func (b *bench) check(err error) {
 	}
 }
 
-// look reconciles and returns the placeholders by name.
+// look reconciles and returns the placeholders sorted by name.
 func (b *bench) look() []corev1.Pod {
 	b.Helper()
 	b.check(b.keep(b.Context()))
@@ -59,7 +59,7 @@ func (b *bench) look() []corev1.Pod {
 	return pods.Items
 }
 
-// held is the condition that the instruction gets.
+// held returns the condition that the instruction gets.
 func (b *bench) held() *metav1.Condition {
 	b.describeHold(b.inst)
 	return meta.FindStatusCondition(b.inst.Status.Conditions, agentv1alpha1.ConditionHeld)
@@ -86,7 +86,7 @@ func TestPlaceholdersComeAndGoWithTheirPlacement(t *testing.T) {
 			*spec.TerminationGracePeriodSeconds != 0 || *spec.AutomountServiceAccountToken {
 			t.Errorf("placeholder %+v", spec)
 		}
-		// Kubernetes refuses a device that is not limited to what is requested.
+		// Kubernetes rejects a device request without an equal limit.
 		gpus += len(spec.Containers[0].Resources.Limits)
 		if diff := cmp.Diff(spec.Containers[0].Resources.Requests["nvidia.com/gpu"], spec.Containers[0].Resources.Limits["nvidia.com/gpu"]); diff != "" {
 			t.Errorf("GPU requests and limits (-requests +limits):\n%s", diff)

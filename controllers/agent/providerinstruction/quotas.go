@@ -14,10 +14,10 @@ import (
 )
 
 // reassertQuotas is how often the quotas are compared with the limits when no namespace
-// changes. Kinds that Kubernetes has begun to count are limited after this time.
+// changes. It bounds how long objects of a newly installed kind stay unlimited.
 const reassertQuotas = time.Minute
 
-// setupObjectQuotas keeps a ResourceQuota of objects in every namespace that peers write to.
+// setupObjectQuotas keeps a ResourceQuota on objects in every namespace that peers write to.
 func setupObjectQuotas(mgr manager.Manager, opts Options) error {
 	limits := opts.ObjectLimits
 	if len(limits.Offloaded) == 0 && len(limits.Tenant) == 0 {

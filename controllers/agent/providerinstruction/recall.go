@@ -16,9 +16,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// callBack writes down whether the operator wants the placement back, and until when it
-// stays. The broker is told with every advertisement; what it makes of that comes as any
-// other end does.
+// callBack records whether the operator recalls the placement, and the deadline. Every
+// advertisement reports the recall to the broker; the broker then ends the placement like any
+// other.
 func (r *Reconciler) callBack(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil {
@@ -33,8 +33,8 @@ func (r *Reconciler) callBack(ctx context.Context, inst *agentv1alpha1.ProviderI
 	return r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before))
 }
 
-// recalledOf counts the notice from when it was first given, whoever restarts and however
-// the notice is edited. What is not kept, or on its way out, is not called back.
+// recalledOf counts the notice from when it was first given, even after a restart or an edit of
+// the notice. Placements that are not kept, or that are ending, are not recalled.
 func recalledOf(inst *agentv1alpha1.ProviderInstruction, all []lending.Recall, now metav1.Time) *agentv1alpha1.RecalledPlacement {
 	if inst.Ended() || !inst.Status.Enforced {
 		return nil
@@ -43,7 +43,7 @@ func recalledOf(inst *agentv1alpha1.ProviderInstruction, all []lending.Recall, n
 	if recall == nil {
 		return nil
 	}
-	since := now.Rfc3339Copy() // as it is stored
+	since := now.Rfc3339Copy() // the precision that the API server stores
 	if old := inst.Status.Recalled; old != nil {
 		since = old.Since
 	}
@@ -52,7 +52,7 @@ func recalledOf(inst *agentv1alpha1.ProviderInstruction, all []lending.Recall, n
 	}
 }
 
-// all wakes every instruction: a policy may concern any.
+// all enqueues every instruction, because a policy may affect any of them.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {

@@ -12,13 +12,14 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// The notice counts from when it was first given.
+// The notice period starts when the notice is first given.
 func TestAPlacementIsCalledBack(t *testing.T) {
 	type step struct {
 		after   time.Duration
 		recalls []agentv1alpha1.Recall
 		release bool
-		// ends is how long after the first step it stays, 0 where it is not called back.
+		// ends is the deadline, measured from the first step; 0 if the placement is not
+		// recalled.
 		ends time.Duration
 	}
 	notice := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }

@@ -18,12 +18,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Reconcile does the next things for one instruction and says where it is.
+// Reconcile takes the next steps for one instruction and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return patch.Requeue(r.reconcile(ctx, req))
 }
 
-// reconcile returns after how long to look again.
+// reconcile returns when to run again without an event.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
@@ -57,7 +57,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		return 0, err
 	}
 	if err := r.record(ctx, inst, state); err != nil {
-		return 0, client.IgnoreNotFound(err) // it went, and the cache is late
+		return 0, client.IgnoreNotFound(err) // the object is gone and the cache is stale
 	}
 	if withdraws(inst) {
 		return state.Again, r.withdraw(ctx, inst)
@@ -66,7 +66,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	return state.Again, r.settle(ctx, inst, state)
 }
 
-// decide asks for admission once, and writes the answer before anybody hears of it.
+// decide requests admission once, and writes the answer before it is reported to the broker.
 func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	if inst.Ended() || decided(inst) {
 		return nil
@@ -110,8 +110,8 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 	return state, nil
 }
 
-// settle tells the broker what was decided or that nothing is left, and lets go of
-// the instruction once the broker knows and the peering is done with.
+// settle reports to the broker the decision, or that nothing is left. It removes the finalizer
+// once the broker has the report and the peering is torn down.
 func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
 	switch {
 	case state.Gone:
@@ -153,7 +153,8 @@ func (r *Reconciler) answer(inst *agentv1alpha1.ProviderInstruction, state v1.St
 	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.hearing(inst.Name))
 }
 
-// hearing has an instruction looked at again once the broker has a report of it.
+// hearing returns a callback that enqueues an instruction once the broker has received its
+// report.
 func (r *Reconciler) hearing(name string) func() {
 	return func() { r.heard <- event.TypedGenericEvent[string]{Object: name} }
 }

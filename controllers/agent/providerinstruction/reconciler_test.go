@@ -27,7 +27,7 @@ import (
 
 const waitLimit = 10 * time.Second
 
-// broker records what it is told.
+// broker records the reports that it receives.
 type broker struct{ told chan v1.StatusReport }
 
 func (b *broker) ReportStatus(_ context.Context, _ string, report *v1.StatusReport) error {
@@ -71,7 +71,7 @@ func step(t *testing.T, r *Reconciler) error {
 	return err
 }
 
-// settled reconciles and returns the instruction and what the broker heard.
+// settled reconciles and returns the instruction and the state reported to the broker.
 func settled(t *testing.T, r *Reconciler, b *broker) (*agentv1alpha1.ProviderInstruction, v1.StatusReportState) {
 	t.Helper()
 	if err := step(t, r); err != nil {
@@ -187,7 +187,7 @@ func TestWhoDeletesAnInstructionWithdrawsItsPlacement(t *testing.T) {
 		if _, report := settled(t, r, b); report != want {
 			t.Fatalf("got report %q, want %q", report, want)
 		}
-		// What was heard is noted, and is not said again.
+		// The delivered report is recorded and not repeated.
 		if err := step(t, r); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestAPlacementReleasedBeforeItWasDecidedIsNotAdmitted(t *testing.T) {
 	}
 }
 
-// The consumer hears of the acknowledgement from the broker, and its slice comes at once.
+// The broker forwards the acknowledgement to the consumer, whose slice may arrive immediately.
 func TestRightsAreOpenedBeforeTheAcknowledgement(t *testing.T) {
 	b := &broker{}
 	r := newReconciler(t, b, always(Admission{Admitted: true}), newInstruction())

@@ -16,8 +16,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// openRights writes what the consumer may do here before the broker, and so the consumer,
-// learns that this cluster provides: its slice must not meet a closed door.
+// openRights writes the consumer's rights before the broker, and through it the consumer,
+// learns that this cluster provides. Otherwise the consumer's slice could arrive first and be
+// rejected.
 func (r *Reconciler) openRights(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	if r.opts.OpenRights == nil || inst.Ended() || !inst.Status.Enforced {
 		return nil
@@ -29,17 +30,17 @@ func (r *Reconciler) openRights(ctx context.Context, inst *agentv1alpha1.Provide
 	return nil
 }
 
-// setupRights keeps what the identities of peers may do.
+// setupRights maintains the rights of the peers' identities.
 func setupRights(mgr manager.Manager, opts Options) error {
 	tenant := predicate.NewPredicateFuncs(func(obj client.Object) bool { return object.IsTenantNamespace(obj) })
 	return wholeController(mgr, "rights").
-		// One that is made anew has none, and a person may edit them.
+		// A re-created Advertisement has no rights in its status, and a user may edit them.
 		Watches(&agentv1alpha1.Advertisement{}, wakesWhole[client.Object]()).
 		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(tenant)).
 		Complete(whole{keep: func(ctx context.Context) error { return opts.Peering.KeepRights(ctx, opts.Rights) }})
 }
 
-// setupBindings keeps who has Liqo's role in offloaded namespaces.
+// setupBindings maintains the bindings of Liqo's role in offloaded namespaces.
 func setupBindings(mgr manager.Manager, opts Options) error {
 	if !opts.BindSlices {
 		return nil

@@ -1,6 +1,6 @@
-// Package providerinstruction carries out what the broker tells this cluster as a
-// provider: it accepts a placement, grants its slice and no other, and confirms
-// when nothing of it is left.
+// Package providerinstruction carries out the broker's instructions to this cluster as a
+// provider. It accepts a placement, grants its slice and no other, and confirms when nothing of
+// it is left.
 package providerinstruction
 
 import (
@@ -31,49 +31,51 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
-// An error is retried after 50 ms, doubling up to 5 s: most pass by themselves, and a
-// broker that is back gives 10 s (its limits.Acknowledge).
+// firstRetry and lastRetry bound the pause after an error, which doubles each time. Most errors
+// pass by themselves, and a broker that has restarted waits 10 s for an answer (its
+// limits.Acknowledge).
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
-// Admission is this cluster's own answer to a placement.
+// Admission is this cluster's decision about a placement.
 type Admission struct {
-	// Admitted is false to refuse.
+	// Admitted is false for a refusal.
 	Admitted bool
-	// Reason is one of the API's, Message is for people.
+	// Reason is one of the API's reasons. Message is the explanation for users.
 	Reason, Message string
 }
 
-// Admit decides on a placement that was not decided yet. It is called by one
-// goroutine at a time, again after an error. What it admits counts as enforced from
-// then on, though a cache may show it later.
+// Admit decides on a placement that has no decision yet. Only one goroutine calls it at a time;
+// after an error it is called again. An admitted placement counts as enforced at once, although
+// a cache may show that later.
 type Admit func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (Admission, error)
 
-// Options of the controllers. Peering is optional, the rest is required.
+// Options of the controllers. Namespace, Admit, Reporter, Outbox and Clock are required.
 type Options struct {
 	// Namespace holds the instructions.
 	Namespace string
-	// Admit has the last word on what this cluster provides.
+	// Admit makes the final decision about the placements that this cluster provides.
 	Admit Admit
 	// Peering through Liqo; nil for an agent that reserves and does not peer.
 	Peering *liqo.Peering
-	// Rights names the Advertisement in whose status is kept what the identities of
-	// peers may do here.
+	// Rights names the Advertisement whose status records the rights of the peers' identities.
 	Rights types.NamespacedName
-	// BindSlices keeps Liqo's RoleBindings in offloaded namespaces to live slices.
+	// BindSlices limits Liqo's RoleBindings in offloaded namespaces to live slices.
 	BindSlices bool
-	// OpenRights writes the rights of a placement that this cluster provides; it is set where
-	// there is a Peering.
+	// OpenRights writes the rights of a placement that this cluster provides. It is set if
+	// Peering is.
 	OpenRights func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
-	// Place of this cluster becomes labels of the virtual nodes; nil if it is not known.
+	// Place returns this cluster's location, which becomes labels of the virtual nodes; nil if
+	// it is unknown.
 	Place func() guard.Place
 	// ObjectLimits bound how many objects peers may have in each namespace.
 	ObjectLimits guard.ObjectLimits
-	// Placeholders keeps capacity with pods; nil where nothing but the ledger can.
+	// Placeholders keeps capacity with pods; nil if only the ledger keeps it.
 	Placeholders *Placeholders
-	// Reporter tells the broker; Outbox carries that and is started by its maker.
+	// Reporter reports to the broker. Outbox delivers the reports; the code that created it
+	// starts it.
 	Reporter outbox.StatusReporter
 	Outbox   *outbox.Outbox
 	// Clock stamps conditions.
@@ -85,15 +87,15 @@ type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports outbox.Reports
-	// heard carries the name of an instruction whose report the broker has taken, or of
-	// one that is held otherwise than before.
+	// heard carries the name of an instruction whose report the broker has received, or whose
+	// hold changed.
 	heard chan event.TypedGenericEvent[string]
 	holds holds
 }
 
-// SetupWithManager adds the controllers to a manager: one for the instructions, one
-// for the slices that other clusters' Liqo replicates here, one for what these clusters'
-// identities may do, and where it is wanted one for quotas in their namespaces.
+// SetupWithManager adds the controllers to a manager: one for the instructions, one for the
+// slices that Liqo replicates here from other clusters, one for the rights of those clusters'
+// identities, and, if configured, one for quotas in their namespaces.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil {
 		return errors.New("providerinstruction: an option is missing")
@@ -114,7 +116,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("providerinstruction").
 		For(&agentv1alpha1.ProviderInstruction{}).
-		// One worker: Admit is asked in turn, and a pair shares its handshake.
+		// One worker only: Admit must not run concurrently, and the placements of a pair share
+		// a handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
 		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -139,8 +142,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 			return err
 		}
 	}
-	// The first events are mapped to instructions while the watches are still being set
-	// up, so all of them are known to the cache before any starts.
+	// The first events are mapped to instructions while the watches are still being set up. The
+	// cache must therefore know every kind before any watch starts.
 	for _, kind := range kinds {
 		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("providerinstruction: watch %T: %w", kind, err)
@@ -172,8 +175,8 @@ func (r *Reconciler) named(_ context.Context, name string) []reconcile.Request {
 	return []reconcile.Request{r.request(name)}
 }
 
-// siblings wakes those of the same consumer when one of them is about to go: what it
-// needed may have become theirs to remove.
+// siblings enqueues the other instructions of the same consumer when one is about to go. They
+// may become responsible for removing what they shared with it.
 func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
 	if !ok || !inst.Spec.Release {
@@ -196,7 +199,7 @@ func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconci
 	return r.withPeer(ctx, concern.Peer)
 }
 
-// withPeer wakes the instructions for a consumer.
+// withPeer enqueues the instructions of a consumer.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) (requests []reconcile.Request) {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {

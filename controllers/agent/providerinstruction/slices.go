@@ -37,7 +37,7 @@ func setupSlices(mgr manager.Manager, opts Options) error {
 		Complete(r)
 }
 
-// Reconcile answers one slice.
+// Reconcile grants or denies one slice.
 func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var at guard.Place
 	if r.opts.Place != nil {
@@ -57,7 +57,7 @@ func (r *sliceReconciler) exists(ctx context.Context, key types.NamespacedName) 
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// slicesOf wakes the slice that an instruction stands behind.
+// slicesOf enqueues the slice of an instruction.
 func (r *sliceReconciler) slicesOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
 	if !ok || inst.Namespace != r.opts.Namespace {

@@ -35,8 +35,8 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return nil
 }
 
-// describeAdmission writes this cluster's answer. From here on, enforced is what
-// every count of reserved capacity goes by.
+// describeAdmission writes this cluster's decision. From here on, every count of reserved
+// capacity uses status.enforced.
 func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
 	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change

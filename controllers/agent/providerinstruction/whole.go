@@ -16,20 +16,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// whole is what is kept for all placements at once: whatever moved, all of it is looked
-// at. Its requests are all the same, so that what moves meanwhile makes one more look.
+// whole reconciles something shared by all placements: any change reconciles all of it. All its
+// requests are equal, so that changes during one pass cause a single further pass.
 type whole struct {
 	keep func(context.Context) error
-	// again is how often it is looked at though nothing told of anything; 0 is never.
+	// again is how often it runs without an event; 0 means never.
 	again time.Duration
 }
 
-// Reconcile keeps it.
+// Reconcile runs one pass.
 func (w whole) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	return patch.Requeue(w.again, w.keep(ctx))
 }
 
-// wholeController wakes when a placement moves.
+// wholeController builds a controller that any change of a placement triggers.
 func wholeController(mgr manager.Manager, name string) *builder.Builder {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
@@ -37,7 +37,7 @@ func wholeController(mgr manager.Manager, name string) *builder.Builder {
 		Watches(&agentv1alpha1.ProviderInstruction{}, wakesWhole[client.Object]())
 }
 
-// wakesWhole is for whatever else wakes one.
+// wakesWhole maps any event to the controller's one request.
 func wakesWhole[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return []reconcile.Request{{}} })
 }

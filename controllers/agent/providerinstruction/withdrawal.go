@@ -10,15 +10,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// withdraws reports whether somebody has deleted an instruction that the broker wants carried
-// out. The broker has to hear that before it hears that nothing is left: it does not
-// believe that of a placement that stands, and would leave the consumer where it is.
+// withdraws reports whether a user deleted an instruction that the broker still wants carried
+// out. The broker must learn of the withdrawal before it hears that nothing is left. It does
+// not accept that report for a standing placement, and would leave the consumer there.
 func withdraws(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.DeletionTimestamp != nil && !inst.Spec.Release && !refused(inst)
 }
 
-// withdraw tells the broker, which has the consumer leave as at any end, and notes that it
-// was told.
+// withdraw reports the withdrawal to the broker, which then makes the consumer leave as at any
+// other end. It records that the broker has the report.
 func (r *Reconciler) withdraw(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	why := placement.Aspect{Reason: agentv1alpha1.ReasonRefused, Message: "its ProviderInstruction was deleted: this cluster does not lend to it any more"}
 	r.say(inst, v1.StatusReportStateRefused, why)

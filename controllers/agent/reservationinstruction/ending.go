@@ -10,12 +10,12 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// ending is why and when a virtual node goes.
+// ending is why and when a virtual node is removed.
 type ending struct {
 	reason, message string
 }
 
-// describeEnding derives the condition Ending; before is the status as it was.
+// describeEnding derives the condition Ending. before is the previous status.
 func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1alpha1.ReservationInstructionStatus, lead time.Duration, now metav1.Time) {
 	old := meta.FindStatusCondition(before.Conditions, agentv1alpha1.ConditionEnding)
 	noted := old != nil && old.Status == metav1.ConditionTrue
@@ -26,7 +26,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 	e := ahead(inst, lead, now.Time)
 	if inst.Ended() {
 		if noted && (before.Phase == agentv1alpha1.InstructionReleasing || before.Phase == agentv1alpha1.InstructionReleased) {
-			return // why it ended was known once, and stays
+			return // keep the reason that was recorded first
 		}
 		if noted && old.Reason != agentv1alpha1.ReasonExpiring {
 			e = &ending{old.Reason, "it makes room"}
@@ -47,7 +47,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 	meta.SetStatusCondition(&inst.Status.Conditions, condition)
 }
 
-// ahead is nil while no end is near. What is renewed has none.
+// ahead returns nil while no end is near. A reservation that is renewed has no end.
 func ahead(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
@@ -60,7 +60,7 @@ func ahead(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now t
 	return nil
 }
 
-// ended says why a placement is taken down, as far as this cluster has heard.
+// ended returns why a placement is taken down, as far as this cluster knows.
 func ended(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
@@ -72,7 +72,7 @@ func ended(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
 	return &ending{agentv1alpha1.ReasonReleased, "it was given back"}
 }
 
-// whatGoes is what an end means to who uses the reservation.
+// whatGoes describes what the end means for users of the reservation.
 func whatGoes(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Status.NodeName == "" {
 		return "its capacity is given back"
@@ -96,8 +96,8 @@ func untilWhen(inst *agentv1alpha1.ReservationInstruction) string {
 
 func instant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// untilNotice is when it is to be said that a reservation expires; never if it does not,
-// or was said.
+// untilNotice returns when to announce that a reservation expires. It returns never if the
+// reservation does not expire, has ended, or the announcement is due already.
 func untilNotice(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) time.Duration {
 	if lead <= 0 || inst.Spec.ExpiresAt == nil || inst.Ended() {
 		return never

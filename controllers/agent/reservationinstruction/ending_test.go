@@ -15,7 +15,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// noon is when the tests below look, with a notice of ten minutes.
+// noon is the time of the tests below, and lead their expiry notice.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 const lead = 10 * time.Minute
@@ -34,7 +34,7 @@ func requested(i *agentv1alpha1.ReservationInstruction) {
 	i.Spec.RequestRef = &agentv1alpha1.RequestReference{Namespace: "team", Name: "mine", UID: "u"}
 }
 
-// noted is an instruction that has said before why it ends.
+// noted returns an edit that sets the condition Ending, as an earlier pass would.
 func noted(reason string) func(*agentv1alpha1.ReservationInstruction) {
 	return func(i *agentv1alpha1.ReservationInstruction) {
 		i.Status.Conditions = []metav1.Condition{{Type: agentv1alpha1.ConditionEnding, Status: metav1.ConditionTrue, Reason: reason, Message: "said before"}}
@@ -108,7 +108,7 @@ func TestWithoutNoticeAnExpiryIsNotToldAhead(t *testing.T) {
 	}
 }
 
-// A reservation that is extended each time it is about to end tells so each time, once.
+// A reservation that is extended each time it is about to end records one event each time.
 func TestEventsTellOfTheEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*agentv1alpha1.ReservationInstruction)

@@ -8,8 +8,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// tell records an event for each turn that the end of a placement takes. One that serves
-// a ResourceRequest has its events there, where people look.
+// tell records an event for each change in the end of a placement, and for a refused handshake.
+// For a placement that serves a ResourceRequest, the events are recorded on the request, where
+// users look.
 func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 	if inst.Spec.RequestRef != nil {
 		return
@@ -27,7 +28,7 @@ func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// severity is Normal for what was asked for or is well.
+// severity returns Normal for changes that were requested or that improve the state.
 func severity(c *metav1.Condition) string {
 	switch c.Reason {
 	case agentv1alpha1.ReasonReleased, agentv1alpha1.ReasonNoticeWithdrawn, agentv1alpha1.ReasonDraining, agentv1alpha1.ReasonDrained:

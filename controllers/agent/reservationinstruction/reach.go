@@ -7,21 +7,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
 )
 
-// Reach finds out whether this cluster reaches the provider of a placement.
+// Reach probes whether this cluster reaches the provider of a placement.
 type Reach interface {
-	// Check says why it does not, "" if it does, once that is known.
+	// Check returns why the provider is unreachable, or "" if it is reachable. known is false
+	// until a probe has finished.
 	Check(placement, endpoint string) (why string, known bool)
 	Forget(placement string)
-	// Checked carries the names of placements of which more is known.
+	// Checked carries the names of placements with new results.
 	Checked() <-chan event.TypedGenericEvent[string]
 }
 
 var _ Reach = (*reach.Scout)(nil)
 
-// unreached is why the provider cannot be reached of a placement whose node was never
-// Ready, "" while nothing speaks against it. The handshake goes on meanwhile: it needs the
-// broker alone. What was Ready once is not left for that: Liqo may be back before the
-// broker has found anybody else.
+// unreached returns why the provider of a placement is unreachable, or "" if there is no sign
+// of that. It only checks placements whose node was never Ready. The handshake continues
+// meanwhile, because it needs only the broker. A placement that was Ready once is not given up
+// for this: Liqo may recover before the broker finds another provider.
 func (r *Reconciler) unreached(inst *agentv1alpha1.ReservationInstruction, ready bool) string {
 	if inst.Spec.TargetClusterEndpoint == "" || inst.Status.Delivered || ready {
 		r.opts.Reach.Forget(inst.Name)

@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// sight is a Reach that has looked at one endpoint.
+// sight is a Reach that has probed one endpoint.
 type sight struct {
 	endpoint, why string
 	forgotten     bool
@@ -73,7 +73,7 @@ func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 				case got := <-b.told:
 					awaitHeard(t, r)
 					told = append(told, got)
-				case <-time.After(50 * time.Millisecond): // nothing new to say
+				case <-time.After(50 * time.Millisecond): // nothing new to report
 				}
 			}
 			if diff := cmp.Diff(tt.want, told); diff != "" {

@@ -18,15 +18,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// never is how long to wait where only an event matters.
+// never means that only an event triggers the next reconcile.
 const never time.Duration = 0
 
-// Reconcile does the next things for one instruction and says where it is.
+// Reconcile takes the next steps for one instruction and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return patch.Requeue(r.reconcile(ctx, req))
 }
 
-// reconcile returns when to look again where nothing that is watched tells.
+// reconcile returns when to run again without an event.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ReservationInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
@@ -49,7 +49,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	}
 	now := metav1.NewTime(r.opts.Clock.Now())
 	if err := r.record(ctx, inst, state, now); err != nil {
-		return never, client.IgnoreNotFound(err) // it went, and the cache is late
+		return never, client.IgnoreNotFound(err) // the object is gone and the cache is stale
 	}
 	r.report(inst, state)
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
@@ -71,7 +71,7 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 }
 
 // report tells the broker when the node becomes ready, when it no longer is or cannot become
-// so, and when nothing is left.
+// ready, and when nothing is left.
 func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
 	switch {
 	case state.Gone:
@@ -105,7 +105,7 @@ func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.St
 	})
 }
 
-// depart lets go of the instruction, for the broker knows that nothing is left.
+// depart removes the instruction's finalizer, because the broker knows that nothing is left.
 func (r *Reconciler) depart(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
 	departed, err := r.leave(ctx, inst)
 	if departed && err == nil {

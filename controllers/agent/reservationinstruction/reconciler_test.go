@@ -33,7 +33,7 @@ import (
 
 const waitLimit = 10 * time.Second
 
-// broker records what it is told and answers err.
+// broker records the reports that it receives and answers err.
 type broker struct {
 	err  error
 	told chan v1.StatusReport
@@ -242,7 +242,7 @@ func TestTheBrokerHearsOfTheNode(t *testing.T) {
 		case got := <-b.told:
 			awaitHeard(t, r)
 			heard = append(heard, got.State)
-		case <-time.After(50 * time.Millisecond): // nothing new to say
+		case <-time.After(50 * time.Millisecond): // nothing new to report
 		}
 	}
 	want := []v1.StatusReportState{v1.StatusReportStateReady, v1.StatusReportStateNotReady, v1.StatusReportStateReady}

@@ -1,5 +1,5 @@
-// Package reservationinstruction carries out what the broker tells this cluster as
-// a consumer: it turns a placement into a virtual node and takes it down again.
+// Package reservationinstruction carries out the broker's instructions to this cluster as a
+// consumer. It turns a placement into a virtual node and takes it down again.
 package reservationinstruction
 
 import (
@@ -30,29 +30,31 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// An error is retried after 50 ms, doubling up to 5 s: most pass by themselves, and a
-// broker that is back waits only so long for a word.
+// firstRetry and lastRetry bound the pause after an error, which doubles each time. Most errors
+// pass by themselves, and a broker that has restarted waits only a limited time for a report.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
-// Options of the controller. Peering is optional, the rest is required.
+// Options of the controller. Peering and Reach are optional, the rest is required.
 type Options struct {
 	// Namespace holds the instructions.
 	Namespace string
 	// Peering through Liqo; nil for an agent that reserves and does not peer.
 	Peering *liqo.Peering
-	// Reach looks at providers; nil with Peering.
+	// Reach probes providers. It is nil if and only if Peering is.
 	Reach Reach
-	// Reporter tells the broker; Outbox carries that and is started by its maker.
+	// Reporter reports to the broker. Outbox delivers the reports; the code that created it
+	// starts it.
 	Reporter outbox.StatusReporter
 	Outbox   *outbox.Outbox
 	// Clock stamps conditions.
 	Clock clock.PassiveClock
-	// ExpiryNotice is how long ahead it is said that a reservation expires; zero for not.
+	// ExpiryNotice is how long in advance the expiry of a reservation is announced; zero
+	// disables the notice.
 	ExpiryNotice time.Duration
-	// Recorder of events on instructions.
+	// Recorder records events on instructions.
 	Recorder events.EventRecorder
 }
 
@@ -61,7 +63,7 @@ type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports outbox.Reports
-	// heard carries the name of an instruction whose report the broker has taken.
+	// heard carries the name of an instruction whose report the broker has received.
 	heard chan event.TypedGenericEvent[string]
 }
 
@@ -81,7 +83,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("reservationinstruction").
 		For(&agentv1alpha1.ReservationInstruction{}).
-		// One worker: the handshake of a pair is shared by its placements.
+		// One worker only: the placements of a pair share a handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)}).
 		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
 		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
@@ -90,8 +92,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		kinds = append(kinds, opts.Peering.ConsumerWatches()...)
 		r.watchLiqo(b)
 	}
-	// The first events are mapped to instructions while the watches are still being set
-	// up, so all of them are known to the cache before any starts.
+	// The first events are mapped to instructions while the watches are still being set up. The
+	// cache must therefore know every kind before any watch starts.
 	for _, kind := range kinds {
 		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("reservationinstruction: watch %T: %w", kind, err)
@@ -120,13 +122,13 @@ func (r *Reconciler) named(_ context.Context, name string) []reconcile.Request {
 	return []reconcile.Request{r.request(name)}
 }
 
-// withPeer wakes the instructions towards a provider.
+// withPeer enqueues the instructions that target a provider.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
 	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
 }
 
-// siblings wakes those that share the provider or a namespace with one that changed:
-// what it needed may have become theirs to remove.
+// siblings enqueues the instructions that share the provider or a namespace with one that is
+// being released. They may become responsible for removing what they shared with it.
 func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ReservationInstruction)
 	if !ok || !inst.Spec.Release {

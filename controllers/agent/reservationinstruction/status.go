@@ -31,8 +31,8 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.Reservation
 	return nil
 }
 
-// describe derives the status from the state. delivered stays true once it was:
-// the Ready condition tells the present.
+// describe derives the status from the state. Once delivered is true it stays true; the
+// condition Ready shows the present.
 func describe(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, skipped bool, now metav1.Time) {
 	status := &inst.Status
 	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
@@ -89,7 +89,7 @@ func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state plan.Cons
 	set(agentv1alpha1.ConditionReady, skipped)
 }
 
-// firstFalse is the earliest step that is not done, or the last of all.
+// firstFalse returns the earliest step that is not done, or the last step if all are.
 func firstFalse(aspects ...placement.Aspect) placement.Aspect {
 	for _, a := range aspects {
 		if !a.True {

@@ -12,12 +12,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 )
 
-// admit holds a request to the bounds of its namespace, whether a webhook did so
-// before or not, and then lets it be asked for; or it fails for good. A request
-// that was admitted stays so, whatever becomes of the bounds.
+// admit checks a request against the bounds of its namespace, even if a webhook did so before.
+// A request outside the bounds fails for good. An admitted request stays admitted when the
+// bounds change.
 func (r *Reconciler) admit(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
-	// One after the other: of two requests that fit only alone, the second must see
-	// that the first was admitted.
+	// Requests are admitted one at a time. If two requests fit only one at a time, the second
+	// check must see the first admission.
 	r.admission.Lock()
 	defer r.admission.Unlock()
 	errs, err := r.outsideBounds(ctx, rr)
@@ -32,7 +32,7 @@ func (r *Reconciler) admit(ctx context.Context, rr *agentv1alpha1.ResourceReques
 	return r.save(ctx, rr, before)
 }
 
-// outsideBounds is what a request exceeds, new or edited.
+// outsideBounds returns the bounds that a new or edited request exceeds.
 func (r *Reconciler) outsideBounds(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (field.ErrorList, error) {
 	b, err := bounds.Read(ctx, r.options.Reader, rr.Namespace)
 	if err != nil {
@@ -45,8 +45,8 @@ func (r *Reconciler) outsideBounds(ctx context.Context, rr *agentv1alpha1.Resour
 	return b.Check(rr, others), nil
 }
 
-// admitted lists the requests of a namespace that count beside a new one, from the
-// API server: the cache may not show the last one.
+// admitted lists the requests of a namespace that count in addition to a new one. It reads them
+// from the API server, because the cache may miss the latest.
 func (r *Reconciler) admitted(ctx context.Context, namespace string, b bounds.Bounds) ([]agentv1alpha1.ResourceRequest, error) {
 	if !b.Sums() {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 )
 
-// make creates an object beside the request.
+// make creates objects in the namespace of the request.
 func (b *bench) make(objects ...client.Object) {
 	b.Helper()
 	for _, obj := range objects {
@@ -43,7 +43,7 @@ func quota(cpu string) *corev1.ResourceQuota {
 	}
 }
 
-// No webhook stands before these: what it would have refused is not asked for.
+// No webhook checks these requests; the controller does not submit those outside the bounds.
 func TestARequestOutsideItsBoundsIsNeverAskedFor(t *testing.T) {
 	cases := map[string]struct {
 		bound client.Object

@@ -13,8 +13,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// change has the broker change a reservation whose request was edited: it has told that
-// it knows the request as another one. What it refuses to change goes on as before.
+// change asks the broker to change a reservation after its request was edited. It runs when the
+// broker reports that the key belongs to a different request. If the broker refuses the change,
+// the reservation continues as before.
 func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	if errs, err := r.outsideBounds(ctx, rr); err != nil {
 		return nil, r.refused(rr, err, status)
@@ -41,12 +42,12 @@ func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceReque
 	}
 }
 
-// refusedRenewal is how often the broker is told, while it refuses an edit, that the
-// reservation is wanted as it is.
+// refusedRenewal is how often the unchanged reservation is renewed while the broker refuses an
+// edit.
 const refusedRenewal = time.Hour
 
-// agreed: the broker knows the request as it stands. The first generation is what was
-// asked for, any other an edit.
+// agreed records that the broker has the current version of the request. The first generation
+// is the original request, later ones are edits.
 func (e editor) agreed(c *v1.ChangeState) {
 	switch {
 	case e.rr.Generation <= 1:
@@ -57,15 +58,15 @@ func (e editor) agreed(c *v1.ChangeState) {
 	}
 }
 
-// holdsStill begins what is said of an edit that is not in force.
+// holdsStill begins every message about an edit that is not in force.
 const holdsStill = "what was agreed before holds: "
 
-// changing: the provider has not agreed to the edit yet.
+// changing records that the provider has not agreed to the edit yet.
 func (e editor) changing(why string) {
 	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionUnknown, agentv1alpha1.ReasonAwaitingProvider, holdsStill+why)
 }
 
-// changeRefused: what was agreed before the edit holds.
+// changeRefused records that the edit was refused and the earlier agreement holds.
 func (e editor) changeRefused(why string) {
 	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, holdsStill+why)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// endReasons are why the broker has ended a reservation.
+// endReasons maps the broker's end reasons to condition reasons.
 var endReasons = map[v1.ReservationEndReason]string{
 	v1.ReservationEndReasonExpired:   agentv1alpha1.ReasonExpired,
 	v1.ReservationEndReasonPreempted: agentv1alpha1.ReasonPreempted,
@@ -19,13 +19,13 @@ var endReasons = map[v1.ReservationEndReason]string{
 	v1.ReservationEndReasonReleased:  agentv1alpha1.ReasonReleased,
 }
 
-// ends: it is known why the virtual node goes now.
+// ends records why the virtual node goes now.
 func (e editor) ends(reason, message string) {
 	e.set(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, reason, message)
 }
 
-// ending shows what the current placement says of its end, unless it is known already
-// why all of it ends.
+// ending copies the condition Ending of the current placement, unless the end of the whole
+// request is already explained.
 func (e editor) ending(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionEnding)
 	noted := old != nil && old.Status == metav1.ConditionTrue
@@ -46,8 +46,8 @@ func (e editor) ending(all []agentv1alpha1.ReservationInstruction, current *agen
 	}
 }
 
-// movesFrom is the placement that is to take over from one whose provider is silent, nil
-// if there is none.
+// movesFrom returns the placement that takes over from one with a silent provider, or nil if
+// there is none.
 func movesFrom(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	if !stands(current) || current.Spec.ProviderSilentSince == nil {
 		return nil
@@ -55,8 +55,9 @@ func movesFrom(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha
 	return besideOf(all, current)
 }
 
-// drained shows how far the node is emptied that goes, of several the one of the newest
-// placement. The message for people tells of it while all of the request ends.
+// drained shows how far the departing node has been drained. If several nodes depart, it shows
+// the one of the newest placement. The message for users includes it while the whole request
+// ends.
 func (e editor) drained(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionDrained
 	var newest *agentv1alpha1.ReservationInstruction

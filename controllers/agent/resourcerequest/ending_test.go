@@ -12,7 +12,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// says writes a condition of a placement, as its controller does.
+// says returns an edit that sets a condition of a placement, as its controller does.
 func says(kind string, status metav1.ConditionStatus, reason, message string) func(*agentv1alpha1.ReservationInstruction) {
 	return func(inst *agentv1alpha1.ReservationInstruction) {
 		meta.SetStatusCondition(&inst.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message})
@@ -94,7 +94,7 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != want {
 				t.Errorf("%+v, want %s", c, want)
 			}
-			// A placement knows less of it.
+			// The placement's reason is less specific and does not replace it.
 			inst := &agentv1alpha1.ReservationInstruction{}
 			says(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, agentv1alpha1.ReasonReleased, "given back")(inst)
 			b.editor(rr).ending(nil, inst)

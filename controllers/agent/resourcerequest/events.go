@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// tell records one event for a transition: what Ready says where the phase or
-// Ready's reason changed, and what else went wrong.
+// tell records the events for a transition: one for Ready if the phase or Ready's reason
+// changed, and one for each other condition that reports a problem.
 func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
 	ready := changed(rr, before, agentv1alpha1.ConditionReady)
 	if ready == nil && rr.Status.Phase != before.Status.Phase {
@@ -39,7 +39,7 @@ func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
 	}
 }
 
-// ending is Ending where it turned, unless Preempted tells the same.
+// ending returns the condition Ending if it changed, unless Preempted reports the same.
 func ending(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	if changed(rr, before, agentv1alpha1.ConditionPreempted) != nil {
 		return nil
@@ -47,7 +47,8 @@ func ending(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	return changed(rr, before, agentv1alpha1.ConditionEnding)
 }
 
-// sickened is Healthy where something went wrong, or is over; not that nothing did.
+// sickened returns the condition Healthy if a problem appeared or ended. It returns nil when a
+// request is healthy from the start.
 func sickened(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	c := changed(rr, before, agentv1alpha1.ConditionHealthy)
 	if c == nil || c.Status != metav1.ConditionFalse && !meta.IsStatusConditionFalse(before.Status.Conditions, c.Type) {

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// excess shows that the provider has evicted pods that exceeded the grant, until another
-// provider serves the request.
+// excess shows that the provider evicted pods that exceeded the grant. The condition remains
+// until another provider serves the request.
 func (e editor) excess(current *agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionWithinGrant
 	target := current.Spec.TargetClusterID

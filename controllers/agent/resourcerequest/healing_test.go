@@ -12,7 +12,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// placement returns the instruction of the only reservation with that number.
+// placement returns the instruction of the only reservation with the given placement number.
 func (b *bench) placement(number int32) *agentv1alpha1.ReservationInstruction {
 	b.Helper()
 	for _, inst := range b.instructions() {
@@ -32,7 +32,7 @@ func (b *bench) write(err error) {
 	b.after(time.Second)
 }
 
-// beside writes down what the inbox does when another provider gets a placement.
+// beside creates the instruction that the inbox writes when another provider gets a placement.
 func (b *bench) beside(provider string) {
 	b.Helper()
 	second := b.placement(1)
@@ -65,7 +65,7 @@ func (b *bench) give(number int32) {
 	b.write(b.client.Update(b.Context(), inst))
 }
 
-// expectServed compares phase, target and why the provider is or is not reachable.
+// expectServed compares the phase, the target and the reason of ProviderReachable.
 func (b *bench) expectServed(when string, want ...string) {
 	b.Helper()
 	s := b.request().Status
@@ -78,7 +78,7 @@ func (b *bench) expectServed(when string, want ...string) {
 	}
 }
 
-// servedByALostProvider is a request that was Active when its provider fell silent.
+// servedByALostProvider returns a request that was Active when its provider fell silent.
 func servedByALostProvider(t *testing.T) (b *bench, lost string) {
 	t.Helper()
 	b = newBench(t)

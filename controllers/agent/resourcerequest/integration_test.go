@@ -36,16 +36,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// patience is how long a condition is awaited on a machine that has much else to do.
+// patience bounds the wait for a condition. It is long because the machine may be busy.
 const patience = 2 * time.Minute
 
-// member is a cluster with an agent that has the shipped rights and no more, and
-// an administrator.
+// member is a cluster with an administrator and with an agent that has exactly the shipped
+// rights.
 type member struct {
 	client.Client
 	*testing.T
 	broker *fake.Broker
-	// agent lives as long as the agent runs, and its cause says why it ended.
+	// agent ends with the agent; its cause is the agent's error.
 	agent context.Context
 }
 
@@ -112,10 +112,10 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	}
 	err = errors.Join(
 		advertisement.New(mgr.GetClient(), m.broker, accounts, mgr.GetEventRecorder("advertisement"),
-			// What was not told while the broker was away is told after one interval.
+			// Changes made while the broker was away are published after one interval.
 			advertisement.Options{ClusterID: "rome", Interval: 2 * time.Second}).SetupWithManager(mgr),
 		resourcerequest.New(mgr.GetClient(), m.broker, mgr.GetEventRecorder("resourcerequest"),
-			// Its rights do not suffice to cache bounds.
+			// The agent's rights do not allow caching bounds.
 			resourcerequest.Options{ClusterID: "rome", Reader: mgr.GetAPIReader()}).SetupWithManager(mgr),
 	)
 	if err != nil {
@@ -138,8 +138,7 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	})
 }
 
-// eventually waits until check finds nothing to complain about, as long as there is an
-// agent that could bring it about.
+// eventually waits until check returns nil. It fails when the agent stops.
 func (m *member) eventually(t *testing.T, check func(ctx context.Context) error) {
 	t.Helper()
 	var last error
@@ -168,7 +167,7 @@ func (m *member) ask(t *testing.T, name string) *agentv1alpha1.ResourceRequest {
 	return rr
 }
 
-// expectPhase waits for a phase, and returns the request as it then is.
+// expectPhase waits for a phase, and updates the request.
 func (m *member) expectPhase(t *testing.T, rr *agentv1alpha1.ResourceRequest, phase agentv1alpha1.ResourceRequestPhase, reason string) {
 	t.Helper()
 	m.eventually(t, func(ctx context.Context) error {
@@ -193,7 +192,7 @@ func (m *member) expectGone(t *testing.T, rr *agentv1alpha1.ResourceRequest) {
 	})
 }
 
-// takeDown plays the controller of instructions: what is released goes.
+// takeDown acts as the instruction controller: it deletes released instructions.
 func (m *member) takeDown(t *testing.T) {
 	t.Helper()
 	m.eventually(t, func(ctx context.Context) error {
@@ -235,7 +234,7 @@ func (m *member) testOffer(t *testing.T) {
 	if err := m.Status().Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody makes service accounts here, and the test pod needs none.
+	// No controller creates service accounts here, and the test pod needs none.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
 		Spec: corev1.PodSpec{NodeName: "n1", AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{
@@ -374,7 +373,7 @@ func (m *member) testProvider(t *testing.T) {
 	key := client.ObjectKey{Namespace: "default", Name: "res-zzzzzzzzzz-1"}
 	m.eventually(t, func(ctx context.Context) error { return m.Get(ctx, key, inst) })
 
-	// What is enforced is reserved, and the broker hears of it at once.
+	// Enforced capacity counts as reserved, and is published to the broker at once.
 	inst.Status.Enforced = true
 	if err := m.Status().Update(t.Context(), inst); err != nil {
 		t.Fatal(err)

@@ -13,10 +13,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// sameDeadline is how far two answers may put one deadline apart.
+// sameDeadline is the tolerance within which two answers give the same deadline.
 const sameDeadline = 2 * time.Second
 
-// queued: the request waits, and nothing of an earlier placement is its own any more.
+// queued records that the request waits. It clears the fields of an earlier placement.
 func (e editor) queued(place *v1.QueuePlace) {
 	s := &e.rr.Status
 	s.TargetClusterID, s.TargetClusterEndpoint, s.NodeName = "", "", ""
@@ -39,8 +39,8 @@ func (e editor) queued(place *v1.QueuePlace) {
 	}
 }
 
-// queueFull: there is no capacity, and no place in the queue either. Nothing was kept of
-// the request, which is repeated.
+// queueFull records that there is neither capacity nor a place in the queue. The broker stored
+// nothing, so the agent repeats the request.
 func (e editor) queueFull(no *fault.Error) {
 	s := &e.rr.Status
 	message := "the queue of the broker is full; the request is repeated until it has a place: " + no.Detail
@@ -49,7 +49,7 @@ func (e editor) queueFull(no *fault.Error) {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
 }
 
-// preempted: the placement has to make room, or has no longer.
+// preempted records that the placement must make room, or no longer has to.
 func (e editor) preempted(n *agentv1alpha1.Notice) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted)
 	switch {

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// notice: the placement has to go for one reason or another, or has not any more.
+// notice records that the placement must go, for whatever reason, or no longer has to.
 func (e editor) notice(current *agentv1alpha1.ReservationInstruction) {
 	n := current.Spec.Notice
 	if n != nil && n.Reason == string(v1.NoticeReasonRecalled) {
@@ -23,8 +23,8 @@ func (e editor) notice(current *agentv1alpha1.ReservationInstruction) {
 	e.recalled(nil, current.Spec.TargetClusterID)
 }
 
-// recalled: the provider wants the placement back, or another one serves by now, or it
-// has changed its mind.
+// recalled records that the provider recalls the placement. Without a notice, it records that
+// another provider serves the request or that the recall was withdrawn.
 func (e editor) recalled(n *agentv1alpha1.Notice, target string) {
 	const kind = agentv1alpha1.ConditionRecalled
 	switch {

@@ -22,13 +22,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// afterConflict is when to try again where the cache was behind.
+// afterConflict is the pause before a retry when the cache was stale.
 const afterConflict = 100 * time.Millisecond
 
-// never is the result of a pass after which only an event matters.
+// never means that only an event triggers the next reconcile.
 const never time.Duration = 0
 
-// Reconcile brings one request one step on.
+// Reconcile advances one request by one step.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl.Result, error) {
 	rr := &agentv1alpha1.ResourceRequest{}
 	if err := r.client.Get(ctx, req.NamespacedName, rr); err != nil {
@@ -36,7 +36,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 	}
 	again, err := r.step(ctx, rr)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		// Somebody else wrote first, or the request is gone: the next look tells.
+		// Another writer was first, or the request is gone: the next reconcile shows which.
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err
@@ -67,15 +67,14 @@ func (r *Reconciler) step(ctx context.Context, rr *agentv1alpha1.ResourceRequest
 	return again, nil
 }
 
-// isOver reports whether nothing happens to a request any more until it is
-// deleted.
+// isOver reports whether a request has reached its final phase and only waits to be deleted.
 func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
 	return p == agentv1alpha1.RequestFailed || p == agentv1alpha1.RequestReleased
 }
 
-// begin makes sure, before the broker hears of a request, that it may be asked
-// for, that it cannot vanish without being given back, and that its key is known after a
-// crash. The writes fail where the request was deleted meanwhile.
+// begin prepares a request before the broker sees it. It checks the bounds, adds the finalizer
+// so that deletion gives the reservation back, and records that the broker is asked, so that a
+// restarted agent knows. Its writes fail if the request was deleted meanwhile.
 func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if _, err := patch.AddFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
@@ -86,8 +85,8 @@ func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceReques
 	return r.admit(ctx, rr)
 }
 
-// recordAsked writes into the status that the broker is about to be asked, so that a
-// restarted agent gives back whatever the call reserved.
+// recordAsked records in the status that the broker is about to be asked, so that a restarted
+// agent gives back whatever the call reserved.
 func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	before := rr.DeepCopy()
 	rr.Status.Asked = true
@@ -99,8 +98,8 @@ func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.Resource
 	return nil
 }
 
-// advance asks the broker where there is something to ask, and shows what has
-// become of the answer. It changes rr.Status in memory.
+// advance asks the broker if necessary, and shows the outcome. It changes rr.Status in memory
+// only.
 func (r *Reconciler) advance(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	open, closed, err := inbox.Namespaces(ctx, r.client, rr)
 	if err != nil {
@@ -123,7 +122,7 @@ func (r *Reconciler) advance(ctx context.Context, rr *agentv1alpha1.ResourceRequ
 	return again, r.follow(ctx, rr, all, open)
 }
 
-// instructions lists what the request's reservations have become.
+// instructions lists the ReservationInstructions of the request.
 func (r *Reconciler) instructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
 	var list agentv1alpha1.ReservationInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
@@ -135,16 +134,14 @@ func (r *Reconciler) instructions(ctx context.Context, rr *agentv1alpha1.Resourc
 	return ours, nil
 }
 
-// including puts an instruction that was just written in place of what the cache
-// knew of it.
+// including replaces the cached version of an instruction by the version just written.
 func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.ReservationInstruction) []agentv1alpha1.ReservationInstruction {
 	all = slices.DeleteFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return i.Name == inst.Name })
 	return append(all, *inst)
 }
 
-// ask sends the request under its key; the broker answers a repetition with the present
-// state. It returns nil where there is nothing to carry
-// out, and when to ask again.
+// ask sends the request under its idempotency key; the broker answers a repetition with the
+// current state. It returns nil if there is nothing to carry out, and when to ask again.
 func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
@@ -161,8 +158,7 @@ func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest,
 	return r.answered(rr, answer, status)
 }
 
-// answered shows what the broker has answered, and returns it where there is something
-// to carry out.
+// answered shows the broker's answer. It returns the answer if there is something to carry out.
 func (r *Reconciler) answered(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
 	r.retries.Reset(string(rr.UID))
 	again := r.lease(rr, answer)
@@ -178,7 +174,7 @@ func (r *Reconciler) answered(rr *agentv1alpha1.ResourceRequest, answer *v1.Rese
 	return answer, again
 }
 
-// instruct has an answer carried out, and returns what then stands.
+// instruct carries out an answer and returns the resulting instructions.
 func (r *Reconciler) instruct(
 	ctx context.Context, rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation,
 	all []agentv1alpha1.ReservationInstruction, open []string, status editor,
@@ -201,14 +197,14 @@ func (r *Reconciler) instruct(
 	return all, r.releaseOutdated(ctx, all, answer)
 }
 
-// hasEnded reports whether nothing will come of a reservation any more.
+// hasEnded reports whether a reservation has ended for good.
 func hasEnded(a *v1.Reservation) bool {
 	granted := a.Instruction.Reservation != ""
 	return a.Phase == v1.ReservationPhaseReleasing || a.Phase == v1.ReservationPhaseReleased ||
 		a.Phase == v1.ReservationPhaseFailed && granted
 }
 
-// refused sorts out why there is no answer, or not the one hoped for.
+// refused handles an error from the broker: no answer, or a refusal.
 func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
 	no, considered := errors.AsType[*fault.Error](err)
 	if !considered || no.Temporary() {
@@ -233,7 +229,7 @@ func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, statu
 	return never
 }
 
-// backOff returns when to try again, jittered, or later where the broker said so.
+// backOff returns when to retry, with jitter, or later if the broker asks for that.
 func (r *Reconciler) backOff(rr *agentv1alpha1.ResourceRequest, no *fault.Error) time.Duration {
 	r.retries.Next(string(rr.UID), r.options.Clock.Now())
 	wait := r.retries.Get(string(rr.UID))
@@ -243,8 +239,8 @@ func (r *Reconciler) backOff(rr *agentv1alpha1.ResourceRequest, no *fault.Error)
 	return wait
 }
 
-// follow keeps what stands in step with what the request may do now, and has
-// taken down what nothing is reserved for any more.
+// follow updates the namespaces of standing instructions to those the request may use now. It
+// releases the instructions of a request that is being released.
 func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction, open []string) error {
 	for i := range all {
 		inst := &all[i]
@@ -269,10 +265,9 @@ func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceReque
 	return nil
 }
 
-// releaseOutdated takes down what the broker says has ended: placements that are
-// withdrawn, and reservations that it has forgotten and granted anew. Only a fresh
-// answer may do that: a status from the cache may be older than the instruction it
-// would condemn.
+// releaseOutdated releases instructions that the broker has ended: withdrawn placements, and
+// reservations that the broker lost and granted again. It requires a fresh answer, because a
+// cached status may be older than the instruction.
 func (r *Reconciler) releaseOutdated(ctx context.Context, all []agentv1alpha1.ReservationInstruction, answer *v1.Reservation) error {
 	for i := range all {
 		inst := &all[i]
@@ -292,13 +287,12 @@ func isWithdrawn(answer *v1.Reservation, placement int32) bool {
 	})
 }
 
-// stands reports whether an instruction is one to carry out.
+// stands reports whether an instruction is in force, that is, has not ended.
 func stands(inst *agentv1alpha1.ReservationInstruction) bool {
 	return !inst.Ended()
 }
 
-// save writes the status where it changed and records an event for every
-// transition.
+// save writes the status if it changed and records an event for every transition.
 func (r *Reconciler) save(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
 	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
 		return nil

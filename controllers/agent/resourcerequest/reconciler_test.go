@@ -30,7 +30,7 @@ import (
 
 const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
 
-// bench is a Reconciler with everything around it and one request.
+// bench is a Reconciler with its dependencies and one request.
 type bench struct {
 	*testing.T
 	*Reconciler
@@ -75,7 +75,7 @@ func withDuration(d time.Duration) func(*agentv1alpha1.ResourceRequest) {
 	return func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Duration = &metav1.Duration{Duration: d} }
 }
 
-// after moves the clock, reconciles once and returns when it wants to be called again.
+// after advances the clock, reconciles once and returns the time until the next reconcile.
 func (b *bench) after(d time.Duration) time.Duration {
 	b.Helper()
 	b.clock.Step(d)
@@ -104,7 +104,7 @@ func (b *bench) instructions() []agentv1alpha1.ReservationInstruction {
 	return list.Items
 }
 
-// carriedOut plays the controller of the only instruction.
+// carriedOut acts as the controller of the only instruction.
 func (b *bench) carriedOut(edit func(*agentv1alpha1.ReservationInstruction)) {
 	b.Helper()
 	inst := b.instructions()[0]
@@ -114,7 +114,7 @@ func (b *bench) carriedOut(edit func(*agentv1alpha1.ReservationInstruction)) {
 	}
 }
 
-// takenDown plays the end of every released instruction.
+// takenDown ends every released instruction.
 func (b *bench) takenDown() {
 	b.Helper()
 	for _, inst := range b.instructions() {
@@ -145,7 +145,7 @@ func (b *bench) expectGone() {
 	}
 }
 
-// expectEvent reads all events, one of which must begin so.
+// expectEvent reads all events, one of which must begin with want.
 func (b *bench) expectEvent(want string) {
 	b.Helper()
 	var got []string
@@ -157,7 +157,7 @@ func (b *bench) expectEvent(want string) {
 	}
 }
 
-// expectState compares phase and the reason of Ready.
+// expectState compares the phase and the reason of Ready.
 func (b *bench) expectState(phase agentv1alpha1.ResourceRequestPhase, reason string) {
 	b.Helper()
 	rr := b.request()
@@ -254,7 +254,7 @@ func TestARequestBecomesReservedAndActive(t *testing.T) {
 	}
 }
 
-// heard returns type and reason of the events since the last call.
+// heard returns the type and reason of each event since the last call.
 func (b *bench) heard() []string {
 	var out []string
 	for len(b.events.Events) > 0 {
@@ -474,7 +474,7 @@ func TestDeletionWhileTheRequestIsInFlight(t *testing.T) {
 	lost := fmt.Errorf("%w: connection reset", transport.ErrUnreachable)
 	for name, tc := range map[string]struct {
 		answer error
-		// early lets the request arrive only after the deletion.
+		// early makes the request arrive only after the deletion.
 		early bool
 	}{
 		"and its answer arrives": {},
@@ -550,7 +550,7 @@ func TestAReservationThatEndsAtTheBrokerIsTakenDown(t *testing.T) {
 	b.carriedOut(nodeReady)
 	b.after(time.Second)
 
-	// The inbox hears of the end and releases the instruction.
+	// The inbox receives the end and releases the instruction.
 	if _, err := b.broker.ReleaseReservation(t.Context(), uid); err != nil {
 		t.Fatal(err)
 	}
@@ -604,7 +604,7 @@ func TestAProviderThatIsSilentIsToldOfUntilItIsBack(t *testing.T) {
 	}
 }
 
-// granted is the reservation that the broker has granted to the request, to be changed as
+// granted returns the reservation that the broker granted to the request. The test edits it as
 // the broker would.
 func (b *bench) granted() *v1.Reservation {
 	b.Helper()
@@ -618,8 +618,8 @@ func (b *bench) granted() *v1.Reservation {
 	return standing
 }
 
-// What was granted and nobody can serve any more has failed, whether the agent hears of
-// it while it is taken down or after.
+// A granted reservation that no cluster can serve ends as Failed, whether the agent learns of
+// it during the release or after.
 func TestAReservationThatNobodyCanServeAnyMoreFails(t *testing.T) {
 	for _, phase := range []v1.ReservationPhase{v1.ReservationPhaseReleasing, v1.ReservationPhaseFailed} {
 		t.Run(string(phase), func(t *testing.T) {
@@ -664,8 +664,7 @@ func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestReleased, agentv1alpha1.ReasonReleased)
 }
 
-// A cluster that is denied, or whose certificate is no good, has not lost what it
-// holds.
+// A denied cluster, or one with an invalid certificate, keeps its reservations.
 func TestWhatRunsStaysWhileTheBrokerRefusesTheCluster(t *testing.T) {
 	for _, reason := range []fault.Reason{fault.ClusterDenied, fault.ClusterNotApproved, fault.Forbidden} {
 		t.Run(string(reason), func(t *testing.T) {
@@ -912,7 +911,7 @@ func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
 	}
 }
 
-// What runs has what was agreed before until the provider has agreed to something else.
+// The earlier agreement stays in force until the provider has agreed to the change.
 func TestEditedAmountsAreInForceWhenTheProviderAgrees(t *testing.T) {
 	b := newBench(t, withDuration(time.Hour))
 	b.after(0)

@@ -17,9 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// release gives back everything of a request that is being deleted. What was made
-// in this cluster is taken down whether the broker answers or not; the request
-// stays until both are done.
+// release gives back everything of a request that is being deleted. It takes down the objects
+// in this cluster whether or not the broker answers. The request stays until both are done.
 func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
 		return never, nil
@@ -37,7 +36,7 @@ func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequ
 	return never, r.letGo(ctx, before)
 }
 
-// end gives back everything of a request that was released and stays to be read.
+// end gives back everything of a request that was released. The request itself stays readable.
 func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	before := rr.DeepCopy()
 	status := r.editor(rr)
@@ -52,8 +51,8 @@ func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest)
 	return again, r.save(ctx, rr, before)
 }
 
-// leave gives the reservation back and has its instructions undone; it returns how many
-// of them are left.
+// leave gives the reservation back and takes its instructions down. It returns how many
+// instructions are left.
 func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
 	began := status.isReleasing()
 	if again, err = r.giveBack(ctx, rr, status); err != nil {
@@ -70,8 +69,8 @@ func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceReques
 	return again, len(all), nil
 }
 
-// giveBack tells the broker, once. A key that the broker does not know is shut by
-// this, so that a request of ours that is still on its way finds it shut.
+// giveBack releases the reservation at the broker, once. The release also closes a key that the
+// broker does not know, so that a request still in flight is rejected on arrival.
 func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (time.Duration, error) {
 	if isGivenBack(rr) {
 		return never, nil
@@ -99,13 +98,13 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	}
 }
 
-// isGivenBack reports whether the broker has answered the release.
+// isGivenBack reports whether the broker has confirmed the release.
 func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
 	c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased
 }
 
-// takeDown has the request's instructions undone and returns those that are left.
+// takeDown releases the request's instructions and returns those that are left.
 func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
 	all, err := r.instructions(ctx, rr)
 	if err != nil {
@@ -122,7 +121,7 @@ func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	return all, nil
 }
 
-// letGo lets the request vanish.
+// letGo removes the finalizer, so that the request can be deleted.
 func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if err := patch.RemoveFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
@@ -134,7 +133,7 @@ func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceReques
 
 func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.RequestReleasing }
 
-// givenBack: the broker knows that nothing is wanted any more.
+// givenBack records that the broker has taken the reservation back.
 func (e editor) givenBack(message string) {
 	e.rr.Status.Queue = nil
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
@@ -142,7 +141,7 @@ func (e editor) givenBack(message string) {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// released: nothing is reserved any more, as spec.release asked.
+// released records that nothing is reserved, as spec.release asked.
 func (e editor) released() {
 	const message = "everything was given back, as spec.release asked\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
@@ -150,7 +149,7 @@ func (e editor) released() {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// stuck: the broker does not take the reservation back yet.
+// stuck records that the broker has not taken the reservation back yet.
 func (e editor) stuck(err error) {
 	message := "the broker has not taken the reservation back yet; the virtual node is taken down meanwhile, and the request stays until the broker answers: " +
 		err.Error()

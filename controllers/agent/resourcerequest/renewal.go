@@ -12,29 +12,28 @@ import (
 )
 
 const (
-	// askGap is the least time between two questions about one request that has
-	// no good answer yet.
+	// askGap is the shortest time between two calls for one request that has no good answer
+	// yet.
 	askGap = 500 * time.Millisecond
-	// askAgain is when an answer that is out is asked for again, where the broker
-	// does not say.
+	// askAgain is when to poll for an outstanding answer if the broker does not say.
 	askAgain = 5 * time.Second
-	// longestLease bounds what the broker may say of the next renewal.
+	// longestLease bounds the renewal interval that the broker may set.
 	longestLease = 24 * time.Hour
 )
 
-// lease is what is remembered of the broker's last answer to a request.
+// lease remembers the broker's last answer to a request.
 type lease struct {
-	// answered is when it came.
+	// answered is when the answer arrived.
 	answered time.Time
 	// due is when to ask again; zero for a reservation with a duration.
 	due time.Time
-	// generation of the request that was answered.
+	// generation of the request that the broker answered.
 	generation int64
-	// shown is the generation whose answer stands in the status.
+	// shown is the generation whose answer the status shows.
 	shown int64
 }
 
-// lease notes an answer and returns when to ask again.
+// lease records an answer and returns when to ask again.
 func (r *Reconciler) lease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation) time.Duration {
 	wait := time.Duration(min(answer.RenewSeconds, longestLease.Seconds()) * float64(time.Second))
 	if answer.Instruction.Reservation == "" && wait <= 0 {
@@ -51,13 +50,12 @@ func (r *Reconciler) lease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reserva
 	return max(wait, never)
 }
 
-// untilAsking reports whether the broker is to be asked now, and if not, when.
+// untilAsking reports whether to ask the broker now, and if not, how long to wait.
 //
-// It is asked for the first time, also after a restart; while there is no good answer;
-// to renew, or to learn the place in the queue; where the request was edited; and where
-// nothing stands of what it granted. The last is how the end of a
-// reservation is learned: an instruction that is released may have ended the
-// reservation, or only one placement of it.
+// The broker is asked about a request that is new or was edited, after a restart, while there
+// is no good answer, to renew, and to learn the place in the queue. It is also asked when no
+// instruction of a granted reservation stands: a released instruction may mean the end of the
+// whole reservation or only of one placement.
 func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction) (time.Duration, bool) {
 	if rr.Status.Phase == agentv1alpha1.RequestReleasing {
 		return never, false
@@ -77,7 +75,7 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	case !known, l.shown != rr.Generation:
 		return never, true
 	case rr.Status.Phase == agentv1alpha1.RequestQueued && !standing:
-		// What becomes of it comes over the stream; only its place may be another.
+		// The outcome arrives over the stream. Only the place in the queue must be polled.
 		due = l.due
 	case !good:
 		due = l.answered.Add(askGap)
@@ -92,8 +90,8 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	return due.Sub(now), false
 }
 
-// shown notes that the status tells what the broker has last answered. After a failure
-// in between the broker is asked again.
+// shown records that the status shows the broker's last answer. If writing the status failed,
+// the broker is asked again.
 func (r *Reconciler) shown(rr *agentv1alpha1.ResourceRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

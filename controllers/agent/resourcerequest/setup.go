@@ -1,5 +1,5 @@
-// Package resourcerequest asks the broker for what people ask of this cluster,
-// has the answer carried out, and gives everything back when it is deleted.
+// Package resourcerequest takes users' ResourceRequests to the broker, has the answers carried
+// out, and gives everything back when a request is deleted.
 package resourcerequest
 
 import (
@@ -37,37 +37,36 @@ import (
 // +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// A broker that does not answer is asked again after firstRetry, then more and
-// more seldom, at the latest after lastRetry.
+// firstRetry and lastRetry bound the pause before an unreachable broker is asked again. The
+// pause grows with each failure.
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 15 * time.Second
 )
 
-// newsKept is how many news wait to be looked at before their teller waits.
+// newsKept is how many news are buffered before Look blocks.
 const newsKept = 256
 
-// workers is how many requests wait for the broker at once.
+// workers bounds how many requests wait for the broker at once.
 const workers = 8
 
-// Broker is what the controller needs of one; every broker transport is one.
+// Broker is the part of a broker transport that the controller needs.
 type Broker interface {
 	RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
 	transport.Releaser
 	transport.Changer
 }
 
-// Options of a Reconciler. The zero value but for ClusterID is usable.
+// Options of a Reconciler. Only ClusterID is required.
 type Options struct {
 	// ClusterID of this cluster; required.
 	ClusterID string
-	// InstructionNamespace is where ReservationInstructions stand;
-	// inbox.DefaultNamespace.
+	// InstructionNamespace holds the ReservationInstructions; inbox.DefaultNamespace if empty.
 	InstructionNamespace string
-	// Reader of the API server itself, for what must not be out of date: the bounds
-	// of a namespace. The client unless set.
+	// Reader reads from the API server directly, for data that must not be stale: the bounds of
+	// a namespace. It defaults to the client.
 	Reader client.Reader
-	// Timeout of one call of the broker; 15 s.
+	// Timeout of one call to the broker; 15 s by default.
 	Timeout time.Duration
 	// Clock is the wall clock unless set.
 	Clock clock.Clock
@@ -92,18 +91,18 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	options  Options
 	retries  *flowcontrol.Backoff
-	// admission is held while a request is compared with the sum of the others.
+	// admission is held while a request is checked against the sum of the others.
 	admission sync.Mutex
 
 	// mu guards the following.
 	mu sync.Mutex
-	// leases is not kept over a restart: the first look then asks.
+	// leases is not kept across a restart: the first reconcile then asks the broker.
 	leases map[types.UID]lease
-	// news are requests that the broker has news of.
+	// news carries requests that the broker has news about.
 	news chan event.TypedGenericEvent[types.NamespacedName]
 }
 
-// New makes a Reconciler.
+// New creates a Reconciler.
 func New(c client.Client, broker Broker, recorder events.EventRecorder, options Options) *Reconciler {
 	options.setDefaults()
 	if options.Reader == nil {
@@ -123,15 +122,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("resourcerequest").
 		For(&agentv1alpha1.ResourceRequest{}).
 		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(requestOf)).
-		// Of namespaces only the opt-in matters, and that they appear.
+		// For namespaces, only their creation and their opt-in label matter.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsNaming), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.TypedChannel(r.news, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{GenericFunc: r.hear})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// Look has a request asked for again now: the broker has news of it that no
-// instruction brings.
+// Look makes the controller ask the broker again now. The broker has news about the request
+// that no instruction conveys.
 func (r *Reconciler) Look(name types.NamespacedName) {
 	r.news <- event.TypedGenericEvent[types.NamespacedName]{Object: name}
 }
@@ -139,7 +138,7 @@ func (r *Reconciler) Look(name types.NamespacedName) {
 func (r *Reconciler) hear(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	var rr agentv1alpha1.ResourceRequest
 	if err := r.client.Get(ctx, e.Object, &rr); err != nil {
-		return // gone: nothing to ask for
+		return // the request is gone
 	}
 	r.mu.Lock()
 	delete(r.leases, rr.UID)
@@ -147,7 +146,7 @@ func (r *Reconciler) hear(ctx context.Context, e event.TypedGenericEvent[types.N
 	queue.Add(reconcile.Request{NamespacedName: e.Object})
 }
 
-// requestOf names the request that an instruction serves.
+// requestOf returns the request that an instruction serves.
 func requestOf(_ context.Context, o client.Object) []reconcile.Request {
 	inst, ok := o.(*agentv1alpha1.ReservationInstruction)
 	if !ok || inst.Spec.RequestRef == nil {
@@ -157,11 +156,11 @@ func requestOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}}
 }
 
-// requestsNaming names the requests that want to offload a namespace.
+// requestsNaming returns the requests that want to offload a namespace.
 func (r *Reconciler) requestsNaming(ctx context.Context, o client.Object) []reconcile.Request {
 	var list agentv1alpha1.ResourceRequestList
 	if err := r.client.List(ctx, &list); err != nil {
-		// The cache answers; it only fails while the manager stops.
+		// A read from the cache only fails while the manager stops.
 		return nil
 	}
 	var out []reconcile.Request

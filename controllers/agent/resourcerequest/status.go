@@ -16,14 +16,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// retryAdvice is how a person gets another answer to a request that failed.
+// retryAdvice tells users how to retry a request that failed.
 const retryAdvice = "This is final: delete the request and create it again to ask once more."
 
-// overAdvice is the same for one whose reservation was granted and has ended.
+// overAdvice tells users how to retry after a granted reservation has ended.
 const overAdvice = "It is over: delete the request, and create another to have capacity again."
 
-// editor writes a request's status. Each of its methods is one thing that can
-// become known, and none of them reads anything but what it is given.
+// editor writes a request's status. Each method records one fact, and reads nothing but its
+// arguments and the status.
 type editor struct {
 	rr  *agentv1alpha1.ResourceRequest
 	now time.Time
@@ -34,7 +34,7 @@ func (r *Reconciler) editor(rr *agentv1alpha1.ResourceRequest) editor {
 	return editor{rr: rr, now: r.options.Clock.Now()}
 }
 
-// reserved: the broker holds capacity.
+// reserved records that the broker holds capacity.
 func (e editor) reserved(a *v1.Reservation) {
 	s := &e.rr.Status
 	s.Phase = agentv1alpha1.RequestReserved
@@ -51,7 +51,7 @@ func (e editor) reserved(a *v1.Reservation) {
 		fmt.Sprintf("capacity is held on %q as reservation %q", a.Instruction.ProviderID, a.Name))
 }
 
-// waiting: the broker took the request and has no capacity for it yet.
+// waiting records that the broker accepted the request and has no capacity for it yet.
 func (e editor) waiting(a *v1.Reservation) {
 	message := a.Message
 	if message == "" {
@@ -74,7 +74,7 @@ func (e editor) waiting(a *v1.Reservation) {
 	e.ready(metav1.ConditionFalse, reason, message)
 }
 
-// refused: no, for a reason that stands in the answer.
+// refused records a refusal, for the reason in the answer.
 func (e editor) refused(no *fault.Error) {
 	e.rr.Status.Candidates = wire.ToCandidates(no.Candidates)
 	if no.Reason == fault.NoCandidate {
@@ -88,7 +88,7 @@ func (e editor) refused(no *fault.Error) {
 	e.failed(reason, no.Detail+"\n"+retryAdvice)
 }
 
-// explain says of each cluster why it was not chosen, a line each.
+// explain lists, one line per cluster, why each was not chosen.
 func explain(no *fault.Error) string {
 	var lines strings.Builder
 	lines.WriteString(no.Detail)
@@ -114,7 +114,7 @@ func (e editor) failed(reason, message string) {
 	e.ready(metav1.ConditionFalse, reason, message)
 }
 
-// unreachable: the broker did not answer. What runs keeps running.
+// unreachable records that the broker did not answer. What runs keeps running.
 func (e editor) unreachable(err error) {
 	s := &e.rr.Status
 	if s.ReservationName == "" {
@@ -127,13 +127,13 @@ func (e editor) unreachable(err error) {
 	e.unsure(agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer", err)
 }
 
-// unheard: the broker takes nothing from this cluster now, be it denied or without a
-// good certificate. That is no word about the reservation.
+// unheard records that the broker rejects this cluster, because it is denied or has no valid
+// certificate. The rejection is not a statement about the reservation.
 func (e editor) unheard(no *fault.Error) {
 	e.unsure(agentv1alpha1.ReasonRefused, "the broker refuses this cluster", no)
 }
 
-// unsure keeps what is held, and says why nothing newer is known of it.
+// unsure leaves the reservation as it is and explains why its state could not be updated.
 func (e editor) unsure(reason, what string, err error) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	if old != nil && old.Status == metav1.ConditionTrue {
@@ -141,7 +141,7 @@ func (e editor) unsure(reason, what string, err error) {
 	}
 }
 
-// ended: the broker has ended the reservation.
+// ended records that the broker has ended the reservation.
 func (e editor) ended(a *v1.Reservation) {
 	if reason, known := endReasons[a.EndReason]; known {
 		e.ends(reason, "the broker has ended the reservation: "+a.Message)
@@ -159,7 +159,8 @@ func (e editor) ended(a *v1.Reservation) {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// lost: nothing is reserved at the broker any more; what was made for it goes too.
+// lost records that the broker no longer holds the reservation. What was created for it goes
+// too.
 func (e editor) lost(why string) {
 	message := "the broker has ended the reservation"
 	if why != "" {
@@ -171,8 +172,8 @@ func (e editor) lost(why string) {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// over: nothing is reserved any more and nothing is left to take down. Why it ended
-// stays to be read.
+// over records that nothing is reserved and nothing is left to take down. The reason for the
+// end stays readable.
 func (e editor) over() {
 	message := "the reservation is over"
 	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
@@ -189,8 +190,8 @@ func (e editor) over() {
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// mirror shows what has become of the reservation in this cluster. closed are
-// the namespaces that did not opt in.
+// mirror shows the state of the reservation in this cluster. closed are the namespaces that did
+// not opt in.
 func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []string) {
 	s := &e.rr.Status
 	current := currentOf(all)
@@ -230,8 +231,8 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 	e.derivePhase(current)
 }
 
-// passing shows a condition of the placement for as long as there is one: whether what was
-// delivered works, and how its network is.
+// passing copies a condition of the placement while the placement has it, such as its health or
+// the state of its network.
 func (e editor) passing(current *agentv1alpha1.ReservationInstruction, kind string) {
 	if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
 		e.set(c.Type, c.Status, c.Reason, c.Message)
@@ -240,7 +241,7 @@ func (e editor) passing(current *agentv1alpha1.ReservationInstruction, kind stri
 	meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 }
 
-// reachable tells of a provider that is silent, or was.
+// reachable records whether a provider is silent, or was.
 func (e editor) reachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
 	target, lost, left := e.rr.Status.TargetClusterID, lostIn(all, true), lostIn(all, false)
@@ -257,8 +258,8 @@ func (e editor) reachable(all []agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// whileLost is what a request does whose provider is lost; next stands beside that one,
-// nil if none does.
+// whileLost returns what happens to a request whose provider is lost. next is the instruction
+// that takes over, nil if there is none.
 func (e editor) whileLost(next *agentv1alpha1.ReservationInstruction) (reason, then string) {
 	switch {
 	case next != nil:
@@ -270,8 +271,8 @@ func (e editor) whileLost(next *agentv1alpha1.ReservationInstruction) (reason, t
 	}
 }
 
-// lostIn is the oldest instruction whose provider is silent, of those that stand or of
-// the others; nil if there is none.
+// lostIn returns the oldest instruction with a silent provider, among the standing ones or
+// among the others; nil if there is none.
 func lostIn(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1alpha1.ReservationInstruction {
 	var oldest *agentv1alpha1.ReservationInstruction
 	for i := range all {
@@ -283,7 +284,7 @@ func lostIn(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1a
 	return oldest
 }
 
-// besideOf is another instruction that stands, nil if there is none.
+// besideOf returns another standing instruction, nil if there is none.
 func besideOf(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	for i := range all {
 		if next := &all[i]; stands(next) && next.Name != one.Name {
@@ -293,7 +294,7 @@ func besideOf(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.Res
 	return nil
 }
 
-// derivePhase is the one place that says how a request with a reservation stands.
+// derivePhase alone decides the phase of a request with a reservation.
 func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	s := &e.rr.Status
 	node := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionNodeReady)
@@ -301,7 +302,7 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	reserved := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved)
 	switch {
 	case s.Phase == agentv1alpha1.RequestReleasing, reserved == nil || reserved.Status != metav1.ConditionTrue:
-		// Said already why.
+		// Ready already shows why.
 	case !stands(current):
 		s.Phase = agentv1alpha1.RequestReserved
 		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing,
@@ -322,8 +323,8 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// usable: a request is Ready when pods of its namespaces can go to its node, too. Those
-// that are made before that stay where they are.
+// usable sets Ready only if pods of the request's namespaces can also be scheduled to its node.
+// Pods created before that stay where they are.
 func (e editor) usable(node *metav1.Condition) {
 	offloading := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionOffloading)
 	if offloading != nil && offloading.Status != metav1.ConditionTrue {
@@ -333,8 +334,8 @@ func (e editor) usable(node *metav1.Condition) {
 	e.ready(metav1.ConditionTrue, agentv1alpha1.ReasonNodeReady, node.Message)
 }
 
-// currentOf is the newest placement that is Ready; else the newest that stands, else the
-// newest one. While a provider that is lost is replaced two of them stand.
+// currentOf returns the newest placement that is Ready, else the newest standing one, else the
+// newest. Two placements stand while a lost provider is being replaced.
 func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	var current *agentv1alpha1.ReservationInstruction
 	for i := range all {
@@ -347,7 +348,7 @@ func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.Reserv
 	return current
 }
 
-// worth of a placement to who uses it: it is Ready, it stands, or neither.
+// worth ranks a placement by its use to the consumer: Ready, then standing, then ended.
 func worth(inst *agentv1alpha1.ReservationInstruction) int {
 	switch {
 	case !stands(inst):
@@ -359,7 +360,7 @@ func worth(inst *agentv1alpha1.ReservationInstruction) int {
 	}
 }
 
-// optIn says how namespaces are opened.
+// optIn explains how to open namespaces to offloading.
 func optIn(closed []string) string {
 	quoted := make([]string, len(closed))
 	for i, name := range closed {
@@ -369,7 +370,7 @@ func optIn(closed []string) string {
 		strings.Join(quoted, ", "), strings.Join(closed, " "), agentv1alpha1.OffloadLabel)
 }
 
-// ready sets the Ready condition, and the same words as the message for people.
+// ready sets the Ready condition, and copies its text to the message for users.
 func (e editor) ready(status metav1.ConditionStatus, reason, text string) {
 	e.rr.Status.Message = message.Clip(text, message.MaxStatus)
 	e.set(agentv1alpha1.ConditionReady, status, reason, text)

@@ -1,6 +1,6 @@
-// Package bounds says how much of other clusters the ResourceRequests of one
-// namespace may ask for. An administrator says it with Kubernetes' own objects:
-// LimitRanges for each request, ResourceQuotas for all of them together.
+// Package bounds limits how much of other clusters the ResourceRequests of one namespace may
+// ask for. An administrator sets the limits with Kubernetes' own objects: LimitRanges for each
+// request, ResourceQuotas for all of them together.
 package bounds
 
 import (
@@ -30,15 +30,14 @@ const (
 	quotaPrefix = "resourcerequests.liqo.io/"
 )
 
-// QuotaKey is the key under which a ResourceQuota bounds the sum of a resource
-// over the requests of its namespace: resourcerequests.liqo.io/cpu. A key has one
-// slash, so that of an extended resource becomes a dot:
-// resourcerequests.liqo.io/nvidia.com.gpu.
+// QuotaKey returns the key under which a ResourceQuota bounds the sum of a resource over the
+// requests of its namespace: resourcerequests.liqo.io/cpu. A key has only one slash, so the
+// slash of an extended resource becomes a dot: resourcerequests.liqo.io/nvidia.com.gpu.
 func QuotaKey(name corev1.ResourceName) corev1.ResourceName {
 	return corev1.ResourceName(quotaPrefix + strings.ReplaceAll(string(name), "/", "."))
 }
 
-// Bounds are those of one namespace.
+// Bounds are the limits of one namespace.
 type Bounds struct {
 	Limits []corev1.LimitRange
 	Quotas []corev1.ResourceQuota
@@ -57,7 +56,7 @@ func Read(ctx context.Context, c client.Reader, namespace string) (Bounds, error
 	return Bounds{Limits: limits.Items, Quotas: quotas.Items}, nil
 }
 
-// Sums reports whether the requests of the namespace count together.
+// Sums reports whether a quota bounds the requests of the namespace together.
 func (b Bounds) Sums() bool {
 	for _, q := range b.Quotas {
 		for key := range q.Spec.Hard {
@@ -69,8 +68,8 @@ func (b Bounds) Sums() bool {
 	return false
 }
 
-// Check returns what a request exceeds. Others are the requests of its namespace
-// that count beside it; it may be among them.
+// Check returns the bounds that a request exceeds. Others are the requests that count in its
+// namespace. They may include the request itself, which is skipped.
 func (b Bounds) Check(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) field.ErrorList {
 	asked := askedBy(rr)
 	var errs field.ErrorList
@@ -91,8 +90,8 @@ func (b Bounds) Check(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.
 	return errs
 }
 
-// checkItem compares with one item of a LimitRange. As for pods, a minimum also
-// holds for who does not name the resource.
+// checkItem compares a request with one item of a LimitRange. As for pods, a minimum also
+// applies to requests that do not name the resource.
 func checkItem(limitRange string, item corev1.LimitRangeItem, asked corev1.ResourceList) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range names(item.Max) {
@@ -130,7 +129,7 @@ func checkQuota(quota string, hard, asked, used corev1.ResourceList) field.Error
 	return errs
 }
 
-// sum adds up what live requests other than rr ask for.
+// sum adds up the amounts of all live requests except rr.
 func sum(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for i := range others {
@@ -147,7 +146,7 @@ func sum(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceReque
 	return total
 }
 
-// IsOver reports whether nothing is or will be held for a request any more.
+// IsOver reports whether a request holds nothing and never will again.
 func IsOver(rr *agentv1alpha1.ResourceRequest) bool {
 	return rr.Status.Phase == agentv1alpha1.RequestFailed || rr.Status.Phase == agentv1alpha1.RequestReleased
 }
@@ -170,7 +169,7 @@ func askedBy(rr *agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	return asked
 }
 
-// pathOf is the field with which a resource is asked for.
+// pathOf returns the field that requests a resource.
 func pathOf(name corev1.ResourceName) *field.Path {
 	spec := field.NewPath("spec")
 	switch name {
@@ -182,11 +181,12 @@ func pathOf(name corev1.ResourceName) *field.Path {
 	return spec.Child("resources").Key(string(name))
 }
 
-// names in stable order.
+// names returns the resources in stable order.
 func names(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorted(maps.Keys(list)) }
 
-// podsOf is what the request's pods need in all, which is asked for where it is more
-// than what is asked for otherwise. What cannot be read the broker refuses.
+// podsOf returns what the request's pods need in total. Per resource, the larger of this and
+// the amount that the request names counts. Invalid quantities are skipped here, because the
+// broker rejects them.
 func podsOf(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
 	var pods []terms.Pods
 	for _, p := range rr.Spec.PodShapes {

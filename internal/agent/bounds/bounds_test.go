@@ -19,8 +19,8 @@ func fromYAML[T any](t *testing.T, text string) T {
 	return out
 }
 
-// others are what the namespace has asked for: 6 cores, 12Gi and one GPU of live
-// requests, and more of those that are over.
+// others are the other requests of the namespace. The live ones request 6 cores, 12Gi and one
+// GPU; the rest are over.
 const others = `
 items:
 - {metadata: {name: a}, spec: {cpu: "4", memory: 8Gi}, status: {phase: Active}}

@@ -10,57 +10,57 @@ import (
 
 // accounts holds the running totals. It is not safe for concurrent use.
 //
-// Invariant: every total is the sum over the nodes that count of what they hold;
-// a node's own sums cover all pods bound to it, whether the node counts or not,
-// and whether it has been seen or not.
+// Invariant: every total is the sum over the nodes that count. A node's own sums cover all pods
+// bound to it, even if the node does not count or has not been seen yet.
 type accounts struct {
 	nodes map[string]*node
 	pods  map[podKey]podRecord
 	used  map[string]*placement
-	// pending stands apart: a pod has no node in it.
+	// pending is separate, because its pods have no node.
 	pending *demand
 
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
 	allocated   quantity.Amounts
 	counted     int
-	// revision is another one after a node changed.
+	// revision changes whenever a node changes.
 	revision int64
 
 	histogram histogram
-	// reshaped are the nodes whose free amounts moved since the histogram was read.
+	// reshaped are the nodes whose free amounts changed since the histogram was last read.
 	reshaped map[*node]struct{}
 }
 
-// node is what is known of a node. One that only pods have named is not known.
+// node is the record of a node. known is false if only pods have named it so far.
 type node struct {
 	name  string
 	known bool
 	facts nodeFacts
 	pods  int
-	// rejected are those that the provider behind it does not take.
+	// rejected counts the pods that the provider behind a virtual node rejects.
 	rejected int
-	// own and used split what is requested on the node.
+	// own and used split the requests on the node into those of own pods and those of
+	// placements.
 	own  quantity.Amounts
 	used map[*placement]*tally
 
 	shape shape
 }
 
-// tally is a sum and how many pods it is made of.
+// tally is a sum and the number of pods in it.
 type tally struct {
 	pods int
 	sum  quantity.Amounts
 }
 
-// placement sums what is used for one placement on the nodes that count.
+// placement sums the requests of one placement's pods on the nodes that count.
 type placement struct {
 	name string
 	pods int
 	sum  quantity.Amounts
 }
 
-// podRecord is what remains of a pod.
+// podRecord is the part of a pod that is kept.
 type podRecord struct {
 	node      *node
 	placement *placement
@@ -95,8 +95,8 @@ func (a *accounts) setNode(name string, facts nodeFacts) bool {
 	return true
 }
 
-// removeNode forgets a node and reports whether it was known. What pods still
-// claim on it is kept until they go, in case the node comes back first.
+// removeNode forgets a node and reports whether it was known. The requests of its pods are kept
+// until the pods go, in case the node comes back first.
 func (a *accounts) removeNode(name string) bool {
 	n, ok := a.nodes[name]
 	if !ok || !n.known {
@@ -123,8 +123,7 @@ func (a *accounts) replaceNodes(facts map[string]nodeFacts) bool {
 	return changed
 }
 
-// setPod records a pod and reports whether anything changed. Facts without a
-// node remove it.
+// setPod records a pod and reports whether anything changed. It removes a pod without a node.
 func (a *accounts) setPod(key podKey, facts podFacts) bool {
 	if facts.node == "" {
 		return a.removePod(key)
@@ -172,7 +171,7 @@ func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
 	return changed
 }
 
-// take adds everything a node brings to the totals, or takes it out of them.
+// take adds everything on a node to the totals, or subtracts it.
 func (a *accounts) take(n *node, sign int64) {
 	a.revision++
 	a.reshaped[n] = struct{}{}
@@ -190,7 +189,8 @@ func (a *accounts) take(n *node, sign int64) {
 	}
 }
 
-// charge adds a pod to its node, and to the totals where the node counts.
+// charge adds a pod to its node or subtracts it, and does the same with the totals if the node
+// counts.
 func (a *accounts) charge(r *podRecord, sign int64) {
 	n := r.node
 	n.pods += int(sign)
@@ -261,7 +261,7 @@ func (r *podRecord) placementName() string {
 	return r.placement.name
 }
 
-// free is what pods can still request on the node.
+// free returns how much of a resource pods can still request on the node.
 func (n *node) free(name corev1.ResourceName) int64 {
 	left := n.facts.allocatable[name] - n.own[name]
 	for _, t := range n.used {
@@ -270,7 +270,7 @@ func (n *node) free(name corev1.ResourceName) int64 {
 	return max(left, 0)
 }
 
-// room is free for every resource of the node.
+// room returns what is free of every resource of the node.
 func (n *node) room() quantity.Amounts {
 	room := make(quantity.Amounts, len(n.facts.allocatable))
 	for name := range n.facts.allocatable {
@@ -299,7 +299,7 @@ func (a *accounts) snapshot() Snapshot {
 	}
 }
 
-// fits compares a request with what no pod has claimed yet.
+// fits compares a request with the capacity that no pod has requested yet.
 func (a *accounts) fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	free := maps.Clone(a.allocatable)
 	addTo(free, a.allocated, -1)
@@ -309,8 +309,7 @@ func (a *accounts) fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	return quantity.Fits(request, free)
 }
 
-// addTo adds b to sum in place, times the sign. The ceiling of single amounts
-// keeps it from overflowing.
+// addTo adds b times the sign to sum in place. The ceiling on single amounts prevents overflow.
 func addTo(sum, b quantity.Amounts, sign int64) {
 	for name, amount := range b {
 		sum[name] += sign * amount

@@ -14,15 +14,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// world is what the accounts should be a summary of, kept the plain way.
+// world holds the facts that the accounts summarise.
 type world struct {
 	nodes map[string]nodeFacts
 	pods  map[podKey]podFacts
-	// unbound are what pods without a node ask for; nil where they ask for nothing yet.
+	// unbound maps pods without a node to their requests; nil if a pod requests nothing yet.
 	unbound map[podKey]*request
 }
 
-// recount is the specification: it goes through everything.
+// recount is the specification: it recomputes everything.
 func (w *world) recount() Snapshot {
 	s := Snapshot{
 		Capacity: quantity.Amounts{}, Allocatable: quantity.Amounts{}, Allocated: quantity.Amounts{},
@@ -318,7 +318,7 @@ func BenchmarkHeapPerPod(b *testing.B) {
 	}
 }
 
-// Nodes with other labels are other nodes, however alike they are.
+// Nodes with different labels have different shapes, even if their free amounts are equal.
 func TestShapesTellNodesApartByTheLabelsThatAreShown(t *testing.T) {
 	shown := []string{"nvidia.com/gpu.product"}
 	named := func(product string) func(*corev1.Node) {

@@ -24,8 +24,8 @@ import (
 
 const overheadClass = "sandboxed"
 
-// What is allocated on a node is what operators read in kubectl describe node; what is
-// pending is what is allocated once it is bound.
+// Allocated amounts equal those of kubectl describe node. Pending amounts equal what is
+// allocated after binding.
 func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
 	ctx, plane := t.Context(), controlplanetest.Start(t)
 	client, err := kubernetes.NewForConfig(plane.RESTConfig())
@@ -136,10 +136,10 @@ func createPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 	return err
 }
 
-// randomPod has what makes requests more than a sum: init containers, sidecars, an
-// overhead, or a resize that its kubelet has not taken yet. It has no amounts for the pod as
-// a whole: the scheduler counts them as the agent does, kubectl v1.35 describes its
-// containers' in their place.
+// randomPod returns a pod whose requests are more than a sum: it has init containers, sidecars,
+// an overhead, or a resize that its kubelet has not applied yet. It has no pod-level resources:
+// the scheduler and the agent count them, whereas kubectl v1.35 shows those of the containers
+// instead.
 func randomPod(rng *rand.Rand, n int) *corev1.Pod {
 	amounts := func() corev1.ResourceList {
 		out := corev1.ResourceList{}
@@ -158,7 +158,7 @@ func randomPod(rng *rand.Rand, n int) *corev1.Pod {
 		c := container(name, amounts())
 		c.Image = "registry.k8s.io/pause:3.10"
 		if gpus, ok := c.Resources.Requests["nvidia.com/gpu"]; ok {
-			c.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": gpus} // has no other request than its limit
+			c.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": gpus} // Kubernetes sets the request of an extended resource to its limit
 		}
 		return c
 	}
@@ -188,7 +188,7 @@ func randomPod(rng *rand.Rand, n int) *corev1.Pod {
 	return pod
 }
 
-// describedRequests are those under "Allocated resources" of the node.
+// describedRequests returns the requests under "Allocated resources" of the node.
 func describedRequests(ctx context.Context, t *testing.T, kubeconfig string) corev1.ResourceList {
 	t.Helper()
 	tools, err := toolchain.New(progress.Discard)

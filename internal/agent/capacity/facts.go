@@ -15,7 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Labels that Liqo v1.2 sets. They are spelled out here because only the liqo
+// Labels and names that Liqo v1.2 sets. They are spelled out here because only the liqo
 // packages depend on Liqo.
 const (
 	nodeTypeLabel   = "liqo.io/type"
@@ -26,33 +26,33 @@ const (
 	originNodeLabel = "offloading.liqo.io/nodename"
 	// controlPlaneRole is a label and a taint of Kubernetes.
 	controlPlaneRole = "node-role.kubernetes.io/control-plane"
-	// rejectedReason is that of a pod on a virtual node that the provider does not take.
+	// rejectedReason is the status reason of a pod on a virtual node that the provider rejects.
 	rejectedReason = "OffloadingBackOff"
 )
 
-// A placement's pods are created by the user of its ResourceSlice, which Liqo
-// names after the slice and a hash of the consumer's cluster ID.
+// The creator of a placement's pods is the user of its ResourceSlice. Liqo names that user
+// after the slice and a hash of the consumer's cluster ID.
 var (
 	placementUser = regexp.MustCompile(`^(res-[a-z0-9]{10}-[1-9][0-9]*)-[0-9a-f]{12}$`)
 	placementName = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*$`)
 )
 
-// ceiling bounds a single amount: 4 PiB, or as many units. Nothing that runs is
-// larger, and some thousand of them still add up within an int64.
+// ceiling bounds a single amount: 4 PiB, or as many units. No real pod or node is larger, and
+// some thousand of them still add up within an int64.
 const ceiling int64 = 1 << 52
 
-// nodeFacts is what is kept of a node.
+// nodeFacts is the part of a node that is kept.
 type nodeFacts struct {
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
 	ours        bool
 	counts      bool
-	// barred is true for a node that takes no ordinary pods, controlPlane for one that is
-	// labelled as part of the control plane.
+	// barred is true for a node that accepts no ordinary pods. controlPlane is true for a node
+	// that is labelled as part of the control plane.
 	barred, controlPlane bool
-	// labels are those that are shown; nil if the node has none of them.
+	// labels are the published ones; nil if the node has none of them.
 	labels map[string]string
-	// kept are those that Lend asks for; nil if the node has none of them.
+	// kept are the labels that Lend asks for; nil if the node has none of them.
 	kept map[string]string
 }
 
@@ -76,7 +76,7 @@ func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 	}
 }
 
-// some of a node's labels; nil if it has none of them.
+// some returns the given labels of a node; nil if it has none of them.
 func some(of map[string]string, keys []string) map[string]string {
 	var out map[string]string
 	for _, key := range keys {
@@ -101,9 +101,8 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// isControlPlaneOnly reports whether ordinary pods are kept off the node. Other
-// taints are not looked at: those of devices are tolerated by the pods that ask
-// for the devices.
+// isControlPlaneOnly reports whether a taint keeps ordinary pods off the node. It ignores other
+// taints: pods that request devices tolerate the taints of those devices.
 func isControlPlaneOnly(node *corev1.Node) bool {
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
@@ -125,19 +124,19 @@ func keyOf(meta *metav1.ObjectMeta) podKey {
 	return podKey(sum[:16])
 }
 
-// podFacts is what is kept of a pod.
+// podFacts is the part of a pod that is kept.
 type podFacts struct {
-	// node the pod is bound to; empty when the pod takes no capacity.
+	// node is the node that the pod is bound to; empty if the pod takes no capacity.
 	node string
-	// placement that the pod runs for; empty for a pod of this cluster's own.
+	// placement is the one that the pod runs for; empty for a pod of this cluster's own.
 	placement string
 	request   request
-	// rejected reports whether it is on a virtual node and the provider does not take it.
+	// rejected reports whether the pod is on a virtual node whose provider rejects it.
 	rejected bool
 }
 
-// request is what a pod requests. Most pods request nothing else than the three
-// resources that have a field.
+// request holds the requests of a pod. Most pods request only the three resources that have a
+// field.
 type request struct {
 	milliCPU, memory, ephemeral int64
 	others                      []other
@@ -160,7 +159,7 @@ func (r *request) equal(s *request) bool {
 	return true
 }
 
-// addTo adds the request and the pod itself to sum, times the sign.
+// addTo adds the request times the sign to sum, and counts the pod itself.
 func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	sum[corev1.ResourcePods] += sign
 	sum[corev1.ResourceCPU] += sign * r.milliCPU
@@ -173,7 +172,7 @@ func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	}
 }
 
-// cut makes no amount larger than most.
+// cut limits every amount to most.
 func (r *request) cut(most int64) {
 	r.milliCPU, r.memory, r.ephemeral = min(r.milliCPU, most), min(r.memory, most), min(r.ephemeral, most)
 	for i := range r.others {
@@ -181,8 +180,8 @@ func (r *request) cut(most int64) {
 	}
 }
 
-// Finished tells of a pod that has ended and takes nothing any more, until somebody
-// deletes it.
+// Finished reports whether a pod has ended. It then takes no capacity, although it remains
+// until it is deleted.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -197,8 +196,8 @@ func factsOfPod(pod *corev1.Pod) podFacts {
 	}
 }
 
-// requestOf applies Kubernetes' own rules: init containers and sidecars, overhead,
-// amounts for the pod as a whole, and resizes in flight.
+// requestOf applies Kubernetes' own rules: init containers and sidecars, overhead, pod-level
+// resources, and resizes in flight.
 func requestOf(pod *corev1.Pod) request {
 	amounts := bounded(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -221,10 +220,10 @@ func requestOf(pod *corev1.Pod) request {
 	return out
 }
 
-// placementOf names the placement that a pod runs for. Liqo's webhook sets the
-// creator from who asked, so a consumer cannot charge a pod to another placement;
-// the name of the node it comes from is the consumer's word and is taken only
-// where Liqo runs without that webhook.
+// placementOf returns the placement that a pod runs for. Liqo's webhook sets the creator to the
+// authenticated user, so a consumer cannot charge a pod to another placement. The name of the
+// originating node comes from the consumer; it is trusted only if Liqo runs without that
+// webhook.
 func placementOf(meta *metav1.ObjectMeta) string {
 	owner := metav1.GetControllerOfNoCopy(meta)
 	if owner == nil || owner.Kind != shadowPodKind || !strings.HasPrefix(owner.APIVersion, shadowPodGroup) {
@@ -242,8 +241,8 @@ func placementOf(meta *metav1.ObjectMeta) string {
 	return ""
 }
 
-// bounded reads quantities and leaves out what cannot be read, so that one odd
-// resource does not hide the others.
+// bounded converts quantities and omits invalid ones, so that one invalid resource does not
+// hide the others.
 func bounded(list corev1.ResourceList) quantity.Amounts {
 	amounts, err := quantity.FromResourceList(list)
 	if err != nil {

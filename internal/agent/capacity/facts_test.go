@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// everything is lent.
+// everything lends all nodes.
 var everything = &lendable{nodes: labels.Everything()}
 
 func list(pairs ...string) corev1.ResourceList {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// gatherFor is how long news of pods and nodes may gather before they are read. News of a
-// cluster where nothing has happened for so long are read at once.
+// gatherFor is how long events of pods and nodes may accumulate before they are read. After an
+// idle period of this length, the next event is read at once.
 const gatherFor = 400 * time.Millisecond
 
-// Dial is net.Dialer.DialContext, or one that does the same.
+// Dial has the contract of net.Dialer.DialContext.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Gather makes connections on which, once calm says so, what comes gathers for a moment
-// before it is read. Where pods come and go all the time, to wake up for each of them
-// costs several times what it takes to count it.
+// Gather makes connections that delay reads while calm returns true, so that events accumulate.
+// In a cluster with many pod changes, waking up for each event costs several times as much as
+// processing it.
 func Gather(dial Dial, calm func() bool) Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -26,11 +26,11 @@ func Gather(dial Dial, calm func() bool) Dial {
 	}
 }
 
-// gathering is a connection that has one reader.
+// gathering is a connection with one reader.
 type gathering struct {
 	net.Conn
 	calm func() bool
-	// drained reports whether the last read took all there was.
+	// drained reports whether the last read emptied the connection.
 	drained bool
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What comes in small pieces is read together once it is calm, and at once before; all of
-// it arrives.
+// Small pieces are read together once calm returns true, and at once before that. No data is
+// lost.
 func TestNewsGathers(t *testing.T) {
 	for calm, reads := range map[bool]int{false: 100, true: 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestNewsGathers(t *testing.T) {
 	}
 }
 
-// backlog is a connection that keeps what came until it is read.
+// backlog is a connection that buffers incoming data until it is read.
 type backlog struct {
 	net.Conn
 	news  chan byte

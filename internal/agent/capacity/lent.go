@@ -8,23 +8,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// lendable is which nodes are lent, and which of their labels are kept.
+// lendable defines which nodes are lent, and which of their labels are kept.
 type lendable struct {
 	nodes  labels.Selector
 	labels []string
 }
 
-// LentNode is a node that counts. Its parts are not to be changed.
+// LentNode is a node that counts. Do not modify its parts.
 type LentNode struct {
 	Name        string
 	Allocatable quantity.Amounts
-	// Labels are those whose keys Lend named; nil if it has none of them.
+	// Labels are the ones that Lend asks for; nil if the node has none of them.
 	Labels map[string]string
 }
 
-// Lent lists the nodes that count, in no order, and the revision that they are of, which
-// is another one after a node changed. There is no list where that revision has been seen,
-// and revision 0 while the nodes are not known yet as Lend wants them last.
+// Lent lists the nodes that count, in no order, with their revision. The revision changes
+// whenever a node changes. The list is nil if seen is the current revision. The revision is 0
+// until the nodes have been listed with the latest arguments of Lend.
 func (w *Watcher) Lent(seen int64) (nodes []LentNode, revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,19 +42,19 @@ func (w *Watcher) Lent(seen int64) (nodes []LentNode, revision int64) {
 	return nodes, w.accounts.revision
 }
 
-// Lendable says which nodes of this cluster may run pods of others, whether they are Ready
-// and schedulable now or not.
+// Lendable describes which nodes of this cluster may run pods of other clusters. It does not
+// depend on whether they are Ready and schedulable now.
 type Lendable struct {
-	// Nodes is what Lend selects.
+	// Nodes is the selector passed to Lend.
 	Nodes labels.Selector
-	// ControlPlanes is true where a node that is labelled as part of the control plane takes
-	// ordinary pods.
+	// ControlPlanes is true if a node labelled as part of the control plane accepts ordinary
+	// pods.
 	ControlPlanes bool
-	// Barred are the other nodes that take no ordinary pods, sorted.
+	// Barred are the other nodes that accept no ordinary pods, sorted.
 	Barred []string
 }
 
-// Lendable reads the nodes; ok is false while they are not known.
+// Lendable returns the description; ok is false until the nodes are known.
 func (w *Watcher) Lendable() (l Lendable, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

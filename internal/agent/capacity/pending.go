@@ -8,15 +8,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// unboundPods leaves pods that have a node to the API server: one that is bound is
-// reported as deleted.
+// unboundPods makes the API server filter out pods with a node. It reports a pod as deleted
+// once the pod is bound.
 const unboundPods = "spec.nodeName=,status.phase=Pending"
 
-// pendingCeiling bounds a single amount, 32 TiB or as many units: what does not run can be
-// more than what does, and a quarter of a million such pods still add up within an int64.
+// pendingCeiling bounds a single amount: 32 TiB, or as many units. Pending requests need not
+// fit any node, and a quarter of a million such pods still add up within an int64.
 const pendingCeiling int64 = 1 << 45
 
-// demand sums what pods request that no node is found for. Only those are kept.
+// demand sums the requests of unschedulable pods. It keeps only those pods.
 type demand struct {
 	pods map[podKey]request
 	sum  quantity.Amounts
@@ -28,8 +28,7 @@ func newDemand() *demand {
 	return &demand{pods: map[podKey]request{}, sum: quantity.Amounts{}}
 }
 
-// setPod records a pod and reports whether anything changed. Without a request it is
-// removed.
+// setPod records a pod and reports whether anything changed. A nil request removes the pod.
 func (d *demand) setPod(key podKey, wants *request) bool {
 	old, was := d.pods[key]
 	switch {
@@ -43,7 +42,8 @@ func (d *demand) setPod(key podKey, wants *request) bool {
 		wants.addTo(d.sum, +1)
 		d.pods[key] = *wants
 	}
-	// Pods that no node takes may ask for anything, by any name.
+	// Remove zero amounts: unschedulable pods may request any number of resources under any
+	// name.
 	maps.DeleteFunc(d.sum, func(_ corev1.ResourceName, amount int64) bool { return amount == 0 })
 	return true
 }
@@ -64,9 +64,9 @@ func (d *demand) replacePods(wants map[podKey]*request) bool {
 	return changed
 }
 
-// demandOf is what a pod of this cluster's own requests that the scheduler finds no node
-// for; nil for any other pod. One that has not been tried yet is none, and neither is one
-// that a scheduling gate holds back: its owner does not want it to run yet.
+// demandOf returns the request of a pod of this cluster's own that the scheduler finds no node
+// for; nil for any other pod. It ignores pods that the scheduler has not tried yet, and pods
+// behind a scheduling gate, because their owner does not want them to run yet.
 func demandOf(pod *corev1.Pod) *request {
 	if pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil ||
 		!isUnschedulable(pod) || placementOf(&pod.ObjectMeta) != "" {

@@ -76,7 +76,7 @@ func TestWhichPodsArePending(t *testing.T) {
 	}
 }
 
-// Nothing has to be there for a pod to ask for it.
+// Unschedulable pods may request amounts that exist nowhere.
 func TestAbsurdDemandIsCutAndAddsUp(t *testing.T) {
 	pod := &corev1.Pod{
 		Spec: corev1.PodSpec{Containers: []corev1.Container{

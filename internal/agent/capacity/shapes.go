@@ -16,30 +16,30 @@ import (
 // MaxShapes bounds the node shapes of a Snapshot.
 const MaxShapes = 256
 
-// significant lists how many leading bits of each free amount the levels of the
-// histogram keep. The first is exact. On the others a node is shown with no more
-// than it has, and with less by under a sixteenth, an eighth, a quarter or a half.
+// significant lists how many leading bits of each free amount the levels of the histogram keep.
+// The first level is exact. The others round free amounts down, by less than a sixteenth, an
+// eighth, a quarter or a half.
 var significant = [...]int{63, 5, 4, 3, 2, 1}
 
-// histogram counts nodes by shape at every level of detail at once, so that a
-// change of one node costs the same however many there are, and what is shown is
-// a function of the nodes and not of their history.
+// histogram counts nodes by shape at every level of detail at once. A change of one node
+// therefore costs the same in a cluster of any size, and the result depends only on the nodes
+// and not on their history.
 type histogram struct {
 	ids   map[corev1.ResourceName]uint64
 	names []corev1.ResourceName
-	// labels are all sets of labels that were seen, each at its number.
+	// labels are all label sets seen so far, indexed by their number.
 	labels   []map[string]string
 	labelIDs map[string]uint64
 	counts   [len(significant)]map[string]int32
 
-	// shown is what shapes returned last; nil after a change.
+	// shown caches the last result of shapes; nil after a change.
 	shown []Shape
 	// buf is scratch space for keys.
 	buf []byte
 }
 
-// shape is where a node stands in the histogram: its key at every level. The
-// zero value is a node that stands nowhere.
+// shape is a node's position in the histogram: its key at every level. The zero value is a node
+// that is not in the histogram.
 type shape struct {
 	keys [len(significant)]string
 	in   bool
@@ -53,7 +53,7 @@ func newHistogram() histogram {
 	return h
 }
 
-// move puts a node where its free amounts belong.
+// move updates a node's position to its current free amounts.
 func (h *histogram) move(n *node) {
 	if !n.facts.counts {
 		h.remove(&n.shape)
@@ -86,8 +86,8 @@ func (h *histogram) remove(s *shape) {
 	h.shown = nil
 }
 
-// key writes the labels and the free amounts of a node, rounded down to a level. What
-// is not free is left out, so that the key is also the shape.
+// key encodes the labels and the free amounts of a node, rounded down to a level. It omits
+// resources with nothing free, so the key also encodes the shape.
 func (h *histogram) key(n *node, names []corev1.ResourceName, level int) []byte {
 	h.buf = binary.AppendUvarint(h.buf[:0], h.labelID(n.facts.labels))
 	for _, name := range names {
@@ -122,7 +122,7 @@ func (h *histogram) labelID(labels map[string]string) uint64 {
 	return id
 }
 
-// labelText orders sets of labels.
+// labelText returns a text that orders label sets.
 func labelText(labels map[string]string) string {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -143,9 +143,9 @@ func (h *histogram) decode(key string) (quantity.Amounts, map[string]string) {
 	return free, h.labels[labels]
 }
 
-// shapes returns the histogram at the finest level that has at most MaxShapes
-// shapes. Where even the coarsest has more, its smallest are shown as one that
-// has of everything what the poorest of them has.
+// shapes returns the histogram at the finest level that has at most MaxShapes shapes. If even
+// the coarsest level has more, its smallest shapes are merged into one, with the minimum of
+// each resource.
 func (h *histogram) shapes() []Shape {
 	if h.shown != nil {
 		return h.shown
@@ -166,8 +166,8 @@ func (h *histogram) shapes() []Shape {
 	return h.shown
 }
 
-// mergeTail makes one shape of the last ones, so that at most limit remain. It has no
-// labels: nobody who asks for some may count on it.
+// mergeTail merges the last shapes into one, so that at most limit remain. The merged shape has
+// no labels, because its nodes need not share any.
 func mergeTail(shapes []Shape, limit int) []Shape {
 	if len(shapes) <= limit {
 		return shapes

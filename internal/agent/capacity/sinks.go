@@ -10,12 +10,12 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// sink is where a reflector puts objects. Unlike a cache it keeps no object:
-// each is turned into facts, which are told to the accounts.
+// sink receives objects from a reflector. Unlike a cache, it keeps no object: it converts each
+// to facts and passes these to the accounts.
 type sink[F any] struct {
-	// trim turns an object of the API into facts.
+	// trim converts an API object to facts.
 	trim func(obj any) (trimmed[F], error)
-	// set and remove tell what happened to one object, replace what there is.
+	// set and remove report a change of one object. replace reports all objects.
 	set     func(trimmed[F])
 	remove  func(trimmed[F])
 	replace func([]trimmed[F])
@@ -23,10 +23,10 @@ type sink[F any] struct {
 
 var _ cache.TransformingStore = &sink[nodeFacts]{}
 
-// trimmed is all that outlives an object. A reflector collects objects under
-// their names while it makes its first list: they are trimmed before that.
+// trimmed is the part of an object that is kept. A reflector collects all objects by name
+// during its first list, so they are trimmed before that.
 type trimmed[F any] struct {
-	// Object is nil; it makes trimmed pass as an object that has a name.
+	// Object is nil. It makes trimmed implement the interface of an object with a name.
 	metav1.Object
 	namespace, name string
 	key             podKey
@@ -71,7 +71,7 @@ func (s *sink[F]) Replace(objs []any, _ string) error {
 	return nil
 }
 
-// Resync has nothing to do: the facts are all there is.
+// Resync does nothing, because the sink keeps no objects.
 func (s *sink[F]) Resync() error { return nil }
 
 func (s *sink[F]) read(obj any) (trimmed[F], error) {
@@ -81,7 +81,7 @@ func (s *sink[F]) read(obj any) (trimmed[F], error) {
 	return s.trim(obj)
 }
 
-// trimNode keeps of a node's labels those that are shown or asked for, and whether it is
+// trimNode keeps the labels of a node that are published or asked for, and whether the node is
 // lent.
 func trimNode(shown []string, lent *lendable) func(obj any) (trimmed[nodeFacts], error) {
 	return func(obj any) (trimmed[nodeFacts], error) {
@@ -93,8 +93,8 @@ func trimNode(shown []string, lent *lendable) func(obj any) (trimmed[nodeFacts],
 	}
 }
 
-// trimPod has facts of a pod read, but of the placeholders of reservations, which are in
-// one namespace, none.
+// trimPod extracts facts from a pod. Placeholders of reservations, which are in one namespace,
+// yield empty facts.
 func trimPod[F any](placeholders string, factsOf func(*corev1.Pod) F) func(obj any) (trimmed[F], error) {
 	return func(obj any) (trimmed[F], error) {
 		p, ok := obj.(*corev1.Pod)

@@ -2,38 +2,37 @@ package capacity
 
 import "github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 
-// Snapshot is the state of the accounts at one moment. Its parts may be shared
-// with other snapshots: they are not to be changed.
+// Snapshot is the state of the accounts at one moment. Do not modify it: it may share parts
+// with other snapshots.
 type Snapshot struct {
-	// Capacity of all nodes of this cluster's own.
+	// Capacity is the sum over all of this cluster's own nodes.
 	Capacity quantity.Amounts
-	// Allocatable of the nodes that are Ready and schedulable.
+	// Allocatable is the sum over the nodes that count, see the package comment.
 	Allocatable quantity.Amounts
-	// Allocated is what this cluster's own pods request on those nodes.
+	// Allocated is the sum of the requests of this cluster's own pods on those nodes.
 	Allocated quantity.Amounts
-	// Used is what the pods of each placement request on those nodes, by the name
-	// of the placement. A placement without a pod is not named.
+	// Used is the sum of the requests of each placement's pods on those nodes, by placement
+	// name. It omits placements without pods.
 	Used map[string]quantity.Amounts
-	// Pending is what pods of this cluster's own request that the scheduler finds no
-	// node for; each of them is one of its pods.
+	// Pending is the sum of the requests of this cluster's own unschedulable pods. Each of them
+	// also counts as one of the resource pods.
 	Pending quantity.Amounts
-	// Nodes that are Ready and schedulable.
+	// Nodes is the number of nodes that count.
 	Nodes int
-	// NodeShapes counts those nodes by what is free on them, largest first.
+	// NodeShapes groups those nodes by their free amounts, largest first.
 	NodeShapes []Shape
 }
 
-// Shape counts the nodes that have at least the same amounts free.
+// Shape is a number of nodes that each have at least the same amounts free.
 type Shape struct {
 	Count int32
 	Free  quantity.Amounts
-	// Labels that they all have, of those that are shown; not to be changed.
+	// Labels are the published labels that all these nodes have. Do not modify them.
 	Labels map[string]string
 }
 
-// Held sums, over placements, the larger of what is held for one and what it
-// uses. The second result is what is used by placements that are not named in
-// holds; nobody else accounts for it.
+// Held sums, over placements, the larger of the held and the used amount. stray is the use by
+// placements that holds does not name and that is therefore in no other total.
 func (s *Snapshot) Held(holds map[string]quantity.Amounts) (held, stray quantity.Amounts) {
 	held, stray = quantity.Amounts{}, quantity.Amounts{}
 	for name, hold := range holds {

@@ -7,16 +7,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Use is what a pod that Liqo runs here takes of a placement.
+// Use is the capacity that a pod run by Liqo takes from its placement.
 type Use struct {
 	Placement string
-	// Request of the pod, which counts as one pod itself.
+	// Request is the pod's request, including one of the resource pods.
 	Request quantity.Amounts
 	// Over is true once the pod has finished.
 	Over bool
 }
 
-// UseOf reads a pod; ok is false where it runs for no placement.
+// UseOf returns the use of a pod; ok is false if the pod runs for no placement.
 func UseOf(pod *corev1.Pod) (u Use, ok bool) {
 	if u.Placement = placementOf(&pod.ObjectMeta); u.Placement == "" {
 		return Use{}, false
@@ -28,5 +28,5 @@ func UseOf(pod *corev1.Pod) (u Use, ok bool) {
 	return u, true
 }
 
-// PlacementOf names the placement that a pod runs for, "" if it runs for none.
+// PlacementOf returns the placement that a pod runs for, or "".
 func PlacementOf(pod *metav1.ObjectMeta) string { return placementOf(pod) }

@@ -16,16 +16,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// runningPods leaves pods that take no capacity to the API server: one that
-// finishes is reported as deleted.
+// runningPods makes the API server filter out pods that take no capacity. It reports a pod as
+// deleted once the pod finishes.
 const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// Watcher keeps account of the cluster while it runs. It is safe for concurrent
-// use and is a Runnable of a manager, on every replica.
+// Watcher counts the resources of the cluster while it runs. It is safe for concurrent use and
+// is a Runnable of a manager, on every replica.
 type Watcher struct {
 	nodes, running, unbound cache.ListerWatcher
 	nodeLabels              []string
-	// placeholders is the namespace of pods that stand in for reserved capacity.
+	// placeholders is the namespace of the pods that keep reserved capacity.
 	placeholders string
 
 	changed chan struct{}
@@ -34,8 +34,8 @@ type Watcher struct {
 	// mu guards the following.
 	mu       sync.Mutex
 	accounts *accounts
-	// lent is what Lend asked for last, and listed what the nodes that are known were
-	// listed for; listAgain, once they are watched, begins anew with all of them.
+	// lent holds the latest arguments of Lend, and listed those with which the known nodes were
+	// listed. listAgain restarts the watch of nodes.
 	lent, listed *lendable
 	listAgain    context.CancelFunc
 	nodesKnown   bool
@@ -43,9 +43,8 @@ type Watcher struct {
 	unboundKnown bool
 }
 
-// New makes a Watcher of the cluster behind client, which tells nodes apart by the
-// labels with these keys. A client that speaks protobuf saves most of the work of
-// reading pods.
+// New creates a Watcher of the cluster behind client. Node shapes are split by the labels with
+// the given keys. A protobuf client saves most of the work of reading pods.
 func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 	nodes := client.CoreV1().Nodes()
 	return &Watcher{
@@ -65,7 +64,7 @@ func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 	}
 }
 
-// podsOf a cluster that its API server selects by their fields.
+// podsOf lists and watches the pods that match a field selector.
 func podsOf(client kubernetes.Interface, selector string) cache.ListerWatcher {
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -80,16 +79,16 @@ func podsOf(client kubernetes.Interface, selector string) cache.ListerWatcher {
 	}, client)
 }
 
-// PlaceholdersIn leaves pods of a namespace that stand in for reserved capacity out of
-// all figures: what is reserved is accounted for as such. It is called before Start.
+// PlaceholdersIn excludes the placeholder pods of a namespace from all figures, because the
+// reservations count already. Call it before Start.
 func (w *Watcher) PlaceholdersIn(namespace string) *Watcher {
 	w.placeholders = namespace
 	return w
 }
 
-// Lend has only nodes count that a selector matches, and keeps their labels with these
-// keys for Lent, from the next list of nodes on, which it asks for. No other label of a
-// node is kept that is not shown.
+// Lend restricts the nodes that count to those that match a selector, and keeps their labels
+// with the given keys for Lent. It requests a new list of nodes and takes effect with that
+// list. Other labels are dropped unless they are published.
 func (w *Watcher) Lend(nodes labels.Selector, keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,16 +119,16 @@ func (w *Watcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection lets every replica keep account, so that a new leader can
-// advertise at once.
+// NeedLeaderElection is false: every replica counts, so that a new leader can advertise at
+// once.
 func (w *Watcher) NeedLeaderElection() bool { return false }
 
-// Synced is closed once all nodes and pods have been counted. Until then a
-// Snapshot is of no use.
+// Synced is closed once all nodes and pods have been counted. A Snapshot taken before is
+// incomplete.
 func (w *Watcher) Synced() <-chan struct{} { return w.synced }
 
-// Changed receives after figures have changed, once for any number of changes.
-// It has one reader.
+// Changed receives after figures have changed; several changes may be merged. It has one
+// reader.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
 // Snapshot returns the state of the accounts.
@@ -139,16 +138,15 @@ func (w *Watcher) Snapshot() Snapshot {
 	return w.accounts.snapshot()
 }
 
-// Fits reports whether a request fits into what no pod of this cluster has
-// claimed, whomever it runs for. It does not know what is held for placements
-// that do not use it yet.
+// Fits reports whether a request fits into the capacity that no pod of this cluster has
+// requested. It does not subtract capacity held for placements that do not use it yet.
 func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.accounts.fits(request)
 }
 
-// Rejected is how many pods on a virtual node the provider does not take.
+// Rejected returns how many pods on a virtual node its provider rejects.
 func (w *Watcher) Rejected(nodeName string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,8 +156,8 @@ func (w *Watcher) Rejected(nodeName string) int {
 	return 0
 }
 
-// Room is what pods can still request on each of the nodes that count, placeholders not
-// counted.
+// Room returns the capacity that pods can still request on each of the given nodes that count,
+// without counting placeholders.
 func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +170,7 @@ func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	return room
 }
 
-// watchNodes until other nodes are to be lent.
+// watchNodes watches until ctx ends or Lend changes the nodes.
 func (w *Watcher) watchNodes(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -205,15 +203,14 @@ func (w *Watcher) nodeReflector(lent *lendable) *cache.Reflector {
 	}, cache.ReflectorOptions{Name: "capacity/nodes"})
 }
 
-// podAccounts are told what becomes of the pods of one watch. Each call reports whether
-// anything changed.
+// podAccounts receives the pods of one watch. Each call reports whether anything changed.
 type podAccounts[F any] interface {
 	setPod(podKey, F) bool
 	removePod(podKey) bool
 	replacePods(map[podKey]F) bool
 }
 
-// podReflector tells accounts of what it reads, and sets known once that is everything.
+// podReflector passes pods to the accounts, and sets known after the first full list.
 func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, known *bool, factsOf func(*corev1.Pod) F, to podAccounts[F]) *cache.Reflector {
 	return cache.NewReflectorWithOptions(from, &corev1.Pod{}, &sink[F]{
 		trim:   trimPod(w.placeholders, factsOf),
@@ -232,8 +229,7 @@ func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, know
 	}, cache.ReflectorOptions{Name: "capacity/pods/" + name})
 }
 
-// tell passes on one event. Nothing is reported before everything was counted
-// once.
+// tell applies one event. It signals no change before everything has been counted once.
 func (w *Watcher) tell(event func() bool) {
 	w.mu.Lock()
 	before := w.known()

@@ -30,7 +30,7 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 
 		<-w.Synced()
 		<-w.Changed()
-		// The fake clientset loses what happens between its list and its watch.
+		// The fake clientset loses changes between its list and its watch.
 		synctest.Wait()
 		expect := func(allocated quantity.Amounts, request quantity.Amounts, fits bool) {
 			t.Helper()
@@ -55,7 +55,7 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 		<-w.Changed()
 		expect(nil, quantity.Amounts{"cpu": 3000}, true)
 
-		// A change that moves no figure wakes nobody.
+		// A change that affects no figure sends no signal.
 		finished.Labels = map[string]string{"a": "b"}
 		if _, err := client.CoreV1().Pods("default").Update(ctx, finished, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 	})
 }
 
-// Nodes that are not lent are as if they were cordoned, whatever runs on them; what runs
-// on them is counted again with them.
+// Nodes that are not lent count as little as cordoned ones. When they are lent again, their
+// pods count again.
 func TestOnlyNodesThatAreLentCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := readyNode(func(n *corev1.Node) { n.Name, n.Labels = "n2", map[string]string{"pool": "lend"} })
@@ -142,7 +142,7 @@ func TestPlaceholdersAreNoUsage(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- w.Start(ctx) }()
 		<-w.Synced()
-		// One that only claims to be a placeholder, elsewhere, is a pod like any other.
+		// A pod of another namespace is ordinary, even with the label of a placeholder.
 		if got := w.Snapshot().Allocated; !got.Equal(quantity.Amounts{"cpu": 2000, "pods": 2}) {
 			t.Errorf("allocated: %v, want that of the other two", got)
 		}
@@ -157,7 +157,7 @@ func TestPlaceholdersAreNoUsage(t *testing.T) {
 	})
 }
 
-// Placeholders that find no room stand for what others have reserved.
+// Unschedulable placeholders are not pending: they represent reservations of other clusters.
 func TestPendingIsWhatOwnPodsWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := func(namespace, name string) *corev1.Pod {
@@ -222,7 +222,7 @@ func TestUseOf(t *testing.T) {
 	}
 }
 
-// Who reads the labels of nodes meets no node that was listed before they were asked for.
+// Readers of node labels never see a node that was listed before those labels were requested.
 func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		priced := readyNode(func(n *corev1.Node) { n.Labels = map[string]string{"price": "1", "else": "x"} })

@@ -23,7 +23,7 @@ type cluster struct {
 	Labels map[string]string `yaml:"labels"`
 }
 
-// readOffer limits how much free capacity is lent.
+// offer limits how much free capacity is lent.
 type offer struct {
 	// NodeSelector selects the nodes to lend from, in the syntax of kubectl's --selector.
 	NodeSelector string `yaml:"nodeSelector"`
@@ -46,9 +46,9 @@ type resource struct {
 	OverSubscription string `yaml:"overSubscription"`
 }
 
-// readPrices are decimal numbers per hour of a core, a GiB or a device.
+// prices are decimal numbers per hour of a core, a GiB or a device.
 type prices struct {
-	// File holds the prices instead, with the same keys.
+	// File names a file that holds the prices instead, with the same keys.
 	File string `yaml:"file"`
 	// NodeLabels or OpenCost provide the prices of cores, memory and devices per node.
 	NodeLabels    *nodeLabels       `yaml:"nodeLabels"`

@@ -80,7 +80,7 @@ func (k *Keeper) Current() *Configuration {
 	return k.current
 }
 
-// Problem says why the present content of the file is not in force; nil if it is.
+// Problem returns why the present content of the file is not in force; nil if it is.
 func (k *Keeper) Problem() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

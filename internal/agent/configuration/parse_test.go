@@ -21,7 +21,7 @@ import (
 
 const head = "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\n"
 
-// noFile has only the file that is read.
+// noFile is the read function of a test without further files: it finds none.
 func noFile(path string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 }

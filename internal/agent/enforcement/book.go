@@ -15,16 +15,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// unseenFor is how long an admitted pod counts that no watch has shown. The API server
-// stores an admitted pod within milliseconds, or refuses it for another reason.
+// unseenFor is how long an admitted pod counts before a watch has shown it. The API server
+// stores an admitted pod within milliseconds, or rejects it for another reason.
 const unseenFor = 10 * time.Second
 
-// Book counts the pods of all placements: those that a watch has shown, and those that were
-// admitted since. It is safe for concurrent use. Each replica of the agent has its own.
+// Book counts the pods of all placements: those that a watch has shown, and those admitted
+// since. It is safe for concurrent use. Each replica of the agent has its own.
 type Book struct {
 	mu   sync.Mutex // guards the following
 	seen map[string]map[types.NamespacedName]Pod
-	// placements of the pods in seen.
+	// placements maps the pods in seen to their placements.
 	placements map[types.NamespacedName]string
 	unseen     map[string]map[types.NamespacedName]admitted
 	changed    func(placement string)
@@ -68,8 +68,8 @@ func (b *Book) set(obj any) {
 	}
 }
 
-// note records a pod, or forgets one that no longer runs, and tells the subscriber which
-// placements this concerns.
+// note records a pod, or forgets one that no longer runs. It passes the affected placements to
+// the subscriber.
 func (b *Book) note(pod *corev1.Pod, runs bool) {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	placement := capacity.PlacementOf(&pod.ObjectMeta)
@@ -103,7 +103,7 @@ func (b *Book) note(pod *corev1.Pod, runs bool) {
 	}
 }
 
-// PodOf reads a pod of a placement.
+// PodOf converts a pod of a placement.
 func PodOf(pod *corev1.Pod) Pod {
 	p := Pod{
 		NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: pod.UID,
@@ -117,8 +117,8 @@ func PodOf(pod *corev1.Pod) Pod {
 	return p
 }
 
-// Subscribe has f called with the name of every placement whose pods changed, those that
-// are known already first. It has one subscriber, who must not block.
+// Subscribe makes the Book call f with the name of every placement whose pods change, and first
+// with those already known. There is only one subscriber, and f must not block.
 func (b *Book) Subscribe(f func(placement string)) {
 	b.mu.Lock()
 	b.changed = f
@@ -137,17 +137,17 @@ func (b *Book) Has(pod types.NamespacedName) bool {
 	return ok
 }
 
-// Verdict is the answer to a pod that is to run for a placement.
+// Verdict is the decision about a pod of a placement.
 type Verdict struct {
 	Fits bool
-	// Short is what the pod lacks where it does not fit.
+	// Short is the missing capacity if the pod does not fit.
 	Short quantity.Shortage
-	// Used is what the other pods of the placement request.
+	// Used is the sum of the requests of the placement's other pods.
 	Used quantity.Amounts
 }
 
-// Admit decides whether a pod fits into the limits beside the pods of its placement. An
-// admitted pod counts from then on, unless it is only tried.
+// Admit decides whether a pod fits into the limits together with the other pods of its
+// placement. An admitted pod counts from then on, unless try is set.
 func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +157,7 @@ func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) 
 		addTo(v.Used, other.Request)
 	}
 	for key, other := range b.unseen[pod.Placement] {
-		if key != pod.NamespacedName { // an earlier attempt at the same pod
+		if key != pod.NamespacedName { // skip an earlier attempt at the same pod
 			addTo(v.Used, other.Request)
 		}
 	}
@@ -171,8 +171,8 @@ func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) 
 	return v
 }
 
-// Pods returns the pods of a placement that a watch has shown, what was admitted beside
-// them, and after how long the first of the latter no longer counts; 0 without any.
+// Pods returns the pods of a placement that a watch has shown, and the sum of the pods admitted
+// since. expires is when the first of the latter stops counting; 0 if there are none.
 func (b *Book) Pods(placement string, now time.Time) (pods []Pod, unseen quantity.Amounts, expires time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

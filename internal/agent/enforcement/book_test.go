@@ -19,7 +19,7 @@ import (
 
 const placement = "res-0123456789-1"
 
-// object is the pod that Liqo makes for a ShadowPod of the placement.
+// object returns the pod that Liqo creates for a ShadowPod of the placement.
 func object(name string, uid types.UID, millicores int64) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -133,7 +133,7 @@ func TestBookTellsOfWhatChanged(t *testing.T) {
 	}
 }
 
-// However many ask at once, no more is admitted than is granted.
+// Concurrent requests never get more admitted than the grant.
 func TestBookAdmitsNoMoreThanIsGrantedAtOnce(t *testing.T) {
 	b := NewBook()
 	var asking sync.WaitGroup
@@ -154,12 +154,13 @@ func TestBookAdmitsNoMoreThanIsGrantedAtOnce(t *testing.T) {
 	}
 }
 
-// In any order of requests, late news and ends, the pods that exist never exceed the grant,
-// and where nothing is pending, whatever fits is admitted.
+// In any order of requests, delayed events and endings, the existing pods never exceed the
+// grant. Without pending events, every pod that fits is admitted.
 func TestBookProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, now, next := NewBook(), noon, 0
-		// exists is what the API server has, news what the watch has yet to show.
+		// exists is the state of the API server, news the events that the watch has not
+		// delivered yet.
 		exists := map[string]*corev1.Pod{}
 		var news []func()
 		use := func() (sum int64) {

@@ -14,39 +14,40 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// DefaultPods bounds the pods of a placement whose grant names no number: as many as a
-// kubelet takes by default.
+// DefaultPods bounds the pods of a placement whose grant names no number. It is the kubelet's
+// default.
 const DefaultPods = 110
 
 // EvictionGrace is the grace period of an evicted pod. With one second the kubelet still
-// confirms that the containers are gone; with zero the API server would forget the pod
-// before that.
+// confirms that the containers are gone. With zero the API server would delete the pod before
+// that.
 const EvictionGrace = time.Second
 
-// Pod is one that has not finished. It requests one of the resource pods itself.
+// Pod is a pod that has not finished. Its request includes one of the resource pods.
 type Pod struct {
 	types.NamespacedName
 	UID types.UID
 	// Owner is the UID of its ShadowPod, which has the same name.
 	Owner types.UID
-	// Placement that the pod runs for.
+	// Placement is the one that the pod runs for.
 	Placement string
 	Created   time.Time
 	Request   quantity.Amounts
-	// Evicted is true once the pod was told to end within EvictionGrace.
+	// Evicted is true once the pod is terminating within EvictionGrace.
 	Evicted bool
 }
 
-// Allowance is what the pods of a placement may request together.
+// Allowance bounds the total requests of a placement's pods.
 type Allowance struct {
 	Limits quantity.Amounts
-	// Before are the limits until Reduced, when the consumer agreed to less. Pods that were
-	// created until then may use them up. Both are zero without a reduction.
+	// Before are the limits that applied until Reduced, when the consumer agreed to a
+	// reduction. Pods created until then may use the old limits. Both fields are zero without a
+	// reduction.
 	Before  quantity.Amounts
 	Reduced time.Time
 }
 
-// LimitsOf returns the limits that go with the amounts kept for a placement. What these do
+// LimitsOf returns the limits for a placement from its kept amounts. A resource that these do
 // not name is not granted, except pods.
 func LimitsOf(kept corev1.ResourceList) (quantity.Amounts, error) {
 	limits, err := quantity.FromResourceList(kept)
@@ -59,13 +60,13 @@ func LimitsOf(kept corev1.ResourceList) (quantity.Amounts, error) {
 	return limits, nil
 }
 
-// mostUnits bounds one amount of one pod, so that no conversion overflows and a hundred
-// thousand pods add up within an int64. Nothing real is larger: it is 64 TiB.
+// mostUnits bounds one amount of one pod: 64 TiB, which no real pod requests. No conversion
+// overflows, and a hundred thousand pods add up within an int64.
 const mostUnits = int64(1) << 46
 
-// RequestOf returns what a pod requests by the rules of kube-scheduler: init containers and
-// sidecars, overhead, resources of the pod as a whole, and resizes in flight. Fractions are
-// rounded up, and a negative amount counts as zero.
+// RequestOf returns a pod's requests by the rules of kube-scheduler: init containers and
+// sidecars, overhead, pod-level resources, and resizes in flight. It rounds fractions up and
+// counts negative amounts as zero.
 func RequestOf(pod *corev1.Pod) quantity.Amounts {
 	list := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -93,7 +94,7 @@ func unitsOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// Used sums what pods request.
+// Used sums the requests of pods.
 func Used(pods []Pod) quantity.Amounts {
 	used := quantity.Amounts{}
 	for i := range pods {
@@ -102,14 +103,14 @@ func Used(pods []Pod) quantity.Amounts {
 	return used
 }
 
-// addTo adds b to sum in place. mostUnits keeps it from overflowing.
+// addTo adds b to sum in place. mostUnits prevents overflow.
 func addTo(sum, b quantity.Amounts) {
 	for name, amount := range b {
 		sum[name] += amount
 	}
 }
 
-// Excess returns by how much usage exceeds the limits; it is empty where usage fits. What
+// Excess returns by how much used exceeds the limits; it is empty if used fits. A resource that
 // the limits do not name is not granted.
 func Excess(used, limits quantity.Amounts) quantity.Amounts {
 	over := quantity.Amounts{}
@@ -121,8 +122,8 @@ func Excess(used, limits quantity.Amounts) quantity.Amounts {
 	return over
 }
 
-// Beyond returns by how much the pods exceed the allowance. A pod that was created after a
-// reduction has to fit the new limits; those from before may use up the old ones.
+// Beyond returns by how much the pods exceed the allowance. Pods created after a reduction must
+// fit the new limits; older pods may use the old ones.
 func (a *Allowance) Beyond(pods []Pod) quantity.Amounts {
 	over := Excess(Used(pods), a.Limits)
 	if a.Reduced.IsZero() || len(over) == 0 {
@@ -136,9 +137,9 @@ func (a *Allowance) Beyond(pods []Pod) quantity.Amounts {
 	return Excess(Used(pods), a.Limits.Max(a.Before))
 }
 
-// Victims returns the pods to evict, newest first, so that the others fit the allowance. A
-// pod that requests nothing of what is exceeded is spared, and one that was evicted before
-// is on its way out and is not chosen again.
+// Victims returns the pods to evict, newest first, so that the others fit the allowance. It
+// spares pods that request none of the exceeded resources, and skips pods that are already
+// being evicted.
 func Victims(pods []Pod, a Allowance) (victims []Pod) {
 	staying := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Evicted })
 	slices.SortFunc(staying, newestFirst)
@@ -169,8 +170,8 @@ func contributes(pod *Pod, over quantity.Amounts) bool {
 	return false
 }
 
-// newestFirst orders pods that were created in the same second by name, so that two looks
-// choose the same.
+// newestFirst orders pods created in the same second by name, so that repeated calls choose the
+// same pods.
 func newestFirst(a, b Pod) int {
 	return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.Name, a.Name), cmp.Compare(b.Namespace, a.Namespace))
 }

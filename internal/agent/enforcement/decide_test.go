@@ -21,7 +21,7 @@ const gpu corev1.ResourceName = "nvidia.com/gpu"
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// pod was created so many seconds after noon.
+// pod returns a pod with a creation time in seconds after noon.
 func pod(name string, second int, millicores int64) Pod {
 	return Pod{
 		NamespacedName: types.NamespacedName{Namespace: "demo-rome", Name: name}, Placement: "res-0123456789-1",
@@ -123,7 +123,7 @@ func TestRequestsAreThoseOfTheScheduler(t *testing.T) {
 	}
 }
 
-// requestOracle adds up millicores as KEP-753 describes it, without Kubernetes' own code.
+// requestOracle sums millicores as KEP-753 describes it, without Kubernetes' own code.
 func requestOracle(init []initContainer, containers []int64, overhead int64) int64 {
 	var sidecars, most int64
 	for _, c := range init {
@@ -175,7 +175,7 @@ func TestRequestsAgreeWithAnIndependentOracle(t *testing.T) {
 	})
 }
 
-// anyPods draws pods of which some use more than there is.
+// anyPods draws pods, whose requests may exceed the limits.
 func anyPods(t *rapid.T) []Pod {
 	var pods []Pod
 	for i := range rapid.IntRange(0, 12).Draw(t, "pods") {
@@ -241,7 +241,7 @@ func TestVictimsProperties(t *testing.T) {
 	})
 }
 
-// Whatever quantities a pod names, counting it neither panics nor counts below zero.
+// Counting a pod neither panics nor yields a negative amount, for any quantities.
 func FuzzRequestOf(f *testing.F) {
 	for _, seed := range []string{"1", "-1", "8E", "-8E", "1e30", "100u", "0.0000000001", "9223372036854775807k", "1n"} {
 		f.Add(seed, seed)

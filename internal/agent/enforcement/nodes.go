@@ -16,17 +16,17 @@ const (
 	virtualNode       = "virtual-node"
 )
 
-// LentNodes says on which nodes pods of consumers may run.
+// LentNodes defines on which nodes pods of consumers may run.
 type LentNodes struct {
-	// Selector is the operator's; no virtual node is ever lent.
+	// Selector is the operator's. Virtual nodes are never lent, whatever it selects.
 	Selector labels.Selector
-	// ControlPlanes is true where a node of the control plane takes ordinary pods.
+	// ControlPlanes is true if a node of the control plane accepts ordinary pods.
 	ControlPlanes bool
-	// Barred are nodes that take no ordinary pods, by name.
+	// Barred are the names of nodes that accept no ordinary pods.
 	Barred []string
 }
 
-// operators of node affinity, by those of label selectors.
+// operators maps the operators of label selectors to those of node affinity.
 var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 	selection.In: corev1.NodeSelectorOpIn, selection.Equals: corev1.NodeSelectorOpIn, selection.DoubleEquals: corev1.NodeSelectorOpIn,
 	selection.NotIn: corev1.NodeSelectorOpNotIn, selection.NotEquals: corev1.NodeSelectorOpNotIn,
@@ -34,7 +34,7 @@ var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 	selection.GreaterThan: corev1.NodeSelectorOpGt, selection.LessThan: corev1.NodeSelectorOpLt,
 }
 
-// term requires a lent node.
+// term returns the requirements of a lent node.
 func (l *LentNodes) term() corev1.NodeSelectorTerm {
 	t := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: nodeTypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{virtualNode}},
@@ -43,7 +43,7 @@ func (l *LentNodes) term() corev1.NodeSelectorTerm {
 		t.MatchExpressions = append(t.MatchExpressions, corev1.NodeSelectorRequirement{Key: controlPlaneLabel, Operator: corev1.NodeSelectorOpDoesNotExist})
 	}
 	requirements, any := l.Selector.Requirements()
-	if !any { // it selects nothing: neither does an expression that contradicts itself
+	if !any { // the selector selects nothing; a contradictory expression has the same effect
 		t.MatchExpressions = append(t.MatchExpressions,
 			corev1.NodeSelectorRequirement{Key: nodeTypeLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{virtualNode}})
 	}
@@ -60,12 +60,12 @@ func (l *LentNodes) term() corev1.NodeSelectorTerm {
 	return t
 }
 
-// NodeSelector selects the nodes that are lent.
+// NodeSelector selects the lent nodes.
 func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.term()}}
 }
 
-// Confine requires a lent node of a pod, beside what the pod requires itself, and reports
+// Confine restricts a pod to lent nodes, in addition to the pod's own requirements. It reports
 // whether that changed the pod.
 func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 	if spec.Affinity == nil {
@@ -83,7 +83,7 @@ func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
 		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
-			continue // an empty term matches no node, and has to stay empty for that
+			continue // an empty term matches no node and must stay empty
 		}
 		changed = join(&term.MatchExpressions, lent.MatchExpressions) || changed
 		changed = join(&term.MatchFields, lent.MatchFields) || changed
@@ -91,7 +91,7 @@ func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 	return changed
 }
 
-// join adds the requirements that are not there yet.
+// join adds the missing requirements.
 func join(to *[]corev1.NodeSelectorRequirement, more []corev1.NodeSelectorRequirement) (changed bool) {
 	for _, r := range more {
 		if !slices.ContainsFunc(*to, func(have corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(have, r) }) {

@@ -79,7 +79,7 @@ func TestConfineAllowsLentNodesOnly(t *testing.T) {
 	}
 }
 
-// A confined pod may run exactly where it could before and where the operator lends.
+// A confined pod may run exactly on those of its previous nodes that the operator lends.
 func TestConfineProperty(t *testing.T) {
 	keys, values := []string{"pool", "zone", "size"}, []string{"1", "2", "3"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Condition describes the agent's certificate, whoever renews it: the credentials in use, or
-// why there are none, and why they were not replaced. The text changes only with the
+// Condition describes the agent's certificate, for any method of renewal: the credentials in
+// use, or why there are none, and why they were not replaced. The text changes only with the
 // certificate or the problem.
 func Condition(c *pki.Credentials, invalid, trouble error, now time.Time) metav1.Condition {
 	condition := metav1.Condition{Type: agentv1alpha1.ConditionCertificateValid, Status: metav1.ConditionTrue}
@@ -29,7 +29,7 @@ func Condition(c *pki.Credentials, invalid, trouble error, now time.Time) metav1
 	case trouble != nil:
 		condition.Reason = agentv1alpha1.ReasonRenewalFailing
 		condition.Message = fmt.Sprintf("valid until %s, but renewal fails: %v", expires, trouble)
-	// Renewal at two thirds of the lifetime would be done by now.
+	// A renewal at two thirds of the lifetime would have finished by now.
 	case now.After(leaf.NotAfter.Add(-life / 6)):
 		condition.Reason = agentv1alpha1.ReasonCertificateExpiring
 		condition.Message = fmt.Sprintf("valid until %s and not renewed yet: replace the files in --broker-cert-path", expires)

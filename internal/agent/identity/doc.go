@@ -1,7 +1,13 @@
 // Package identity obtains and renews the certificate of this cluster's agent, and writes it to
 // the files that the agent reads.
 //
-// @
+//	Secret ──read──▶ State ──Decide──▶ Step
+//	  ▲                                  │ Prepare: create a key and its request
+//	  │                                  │ Enrol:   send the request with the token, or await approval
+//	  └───────written before and after───┤ Renew:   send the request with the current certificate
+//	                                     │ Publish: Secret ──▶ files, all at once
+//	                                     │ Restore: files ──▶ Secret
+//	                                     └ Wait, or Stuck until an administrator helps
 //
 // The Secret holds all state. It contains a key before the request is sent, and an answer
 // before it is used, so a process that dies in between continues with the same key. Replicas

@@ -93,7 +93,7 @@ func New(o Options) *Keeper {
 	}
 }
 
-// Acquire returns once the files hold a valid certificate. Until then Trouble says what is
+// Acquire returns once the files hold a valid certificate. Until then Trouble returns what is
 // missing.
 func (k *Keeper) Acquire(ctx context.Context) (*Certificate, error) {
 	return k.run(ctx, func(c *Certificate) bool { return c != nil })
@@ -104,7 +104,8 @@ func (k *Keeper) RenewWith(renewer Renewer, elected <-chan struct{}) {
 	k.renewer, k.elected = renewer, elected
 }
 
-// Start renews the certificate, and publishes what other replicas renewed, until ctx ends.
+// Start renews the certificate, and publishes certificates that other replicas renewed, until
+// ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	_, _ = k.run(ctx, func(*Certificate) bool { return false }) // ends only with ctx
 	return nil

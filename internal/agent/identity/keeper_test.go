@@ -104,7 +104,7 @@ func (h *home) keeper(t *testing.T, edits ...func(*Options)) *Keeper {
 	return New(o)
 }
 
-// enrolled is a Keeper with a certificate, which it renews.
+// enrolled returns a Keeper that has a certificate and renews it.
 func (h *home) enrolled(t *testing.T, edits ...func(*Options)) *Keeper {
 	t.Helper()
 	k := h.keeper(t, edits...)
@@ -130,7 +130,7 @@ func (h *home) renewing(t *testing.T, k *Keeper) {
 	k.RenewWith(tr, elected())
 }
 
-// elected is the signal of a leading replica.
+// elected returns the signal of a leading replica.
 func elected() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)
@@ -176,7 +176,7 @@ func (h *home) data(t *testing.T) map[string][]byte {
 	return object.Data
 }
 
-// overwrite edits the Secret as a person would.
+// overwrite edits the Secret as a user would.
 func (h *home) overwrite(t *testing.T, edit func(data map[string][]byte)) {
 	t.Helper()
 	secrets := h.clientset.CoreV1().Secrets(h.secret.Namespace)
@@ -507,7 +507,7 @@ func testOutdated(t *testing.T, h *home) {
 
 func testUntrusted(t *testing.T, h *home) {
 	k := h.enrolled(t)
-	// The agents' CA changes before anyone could renew.
+	// The agents' CA changes before any agent could renew.
 	h.Edit(func(r *identitytest.Registry) {
 		r.Agents = identitytest.NewAuthority(t, h.clock)
 		r.Tokens["second.token"] = ""

@@ -37,14 +37,14 @@ type Situation struct {
 	Published *Certificate
 	// Received is when this process last received a certificate, by the local clock.
 	Received time.Time
-	// Leading says that this replica renews.
+	// Leading reports whether this replica renews.
 	Leading bool
-	// CanEnrol says that the broker's enrolment address is known.
+	// CanEnrol reports whether the broker's enrolment address is known.
 	CanEnrol bool
-	// Untrusted says that broker and agent reject each other's certificates although the current
-	// one has not expired.
+	// Untrusted reports whether broker and agent reject each other's certificates although the
+	// current one has not expired.
 	Untrusted bool
-	// Outdated says that the broker's roots differ from those in the Secret.
+	// Outdated reports whether the broker's roots differ from those in the Secret.
 	Outdated bool
 }
 

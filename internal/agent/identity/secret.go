@@ -35,7 +35,7 @@ func (s *secret) loadState(ctx context.Context) (State, *corev1.Secret, error) {
 	return ReadState(object.Data), object, nil
 }
 
-// saveState replaces the state that load returned. If someone else wrote in between, it fails
+// saveState replaces the state that loadState returned. If another writer was faster, it fails
 // with an error for which isOvertaken is true.
 func (s *secret) saveState(ctx context.Context, read *corev1.Secret, state State) error {
 	secrets := s.client.CoreV1().Secrets(s.Namespace)
@@ -65,7 +65,7 @@ func (s *secret) saveState(ctx context.Context, read *corev1.Secret, state State
 	return nil
 }
 
-// isOvertaken reports whether another replica or a person wrote first.
+// isOvertaken reports whether another replica or a user wrote first.
 func isOvertaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }

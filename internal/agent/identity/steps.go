@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// applyPlan performs the plan's step. The next step is due immediately, unless apply returns a
-// later time.
+// applyPlan performs the plan's step. The next step is due immediately, unless applyPlan
+// returns a later time.
 func (k *Keeper) applyPlan(ctx context.Context, plan Plan, s Situation, read *corev1.Secret) (again time.Time, err error) {
 	if problem := errors.Join(s.Problems...); problem != nil && k.complained.isDue(problem.Error(), s.Now) {
 		k.log.Info("replacing unusable content of the identity secret", "secret", k.secret.String(), "problem", problem.Error())

@@ -7,7 +7,7 @@ import (
 // reminder is how often an unchanged problem is logged.
 const reminder = 10 * time.Minute
 
-// Trouble says why there is no certificate, or why it is not renewed; nil if all is well.
+// Trouble returns why there is no certificate, or why it is not renewed; nil if all is well.
 func (k *Keeper) Trouble() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -14,17 +14,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// Request is the ResourceRequest that an instruction serves, with the namespaces
-// that are open to it. The zero value stands for a Reservation made in the
-// broker cluster.
+// Request is the ResourceRequest that an instruction serves, with the namespaces that are open
+// to it. The zero value is a Reservation made in the broker cluster.
 type Request struct {
 	Ref        *agentv1alpha1.RequestReference
 	Namespaces []string
-	// Offloading says how they are offloaded; nil without a word.
+	// Offloading is how the namespaces are offloaded; nil for the defaults.
 	Offloading *agentv1alpha1.Offloading
 }
 
-// RequestOf makes a Request of a ResourceRequest.
+// RequestOf converts a ResourceRequest to a Request.
 func RequestOf(rr *agentv1alpha1.ResourceRequest, open []string) Request {
 	return Request{
 		Ref:        &agentv1alpha1.RequestReference{Namespace: rr.Namespace, Name: rr.Name, UID: string(rr.UID)},
@@ -32,9 +31,9 @@ func RequestOf(rr *agentv1alpha1.ResourceRequest, open []string) Request {
 	}
 }
 
-// WriteConsumer makes or updates the ReservationInstruction of an instruction in
-// namespace, and returns it as it then is. What was released stays released, and
-// a provider is never replaced: another one is another placement.
+// WriteConsumer creates or updates the ReservationInstruction of an instruction in namespace,
+// and returns the result. A released instruction stays released. The provider never changes:
+// another provider means another placement.
 func WriteConsumer(
 	ctx context.Context, c client.Client, namespace string, in *v1.Instruction, request Request, received time.Time,
 ) (*agentv1alpha1.ReservationInstruction, error) {
@@ -64,7 +63,7 @@ func WriteConsumer(
 	before := obj.DeepCopy()
 	release := obj.Spec.Release || spec.Release
 	if spec.RequestRef == nil {
-		// Only who knows the request may take it out, or its namespaces.
+		// Without a request reference, keep the existing reference and namespaces.
 		spec.RequestRef, spec.Namespaces, spec.Offloading = obj.Spec.RequestRef, obj.Spec.Namespaces, obj.Spec.Offloading
 	}
 	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
@@ -76,7 +75,7 @@ func WriteConsumer(
 	return obj, patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
 }
 
-// ReleaseConsumer sets release on a ReservationInstruction, where it exists.
+// ReleaseConsumer sets release on a ReservationInstruction, if it exists.
 func ReleaseConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.ReservationInstruction) error {
 	before := obj.DeepCopy()
 	obj.Spec.Release = true

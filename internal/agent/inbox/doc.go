@@ -1,11 +1,11 @@
-// Package inbox takes what the broker has for this cluster and writes it down as
-// objects, for controllers to work on: instructions as ReservationInstructions
-// and ProviderInstructions, and envelopes of other clusters to whoever reads them.
+// Package inbox receives the broker's instructions and messages for this cluster. It
+// writes instructions as ReservationInstructions and ProviderInstructions, which
+// controllers carry out, and passes the envelopes of other clusters to a Handler.
 //
 //	broker ──long poll──▶ Instructions ──▶ objects ──▶ controllers
 //	                      Messages ──▶ Handler
 //
-// An instruction ends only by a record that says so; one that is not listed has
-// not ended. Everything is written so that it can be repeated, and the cursor
-// moves only after all of an answer was written.
+// An instruction ends only with an explicit record. An instruction missing from a
+// list has not ended. All writes can be repeated, and the cursor advances only
+// after a whole answer has been written.
 package inbox

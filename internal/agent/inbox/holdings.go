@@ -14,8 +14,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// announce tells a broker that has lost something what this cluster has, and returns
-// what the broker then wants of it. Until it knows, what it says may be of long ago.
+// announce sends this cluster's holdings to a broker that has lost state, and returns the
+// instructions that follow. The broker's earlier instructions may be outdated, so they are not
+// applied.
 func (i *Instructions) announce(ctx context.Context) (*v1.InstructionList, error) {
 	holdings, err := i.holdings(ctx)
 	if err != nil {
@@ -51,7 +52,8 @@ func (i *Instructions) holdings(ctx context.Context) (*v1.Holdings, error) {
 	}, nil
 }
 
-// provides lists the placements of which anything is or may be left here.
+// provides lists the placements that this cluster provides or that may have left something
+// here.
 func (i *Instructions) provides(all []agentv1alpha1.ProviderInstruction) []v1.ProvidedPlacement {
 	out := []v1.ProvidedPlacement{}
 	for n := range all {
@@ -74,8 +76,8 @@ func (i *Instructions) provides(all []agentv1alpha1.ProviderInstruction) []v1.Pr
 	return out
 }
 
-// consumes lists what is asked for, and what is carried out, which may outlive the
-// request or have none.
+// consumes lists the requests, and the instructions that are carried out. An instruction may
+// outlive its request or have none.
 func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alpha1.ResourceRequest, clusterID string) []v1.ConsumedReservation {
 	out := []v1.ConsumedReservation{}
 	asking := map[types.UID]*agentv1alpha1.ResourceRequest{}
@@ -114,8 +116,8 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 	return out
 }
 
-// serves reports whether an instruction is still what its request wants. The name of a
-// reservation is written to the request after the instruction.
+// serves reports whether an instruction still belongs to its request. A request without a
+// reservation name matches, because the name is written after the instruction.
 func serves(inst *agentv1alpha1.ReservationInstruction, rr *agentv1alpha1.ResourceRequest) bool {
 	return rr != nil && !isGivenBack(rr) && (rr.Status.ReservationName == "" || rr.Status.ReservationName == inst.Spec.ReservationName)
 }

@@ -155,7 +155,7 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// What the broker said before it knew is not carried out.
+// Instructions that the broker sent before it received the holdings are not carried out.
 func TestWhatIsToldBeforeTheHoldingsAreKnownIsNotCarriedOut(t *testing.T) {
 	c, broker := newCluster(t, reserved()), &fake.Broker{}
 	broker.Instruct(v1.Instruction{Reservation: "res-provided00", Placement: 1, Role: v1.InstructionRoleProvider, State: v1.InstructionStateHold, ConsumerID: "berlin", Resources: v1.Amounts{"cpu": "1"}})

@@ -35,7 +35,7 @@ type cluster struct {
 	// mu guards the following.
 	mu    sync.Mutex
 	count int
-	// answer, where set, is that to every write.
+	// answer, if set, is the result of every write.
 	answer error
 }
 
@@ -124,10 +124,10 @@ func providerObject() *agentv1alpha1.ProviderInstruction {
 	}
 }
 
-// outcome is what one instruction leads to.
+// outcome is the effect of one instruction.
 type outcome struct {
-	// consumer and provider say whether there is an instruction of the kind, and
-	// what it says: "", "hold", "release", "unpeer".
+	// consumer and provider are the state of the instruction object of that kind: "", "hold",
+	// "release" or "unpeer".
 	consumer, provider string
 	requestRef         string
 	namespaces         []string
@@ -231,7 +231,7 @@ func TestEveryInstructionAndState(t *testing.T) {
 			b := &released{Broker: &fake.Broker{}}
 			b.Instruct(tc.in)
 			inbox := NewInstructions(c, b, tc.options)
-			for range 2 { // the second time nothing is new
+			for range 2 { // the second pass brings nothing new
 				before := c.writes()
 				got, err := inbox.ask(t.Context(), "")
 				if err != nil || got.items != 1 || got.cursor != "1" {
@@ -248,7 +248,7 @@ func TestEveryInstructionAndState(t *testing.T) {
 	}
 }
 
-// released notes that a reservation was given back.
+// released records which reservations were given back.
 type released struct {
 	*fake.Broker
 	keys []string
@@ -334,7 +334,7 @@ func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 			t.Errorf("%d writes of what was written", c.writes()-written)
 		}
 
-		// What is new arrives at once, and what is away comes back.
+		// News arrives at once, and polling resumes when the broker is back.
 		b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateRelease))
 		synctest.Wait()
 		obj := &agentv1alpha1.ProviderInstruction{}
@@ -356,8 +356,7 @@ func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 	})
 }
 
-// What the broker wants carried out is written again where somebody has deleted it, and
-// nothing else is.
+// A deleted instruction is written again if the broker wants it carried out, and only then.
 func TestADeletedInstructionIsPutBack(t *testing.T) {
 	provider := func(state v1.InstructionState) v1.Instruction {
 		return instruction(v1.InstructionRoleProvider, state, func(in *v1.Instruction) { in.Placement = 2 })
@@ -405,7 +404,7 @@ func TestADeletedInstructionIsPutBack(t *testing.T) {
 func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 	c := newCluster(t)
 	b := &fake.Broker{}
-	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid))) // its give back fails
+	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid))) // giving it back fails
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
 	_, err := NewInstructions(c, stubborn{b}, Options{}).ask(t.Context(), "")
 	if err == nil || !strings.Contains(err.Error(), "res-aaaaaaaaaa") {
@@ -416,7 +415,7 @@ func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-// What a newer broker may have to say must not be taken for the end of a placement.
+// An unknown state from a newer broker must not be taken for the end of a placement.
 func TestWhatOnlyANewerAgentUnderstandsIsPassedOver(t *testing.T) {
 	c := newCluster(t)
 	b := &fake.Broker{}
@@ -432,7 +431,7 @@ func TestWhatOnlyANewerAgentUnderstandsIsPassedOver(t *testing.T) {
 	}
 }
 
-// stubborn takes nothing back.
+// stubborn fails every release.
 type stubborn struct{ *fake.Broker }
 
 func (stubborn) ReleaseReservation(context.Context, string) (*v1.Reservation, error) {

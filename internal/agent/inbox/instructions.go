@@ -28,23 +28,22 @@ const (
 
 // Options of the inbox. The zero value is usable.
 type Options struct {
-	// Namespace that instructions are written to; DefaultNamespace.
+	// Namespace holds the instructions; DefaultNamespace if empty.
 	Namespace string
-	// Interval between polls of a broker that answers at once with nothing;
-	// DefaultInterval.
+	// Interval is the pause between polls of a broker that answers immediately without news;
+	// DefaultInterval if zero.
 	Interval time.Duration
-	// RefuseBrokerReservations turns down reservations that were made in the broker
-	// cluster, without a ResourceRequest here.
+	// RefuseBrokerReservations declines reservations made in the broker cluster, which have no
+	// ResourceRequest here.
 	RefuseBrokerReservations bool
-	// Hold is how this cluster keeps what it provides.
+	// Hold is how this cluster keeps the capacity that it provides.
 	Hold agentv1alpha1.Hold
 	// ClusterID of this cluster, as its requests name it.
 	ClusterID string
-	// Reader is where holdings are read that are announced; it must not be behind. The
-	// client unless set.
+	// Reader reads the holdings to announce. It must not be stale. It defaults to the client.
 	Reader client.Reader
-	// Look is told of a ResourceRequest for which the broker has news that no
-	// instruction brings; nil where nobody is to be told.
+	// Look is called with a ResourceRequest for which the broker has news that no instruction
+	// conveys; may be nil.
 	Look func(types.NamespacedName)
 	// Clock is the wall clock unless set.
 	Clock clock.Clock
@@ -65,7 +64,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Broker is what Instructions needs of one.
+// Broker is the part of a broker transport that Instructions needs.
 type Broker interface {
 	FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error)
 	transport.Releaser
@@ -73,8 +72,8 @@ type Broker interface {
 	transport.Announcer
 }
 
-// Instructions writes down what the broker has for this cluster to do. It is a
-// Runnable, on the leader alone.
+// Instructions writes the broker's instructions as objects. It is a Runnable that runs only on
+// the leader.
 type Instructions struct {
 	client   client.Client
 	broker   Broker
@@ -87,7 +86,7 @@ var (
 	_ manager.Runnable = (*Messages)(nil)
 )
 
-// NewInstructions makes an inbox of what broker has.
+// NewInstructions creates an inbox for the broker's instructions.
 func NewInstructions(c client.Client, broker Broker, options Options) *Instructions {
 	options.setDefaults()
 	if options.Reader == nil {
@@ -105,8 +104,8 @@ func (i *Instructions) Start(ctx context.Context) error {
 	return p.run(ctx)
 }
 
-// ask fetches and applies one answer. One instruction that cannot be applied
-// now does not keep the others from being applied, but is fetched again.
+// ask fetches and applies one answer. If one instruction cannot be applied now, the others are
+// still applied, and that one is fetched again.
 func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
 	list, err := i.broker.FetchInstructions(ctx, cursor, longPoll)
 	switch {
@@ -134,7 +133,7 @@ func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
 	return answer{cursor: list.Cursor, items: len(list.Instructions) + len(list.Requests)}, errors.Join(failed...)
 }
 
-// pass wakes the controller of a request whose phase changed at the broker. It gives back a
+// pass notifies the controller of a request whose phase changed at the broker. It gives back a
 // queued request that no longer exists here.
 func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
 	rr, err := i.requestOf(ctx, news.Key)
@@ -172,7 +171,7 @@ func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received t
 	case !errors.Is(err, ErrUnusable):
 		return err
 	default:
-		// Asking again would bring the same: say so, and go on with the rest.
+		// A repetition would return the same instruction: decline it and continue.
 		i.standing.drop(in)
 		log.FromContext(ctx).Error(err, "an instruction cannot be carried out")
 		return i.decline(ctx, in, agentv1alpha1.ReasonInvalid, err.Error())
@@ -199,7 +198,7 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 	case rr == nil:
 		return i.giveBack(ctx, in)
 	case rr.DeletionTimestamp != nil:
-		// Its controller gives the reservation back.
+		// The request's controller gives the reservation back.
 		return nil
 	}
 	open, _, err := Namespaces(ctx, i.client, rr)
@@ -224,7 +223,7 @@ func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha
 	return nil, nil
 }
 
-// giveBack ends a reservation that nobody here asks for any more.
+// giveBack ends a reservation whose ResourceRequest no longer exists.
 func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
 	log.FromContext(ctx).Info("giving back a reservation that no resource request asks for", "reservation", in.Reservation, "key", in.Key)
 	if _, err := i.broker.ReleaseReservation(ctx, in.Key); err != nil {
@@ -233,8 +232,8 @@ func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
 	return nil
 }
 
-// releaseConsumer has a placement taken down. Where there is nothing to take
-// down the broker is told at once, as long as it waits for that.
+// releaseConsumer releases a placement's instruction. If there is none, it reports the
+// placement as gone, unless the broker no longer waits for that.
 func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) error {
 	obj := &agentv1alpha1.ReservationInstruction{}
 	name := types.NamespacedName{Namespace: i.options.Namespace, Name: placement.Name(in.Reservation, in.Placement)}
@@ -265,8 +264,9 @@ func (i *Instructions) decline(ctx context.Context, in *v1.Instruction, reason, 
 	return i.report(ctx, in, report)
 }
 
-// report is only tried again where the broker was not reached, or refuses this
-// cluster for now: what it heard and refused it will refuse again.
+// report returns an error, and thus causes a retry, only if the broker was not reached or
+// refuses this cluster for now. It drops a report that the broker rejected, because a
+// repetition would be rejected too.
 func (i *Instructions) report(ctx context.Context, in *v1.Instruction, report *v1.StatusReport) error {
 	err := i.broker.ReportStatus(ctx, in.Reservation, report)
 	refusal, refused := errors.AsType[*fault.Error](err)

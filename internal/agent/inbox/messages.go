@@ -8,21 +8,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 )
 
-// Handler reads envelopes. It has to check who signed them: from is what the
-// broker says. One that it refuses is logged and not delivered again; senders
-// repeat until they are answered.
+// Handler receives envelopes. It must verify their signature, because the broker alone vouches
+// for from. A rejected envelope is logged and not delivered again; senders repeat until they
+// are answered.
 type Handler interface {
 	Deliver(ctx context.Context, from string, body []byte) error
 }
 
-// Messages receives the envelopes that other clusters sent. It is a Runnable.
+// Messages receives envelopes from other clusters. It is a Runnable.
 type Messages struct {
 	messenger transport.Messenger
 	handler   Handler
 	options   Options
 }
 
-// NewMessages makes a receiver for handler.
+// NewMessages creates a receiver for handler.
 func NewMessages(messenger transport.Messenger, handler Handler, options Options) *Messages {
 	options.setDefaults()
 	return &Messages{messenger: messenger, handler: handler, options: options}

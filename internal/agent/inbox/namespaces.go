@@ -12,9 +12,9 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Namespaces resolves what a ResourceRequest says of namespaces, sorted. Without
-// a word its own namespace is offloaded; any other one must carry the opt-in
-// label, or else is closed to the request.
+// Namespaces resolves the namespaces that a ResourceRequest offloads, sorted. By default that
+// is the request's own namespace. Any other namespace needs the opt-in label; without it, the
+// namespace is closed to the request.
 func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (open, closed []string, err error) {
 	if rr.Spec.Namespaces == nil {
 		return []string{rr.Namespace}, nil, nil
@@ -33,8 +33,7 @@ func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.Resource
 	return open, closed, nil
 }
 
-// Offloads reports whether one namespace is among those that are open to a ResourceRequest
-// and that it names.
+// Offloads reports whether a ResourceRequest names a namespace and the namespace is open to it.
 func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
 	if rr.Spec.Namespaces == nil {
 		return name == rr.Namespace, nil

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// longPoll is how long the broker is asked to wait for something new.
+	// longPoll is how long the broker may delay its answer until it has news.
 	longPoll = 25 * time.Second
-	// atOnce is how fast an answer is that nobody waited for.
+	// atOnce is the longest duration of a poll that counts as answered without waiting.
 	atOnce = time.Second
-	// afterConflict is when to try again where the cache was behind what another
-	// controller of this agent wrote.
+	// afterConflict is the pause before a retry when the cache lagged behind another controller
+	// of this agent.
 	afterConflict = 50 * time.Millisecond
 )
 
-// answer is what one poll brought.
+// answer is the result of one poll.
 type answer struct {
 	cursor string
 	items  int
 }
 
-// poller asks again and again, from where it left off.
+// poller polls repeatedly and continues at the last cursor.
 type poller struct {
-	// ask fetches what is new since the cursor and applies it. After an error the
-	// same is asked again.
+	// ask fetches the news since the cursor and applies it. After an error it is called again
+	// with the same cursor.
 	ask func(ctx context.Context, cursor string) (answer, error)
 	// interval is the gap between polls of a broker that does not wait.
 	interval time.Duration
@@ -38,8 +38,7 @@ type poller struct {
 	log      logr.Logger
 }
 
-// run polls until ctx ends. It logs when the broker is lost and found, not every
-// try.
+// run polls until ctx ends. It logs when the broker is lost and found, not every attempt.
 func (p *poller) run(ctx context.Context) error {
 	cursor, failing := "", false
 	backoff := p.newBackoff()
@@ -81,8 +80,8 @@ func (p *poller) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// newBackoff spreads tries from half a second to the interval and half of it: a broker
-// that is back waits only so long for those it has something for.
+// newBackoff spaces retries from half a second up to one and a half intervals. The cap is
+// short, because a broker that has restarted waits only a limited time for its clusters.
 func (p *poller) newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: min(500*time.Millisecond, p.interval), Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: p.interval}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// writeProvider makes or updates the ProviderInstruction of an instruction. One
-// that is to be released is made even if it is not known: its controller then
-// looks whether anything of it is left, and says so to the broker. One that has
-// ended is not. How capacity is held is this cluster's own choice.
+// writeProvider creates or updates the ProviderInstruction of an instruction. It creates an
+// unknown one even for a release: the controller then checks whether anything is left and
+// reports that. It creates none for an ended instruction. This cluster alone chooses how
+// capacity is held.
 func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Instruction, received time.Time) error {
 	spec, err := wire.ToProviderInstruction(in, received)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// standing are the placements that the broker wants and no ResourceRequest looks after, by
-// the names of their instructions, each with a place to read it into. The broker tells of
-// them once: without one that somebody deleted by hand it would go on to believe in a
-// placement that this cluster has taken down.
+// standing are the placements that the broker wants and that no ResourceRequest watches over.
+// It maps the names of their instructions to a buffer for reading each. The broker sends an
+// instruction only once. If a user deletes one, this record is how the agent notices. Otherwise
+// the broker would keep believing in a placement that this cluster has taken down.
 type standing map[string]client.Object
 
 func (s standing) note(in *v1.Instruction, into client.Object) {
@@ -27,8 +27,8 @@ func (s standing) drop(in *v1.Instruction) {
 	delete(s, placement.Name(in.Reservation, in.Placement))
 }
 
-// mend returns, in place of a list with nothing new, everything that the broker wants if
-// an instruction of it is gone.
+// mend checks that the instructions in standing exist. If one is gone, it returns all of the
+// broker's instructions; otherwise it returns nothing, the list without news.
 func (i *Instructions) mend(ctx context.Context, nothing *v1.InstructionList) (*v1.InstructionList, error) {
 	for name, obj := range i.standing {
 		key := client.ObjectKey{Namespace: i.options.Namespace, Name: name}

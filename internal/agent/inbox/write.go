@@ -15,15 +15,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// ErrUnusable is wrapped by the errors of an instruction that no repetition
-// makes better: it cannot be read, contradicts what stands, or does not fit the
-// schema.
+// ErrUnusable wraps the errors of an instruction that a repetition cannot fix: it is malformed,
+// contradicts an existing object, or violates the schema.
 var ErrUnusable = errors.New("instruction cannot be used")
 
 func unusable(err error) error { return fmt.Errorf("%w: %w", ErrUnusable, err) }
 
-// expiryTolerance is how far an expiry may differ from the one that is written
-// already: remaining times of several answers never agree to the second.
+// expiryTolerance is how far a new expiry may differ from the written one without an update.
+// Answers carry remaining times, which never agree exactly.
 const expiryTolerance = 2 * time.Second
 
 func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
@@ -36,7 +35,7 @@ func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
 	}
 }
 
-// steady keeps an expiry that is as good as the new one.
+// steady keeps the old expiry if the new one is within the tolerance.
 func steady(old, now *metav1.Time) *metav1.Time {
 	if old != nil && now != nil && now.Sub(old.Time).Abs() <= expiryTolerance {
 		return old
@@ -44,8 +43,8 @@ func steady(old, now *metav1.Time) *metav1.Time {
 	return now
 }
 
-// patchSpec writes obj where its spec changed. The resource version is part of
-// the patch: what somebody else wrote in between is not lost but tried again.
+// patchSpec writes obj if its spec changed. The patch includes the resource version, so a
+// concurrent change causes a retry instead of being overwritten.
 func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, spec, old any) error {
 	if equality.Semantic.DeepEqual(spec, old) {
 		return nil
@@ -56,7 +55,7 @@ func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, 
 	return nil
 }
 
-// written wraps the error of a write.
+// written wraps the error of a write. Errors that a retry cannot fix become ErrUnusable.
 func written(name string, err error) error {
 	err = fmt.Errorf("write instruction %q: %w", name, err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {

@@ -1,9 +1,9 @@
-// Package offering works out how much of what is free in a cluster is lent, and how an
-// advertisement says it.
+// Package offering computes how much of a cluster's free capacity is lent, and how an
+// advertisement expresses that.
 //
-// A broker reckons available = allocatable × ratio − allocated − what is reserved. What a
-// cluster keeps back is therefore advertised as allocated: a reservation then moves
-// available by its own amount and nothing else, however little is lent.
+// A broker computes available = allocatable × ratio − allocated − reserved. Withheld capacity
+// is therefore advertised as allocated. A reservation then reduces available by exactly its own
+// amount, even if little is lent.
 package offering
 
 import (
@@ -14,28 +14,30 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Terms say how much of what is free is lent. The zero value lends all of it, once.
+// Terms define how much of the free capacity is lent. The zero value lends all of it, without
+// over-subscription.
 //
-// Free is allocatable × ratio, less what the cluster's own pods request; what is lent
-// already is part of it. Each of the terms is a bound of its own, and the least holds.
+// Free capacity is allocatable × ratio minus the requests of the cluster's own pods. It
+// includes capacity that is already lent. Each term is a separate bound, and the lowest one
+// applies.
 type Terms struct {
-	// Withheld is the percentage of what is free that is not lent, from 0 to 100.
+	// Withheld is the percentage of free capacity that is not lent, from 0 to 100.
 	Withheld Percentages
-	// HeadroomShare is the percentage of allocatable that is left free, and Headroom the
-	// amount, for pods of the cluster's own that are still to come.
+	// HeadroomShare, a percentage of allocatable, and Headroom, an amount, are left free for
+	// future pods of the cluster's own.
 	HeadroomShare Percentages
 	Headroom      quantity.Amounts
-	// Cap is the most that is lent.
+	// Cap is the maximum that is lent.
 	Cap quantity.Amounts
-	// Step is what the amount that is lent is a multiple of.
+	// Step rounds the lent amount down to a multiple.
 	Step quantity.Amounts
-	// Minimum is the least that is left to lend: where less is left, no more is lent.
+	// Minimum is the smallest remainder that is still lent: below it, no more is lent.
 	Minimum quantity.Amounts
-	// Ratios are how many times what is allocatable is promised.
+	// Ratios are the over-subscription ratios of allocatable.
 	Ratios quantity.Ratios
 }
 
-// Percentages of every resource: All, but for those that have one of their own.
+// Percentages holds one percentage for each resource: All, unless Of has one for the resource.
 type Percentages struct {
 	All int64
 	Of  map[corev1.ResourceName]int64
@@ -49,9 +51,9 @@ func (p Percentages) of(name corev1.ResourceName, amount int64) int64 {
 	return amount/100*percent + amount%100*percent/100
 }
 
-// Lendable is what is lent in all of every resource that is allocatable, whoever has it
-// already. It is from zero up to what is free. Parts of a unit are rounded so that less
-// is lent, but for those of a percentage of headroom.
+// Lendable returns the total lent amount of every allocatable resource, including amounts that
+// are already reserved. It lies between zero and the free amount. Fractions of a unit are
+// rounded so that less is lent, except in a percentage of headroom.
 func (t *Terms) Lendable(allocatable, own quantity.Amounts) quantity.Amounts {
 	out := make(quantity.Amounts, len(allocatable))
 	stretched := allocatable.Stretched(t.Ratios)
@@ -70,18 +72,18 @@ func (t *Terms) Lendable(allocatable, own quantity.Amounts) quantity.Amounts {
 	return out
 }
 
-// Advertised is how an advertisement says what is lent.
+// Advertised is how an advertisement expresses what is lent.
 type Advertised struct {
-	// Allocated is what own pods request and what is kept back beside it.
+	// Allocated is the requests of own pods plus the withheld amounts.
 	Allocated quantity.Amounts
-	// Withheld is the part of it that is kept back; only what is above zero is named.
+	// Withheld is the withheld part of Allocated. It holds only positive amounts.
 	Withheld quantity.Amounts
-	// Ratios are the least with which all that is lent can be promised, so that a broker
-	// that allows less of them withholds no more than it has to.
+	// Ratios are the lowest ratios that suffice for everything that is lent. A broker that caps
+	// ratios then withholds no more than necessary.
 	Ratios quantity.Ratios
 }
 
-// Advertise what is lent where reserved has been lent already.
+// Advertise computes what to advertise if reserved has been lent already.
 func (t *Terms) Advertise(allocatable, own, reserved quantity.Amounts) Advertised {
 	out := Advertised{Allocated: own.Clone(), Withheld: quantity.Amounts{}, Ratios: t.Ratios}
 	stretched := allocatable.Stretched(t.Ratios)
@@ -90,7 +92,7 @@ func (t *Terms) Advertise(allocatable, own, reserved quantity.Amounts) Advertise
 			lent = min(lent, max(reserved[name], 0))
 		}
 		if lent == max(stretched[name]-own[name], 0) {
-			continue // nothing is kept back
+			continue // nothing is withheld
 		}
 		amount := stretched[name]
 		if ratio, times := t.Ratios[name]; times {
@@ -109,7 +111,7 @@ func (t *Terms) Advertise(allocatable, own, reserved quantity.Amounts) Advertise
 	return out
 }
 
-// leastRatio is the least number of hundredths of an amount that hold what is wanted.
+// leastRatio returns the lowest ratio, in hundredths, at which amount covers wanted.
 func leastRatio(amount, wanted int64) int64 {
 	const once, most = 100, 1000
 	if wanted <= amount {

@@ -75,7 +75,7 @@ func TestAResourceThatIsNotThereIsNotAdvertised(t *testing.T) {
 	}
 }
 
-// brokerSees is the broker's own reckoning, where it allows ratios up to a ceiling.
+// brokerSees computes what a broker considers available if it caps ratios at a ceiling.
 func brokerSees(allocatable int64, a Advertised, ceiling quantity.Ratios) int64 {
 	ratios := a.Ratios
 	if ceiling != nil {
@@ -84,7 +84,7 @@ func brokerSees(allocatable int64, a Advertised, ceiling quantity.Ratios) int64 
 	return quantity.Amounts{cpu: allocatable}.Stretched(ratios)[cpu] - a.Allocated[cpu]
 }
 
-// situation is what terms are held against.
+// situation is a set of terms and the amounts they apply to.
 type situation struct {
 	terms            Terms
 	allocatable, own int64
@@ -120,7 +120,8 @@ func (s *situation) advertise(reserved int64) Advertised {
 	return s.terms.Advertise(quantity.Amounts{cpu: s.allocatable}, quantity.Amounts{cpu: s.own}, quantity.Amounts{cpu: reserved})
 }
 
-// naive reckons with whole numbers of any size, straight from what the terms say.
+// naive computes the lent amount with integers of any size, directly from the definition of the
+// terms.
 func (s *situation) naive() int64 {
 	n := func(v int64) *big.Int { return big.NewInt(v) }
 	least := func(a, b *big.Int) *big.Int {
@@ -175,8 +176,9 @@ func TestWhatIsLentIsWhatTheTermsSay(t *testing.T) {
 	})
 }
 
-// What a broker sees is what is lent: neither below zero nor beyond what is free, whatever
-// ratios it allows; and nobody is said to have less than their pods request.
+// A broker that accepts the advertised ratios sees exactly what is lent. With a lower ceiling
+// it never sees more than that. The advertised allocation is never below the requests of own
+// pods.
 func TestABrokerSeesWhatIsLent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
@@ -198,16 +200,16 @@ func TestABrokerSeesWhatIsLent(t *testing.T) {
 		if a.Allocated[cpu] < s.own || a.Allocated[cpu]-a.Withheld[cpu] != s.own {
 			t.Fatalf("%+v are allocated, %d are requested", a, s.own)
 		}
-		// A broker doubts who has more allocated than is allocatable: a ratio is rounded up
-		// by less than a hundredth.
+		// A broker distrusts an advertisement with more allocated than allocatable. The
+		// tolerance is a hundredth, because a ratio is rounded up by less than that.
 		if most := max(s.own, s.allocatable) + s.allocatable/100 + 1; a.Allocated[cpu] > most && s.own+lent < quantity.Limit {
 			t.Fatalf("%+v are allocated of %d", a, s.allocatable)
 		}
 	})
 }
 
-// A reservation takes its own amount of what is left and nothing else, until less than
-// the least is left.
+// A reservation reduces the remainder by exactly its own amount, until less than the minimum
+// remains.
 func TestAReservationIsCountedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)

@@ -1,3 +1,3 @@
 // Package outbox sends the agent's reports and messages to the broker, and repeats each one
-// until it is taken.
+// until the broker accepts it.
 package outbox

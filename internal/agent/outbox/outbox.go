@@ -15,14 +15,13 @@ const (
 	sendTimeout = 10 * time.Second
 )
 
-// Send carries something to the broker. It returns an error only where trying
-// again makes sense.
+// Send sends one posting to the broker. It returns an error only if a retry can help.
 type Send func(ctx context.Context) error
 
-// Outbox sends what controllers want said, beside them: a broker that does not
-// answer holds up no reconcile. A posting is tried until it is taken, and where it
-// repeats, until it is dropped, after 1 s, 2 s, 4 s up to every 15 s. It is
-// lost with the process: controllers post again what their objects call for.
+// Outbox sends postings in the background, so that an unresponsive broker delays no reconcile.
+// It retries a posting until Send succeeds; a repeating posting continues until Drop. The
+// pauses are 1 s, 2 s, 4 s and so on, up to 15 s. Postings are lost with the process:
+// controllers post them again from the state of their objects.
 type Outbox struct {
 	clock clock.WithTicker
 	wake  chan struct{}
@@ -43,18 +42,18 @@ type posting struct {
 	sent     int
 }
 
-// NewOutbox returns an Outbox; Start makes it send.
+// NewOutbox returns an Outbox. It sends nothing before Start.
 func NewOutbox(c clock.WithTicker) *Outbox {
 	return &Outbox{clock: c, wake: make(chan struct{}, 1), postings: map[string]*posting{}}
 }
 
-// Post has send called now and until it returns nil, then calls taken, unless key
-// was posted with that version already. Another version replaces the earlier.
+// Post calls send now and until it returns nil, then calls taken. It does nothing if key was
+// already posted with that version. Another version replaces the earlier posting.
 func (o *Outbox) Post(key, version string, send Send, taken func()) {
 	o.post(key, posting{version: version, send: send, taken: taken})
 }
 
-// Repeat is Post that starts after delay and goes on after success, until Drop.
+// Repeat is like Post, but starts after delay and continues after success, until Drop.
 func (o *Outbox) Repeat(key, version string, delay time.Duration, send Send) {
 	o.post(key, posting{version: version, send: send, repeats: true, interval: delay})
 }
@@ -70,7 +69,7 @@ func (o *Outbox) post(key string, p posting) {
 	o.nudge()
 }
 
-// Taken reports whether the posting went out with success.
+// Taken reports whether the posting was sent successfully.
 func (o *Outbox) Taken(key, version string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,11 +87,11 @@ func (o *Outbox) Drop(key string) {
 func (o *Outbox) nudge() {
 	select {
 	case o.wake <- struct{}{}:
-	default: // it is awake
+	default: // a wake-up is already pending
 	}
 }
 
-// Start sends until ctx ends and returns when nothing is being sent any more.
+// Start sends until ctx ends, and returns when all sends have finished.
 func (o *Outbox) Start(ctx context.Context) error {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -110,7 +109,7 @@ func (o *Outbox) Start(ctx context.Context) error {
 	}
 }
 
-// sendDue starts what is due and returns when to look again.
+// sendDue starts all due sends and returns when to run again.
 func (o *Outbox) sendDue(ctx context.Context, sending *sync.WaitGroup) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// log of when a Send was called, in seconds since the start.
+// sendLog records when Send was called, in seconds since the start.
 type sendLog struct {
 	start time.Time
 	fails int

@@ -14,15 +14,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// maxReport bounds the message of a report, as the broker's API does.
+// maxReport is the broker API's limit for the message of a report.
 const maxReport = 1024
 
-// StatusReporter tells the broker how far this cluster is with a placement.
+// StatusReporter reports this cluster's progress with a placement to the broker.
 type StatusReporter interface {
 	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
 }
 
-// Reports tells the broker about placements, in one role, until it has heard.
+// Reports sends reports on placements, in one role, until the broker has received them.
 type Reports struct {
 	Outbox   *Outbox
 	Reporter StatusReporter
@@ -30,22 +30,22 @@ type Reports struct {
 	Log      logr.Logger
 }
 
-// Say has a state reported, once. taken is called when the broker has it.
+// Say reports a state once. taken is called when the broker has the report.
 func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, text string, taken func()) {
 	r.say(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: message.Clip(text, maxReport),
 	}, string(state), taken)
 }
 
-// Answer has the answer to a change of resources reported, once.
+// Answer reports the answer to a change of resources once.
 func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, why placement.Aspect, taken func()) {
 	r.say(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: message.Clip(why.Message, maxReport),
 	}, fmt.Sprintf("%s/%d", state, change), taken)
 }
 
-// SayExcess has it reported, once for each version, that a consumer ran more than it was
-// granted. It stands beside what is said of the placement's state.
+// SayExcess reports, once for each version, that a consumer's pods exceeded their grant. It
+// does not replace the report of the placement's state.
 func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Excess, version string) {
 	report := &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
@@ -65,12 +65,12 @@ func (r *Reports) say(reservation string, report *v1.StatusReport, version strin
 	r.Outbox.Post(r.key(reservation, report.Placement), version, send, taken)
 }
 
-// Heard reports whether the broker has the state.
+// Heard reports whether the broker has received the state.
 func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
 	return r.Outbox.Taken(r.key(reservation, placement), string(state))
 }
 
-// Forget drops what was said of a placement.
+// Forget drops all reports on a placement.
 func (r *Reports) Forget(reservation string, placement int32) {
 	key := r.key(reservation, placement)
 	r.Outbox.Drop(key)
@@ -81,9 +81,9 @@ func (r *Reports) key(reservation string, number int32) string {
 	return "report/" + string(r.Role) + "/" + placement.Name(reservation, number)
 }
 
-// settle takes a considered no for an answer: the broker knows the placement in
-// another state, or no more, and says so again however often it is told. A broker
-// that refuses this cluster has not heard the report, and gets it when it listens.
+// settle treats a considered refusal as delivery: the broker has the placement in another
+// state, or no longer has it, and a repetition gets the same answer. A broker that refuses this
+// cluster has not read the report, so the report is repeated.
 func (r *Reports) settle(reservation string, report *v1.StatusReport, err error) error {
 	if err == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// deaf answers its first report with an error, and takes the others.
+// deaf answers the first report with an error and accepts the others.
 type deaf struct {
 	err   error
 	heard int

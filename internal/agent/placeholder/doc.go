@@ -1,13 +1,13 @@
-// Package placeholder decides which pods stand in for reserved capacity that its
-// consumer does not use yet, so that nobody else takes it meanwhile.
+// Package placeholder decides which pods keep reserved capacity that its consumer does not use
+// yet, so that no other pod takes it.
 //
-// Pods of the same priority cannot preempt each other. So placeholders have the priority
-// of ordinary pods: these cannot take what is reserved, and the offloaded pods cannot
-// either, unless the placeholders of their own reservation give way. Were placeholders of
-// a lower priority, everybody could preempt them; were offloaded pods of a higher one,
-// the scheduler would as soon preempt this cluster's own pods.
+// Pods of the same priority cannot preempt each other. Placeholders therefore have the priority
+// of ordinary pods: ordinary pods cannot take reserved capacity, and offloaded pods can only
+// take it when placeholders of their own reservation are deleted. If placeholders had a lower
+// priority, any pod could preempt them. If offloaded pods had a higher priority, the scheduler
+// might preempt this cluster's own pods instead.
 //
-// When the scheduler has found no node for an offloaded pod, it is nominated for a node on
-// which its reservation has placeholders, and then as many of those are deleted as it
-// takes. The scheduler keeps room on a node for who is nominated there, whoever else waits.
+// When the scheduler finds no node for an offloaded pod, the pod is nominated for a node on
+// which its reservation has placeholders. Then as many of these are deleted as necessary. The
+// scheduler keeps the freed room for the nominated pod, even if other pods wait.
 package placeholder

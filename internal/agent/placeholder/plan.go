@@ -13,24 +13,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// View is what there is of reservations, of the pods that use them and of placeholders.
+// View is the state of the reservations, of their pods and of the placeholders.
 type View struct {
-	// Reserved is what is to be kept for each placement that is held by placeholders.
+	// Reserved is the reserved capacity of each placement that placeholders hold.
 	Reserved     map[string]quantity.Amounts
 	Pods         []Pod
 	Placeholders []Placeholder
-	// Room is what can still be requested on a node, placeholders not counted.
+	// Room is the capacity that pods can still request on a node, without counting
+	// placeholders.
 	Room map[string]quantity.Amounts
 }
 
-// Pod is one that runs here, or is to run, for a placement.
+// Pod is a pod that runs, or waits to run, for a placement.
 type Pod struct {
 	types.NamespacedName
 	Placement string
 	Request   quantity.Amounts
-	// Node that it is bound to, or else Nominated for.
+	// Node is where the pod is bound. If it is not bound, Nominated may name a node.
 	Node, Nominated string
-	// Stuck is true when the scheduler has found no node for it.
+	// Stuck is true once the scheduler has found no node for the pod.
 	Stuck bool
 }
 
@@ -38,26 +39,27 @@ type Pod struct {
 type Placeholder struct {
 	Name, Placement string
 	Amounts         quantity.Amounts
-	// Node that it is bound to, or else Nominated for; without any it keeps nothing yet.
+	// Node is where the placeholder is bound. If it is not bound, Nominated may name a node;
+	// without either, it keeps nothing yet.
 	Node, Nominated string
-	// Going is true once it was deleted; its name is taken until it is gone. Spent is true
-	// where it has ended by itself, as one does that a node evicts.
+	// Going is true once the placeholder was deleted; its name stays in use until it is gone.
+	// Spent is true if it has ended by itself, for example after an eviction by its node.
 	Going, Spent bool
 }
 
-// Plan is what to do, in this order: whoever follows on a node is nominated for it before
-// anybody gives way there.
+// Plan lists the actions in the order in which to take them. A successor is nominated for a
+// node before a placeholder there is deleted.
 type Plan struct {
 	Create []Placeholder
-	// Nominate pods for nodes.
+	// Nominate lists pods to nominate for nodes.
 	Nominate []Nomination
-	// Delete placeholders, by name.
+	// Delete lists the names of placeholders to delete.
 	Delete []string
-	// Held says of each placement how it stands before that.
+	// Held describes each placement before these actions.
 	Held map[string]Held
 }
 
-// Nomination is of a pod for a node that it shall have room on.
+// Nomination reserves room on a node for a pod.
 type Nomination struct {
 	Pod  types.NamespacedName
 	Node string
@@ -66,12 +68,12 @@ type Nomination struct {
 // Held counts the placeholders of a placement.
 type Held struct {
 	Placeholders, Pending int
-	// Short is what the pending ones are to keep, and do not.
+	// Short is the capacity that the pending placeholders should keep and do not.
 	Short quantity.Amounts
 }
 
-// Decide keeps for each placement what is reserved and not used: the pods that run for it
-// and those that it makes room for are used, placeholders are the rest.
+// Decide plans placeholders for the reserved capacity of each placement that is not used. Used
+// capacity is that of the placement's running pods and of the pods for which it makes room.
 func Decide(v View) Plan {
 	v.Placeholders = slices.Clone(v.Placeholders)
 	p := planner{View: v, room: map[string]quantity.Amounts{}, used: map[string]quantity.Amounts{}, standing: map[string][]Placeholder{}, left: map[string][]string{}}
@@ -92,12 +94,12 @@ func Decide(v View) Plan {
 type planner struct {
 	View
 	Plan
-	// room is what is left on a node beside its placeholders and who is nominated.
+	// room is the capacity left on a node after its placeholders and nominated pods.
 	room map[string]quantity.Amounts
-	// used of each placement, and the placeholders that stand for it.
+	// used is the used capacity of each placement, and standing its placeholders.
 	used     map[string]quantity.Amounts
 	standing map[string][]Placeholder
-	// left are the nodes on which placeholders of a placement give way.
+	// left are the nodes on which placeholders of a placement are deleted.
 	left map[string][]string
 }
 
@@ -123,7 +125,7 @@ func (p *planner) count() {
 		p.Held[h.Placement] = held
 	}
 	for _, all := range p.standing {
-		// Those that keep something first.
+		// Placeholders that are bound to a node come first.
 		slices.SortFunc(all, func(a, b Placeholder) int {
 			return cmp.Or(cmp.Compare(bound(b), bound(a)), cmp.Compare(a.Name, b.Name))
 		})
@@ -135,10 +137,10 @@ func (p *planner) count() {
 	}
 }
 
-// place is where it is, or is to be.
+// place returns the node of the placeholder, or the one it is nominated for.
 func (h *Placeholder) place() string { return cmp.Or(h.Node, h.Nominated) }
 
-// take leaves a node that is not known alone.
+// take subtracts amounts from the room on a node. It ignores unknown nodes.
 func (p *planner) take(node string, amounts quantity.Amounts) {
 	if room, known := p.room[node]; known {
 		p.room[node] = room.Sub(amounts)
@@ -147,14 +149,13 @@ func (p *planner) take(node string, amounts quantity.Amounts) {
 
 func bound(h Placeholder) int { return min(len(h.Node), 1) }
 
-// makeRoom has placeholders give way to the pods of their own placement that are stuck.
+// makeRoom deletes placeholders in favour of stuck pods of their own placement.
 func (p *planner) makeRoom() {
 	waiting := slices.DeleteFunc(slices.Clone(p.Pods), func(pod Pod) bool {
 		_, held := p.Reserved[pod.Placement]
 		return !held || pod.Node != "" || !pod.Stuck && pod.Nominated == ""
 	})
-	// Who was nominated before keeps that; the order of the others is of no matter, but
-	// the same each time.
+	// Pods nominated before keep their node. The order of the others is arbitrary but stable.
 	slices.SortFunc(waiting, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(min(len(b.Nominated), 1), min(len(a.Nominated), 1)), cmp.Compare(a.String(), b.String()))
 	})
@@ -173,8 +174,8 @@ func (p *planner) makeRoom() {
 	}
 }
 
-// placeFor finds the node on which a pod has room with the fewest placeholders less; that
-// which it is nominated for comes first.
+// placeFor returns the node where a pod fits after the fewest deletions. It prefers the node
+// for which the pod is already nominated.
 func (p *planner) placeFor(pod Pod) (node string, victims []Placeholder, ok bool) {
 	if pod.Nominated != "" {
 		if victims, ok = p.victims(pod, pod.Nominated); ok {
@@ -190,7 +191,7 @@ func (p *planner) placeFor(pod Pod) (node string, victims []Placeholder, ok bool
 	return node, victims, ok
 }
 
-// placesOf lists nodes of placeholders, sorted.
+// placesOf returns the nodes of placeholders, sorted.
 func placesOf(all []Placeholder) (nodes []string) {
 	for _, h := range all {
 		if place := h.place(); place != "" {
@@ -201,8 +202,8 @@ func placesOf(all []Placeholder) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// victims are the placeholders on a node without which a pod has room there; ok is false
-// where it would not even without all of its placement's.
+// victims returns the placeholders on a node that must go for a pod to fit there. ok is false
+// if deleting all placeholders of its placement would not suffice.
 func (p *planner) victims(pod Pod, node string) (victims []Placeholder, ok bool) {
 	room, known := p.room[node]
 	if !known {
@@ -219,7 +220,7 @@ func (p *planner) victims(pod Pod, node string) (victims []Placeholder, ok bool)
 	if _, fits := quantity.Fits(pod.Request, room); !fits {
 		return nil, false
 	}
-	// The first ones may have turned out to be of no use.
+	// Spare early victims that turned out to be unnecessary.
 	for i := 0; i < len(victims); {
 		spared := room.Sub(victims[i].Amounts)
 		if _, fits := quantity.Fits(pod.Request, spared); fits {
@@ -231,8 +232,8 @@ func (p *planner) victims(pod Pod, node string) (victims []Placeholder, ok bool)
 	return victims, true
 }
 
-// keep brings the placeholders of a placement to what is reserved and not used: parts of
-// the same size as long as nothing is used, and one for what remains of them.
+// keep adjusts the placeholders of a placement to the unused reserved capacity. While nothing
+// is used, all parts have the same size. Later, one placeholder keeps the remainder.
 func (p *planner) keep(name string) {
 	left := kept(p.Reserved[name].Sub(p.used[name]))
 	parts, standing := Split(p.Reserved[name]), p.standing[name]
@@ -260,7 +261,7 @@ func (p *planner) keep(name string) {
 	p.drop(standing)
 	for _, amounts := range missing {
 		h := Placeholder{Name: p.freeName(name, amounts), Placement: name, Amounts: amounts}
-		// What follows one that goes stays on its node.
+		// A replacement stays on the node of the placeholder that it replaces.
 		for _, node := range p.left[name] {
 			if _, fits := quantity.Fits(amounts, p.room[node]); fits {
 				h.Nominated = node
@@ -282,7 +283,8 @@ func (p *planner) drop(all []Placeholder) {
 	}
 }
 
-// freeName is the same as long as a placeholder is not seen: one is not made twice.
+// freeName returns the same name until the placeholder appears in the View, so a repeated plan
+// does not create it twice.
 func (p *planner) freeName(placement string, amounts quantity.Amounts) string {
 	var text strings.Builder
 	for _, name := range amounts.Names() {

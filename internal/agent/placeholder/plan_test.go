@@ -47,7 +47,7 @@ func TestSplitPartsAreSmallAndAddUp(t *testing.T) {
 	}
 }
 
-// standing are placeholders of res-a-1 of a core and 2 GiB each, on the nodes named.
+// standing returns placeholders of res-a-1 with one core and 2 GiB each, on the given nodes.
 func standing(nodes ...string) (all []Placeholder) {
 	for _, node := range nodes {
 		name := (&planner{View: View{Placeholders: all}}).freeName("res-a-1", amounts(1000, 2*gib))
@@ -169,13 +169,13 @@ func TestHeldCountsWhatFindsNoRoom(t *testing.T) {
 	}
 }
 
-// cluster is nodes, a scheduler and pods of the cluster's own that want everything.
+// cluster simulates nodes, a scheduler and own pods that request all free capacity.
 type cluster struct {
 	t    *rapid.T
 	view View
-	// size of a node, own is what pods of the cluster's own have of it.
+	// size is the capacity of each node, own the part used by the cluster's own pods.
 	size, own map[string]quantity.Amounts
-	// greedy pods of its own take what they can get, before anybody else.
+	// greedy makes own pods take all free capacity before any other pod.
 	greedy bool
 }
 
@@ -189,7 +189,8 @@ func (c *cluster) nodes() []string {
 	})
 }
 
-// free is what nobody has of a node, and nobody is nominated for but who asks.
+// free returns the capacity of a node that is neither used nor kept for a nominated pod other
+// than who.
 func (c *cluster) free(node string, who types.NamespacedName) quantity.Amounts {
 	free := c.size[node].Sub(c.own[node])
 	for _, h := range c.view.Placeholders {
@@ -270,7 +271,7 @@ func (c *cluster) apply(plan Plan) {
 	}
 }
 
-// settle lets everybody work until nothing is left to do.
+// settle runs the scheduler and the agent until nothing changes.
 func (c *cluster) settle() {
 	for range 50 {
 		c.schedule()
@@ -284,8 +285,8 @@ func (c *cluster) settle() {
 	c.t.Fatalf("never done: %+v", c.look())
 }
 
-// wantAllKept: once a plan is applied, placeholders, pods that run and those that room is
-// made for add up to what is reserved.
+// wantAllKept checks that after a plan the placeholders, the running pods and the pods with a
+// nomination add up to the reserved capacity.
 func (c *cluster) wantAllKept(plan Plan) {
 	for name, reserved := range c.view.Reserved {
 		sum := quantity.Amounts{}
@@ -306,15 +307,15 @@ func (c *cluster) wantAllKept(plan Plan) {
 	}
 }
 
-// Whatever the cluster's own pods want and whenever, a pod of a reservation that is no
-// larger than a part gets what is reserved for it.
+// A pod of a reservation that is no larger than a part always gets its reserved capacity,
+// whatever the cluster's own pods request and when.
 func TestWhatIsHeldIsForWhoReservedIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &cluster{t: t, size: map[string]quantity.Amounts{}, own: map[string]quantity.Amounts{}}
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 			c.size[fmt.Sprintf("n%d", i)] = amounts(4000, 16*gib)
 		}
-		// Each has a node of its own size, so that all of it can be kept.
+		// Each reservation has a node of its own size, so that all of it can be kept.
 		c.view.Reserved = map[string]quantity.Amounts{}
 		for i := range rapid.IntRange(1, len(c.size)).Draw(t, "reservations") {
 			c.view.Reserved[fmt.Sprintf("res-%d-1", i)] = amounts(4000, 16*gib)
@@ -327,7 +328,7 @@ func TestWhatIsHeldIsForWhoReservedIt(t *testing.T) {
 			if rapid.Bool().Draw(t, "goes") && len(c.view.Pods) > 0 {
 				at := rapid.IntRange(0, len(c.view.Pods)-1).Draw(t, "which")
 				c.view.Pods = slices.Delete(c.view.Pods, at, at+1)
-				c.greedy = false // the agent is as fast as who comes next
+				c.greedy = false // the agent is as fast as the next pod
 				c.settle()
 				c.greedy = true
 			} else if size := rapid.SampledFrom([]int64{1, 1, 2, 5}).Draw(t, "size"); mayHave(c.view, placement) {
@@ -352,7 +353,7 @@ func TestWhatIsHeldIsForWhoReservedIt(t *testing.T) {
 	})
 }
 
-// mayHave is what Liqo's quota checks.
+// mayHave applies the check of Liqo's quota.
 func mayHave(v View, placement string) bool {
 	n := 0
 	for _, p := range v.Pods {

@@ -6,17 +6,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// A placeholder is at most this large, unless there would be more than mostParts: small
-// enough to fit beside others on a node, and to give way to a pod without leaving much
-// for others to take.
+// partCPU and partMemory bound the size of a placeholder, unless that would create more than
+// mostParts. Small placeholders fit beside other pods on a node. They also leave little unused
+// capacity when one is deleted in favour of a smaller pod.
 const (
 	partCPU    = 1000    // 1 core
 	partMemory = 4 << 30 // 4 GiB
 	mostParts  = 32
 )
 
-// Split divides reserved capacity into the placeholders that keep it. They add up to all
-// of it but the number of pods, which placeholders cannot keep.
+// Split divides reserved capacity into placeholders. They add up to all of it except the number
+// of pods, which placeholders cannot keep.
 func Split(reserved quantity.Amounts) []quantity.Amounts {
 	reserved = kept(reserved)
 	if reserved.IsZero() {
@@ -55,7 +55,7 @@ func parts(name corev1.ResourceName, amount int64) int64 {
 	return amount // devices
 }
 
-// kept is what of a reservation placeholders can keep.
+// kept returns the part of a reservation that placeholders can keep.
 func kept(reserved quantity.Amounts) quantity.Amounts {
 	out := quantity.Amounts{}
 	for name, amount := range reserved {

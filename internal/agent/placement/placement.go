@@ -1,4 +1,4 @@
-// Package placement has what every part of the agent says about a placement: its name and
+// Package placement defines what all parts of the agent share about a placement: its name and
 // the state of one of its sides.
 package placement
 
@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Name returns the name of everything that is made for a placement: instruction, slice,
+// Name returns the common name of everything created for a placement: instruction, slice,
 // virtual node and node.
 func Name(reservation string, number int32) string {
 	return reservation + "-" + strconv.Itoa(int(number))
@@ -17,7 +17,7 @@ func Name(reservation string, number int32) string {
 type Aspect struct {
 	// True reports whether the side is ready.
 	True bool
-	// Reason is a constant of the API. Message tells people what is there or awaited.
+	// Reason is a constant of the API. Message describes for users what exists or is awaited.
 	Reason, Message string
 }
 

@@ -94,7 +94,7 @@ func (t *tariff) readPrice(n *node, name corev1.ResourceName) (price decimal.Dec
 // shown is how many remarks a message names.
 const shown = 3
 
-// describeOmissions says what is left out of the mean; where names the label or metric of each
+// describeOmissions lists what is left out of the mean; where names the label or metric of each
 // resource.
 func (t *tariff) describeOmissions(where map[corev1.ResourceName]string) string {
 	var words []string
@@ -111,7 +111,7 @@ func (t *tariff) describeOmissions(where map[corev1.ResourceName]string) string 
 	for _, name := range slices.Sorted(maps.Keys(silent)) {
 		nodes := silent[name]
 		if slices.Contains(t.unpriced, name) {
-			continue // no lent node has a price, which the message says already
+			continue // no lent node has a price; the message already reports that
 		}
 		text := fmt.Sprintf("node %q has no %s", nodes[0], where[name])
 		if more := len(nodes) - 1; more > 0 {

@@ -6,16 +6,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// check is one look at the provider of one placement.
+// check is one probe of the provider of a placement.
 type check struct {
 	endpoint string
 	done     bool
-	// why it cannot be reached, "" if it can.
+	// why is the reason the provider is unreachable, "" if it is reachable.
 	why string
 }
 
-// Check says why the provider of a placement cannot be reached, "" if it can. The first
-// call for an endpoint has it looked at and returns false; Checked tells when to ask again.
+// Check returns why the provider of a placement is unreachable, or "" if it is reachable. The
+// first call for an endpoint schedules a probe and returns false; Checked signals when to call
+// again.
 func (s *Scout) Check(placement, endpoint string) (why string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,14 +30,14 @@ func (s *Scout) Check(placement, endpoint string) (why string, known bool) {
 	return c.why, c.done
 }
 
-// Forget drops what is known of a placement.
+// Forget drops the result for a placement.
 func (s *Scout) Forget(placement string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.checks, placement)
 }
 
-// Checked carries the names of placements of which Check knows more.
+// Checked carries the names of placements with new results.
 func (s *Scout) Checked() <-chan event.TypedGenericEvent[string] { return s.checked }
 
 func (s *Scout) nextCheck() (string, *check) {

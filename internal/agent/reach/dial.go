@@ -1,5 +1,5 @@
-// Package reach finds out whether this cluster reaches the API servers of others, and
-// how far away they are.
+// Package reach probes whether this cluster reaches the API servers of other clusters, and
+// measures the round trip to them.
 package reach
 
 import (
@@ -14,17 +14,16 @@ import (
 	"time"
 )
 
-// dialTimeout is how long one try may take, from the name to the answer.
+// dialTimeout bounds one probe, from name resolution to the TLS answer.
 const dialTimeout = 5 * time.Second
 
-// dialer opens a connection to an address that another cluster has advertised and waits
-// for an answer in TLS. It sends no credentials and no request, and does not care for
-// whom the certificate is: a server that shows one is there, and whoever peers with it
-// checks it against the CA that came with the handshake.
+// dialer connects to an address that another cluster has advertised and waits for a TLS answer.
+// It sends no credentials and no request, and accepts any certificate. A server with a
+// certificate is reachable; peering verifies it against the CA from the handshake.
 //
-// Whoever can advertise has it dial. So that nobody looks at this cluster's own machine
-// or at a cloud's metadata with it, it keeps off addresses that mean another machine to
-// everybody.
+// Any cluster that can advertise chooses the addresses that are dialled. The dialer therefore
+// refuses addresses that would let another cluster probe this machine or a cloud's metadata
+// service.
 type dialer struct {
 	rules Rules
 	now   func() time.Time
@@ -34,7 +33,7 @@ func newDialer(own string, now func() time.Time) *dialer {
 	return &dialer{rules: RulesFor(own), now: now}
 }
 
-// dial returns how long the connection took to open.
+// dial returns how long it took to open the connection.
 func (d *dialer) dial(ctx context.Context, endpoint string) (time.Duration, error) {
 	address, name, err := addressOf(endpoint)
 	if err != nil {
@@ -43,7 +42,7 @@ func (d *dialer) dial(ctx context.Context, endpoint string) (time.Duration, erro
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var began time.Time
-	// Addresses of a name are tried one after the other: the last one tried is the one
+	// The addresses of a name are tried one after the other, so the last one tried is the one
 	// that answered.
 	network := net.Dialer{FallbackDelay: -1, Control: func(_, address string, _ syscall.RawConn) error {
 		began = d.now()
@@ -62,7 +61,7 @@ func (d *dialer) dial(ctx context.Context, endpoint string) (time.Duration, erro
 	return max(roundTrip, 0), nil
 }
 
-// addressOf an endpoint, and the name by which to ask for it.
+// addressOf returns the address to dial and the server name to send.
 func addressOf(endpoint string) (address, name string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -75,7 +74,7 @@ func addressOf(endpoint string) (address, name string, err error) {
 	return net.JoinHostPort(u.Hostname(), port), u.Hostname(), nil
 }
 
-// check is asked with every address that a name has, right before it is dialled.
+// check runs for every address of a name, immediately before it is dialled.
 func (d *dialer) check(address string) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -84,8 +83,8 @@ func (d *dialer) check(address string) error {
 	return d.rules.CheckAddr(ap.Addr())
 }
 
-// answered reports whether something spoke TLS. A certificate that this machine does not trust
-// is one, and so is a refusal to go on.
+// answered reports whether the server spoke TLS. An untrusted certificate counts as an answer,
+// and so does a TLS alert.
 func answered(err error) bool {
 	if err == nil {
 		return true
@@ -97,7 +96,7 @@ func answered(err error) bool {
 	return ok && refused.Op == "remote error"
 }
 
-// plain leaves out addresses: whoever is told knows the endpoint.
+// plain removes addresses from an error, because its reader knows the endpoint.
 func plain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %s", dialTimeout)

@@ -36,7 +36,7 @@ func TestWhatAnswersIsReachable(t *testing.T) {
 
 	tests := map[string]struct {
 		own, endpoint string
-		want          string // of the error; "" where it is reachable
+		want          string // expected error; "" if reachable
 	}{
 		"a server with a certificate that nobody knows": {own: quiet.URL, endpoint: quiet.URL},
 		"a server that wants a certificate":             {own: quiet.URL, endpoint: picky.URL},
@@ -67,7 +67,7 @@ func TestWhatAnswersIsReachable(t *testing.T) {
 	}
 }
 
-// A port that takes connections and says nothing does not count as an API server.
+// A port that accepts connections without answering does not count as an API server.
 func TestSilenceIsNoAnswer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Rules decide which addresses that other clusters name this cluster may connect to.
+// Rules decide which addresses advertised by other clusters this cluster may connect to.
 type Rules struct {
-	// loopback allows loopback addresses: this cluster's own API server is advertised at
-	// one, so all clusters are on one machine.
+	// loopback allows loopback addresses. It is set if this cluster advertises its own API
+	// server at one, because all clusters are then on one machine.
 	loopback bool
 	lookup   func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -23,7 +23,8 @@ func RulesFor(own string) Rules {
 	return Rules{loopback: isLoopback(own), lookup: net.DefaultResolver.LookupNetIP}
 }
 
-// isLoopback reports whether an address is on this machine, judging by what is written alone.
+// isLoopback reports whether an address is written as one of this machine. It resolves no
+// names.
 func isLoopback(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -33,21 +34,21 @@ func isLoopback(endpoint string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || err != nil && strings.EqualFold(u.Hostname(), "localhost")
 }
 
-// metadata are the addresses of clouds' metadata services that are not link-local: of
+// metadata are the addresses of cloud metadata services that are not link-local: those of
 // Alibaba, Azure, Oracle and AWS.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 	netip.MustParseAddr("192.0.0.192"), netip.MustParseAddr("fd00:ec2::254"),
 }
 
-// Prefixes whose addresses contain an IPv4 address, which a gateway on the way may reach:
-// NAT64 at bytes 12 to 15, 6to4 at bytes 2 to 5.
+// nat64 and sixToFour are prefixes whose addresses contain an IPv4 address, which a gateway may
+// reach: NAT64 at bytes 12 to 15, 6to4 at bytes 2 to 5.
 var (
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// CheckAddr refuses an address that is not one of another cluster.
+// CheckAddr rejects an address that cannot belong to another cluster.
 func (r Rules) CheckAddr(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
 	if ip.Is6() {
@@ -79,8 +80,8 @@ func isMetadata(ip netip.Addr) bool {
 	return false
 }
 
-// CheckHost refuses a host, an IP address or a DNS name, one of whose addresses is refused.
-// A name can resolve to other addresses afterwards.
+// CheckHost rejects a host, an IP address or a DNS name, if any of its addresses is rejected. A
+// name can resolve to other addresses later.
 func (r Rules) CheckHost(ctx context.Context, host string) error {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return r.CheckAddr(ip)
@@ -100,7 +101,7 @@ func (r Rules) CheckHost(ctx context.Context, host string) error {
 	return nil
 }
 
-// CheckEndpoint refuses an endpoint that is no https address of another cluster.
+// CheckEndpoint rejects an endpoint that is not an https address of another cluster.
 func (r Rules) CheckEndpoint(ctx context.Context, endpoint string) error {
 	_, host, err := addressOf(endpoint)
 	if err != nil {

@@ -12,7 +12,7 @@ func TestAddressesThatAreDialled(t *testing.T) {
 	const elsewhere, here = "https://rome.example", "https://127.0.0.1:6443"
 	for name, tt := range map[string]struct {
 		own, endpoint string
-		want          string // of the error; "" where it may be dialled
+		want          string // expected error; "" if dialling is allowed
 	}{
 		"a public address":                     {endpoint: "https://203.0.113.1"},
 		"a private address":                    {endpoint: "https://10.0.0.1:6443"},

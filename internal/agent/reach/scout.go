@@ -14,49 +14,49 @@ import (
 )
 
 const (
-	// atOnce is how many are dialled at the same time.
+	// atOnce is how many endpoints are dialled concurrently.
 	atOnce = 4
-	// spread is up to how long a look waits that the broker asked for: agents that are
-	// asked together do not all dial at the same moment.
+	// spread is the longest random delay of a probe that the broker requested, so that many
+	// agents do not dial at the same moment.
 	spread = 500 * time.Millisecond
-	// again is after what pause one that did not answer is dialled a second time, before it
-	// is said not to be reachable.
+	// again is the pause before the second attempt. An endpoint counts as unreachable only
+	// after both fail.
 	again = time.Second
 )
 
-// Scout looks at the API servers of other clusters: at those that the broker names, and
-// first of all at those that this cluster is about to peer with. It keeps nothing that it
-// was not asked for.
+// Scout probes the API servers of other clusters: first those that this cluster is about to
+// peer with, then those that the broker names. It keeps only results that were asked for.
 type Scout struct {
 	dial  func(ctx context.Context, endpoint string) (time.Duration, error)
 	clock clock.Clock
-	// through is nil where networks are not connected.
+	// through is nil unless networks are connected.
 	through Through
-	// checked carries the name of each placement whose provider was looked at.
+	// checked carries the name of each placement whose provider was probed.
 	checked chan event.TypedGenericEvent[string]
-	// news receives after a peer became reachable, or not reachable.
+	// news receives after a peer became reachable or unreachable.
 	news chan struct{}
-	// more wakes workers that have nothing to do.
+	// more wakes idle workers.
 	more chan struct{}
 
 	// mu guards the following.
 	mu     sync.Mutex
 	checks map[string]*check
-	// urgent are placements, peers those that the broker asked for.
+	// urgent are placements to probe; peers are the clusters named by the broker.
 	urgent []string
 	peers  []v1.Peer
 	survey survey
 }
 
-// Through says how far a cluster is through a tunnel between the two networks, and why it
-// is not reached, "" if it is; known is false where there is no tunnel, or it does not say.
+// Through returns the round trip to a cluster through a tunnel between the two networks. why is
+// the reason the tunnel does not work, or "". known is false if there is no tunnel or its state
+// is unknown.
 type Through func(ctx context.Context, clusterID string) (roundTrip time.Duration, why string, known bool)
 
-// Through has what a tunnel says go before what a connection to an API server took. It is
-// called before Start.
+// Through makes the Scout prefer the state of a tunnel to the result of dialling the API
+// server. Call it before Start.
 func (s *Scout) Through(tunnel Through) { s.through = tunnel }
 
-// New makes a Scout for a cluster with an API server of its own at the endpoint.
+// New creates a Scout for a cluster whose own API server is advertised at own.
 func New(own string, c clock.Clock) *Scout { return newScout(newDialer(own, c.Now).dial, c) }
 
 func newScout(dial func(context.Context, string) (time.Duration, error), c clock.Clock) *Scout {
@@ -67,7 +67,7 @@ func newScout(dial func(context.Context, string) (time.Duration, error), c clock
 	}
 }
 
-// Start looks until ctx ends.
+// Start probes until ctx ends.
 func (s *Scout) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range atOnce {
@@ -80,7 +80,7 @@ func (s *Scout) Start(ctx context.Context) error {
 	return nil
 }
 
-// work does the next thing, or waits for one. It returns false when ctx is done.
+// work runs the next probe, or waits for one. It returns false when ctx is done.
 func (s *Scout) work(ctx context.Context) bool {
 	if placement, c := s.nextCheck(); c != nil {
 		_, err := s.look(ctx, c.endpoint)
@@ -110,7 +110,7 @@ func (s *Scout) work(ctx context.Context) bool {
 	}
 }
 
-// look dials, and dials again before it says that nobody answers.
+// look dials, and dials a second time before it returns a failure.
 func (s *Scout) look(ctx context.Context, endpoint string) (time.Duration, error) {
 	roundTrip, err := s.dial(ctx, endpoint)
 	if err != nil && s.pause(ctx, again) {
@@ -119,8 +119,8 @@ func (s *Scout) look(ctx context.Context, endpoint string) (time.Duration, error
 	return roundTrip, err
 }
 
-// tunnelled is what pods see of the way to a cluster that answers: its API server alone
-// serves none of them.
+// tunnelled returns the round trip of pods to a cluster whose API server answers. Pods use the
+// tunnel, so its state takes precedence.
 func (s *Scout) tunnelled(ctx context.Context, clusterID string, dialled time.Duration) (time.Duration, error) {
 	roundTrip, why, known := s.through(ctx, clusterID)
 	switch {
@@ -143,7 +143,7 @@ func (s *Scout) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// wake has as many workers look for something to do as there may be things.
+// wake signals all workers to look for probes.
 func (s *Scout) wake() {
 	for range atOnce {
 		select {

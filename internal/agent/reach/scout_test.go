@@ -17,7 +17,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// world is what a Scout finds.
+// world simulates the endpoints that a Scout probes.
 type world struct {
 	mu     sync.Mutex
 	shut   map[string]error
@@ -53,7 +53,7 @@ func (w *world) count(endpoint string) int {
 
 func peer(id string) v1.Peer { return v1.Peer{ClusterID: id, EndpointURL: "https://" + id} }
 
-// scouting runs test with a Scout at work, in virtual time.
+// scouting runs test with a running Scout, in virtual time.
 func scouting(t *testing.T, test func(*Scout, *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{shut: map[string]error{"https://berlin": errors.New("connection refused")}}

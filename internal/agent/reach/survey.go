@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// longestMessage of a result, as the API has it.
+	// longestMessage is the API's limit for the message of a result.
 	longestMessage = 256
-	// mostShut is more than the broker remembers of one cluster.
+	// mostShut bounds shut. The broker remembers fewer per cluster.
 	mostShut = 256
 )
 
-// survey is what came of the peers that the broker named.
+// survey holds the results for the peers that the broker named.
 type survey struct {
-	// found are results that the broker does not have, by cluster.
+	// found are the results that the broker does not have yet, by cluster.
 	found map[string]v1.Link
-	// shut are clusters that were not reachable when they were looked at last.
+	// shut are the clusters whose last probe failed.
 	shut map[string]bool
 }
 
 func newSurvey() survey { return survey{found: map[string]v1.Link{}, shut: map[string]bool{}} }
 
-// Ask has peers looked at, in place of those that were not looked at yet.
+// Ask schedules probes of peers. It replaces those that have not been probed yet.
 func (s *Scout) Ask(peers []v1.Peer) {
 	s.mu.Lock()
 	s.peers = append([]v1.Peer(nil), peers...)
@@ -32,7 +32,7 @@ func (s *Scout) Ask(peers []v1.Peer) {
 	s.wake()
 }
 
-// Found is what the broker was not told yet.
+// Found returns the results that the broker does not have yet.
 func (s *Scout) Found() []v1.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Scout) Found() []v1.Link {
 	return out
 }
 
-// Told notes that the broker has what was found.
+// Told marks results as delivered to the broker.
 func (s *Scout) Told(links []v1.Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *Scout) Told(links []v1.Link) {
 	}
 }
 
-// News receives once a peer that was reachable, or that nobody had looked at, is not, and
-// once it is again. It has one reader.
+// News receives when a peer becomes unreachable, or reachable again. A new peer counts as
+// reachable before its first probe. It has one reader.
 func (s *Scout) News() <-chan struct{} { return s.news }
 
 func (s *Scout) nextPeer() (v1.Peer, bool) {
@@ -83,7 +83,7 @@ func (s *Scout) note(p v1.Peer, roundTrip time.Duration, err error) {
 	case l.Reachable:
 		delete(s.survey.shut, p.ClusterID)
 	case len(s.survey.shut) >= mostShut:
-		clear(s.survey.shut) // they are news once more
+		clear(s.survey.shut) // the next failures of these clusters count as news again
 		fallthrough
 	default:
 		s.survey.shut[p.ClusterID] = true

@@ -18,30 +18,30 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// What a Registry begins with.
+// TrustDomain and Token are the initial settings of a Registry.
 const (
 	TrustDomain = "fluidos.eu"
 	Token       = "token.of.rome"
 )
 
-// Registry decides about certificates as a broker does: a token is bound to the key
-// that it comes with first. Change its fields with Edit.
+// Registry decides about certificates as a broker does: it binds a token to the first key that
+// uses it. Change its fields with Edit.
 type Registry struct {
-	// Now is when certificates begin.
+	// Now returns the start of a new certificate's validity.
 	Now func() time.Time
-	// Agents signs, and ServersCA goes with what it signed.
+	// Agents signs certificates. ServersCA and BrokerURLs are part of each answer.
 	Agents     *pki.Authority
 	ServersCA  []byte
 	BrokerURLs []string
-	// Life of a certificate; an hour at first.
+	// Life is the lifetime of a certificate, initially one hour.
 	Life time.Duration
 	// Domain is the trust domain that requests must name.
 	Domain string
-	// Tokens that are valid, with the keys that they are bound to.
+	// Tokens maps valid tokens to the keys that they are bound to.
 	Tokens map[string]string
-	// Approved lets clusters in that have no token.
+	// Approved admits clusters without a token.
 	Approved bool
-	// Failure is the answer to everything, if it is set.
+	// Failure is the answer to every call, if set.
 	Failure error
 
 	// mu guards the fields above, and the following.
@@ -52,7 +52,7 @@ type Registry struct {
 
 var _ server.Certificates = (*Registry)(nil)
 
-// NewRegistry has a CA and a Token.
+// NewRegistry returns a Registry with a CA and a Token.
 func NewRegistry(t *testing.T, c clock.PassiveClock) *Registry {
 	t.Helper()
 	agents := NewAuthority(t, c)
@@ -62,36 +62,35 @@ func NewRegistry(t *testing.T, c clock.PassiveClock) *Registry {
 	}
 }
 
-// Edit changes how it decides.
+// Edit changes the Registry's fields.
 func (r *Registry) Edit(change func(*Registry)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(r)
 }
 
-// Enrolled are the keys that asked to be enrolled, and Renewed those of renewals, in
-// order and with repetitions.
+// Enrolled returns the keys of all enrolment requests, in order and with repetitions.
 func (r *Registry) Enrolled() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.enrolled)
 }
 
-// Renewed is described at Enrolled.
+// Renewed returns the keys of all renewal requests, in order and with repetitions.
 func (r *Registry) Renewed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.renewed)
 }
 
-// Issued counts certificates.
+// Issued returns the number of issued certificates.
 func (r *Registry) Issued() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.issued
 }
 
-// Terms is server.Certificates.
+// Terms implements server.Certificates.
 func (r *Registry) Terms(context.Context) (*v1.EnrolmentTerms, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +100,7 @@ func (r *Registry) Terms(context.Context) (*v1.EnrolmentTerms, error) {
 	return &v1.EnrolmentTerms{TrustDomain: r.Domain}, nil
 }
 
-// Enrol is server.Certificates.
+// Enrol implements server.Certificates.
 func (r *Registry) Enrol(_ context.Context, q *v1.EnrolmentRequest) (*v1.IssuedCertificate, *v1.EnrolmentPending, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +126,7 @@ func (r *Registry) Enrol(_ context.Context, q *v1.EnrolmentRequest) (*v1.IssuedC
 	return issued, nil, err
 }
 
-// Renew is server.Certificates.
+// Renew implements server.Certificates.
 func (r *Registry) Renew(_ context.Context, _ string, q *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

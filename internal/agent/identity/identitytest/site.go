@@ -19,9 +19,9 @@ import (
 // Site is a broker with both of its listeners, for agents that enrol and renew.
 type Site struct {
 	*Registry
-	// Broker answers what is asked with a certificate.
+	// Broker answers calls that are made with a certificate.
 	Broker *transporttest.Broker
-	// URL is where agents are served, and EnrolmentURL where they enrol.
+	// URL is the address for agents, and EnrolmentURL the one for enrolment.
 	URL, EnrolmentURL string
 
 	clock   clock.PassiveClock
@@ -44,7 +44,7 @@ func New(t *testing.T, c clock.PassiveClock) *Site {
 	return s
 }
 
-// NewAuthority is one whose certificates are valid from two hours ago on.
+// NewAuthority returns a CA that is valid from two hours ago.
 func NewAuthority(t *testing.T, c clock.PassiveClock) *pki.Authority {
 	t.Helper()
 	a, err := pki.NewAuthority("test", c.Now().Add(-2*time.Hour))
@@ -54,7 +54,7 @@ func NewAuthority(t *testing.T, c clock.PassiveClock) *pki.Authority {
 	return a
 }
 
-// SaveServer gives the broker a new certificate, and the roots of its Registry.
+// SaveServer gives the broker a new certificate and the roots of its Registry.
 func (s *Site) SaveServer(t *testing.T) {
 	t.Helper()
 	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
@@ -80,7 +80,7 @@ func (s *Site) serve(t *testing.T, open func(server.Options) (*server.Server, er
 	return "https://" + listener.Addr().String()
 }
 
-// CAHash is what `broker enrol` prints for --enrolment-ca-hash.
+// CAHash returns what `broker enrol` prints for --enrolment-ca-hash.
 func (s *Site) CAHash(t *testing.T) string {
 	t.Helper()
 	roots, err := pki.ParseBundle(s.servers.CertPEM())
@@ -90,7 +90,7 @@ func (s *Site) CAHash(t *testing.T) string {
 	return pki.KeyHash(roots[0])
 }
 
-// Enroller is an agent's, for the site's enrolment listener.
+// Enroller returns an agent's Enroller for the site's enrolment listener.
 func (s *Site) Enroller(t *testing.T, caHash string) *httptransport.Enroller {
 	t.Helper()
 	e, err := httptransport.NewEnroller(httptransport.EnrollerOptions{

@@ -41,7 +41,7 @@ func newBreaker(c Carrier) *breaker {
 	})}
 }
 
-// isNeutral reports whether an error tells nothing about the broker: the caller gave up, or a
+// isNeutral reports whether an error reveals nothing about the broker: the caller gave up, or a
 // certificate must be replaced.
 func isNeutral(err error) bool { return errors.Is(err, context.Canceled) || isPermanent(err) }
 

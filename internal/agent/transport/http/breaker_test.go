@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 )
 
-// silent is a broker that does not answer while it is away, and counts the attempts of calls.
+// silent is a broker that does not answer while it is away. It counts the attempts of calls.
 type silent struct {
 	away   atomic.Bool
 	asked  atomic.Int64
@@ -50,7 +50,7 @@ func TestABrokerThatAnswersNobodyIsLeftAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A poll is under way all the time, and is nobody's answer.
+		// A poll is always in flight and does not count as an answer.
 		polling, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() {
@@ -79,7 +79,8 @@ func TestABrokerThatAnswersNobodyIsLeftAlone(t *testing.T) {
 			t.Errorf("1000 calls took %s and asked %d times", took, s.asked.Load()-asked)
 		}
 
-		// Still away: one finds out, once every two seconds, and tells all others.
+		// While the broker stays away, one attempt every two seconds probes it and all other
+		// calls fail at once.
 		for time.Since(began) < time.Minute {
 			_, _ = tr.Ping(t.Context())
 			time.Sleep(10 * time.Millisecond)
@@ -100,7 +101,8 @@ func TestABrokerThatAnswersNobodyIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A call that fails at once does not say that it waited, as the ones before it did.
+// The error of a call that fails at once does not claim a timeout, unlike those of the calls
+// before.
 func TestALeftBrokerIsNotSaidToHaveBeenWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &silent{reason: context.DeadlineExceeded}
@@ -119,7 +121,7 @@ func TestALeftBrokerIsNotSaidToHaveBeenWaitedFor(t *testing.T) {
 	})
 }
 
-// A caller that gives up, and a certificate that is not taken, say nothing of the broker.
+// A cancelled call and a rejected certificate reveal nothing about the broker.
 func TestWhatIsNotTheBrokersFaultLeavesTheCircuitClosed(t *testing.T) {
 	for name, reason := range map[string]error{"given up": context.Canceled, "no certificate": errCredentials} {
 		t.Run(name, func(t *testing.T) {

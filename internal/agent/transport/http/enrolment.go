@@ -39,7 +39,7 @@ type Enroller struct {
 	url string
 }
 
-// Approval says what a cluster without a token waits for.
+// Approval describes what a cluster without a token waits for.
 type Approval struct {
 	v1.EnrolmentPending
 	// RetryAfter is when to ask again.

@@ -22,8 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// enrolmentStub answers over TLS with a certificate, followed by others, that the
-// client knows nothing of.
+// enrolmentStub serves TLS with a chain of certificates that the client does not know.
 func enrolmentStub(t *testing.T, pair pki.KeyPair, more [][]byte, handler nethttp.HandlerFunc) (url string) {
 	t.Helper()
 	certificate, err := pair.TLS()
@@ -97,7 +96,7 @@ func TestOnlyTheBrokerOfTheHashIsAsked(t *testing.T) {
 			asked := false
 			url := enrolmentStub(t, tc.pair, tc.chain, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 				asked = true
-				_, _ = io.WriteString(w, `{"trustDomain":"fluidos.eu"}`) // the test reads what comes
+				_, _ = io.WriteString(w, `{"trustDomain":"fluidos.eu"}`) // the test checks what arrives
 			})
 			e, err := http.NewEnroller(http.EnrollerOptions{URL: url, CAHashes: tc.hashes, Now: time.Now})
 			if err != nil {
@@ -144,7 +143,7 @@ func TestEnrolmentAnswers(t *testing.T) {
 				w.Header().Set(pair[0], pair[1])
 			}
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body) // the test reads what comes
+			_, _ = io.WriteString(w, body) // the test checks what arrives
 		}
 	}
 

@@ -61,7 +61,7 @@ func shouldRetry(ctx context.Context, response *nethttp.Response, err error) (bo
 	return overloaded && retryAfter(response) <= maxRetryAfter, nil
 }
 
-// isPermanent reports whether an error lasts until someone replaces a certificate.
+// isPermanent reports whether an error persists until a certificate is replaced.
 func isPermanent(err error) bool { return errors.Is(err, errCredentials) || isUntrusted(err) }
 
 // isUntrusted reports whether one side rejected the other's certificate.

@@ -26,21 +26,21 @@ import (
 const (
 	leafRotations = 20
 	caRotations   = 3
-	// callsBetween is how many messages each agent sends at least between two changes of
-	// files. Nobody waits between calls, which makes more than 50 a second on any machine.
+	// callsBetween is the minimum number of messages that each agent sends between two changes
+	// of files. The loops never pause, so any machine reaches more than 50 calls a second.
 	callsBetween = 3
 )
 
-// Certificates of everybody are replaced twenty times and both CAs three times, each
-// with a time in which both roots are trusted. No request fails meanwhile, and polls
-// that began before everything end as if nothing had been.
+// All certificates are replaced twenty times and both CAs three times, each time with a period
+// in which both roots are trusted. No request fails meanwhile, and polls that began before the
+// first change end normally.
 func TestRotationUnderLoadLosesNoRequest(t *testing.T) {
 	r := newRotation(t, "rome", "paris", "berlin", "madrid")
 	clients := map[string]*http.Transport{}
 	for cluster, p := range r.agents {
 		clients[cluster] = r.connect(t, p)
 	}
-	// Each holds a poll from the first certificate on, one that nothing answers.
+	// Each client keeps one poll without news open from the first certificate on.
 	polls := make(chan error, len(clients))
 	for _, client := range clients {
 		go func() {
@@ -87,7 +87,7 @@ func TestRotationUnderLoadLosesNoRequest(t *testing.T) {
 	}
 }
 
-// rotation is a broker and its agents, with the CAs of the hour.
+// rotation is a broker and its agents, with the current CAs.
 type rotation struct {
 	served *transporttest.Broker
 	url    string
@@ -96,11 +96,11 @@ type rotation struct {
 	clock  *clocktesting.FakePassiveClock
 
 	serversCA, agentsCA *pki.Authority
-	// The other roots are trusted too while a CA is rotated.
+	// otherServersCA and otherAgentsCA are also trusted while a CA is rotated.
 	otherServersCA, otherAgentsCA *pki.Authority
 }
 
-// party is whoever has a certificate.
+// party is the broker or an agent, with its certificate.
 type party struct {
 	dir     string
 	cluster string
@@ -158,7 +158,7 @@ func (r *rotation) connect(t *testing.T, p *party) *http.Transport {
 	return tr
 }
 
-// issue gives everybody a new key and certificate, one after the other.
+// issue gives each party a new key and certificate, one after the other.
 func (r *rotation) issue(t *testing.T) {
 	t.Helper()
 	var err error
@@ -173,17 +173,17 @@ func (r *rotation) issue(t *testing.T) {
 	r.save(t)
 }
 
-// introduceCAs lets everybody trust new CAs beside those that sign.
+// introduceCAs makes all parties trust new CAs in addition to the signing ones.
 func (r *rotation) introduceCAs(t *testing.T) {
 	t.Helper()
 	r.otherServersCA, r.otherAgentsCA = newCA(t), newCA(t)
 	r.save(t)
-	// From now on the new ones sign.
+	// From now on the new CAs sign.
 	r.serversCA, r.otherServersCA = r.otherServersCA, r.serversCA
 	r.agentsCA, r.otherAgentsCA = r.otherAgentsCA, r.agentsCA
 }
 
-// retireCAs ends the trust in those that signed before.
+// retireCAs ends the trust in the previous CAs.
 func (r *rotation) retireCAs(t *testing.T) {
 	t.Helper()
 	r.otherServersCA, r.otherAgentsCA = nil, nil
@@ -211,8 +211,8 @@ func (r *rotation) save(t *testing.T) {
 	}
 }
 
-// settle waits until every agent was served with what lies in its folder now. Whoever uses
-// files looks at them once a second: the clock is put forward for that.
+// settle waits until every agent has made a call with the current files. Files are reread once
+// a second, so it advances the clock by that.
 func (r *rotation) settle(t *testing.T, failed *atomic.Int64) {
 	t.Helper()
 	r.clock.SetTime(r.clock.Now().Add(time.Second))
@@ -225,7 +225,7 @@ func (r *rotation) settle(t *testing.T, failed *atomic.Int64) {
 		}
 	}
 	count(before)
-	// Who fails asks no more, and what it is waited for would not come.
+	// A failed agent stops calling, so waiting for its calls would never end.
 	for failed.Load() == 0 {
 		if err := r.served.AwaitCalls(ctx, transporttest.SendMessage, len(r.served.Calls(transporttest.SendMessage))+1); err != nil {
 			t.Fatal(err)
@@ -242,8 +242,8 @@ func (r *rotation) settle(t *testing.T, failed *atomic.Int64) {
 	}
 }
 
-// underLoadOf sends messages and pings from all clients, and polls that end soon and
-// are asked again, until it is stopped. None may fail.
+// underLoadOf sends messages and pings from all clients, and repeats short polls, until stop is
+// called. No call may fail.
 func underLoadOf(t *testing.T, clients map[string]*http.Transport) (stop func(), failed *atomic.Int64) {
 	failed = new(atomic.Int64)
 	ctx, cancel := context.WithCancel(t.Context())

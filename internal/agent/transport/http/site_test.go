@@ -19,7 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-// site is where a broker and its clients live: a CA for each of them, and the hour.
+// site holds what a broker and its clients share: a CA for each side, and the time.
 type site struct {
 	agentsCA, serverCA *pki.Authority
 	// serverIP is in the certificate of servers.
@@ -46,7 +46,7 @@ func (s *site) serve(t *testing.T, broker server.Broker, listener net.Listener) 
 	return url
 }
 
-// start is serve with a way to stop it before.
+// start is serve with a way to stop the server early.
 func (s *site) start(t *testing.T, broker server.Broker, listener net.Listener) (url string, stop func()) {
 	t.Helper()
 	srv, err := server.New(server.Options{
@@ -68,7 +68,7 @@ func (s *site) serverDir(t *testing.T) string {
 	return dir
 }
 
-// clientDir is the certificate directory of a cluster's agent.
+// clientDir creates the certificate directory of a cluster's agent.
 func (s *site) clientDir(t *testing.T, clusterID string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), clusterID)
@@ -76,7 +76,7 @@ func (s *site) clientDir(t *testing.T, clusterID string) string {
 	return dir
 }
 
-// issueClient puts a new certificate in place of the one in dir.
+// issueClient replaces the certificate in dir.
 func (s *site) issueClient(t *testing.T, dir, clusterID string) {
 	t.Helper()
 	pair, err := s.agentsCA.IssueClient(clusterID, "fluidos.eu")
@@ -109,12 +109,12 @@ func (s *site) connectFiles(t *testing.T, files *pki.Files, urls ...string) *htt
 	return tr
 }
 
-// stub answers in place of a broker, over the same mTLS.
+// stub serves handler instead of a broker, over the same mTLS.
 func (s *site) stub(t *testing.T, handler nethttp.HandlerFunc) string {
 	t.Helper()
 	stub := httptest.NewUnstartedServer(handler)
 	stub.TLS = s.files(t, s.serverDir(t)).ServerTLS("h2", "http/1.1")
-	// httptest adds a certificate of its own, which GetConfigForClient overrules.
+	// httptest adds its own certificate, which GetConfigForClient overrides.
 	stub.EnableHTTP2 = true
 	stub.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
 	stub.StartTLS()

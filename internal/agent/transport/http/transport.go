@@ -50,7 +50,7 @@ type Transport struct {
 	// cursor of the last instructions is sent with every call: a broker restored from an older
 	// state learns from it that it was.
 	cursor atomic.Pointer[string]
-	// closeEndsCalls is cancelled by Close, which ends every call.
+	// closed is cancelled by Close, which ends every call.
 	closed context.Context
 	close  context.CancelFunc
 }

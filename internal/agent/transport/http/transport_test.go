@@ -54,7 +54,7 @@ func TestAnswersOfAllKinds(t *testing.T) {
 		_, _ = io.WriteString(w, body)
 	}
 	for name, tc := range map[string]struct {
-		// answer is given the number of the attempt, from 1.
+		// answer receives the number of the attempt, from 1.
 		answer      func(w nethttp.ResponseWriter, attempt int32)
 		attempts    int32
 		reason      fault.Reason
@@ -261,15 +261,15 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 	stop := underLoad(t, tr)
 	for i := range 10 {
 		s.issueClient(t, dir, fmt.Sprintf("rome-%d", i))
-		// Files are looked at once a second.
+		// Files are reread once a second.
 		clock.SetTime(clock.Now().Add(time.Second))
 		if err := broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+5); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stop()
-	// Another name shows that the new certificate is the one in use. Calls that were
-	// under way when it came may have been the last ones.
+	// The cluster ID shows which certificate is in use. This call is needed because the calls
+	// so far may all have begun before the last replacement.
 	if err := tr.SendMessage(t.Context(), &v1.Message{To: "paris", Slot: "last", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 
 func TestReplicasStandInForEachOther(t *testing.T) {
 	s := newSite(t)
-	broker := transporttest.NewBroker() // both replicas decide alike
+	broker := transporttest.NewBroker() // both replicas share its state
 	first, stopFirst := s.start(t, broker, listen(t))
 	second, stopSecond := s.start(t, broker, listen(t))
 	tr := s.connect(t, s.clientDir(t, "rome"), first, second)
@@ -337,7 +337,7 @@ func TestABrokerThatHangsIsUnreachableInTime(t *testing.T) {
 	}
 }
 
-// underLoad sends messages from four goroutines until it is stopped. None may fail.
+// underLoad sends messages from four goroutines until stop is called. No call may fail.
 func underLoad(t *testing.T, tr transport.Messenger) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var senders sync.WaitGroup

@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-// TestMailboxes boots one API server for everything that is tried in it.
+// TestMailboxes starts one API server for all its subtests.
 func TestMailboxes(t *testing.T) {
 	c := startCluster(t)
 	t.Run("conformance", func(t *testing.T) {
@@ -203,16 +203,16 @@ func nonsense(t *testing.T, s *site) {
 
 func tooLarge(t *testing.T, s *site) {
 	s.serve(t)
-	// What does not repeat cannot be compressed.
+	// Text without repetition cannot be compressed.
 	var noise strings.Builder
 	for i := range 90_000 {
 		fmt.Fprintf(&noise, "%x", (uint64(i)+1)*0x9e3779b97f4a7c15)
 	}
 	much := fault.New(fault.Invalid, "%s", noise.String())
-	for range 8 { // more than any transport repeats by itself
+	for range 8 { // more attempts than any transport makes
 		s.broker.Fail(transporttest.FetchInstructions, much)
 	}
-	// A poll has the patience that this much text takes.
+	// The transfer of this much text needs the longer timeout of a poll.
 	_, err := s.connect(t, "rome").FetchInstructions(t.Context(), "", time.Minute)
 	if !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), "more than the") {
 		t.Errorf("an answer that does not fit: %.300v; want it explained, and no refusal of what was asked", err)
@@ -224,7 +224,7 @@ func ownAccount(t *testing.T, s *site) {
 	if err := s.as(t, "rome").Create(t.Context(), s.mailbox("paris", ping)); !apierrors.IsForbidden(err) {
 		t.Errorf("rome makes a mailbox of paris: %v; want it forbidden", err)
 	}
-	// The policy is in force some moments after it was made.
+	// The policy takes effect a moment after its creation.
 	runtest.Await(t, "the policy", func() bool {
 		err := s.admin.Create(t.Context(), s.mailbox("rome", ping))
 		return err != nil && strings.Contains(err.Error(), "only ServiceAccount agent of its own namespace may create a ClusterMailbox")

@@ -40,8 +40,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-// cluster is the broker's cluster: one API server, in which each test has namespaces of
-// its own.
+// cluster is the broker's cluster: one API server, in which each test has its own namespaces.
 type cluster struct {
 	*controlplane.ControlPlane
 	admin  client.Client
@@ -69,7 +68,7 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// site is a broker with the rights that its chart gives, and clusters with theirs.
+// site is a broker with the rights from its chart, and clusters with theirs.
 type site struct {
 	*cluster
 	namespace string
@@ -79,7 +78,7 @@ type site struct {
 	clock     clock.PassiveClock
 }
 
-// clusterIDs of every site.
+// clusterIDs are the clusters of every site.
 var clusterIDs = []string{"rome", "paris", "berlin"}
 
 func (c *cluster) newSite(t *testing.T) *site {
@@ -100,7 +99,8 @@ func (c *cluster) newSite(t *testing.T) *site {
 	return s
 }
 
-// rendered is the chart, but for what wants pods, certificates and kinds.
+// rendered returns the objects of the chart, without those that need pods, certificates or
+// additional kinds.
 func (s *site) rendered(t *testing.T) []manifest.Object {
 	t.Helper()
 	loaded, err := chart.LoadFS(charts.Broker())
@@ -111,7 +111,7 @@ func (s *site) rendered(t *testing.T) []manifest.Object {
 	for _, id := range clusterIDs {
 		clusters = append(clusters, map[string]any{"clusterID": id, "namespace": s.mailboxes(id)})
 	}
-	// Helm writes into what it is given.
+	// Helm modifies its input, so each use gets a new map.
 	off := func() map[string]any { return map[string]any{"enabled": false} }
 	rendered, err := chart.Render(loaded, chart.Release{Name: s.namespace, Namespace: s.namespace, Values: map[string]any{
 		"fullnameOverride": s.namespace, "mailboxes": map[string]any{"clusters": clusters},
@@ -130,10 +130,10 @@ func (s *site) rendered(t *testing.T) []manifest.Object {
 	return objects
 }
 
-// mailboxes is the namespace of a cluster's.
+// mailboxes returns the namespace of a cluster's mailboxes.
 func (s *site) mailboxes(clusterID string) string { return s.namespace + "-" + clusterID }
 
-// account is the connection of a ServiceAccount.
+// account returns the connection of a ServiceAccount.
 func (s *site) account(t *testing.T, namespace, name string) *rest.Config {
 	t.Helper()
 	file, err := s.ServiceAccountKubeconfig(t.Context(), namespace, name)
@@ -187,7 +187,7 @@ func (s *site) serve(t *testing.T) (stop func()) {
 	return runtest.Start(t, mgr)
 }
 
-// connect is the agent of a cluster.
+// connect returns the transport of a cluster's agent.
 func (s *site) connect(t *testing.T, clusterID string) *http.Transport {
 	t.Helper()
 	tr, err := kubernetes.New(kubernetes.Options{
@@ -200,7 +200,7 @@ func (s *site) connect(t *testing.T, clusterID string) *http.Transport {
 	return tr
 }
 
-// left are the mailboxes of a cluster that nobody has deleted.
+// left returns the remaining mailboxes of a cluster.
 func (s *site) left(t *testing.T, clusterID string) []brokerv1alpha1.ClusterMailbox {
 	t.Helper()
 	var list brokerv1alpha1.ClusterMailboxList
@@ -210,12 +210,12 @@ func (s *site) left(t *testing.T, clusterID string) []brokerv1alpha1.ClusterMail
 	return list.Items
 }
 
-// hours makes a clock that is ahead.
+// hours returns a clock that is n hours ahead.
 func hours(n int) clock.PassiveClock {
 	return clocktesting.NewFakePassiveClock(time.Now().Add(time.Duration(n) * time.Hour))
 }
 
-// as is a client with the rights of a cluster's agent.
+// as returns a client with the rights of a cluster's agent.
 func (s *site) as(t *testing.T, clusterID string) client.Client {
 	t.Helper()
 	c, err := client.New(s.account(t, s.mailboxes(clusterID), "agent"), client.Options{Scheme: s.scheme})
