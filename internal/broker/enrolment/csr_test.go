@@ -103,7 +103,7 @@ func TestCheckRequest(t *testing.T) {
 		withExtension(oidAlternativeName, value)(r)
 	}
 	challenge := func(r *x509.CertificateRequest) {
-		r.Attributes = []pkix.AttributeTypeAndValueSET{{ // //nolint:staticcheck // the field under test
+		r.Attributes = []pkix.AttributeTypeAndValueSET{{ //nolint:staticcheck // the field under test
 			Type:  asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 7},
 			Value: [][]pkix.AttributeTypeAndValue{{{Type: asn1.ObjectIdentifier{1, 2, 3}, Value: "secret"}}},
 		}}

@@ -34,7 +34,7 @@ type breaker struct {
 }
 
 func newBreaker(c Carrier) *breaker {
-	return &breaker{Carrier: c, circuit: gobreaker.NewCircuitBreaker[*nethttp.Response](gobreaker.Settings{ // //nolint:bodyclose // none is opened here
+	return &breaker{Carrier: c, circuit: gobreaker.NewCircuitBreaker[*nethttp.Response](gobreaker.Settings{ //nolint:bodyclose // none is opened here
 		Timeout:     pauseTime,
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
 		IsExcluded:  isNeutral,
@@ -59,7 +59,7 @@ func (b *breaker) RoundTrip(request *nethttp.Request) (*nethttp.Response, error)
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		closeBody(request)
-		return nil, fmt.Errorf("%w after %d attempts without an answer, the last: %v", errPausing, tripAfter, *b.last.Load()) // //nolint:errorlint // this call did not wait itself, and must not look like a timeout
+		return nil, fmt.Errorf("%w after %d attempts without an answer, the last: %v", errPausing, tripAfter, *b.last.Load()) //nolint:errorlint // this call did not wait itself, and must not look like a timeout
 	}
 	return response, err
 }

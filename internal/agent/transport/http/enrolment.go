@@ -75,7 +75,7 @@ func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 func (e *Enroller) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	response, err := e.api.GetEnrolmentTerms(ctx) // //nolint:bodyclose // readAnswer closes it
+	response, err := e.api.GetEnrolmentTerms(ctx) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
 		return nil, e.explain(err)
 	}
@@ -86,7 +86,7 @@ func (e *Enroller) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
 func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *Approval, error) {
 	ctx, cancel := context.WithTimeout(ctx, issueTimeout)
 	defer cancel()
-	response, err := e.api.Enrol(ctx, *request) // //nolint:bodyclose // readAnswer closes it
+	response, err := e.api.Enrol(ctx, *request) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
 		return nil, nil, e.explain(err)
 	}
@@ -133,7 +133,7 @@ func pinnedTLS(hashes []string, host string, now func() time.Time) *tls.Config {
 		ServerName: host,
 		Time:       now,
 		// VerifyConnection verifies the chain against the pinned CA instead of the system's roots.
-		InsecureSkipVerify: true, // //nolint:gosec // see VerifyConnection
+		InsecureSkipVerify: true, //nolint:gosec // see VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if err := verifyPinned(state.PeerCertificates, hashes, host, now()); err != nil {
 				return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}

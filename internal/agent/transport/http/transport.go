@@ -206,7 +206,7 @@ func call[T any](ctx context.Context, t *Transport, timeout time.Duration,
 	if t.closed.Err() != nil {
 		return nil, t.explain(ctx, t.closed.Err(), timeout)
 	}
-	response, err := send(bounded) // //nolint:bodyclose // readAnswer closes it
+	response, err := send(bounded) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
 		return nil, t.explain(ctx, err, timeout)
 	}
