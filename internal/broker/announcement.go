@@ -240,8 +240,9 @@ func (rc *recovery) adopt(clusterID string, p *announcedPlacement) error {
 	return err
 }
 
-// endUnannounced ends placements that their provider did not announce. A placement that was
-// never acknowledged is spared: the provider may not have received it.
+// endUnannounced ends placements that their provider did not announce. It spares a standing
+// placement that was not acknowledged when the lineage began: the provider may not have
+// received it.
 func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
 	for _, r := range rc.s.news.concerning(clusterID) {
 		for i := range r.Placements {

@@ -96,7 +96,7 @@ func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.Request
 	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(ns.s.book.Phase(r))}
 }
 
-// voided returns instructions to release placements that a requester claimed and no provider
+// voided returns Ended instructions for placements that a requester claimed and no provider
 // knows.
 func (ns *news) voided(clusterID string) []v1.Instruction {
 	var out []v1.Instruction

@@ -57,7 +57,7 @@ func (n *newsLog) add(r *ledger.Reservation, state *ledger.State) {
 	}
 	entry := newsEntry{r.Changed, r.Name}
 	if last := len(n.entries) - 1; last >= 0 && n.entries[last] == entry {
-		return // the cluster has two placements
+		return // the reservation has two placements on this cluster
 	}
 	n.entries = append(n.entries, entry)
 	close(n.changed)

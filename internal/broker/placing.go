@@ -16,9 +16,9 @@ type decided struct {
 
 // decideInTurn chooses a provider for a request, after everything that comes before it:
 //
-//  - An offer that hardly differs from the recorded one is pending until a decision rests
-//    on it. It is recorded then, so that a replay of the journal finds the same offer.
-//  - Waiting requests are served first, from recorded offers and freed capacity.
+//   - An offer that hardly differs from the recorded one is pending until a decision rests
+//     on it. It is recorded then, so that a replay of the journal finds the same offer.
+//   - Waiting requests are served first, from recorded offers and freed capacity.
 //
 // Both change the available choices, so the choice is repeated after either.
 func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, error) {

@@ -33,7 +33,7 @@ func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
 	return sooner(c.Providing.Next(now), c.Consuming.Next(now))
 }
 
-// updateRequester updates the pauses of a requester, if it has exceeded grants before.
+// updateRequester updates the pauses of a requester, if it has a record as a consumer.
 func (cs *clusters) updateRequester(id string) {
 	if c := cs.s.book.Cluster(id); c != nil && (c.Consuming != nil || cs.of(id).excess != nil) {
 		cs.updateFreshness(id)
@@ -58,8 +58,8 @@ func standingOf(c *ledger.Conduct, now time.Time) *decision.Standing {
 	return out
 }
 
-// pauseText names an instant instead of a delay, because decisions are stored with it and read
-// later.
+// pauseText names an instant instead of a delay, because the text is stored with decisions and
+// read later.
 func pauseText(s *ledger.Suspension, whom string) string {
 	text := fmt.Sprintf("%d failures in a row%s", s.Failures, whom)
 	if s.Failures < 2 {
