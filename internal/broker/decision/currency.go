@@ -28,8 +28,8 @@ func (m *Market) setPrices(i int32, c Candidate) {
 	m.currency[i] = uint16(k)
 }
 
-// currencyAt returns the index of a currency. A new currency takes the index of an unused one:
-// every decision examines all of them.
+// currencyAt returns the index of a currency. A new currency takes the index of an unused one,
+// to keep the list short: every decision scans it.
 func (m *Market) currencyAt(code string) int {
 	unused := -1
 	for k := range m.currencies {
