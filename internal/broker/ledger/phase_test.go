@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sight is everything that is derived from one reservation.
+// sight is the state derived from one reservation.
 type sight struct {
 	Phase       Phase
 	Placement   PlacementPhase

@@ -126,8 +126,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever is restored writes itself down the same way again and takes
-// events without panic.
+// FuzzRestore checks that a restored book encodes to the same bytes again and accepts events
+// without panic.
 func FuzzRestore(f *testing.F) {
 	b := newBook(f)
 	f.Add([]byte(b.snapshot()))
@@ -158,7 +158,7 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 		for _, e := range everything() {
-			_ = s.Apply(s.Position()+1, &e) // a book that was made up may refuse it
+			_ = s.Apply(s.Position()+1, &e) // a made-up book may refuse it
 		}
 	})
 }
