@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// everything is one event of each kind with every field set.
+// everything returns one event of each kind with every field set.
 func everything() []Event {
 	explanation := Explain([]Candidate{
 		{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"},
@@ -163,8 +163,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// FuzzEvent: no event that can be read panics, and one that is refused changes
-// nothing.
+// FuzzEvent checks that no decodable event panics, and that a refused one changes nothing.
 func FuzzEvent(f *testing.F) {
 	for _, e := range everything() {
 		raw, err := json.Marshal(e)
