@@ -75,7 +75,7 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 }
 
 // AnnounceHoldings implements the server's Broker. It adopts reservations that the book has
-// lost and ends those the cluster no longer has. The broker trusts a cluster's statement about
+// lost and ends reservations that the cluster no longer has. The broker trusts a cluster's statement about
 // the capacity it provides and the reservations it requests, but never about other clusters.
 func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v1.Holdings) error {
 	h, err := holdingsOf(clusterID, said)
@@ -139,7 +139,7 @@ func (rc *recovery) unblock(clusterID string) {
 	rc.s.b.wakeAll()
 }
 
-// takeProvided processes what a provider announces.
+// takeProvided processes the placements that a provider announces.
 func (rc *recovery) takeProvided(clusterID string, provided []announcedPlacement, first bool) error {
 	listed := map[ledger.PlacementRef]bool{}
 	room := rc.newAdoptionRoom(clusterID, provided)
@@ -279,7 +279,7 @@ func (rc *recovery) unclaimed() []*ledger.Reservation {
 	return out
 }
 
-// takeClaims processes what a requester announces.
+// takeClaims processes the claims that a requester announces.
 func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) error {
 	wanted := map[string]bool{}
 	for i := range claims {

@@ -76,7 +76,7 @@ func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	}
 }
 
-// firstLineage returns the lineage of a journal of which no cluster has a position yet.
+// firstLineage returns the lineage of a journal before any cluster has a cursor of it.
 func firstLineage() *ledger.Lineage {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, see crypto/rand

@@ -19,7 +19,7 @@ type deadlines struct {
 	s *session
 	schedule
 	// expirers carry out deadlines other than those of clusters and reservations. The key is
-	// the deadline's prefix, the argument what follows it.
+	// the deadline's prefix, the argument the rest of its name.
 	expirers map[string]func(id string)
 }
 

@@ -51,8 +51,7 @@ type machine struct {
 	clock  atomic.Int64
 	random *rand.ChaCha8
 	stop   func()
-	// began is when the current broker started. Until listens it may refuse calls with a
-	// request to retry.
+	// began is when the current broker started.
 	began time.Time
 	steps int
 	// sequence numbers advertisements over all clusters.

@@ -181,8 +181,8 @@ func (rc *recovery) blockUntilAnnounced(clusterID string) {
 	}
 }
 
-// requireAnnouncement asks a cluster to announce because it knows a placement that the book
-// does not have. A cluster that has announced already is not asked again.
+// requireAnnouncement asks a cluster to announce because it knows more than the book. A cluster
+// that has announced already is not asked again.
 func (rc *recovery) requireAnnouncement(clusterID string) {
 	announced := rc.told[clusterID] || rc.s.book.Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
 	if announced || rc.waiting[clusterID] {

@@ -47,7 +47,7 @@ type Request struct {
 	Object *ledger.ObjectRef
 	// Quote is the quote that the request takes over, "" for none.
 	Quote string
-	// Terms are what every provider has to meet.
+	// Terms are the requirements for every provider.
 	terms.Terms
 }
 

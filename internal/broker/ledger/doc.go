@@ -1,5 +1,5 @@
-// Package ledger is the book that records which reservation holds which capacity of which
-// provider. It is a state machine without clock, lock, context or I/O.
+// Package ledger is the book of reservations and the capacity that each holds at its provider.
+// It is a state machine without clock, lock, context or I/O.
 //
 // An Event is a Change at a time. Every type of change is defined in its own file: the
 // reservation it concerns (subject), the condition under which the state allows it
