@@ -47,7 +47,7 @@ func TestWhoIsShutOutLendsNothingNew(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "64", "256Gi")
 				f.advertise("berlin", "8", "16Gi")
-				// More is in use in berlin, so that paris would be first.
+				// More is in use in berlin, so paris would rank first.
 				f.reserve("rome", "before", request("4", "8Gi"))
 				f.reserve("rome", "before-2", request("4", "8Gi"))
 				f.allow(tc.spec)
@@ -97,8 +97,8 @@ func TestADeniedRequesterGetsNothingHoweverItIsAskedFor(t *testing.T) {
 	})
 }
 
-// A requester may be a label that names no cluster, and an advertisement may be an
-// administrator's own: neither is on a list of approved clusters.
+// A requester may be a label that names no cluster, and an administrator may write an
+// advertisement: approval applies to neither.
 func TestApprovalIsForClustersWithAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.allow(approvedAlone("rome"))
@@ -129,7 +129,8 @@ func TestNothingIsDecidedBeforeTheConfigurationIsKnown(t *testing.T) {
 	})
 }
 
-// An object that is deleted and made anew for another cluster speaks for that one alone.
+// An object that was deleted and created again for another cluster counts for the new cluster
+// only.
 func TestAManifestSpeaksForOneCluster(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		offer := func(id, uid string) {

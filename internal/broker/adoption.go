@@ -9,20 +9,22 @@ import (
 )
 
 const (
-	// maxUnclaimed is how many reservations one provider may have added to the book that no
-	// requester has claimed yet. It is as many as one announcement can list.
+	// maxUnclaimed bounds the unclaimed reservations that one provider may add to the book. An
+	// unclaimed reservation has no confirmation from its requester. The bound is the length of
+	// the longest announcement.
 	maxUnclaimed = 2048
-	// strangerPatience is how long such a reservation stands if its requester has no known
-	// agent. After a journal was begun anew agents are back within minutes.
+	// strangerPatience is how long an unclaimed reservation stands if its requester has no
+	// known agent. When a journal was begun anew, agents are back within minutes.
 	strangerPatience = 10 * time.Minute
 )
 
-// adoptionRoom limits what a provider may add to the book on its own word.
+// adoptionRoom limits the placements that a provider may add to the book by its announcement
+// alone.
 type adoptionRoom struct {
 	// awaited is false if the broker awaits no announcement of the cluster.
 	awaited bool
 	places  int
-	// left is the capacity beside the placements in the book.
+	// left is the capacity that the placements in the book do not hold.
 	left quantity.Amounts
 }
 
@@ -37,8 +39,8 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 			room.places--
 		}
 	}
-	// The whole capacity counts: nodes may be gone since the reservations were granted.
-	// What is in the book and is not announced has ended.
+	// Compare with the whole capacity: nodes may have left since the reservations were granted.
+	// Placements in the book that the announcement omits have ended.
 	room.left = c.Lendable().Max(c.Capacity)
 	for i := range provided {
 		p := &provided[i]
@@ -53,8 +55,8 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 	return room
 }
 
-// refuses returns why a placement is not adopted. If it is, refuses returns "" and deducts its
-// room.
+// refuses returns why a placement is not adopted. If it is adopted, refuses returns "" and
+// deducts the placement from the room.
 func (a *adoptionRoom) refuses(p *announcedPlacement) string {
 	switch {
 	case !a.awaited:
@@ -71,8 +73,8 @@ func (a *adoptionRoom) refuses(p *announcedPlacement) string {
 	return ""
 }
 
-// askRequester asks a requester to announce whether it claims what a provider announced in its
-// name. The requester is not blocked meanwhile.
+// askRequester asks a requester to announce whether it claims the placements that a provider
+// announced in its name. The requester is not blocked meanwhile.
 func (rc *recovery) askRequester(clusterID string) {
 	if rc.told[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
 		return
@@ -81,13 +83,13 @@ func (rc *recovery) askRequester(clusterID string) {
 	rc.s.b.wakeAll()
 }
 
-// isStranger reports whether a reservation rests on its provider's word alone, in the name of
-// a cluster that the broker does not know.
+// isStranger reports whether only the provider has confirmed a reservation whose requester is
+// unknown to the broker.
 func (rc *recovery) isStranger(r *ledger.Reservation) bool {
 	return r.Unclaimed && r.EndReason == "" && !rc.s.book.HasAgent(r.Requester)
 }
 
-// strangerDeadline returns when such a reservation ends.
+// strangerDeadline returns when a stranger's reservation ends.
 func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
 	return later(later(r.CreatedAt.Time(), rc.s.began).Add(strangerPatience), rc.deadline())
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// PublishAdvertisement implements the server's Broker. An advertisement that is older than the
-// last one is answered and changes nothing.
+// PublishAdvertisement implements the server's Broker. An advertisement older than the last one
+// gets an answer and changes nothing.
 func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	if adv.ClusterID != clusterID {
 		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot advertise %q", clusterID, adv.ClusterID)
@@ -61,8 +61,8 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	return receipt, nil
 }
 
-// acceptOffer takes in an agent's offer. One that differs materially is recorded at once, any
-// other stays pending until a decision rests on it.
+// acceptOffer stores an agent's offer. It records an offer that differs materially at once. Any
+// other offer stays pending until a decision rests on it.
 func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) error {
 	p := cs.of(offer.ClusterID)
 	if p.overtaken(epoch, sequence) {
@@ -103,8 +103,8 @@ func (cs *clusters) recordPending(clusterID string) (bool, error) {
 	return true, err
 }
 
-// recordAllPending records all pending offers, before a request is refused: one of them may
-// have just enough room.
+// recordAllPending records all pending offers. It is called before a request is refused,
+// because one of them may have just enough room.
 func (cs *clusters) recordAllPending() (bool, error) {
 	found := false
 	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
@@ -117,13 +117,13 @@ func (cs *clusters) recordAllPending() (bool, error) {
 	return found, nil
 }
 
-// overtaken reports whether a newer advertisement was taken in already.
+// overtaken reports whether the broker has accepted a newer advertisement.
 func (p *presence) overtaken(epoch, sequence int64) bool {
 	return epoch < p.epoch || epoch == p.epoch && sequence <= p.sequence
 }
 
-// materialShare is the least change that is worth a record, as a fraction of what is
-// allocatable.
+// materialShare is the least change that is worth a record, as a divisor of the allocatable
+// amount.
 const materialShare = 50
 
 // material reports whether an offer differs so much from the recorded one that decisions
@@ -152,7 +152,7 @@ func material(old, new *ledger.Offer) bool {
 	return false
 }
 
-// beside returns a pending offer that shares what is equal with the recorded one.
+// beside returns a pending offer that shares equal parts with the recorded one, to save memory.
 func beside(known, offer *ledger.Offer) *ledger.Offer {
 	out := *known
 	out.Allocated, out.Used, out.Shapes = offer.Allocated, offer.Used, offer.Shapes
@@ -216,7 +216,7 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 	return offer, CheckOffer(offer)
 }
 
-// CheckOffer refuses an offer that no cluster can have.
+// CheckOffer refuses an offer with impossible figures.
 func CheckOffer(o *ledger.Offer) error {
 	if o.Capacity.IsZero() && !o.Allocatable.IsZero() {
 		return fmt.Errorf("allocatable is given but capacity is empty")
@@ -249,7 +249,7 @@ func checkWords(o *ledger.Offer) error {
 	return terms.CheckClaims("claims", o.Claims, maxWords)
 }
 
-// maxNamed is how many clusters an offer may allow, and how many it may deny.
+// maxNamed bounds the clusters that an offer may allow, and those that it may deny.
 const maxNamed = 512
 
 func checkLending(l *lending.Terms) error {
@@ -285,11 +285,11 @@ func checkCost(c *ledger.Cost) error {
 	return nil
 }
 
-// OfferManifest takes in an offer that was written by hand. A new or changed one counts as
-// heard now. If the cluster has an agent, the manifest changes nothing.
+// OfferManifest records an offer from a hand-written manifest. A new or changed offer sets the
+// time the cluster was last heard. If the cluster has an agent, the manifest changes nothing.
 //
-// It returns fault.Conflict if the cluster has another manifest, and fault.Invalid for an
-// offer that no cluster can have.
+// It returns fault.Conflict if the cluster has another manifest, and fault.Invalid for
+// impossible figures.
 func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
@@ -314,8 +314,8 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	})
 }
 
-// withdrawFormer withdraws the offer that the same object made for another cluster before it
-// was deleted and made anew.
+// withdrawFormer withdraws the offer that an object of the same name made for another cluster
+// before the object was deleted and created again.
 func (cs *clusters) withdrawFormer(offer *ledger.Offer) error {
 	other := cs.s.book.ByManifest(offer.Source.Namespace, offer.Source.Name)
 	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {

@@ -12,17 +12,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// answerRetry is when to retry what depends on a provider's answer.
+// answerRetry is when to retry a call that depends on a provider's answer.
 const answerRetry = 2 * time.Second
 
-// errAwaiting refuses a change while the provider has another one to answer.
+// errAwaiting refuses a change while the provider has yet to answer an earlier one.
 func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
 	e.RetryAfter = answerRetry
 	return e
 }
 
-// errBetween refuses a change while two providers stand by for a reservation.
+// errBetween refuses a change while a reservation has placements on two providers.
 func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
 	e.RetryAfter = answerRetry
@@ -30,9 +30,9 @@ func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 }
 
 // checkAmounts refuses amounts for which the provider cannot be asked now. A reservation only
-// grows on the provider that serves it: going to another one would move what runs. It grows
-// like a new request would be granted: after waiting requests that fit the same capacity, and
-// not from what victims make room for.
+// grows on the provider that serves it: moving to another one would move its workloads. Growth
+// follows the rules for a new request: it comes after waiting requests that fit the same
+// capacity, and it does not use capacity that victims are freeing.
 func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if r.Pending != nil {
@@ -56,9 +56,8 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amou
 	return rs.checkGrowth(r, wanted)
 }
 
-// checkGrowth refuses what the provider cannot give beyond what it holds, or what waiting
-// requests have a right to first. It records the provider's pending offer and serves the
-// queue.
+// checkGrowth refuses growth for which the provider has no room, or to whose room waiting
+// requests have a prior right. It records the provider's pending offer and serves the queue.
 func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amounts) error {
 	p := r.Current()
 	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
@@ -88,8 +87,8 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amoun
 		p.Provider, strings.Join(short, ", "))
 }
 
-// settleChange takes in a provider's answer to a change of amounts. A repeated answer, or one
-// to a change that is settled, changes nothing.
+// settleChange processes a provider's answer to a change of amounts. A repeated answer, or one
+// to a settled change, has no effect.
 func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {

@@ -25,7 +25,7 @@ func (f *fleet) mustResize(r *v1.Reservation, generation int64, cpu, memory stri
 	}
 }
 
-// answer is the provider's word on a change.
+// answer sends the provider's answer to a change.
 func (f *fleet) answer(id string, r *v1.Reservation, change int64, state v1.StatusReportState) error {
 	placement := r.Placements[len(r.Placements)-1].Number
 	return f.ReportStatus(context.Background(), id, r.Name, &v1.StatusReport{
@@ -40,7 +40,7 @@ func (f *fleet) mustAnswer(id string, r *v1.Reservation, change int64, state v1.
 	}
 }
 
-// told is what a cluster is told of its newest placement of a reservation.
+// told returns a cluster's instruction for its newest placement of a reservation.
 func (f *fleet) told(id string, r *v1.Reservation, role v1.InstructionRole) v1.Instruction {
 	f.t.Helper()
 	var last v1.Instruction
@@ -52,7 +52,7 @@ func (f *fleet) told(id string, r *v1.Reservation, role v1.InstructionRole) v1.I
 	return last
 }
 
-// wantAmounts compares what is left at paris, what it is to keep and what rome has.
+// wantAmounts compares the free amounts at paris, paris's instruction and rome's instruction.
 func (f *fleet) wantAmounts(r *v1.Reservation, when, free, keeps, has string) {
 	f.t.Helper()
 	if got := f.available("paris"); got != free {
@@ -66,8 +66,7 @@ func (f *fleet) wantAmounts(r *v1.Reservation, when, free, keeps, has string) {
 	}
 }
 
-// held is a reservation of 4 CPUs and 8 GiB of rome that is carried out at paris, which
-// has 16 and 64.
+// held returns a reservation of rome for 4 CPUs and 8 GiB at paris, which has 16 and 64.
 func (f *fleet) held() *v1.Reservation {
 	f.t.Helper()
 	f.advertise("rome", "4", "8Gi")
@@ -82,7 +81,7 @@ func TestAmountsAreHeldAsTheProviderSays(t *testing.T) {
 	tests := map[string]struct {
 		cpu, memory string
 		answer      v1.StatusReportState
-		// held is what is left while the provider has not answered.
+		// held is the free amount before the provider answers.
 		held, after, keeps, has string
 	}{
 		"more, agreed":                        {"6", "8Gi", v1.StatusReportStateAcknowledged, "10 56Gi", "10 56Gi", "6", "6"},
@@ -182,8 +181,8 @@ func TestGrowthTakesNothingThatIsKeptForAnother(t *testing.T) {
 	})
 }
 
-// A broker that was away serves nobody before it has heard from the clusters, so what
-// is free then may be what somebody waits for.
+// A restarted broker serves no request before it has heard from the clusters. Capacity that is
+// free then may belong to a waiting request.
 func TestGrowthDoesNotOvertakeWhoWaits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
@@ -231,7 +230,7 @@ func TestWhenAmountsMayBeChanged(t *testing.T) {
 		if _, err := f.resize("rome", r.Name, 3, "1", "4Gi"); fault.ReasonOf(err) != fault.Awaiting {
 			t.Errorf("before the first is answered: %v, want %s", err, fault.Awaiting)
 		}
-		// How long it is held needs nobody's answer, nor does the answer undo it.
+		// The duration needs no answer, and an answer does not undo it.
 		if _, err := f.change("rome", r.Name, 3, 2*time.Hour); err != nil {
 			t.Errorf("duration: %v", err)
 		}
@@ -254,11 +253,11 @@ func TestWhenAmountsMayBeChanged(t *testing.T) {
 	})
 }
 
-// What the provider may have given by then is held until it is gone.
+// Amounts that the provider may have granted meanwhile are held until the placement is gone.
 func TestAChangeThatTheProviderNeverAnswers(t *testing.T) {
 	tests := map[string]struct {
 		cpu string
-		// paris and berlin are what is left there after the move.
+		// paris and berlin are the free amounts there after the move.
 		paris, berlin string
 		state         v1.ChangeStateState
 	}{
@@ -310,7 +309,7 @@ func TestAReservationThatEndsUnansweredHoldsTheMostUntilItIsGone(t *testing.T) {
 	})
 }
 
-// Nobody is asked where no agent speaks for the provider.
+// A provider without an agent is not asked.
 func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		sixteen := request("16", "64Gi")
@@ -340,7 +339,7 @@ func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	})
 }
 
-// What a provider keeps is its own word where the journal has lost a change.
+// If the journal has lost a change, the provider decides which amounts it keeps.
 func TestAChangeThatTheJournalHasLost(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
@@ -357,7 +356,7 @@ func TestAChangeThatTheJournalHasLost(t *testing.T) {
 		asked.Resources = v1.Amounts{"cpu": "6", "memory": "8Gi"}
 		f.announce("rome", nil, wanted(r, "request-1", asked))
 		f.wantAmounts(r, "announced", "10 56Gi", "6", "6")
-		// Its requester may have thought better of it in the part that is lost.
+		// The requester may have undone the change in the lost part.
 		was := lasting(time.Hour)
 		was.Resources = v1.Amounts{"cpu": "4", "memory": "8Gi"}
 		f.wantRefusal("rome", "request-1", was, fault.KeyReused)

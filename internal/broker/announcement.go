@@ -14,13 +14,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// holdings is what one cluster announces.
+// holdings is the content of one cluster's announcement.
 type holdings struct {
 	provided []announcedPlacement
 	claims   []claim
 }
 
-// announcedPlacement is a placement of which its provider still has something.
+// announcedPlacement is a placement for which its provider still holds something.
 type announcedPlacement struct {
 	ledger.PlacementRef
 	requester    string
@@ -34,7 +34,7 @@ type announcedPlacement struct {
 type claim struct {
 	ledger.PlacementRef
 	provider string
-	// request is nil for a reservation that was made in the broker cluster.
+	// request is nil for a reservation that was created in the broker cluster.
 	request   *Request
 	ready     bool
 	releasing bool
@@ -74,9 +74,9 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 	return h, nil
 }
 
-// AnnounceHoldings implements the server's Broker. Reservations that the book has lost are
-// adopted, and those the cluster no longer has are ended. A cluster is believed as a provider
-// about what it holds and as a requester about what it wants, and never about other clusters.
+// AnnounceHoldings implements the server's Broker. It adopts reservations that the book has
+// lost and ends reservations that the cluster no longer has. The broker trusts a cluster's statement about
+// the capacity it provides and the reservations it requests, but never about other clusters.
 func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v1.Holdings) error {
 	h, err := holdingsOf(clusterID, said)
 	if err != nil {
@@ -87,16 +87,17 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 
 func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 	if !rc.wantsAnnouncement(clusterID) {
-		return nil // no announcement is awaited: the book has all that the cluster holds
+		return nil // no announcement is awaited: the book is complete for this cluster
 	}
 	if len(h.provided) > 0 && !rc.s.book.HasAgent(clusterID) {
 		e := fault.New(fault.Unavailable, "cluster %q provides and was not heard of: advertise first, then announce", clusterID)
 		e.RetryAfter = time.Second
 		return e
 	}
-	// Only the first announcement ends what it does not list; later ones repeat claims.
+	// Only the first announcement ends reservations that it does not list. Later ones repeat
+	// claims.
 	first := rc.s.book.Awaits(clusterID)
-	delete(rc.void, clusterID) // judged again from its new claims
+	delete(rc.void, clusterID) // matchClaims decides it again from the new claims
 	steps := []func() error{
 		func() error { return rc.takeProvided(clusterID, h.provided, first) },
 		func() error { return rc.takeClaims(clusterID, h.claims, first) },
@@ -121,8 +122,8 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 	return err
 }
 
-// unblock lets a cluster that has announced take new reservations, and reconsiders everything
-// that waited for it.
+// unblock lets a cluster that has announced take new reservations. It then reconsiders
+// everything that waited for the announcement.
 func (rc *recovery) unblock(clusterID string) {
 	if rc.s.book.Cluster(clusterID) != nil {
 		rc.s.clusters.updateFreshness(clusterID)
@@ -138,7 +139,7 @@ func (rc *recovery) unblock(clusterID string) {
 	rc.s.b.wakeAll()
 }
 
-// takeProvided processes what a provider announces.
+// takeProvided processes the placements that a provider announces.
 func (rc *recovery) takeProvided(clusterID string, provided []announcedPlacement, first bool) error {
 	listed := map[ledger.PlacementRef]bool{}
 	room := rc.newAdoptionRoom(clusterID, provided)
@@ -187,7 +188,7 @@ func (rc *recovery) resume(r *ledger.Reservation, known *ledger.Placement, p *an
 	case !r.Stands(known):
 		return nil
 	case p.releasing && first:
-		// The event that withdrew it is lost.
+		// The event that withdrew the placement is lost.
 		return rc.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
 	case p.acknowledged && known.AcknowledgedAt.IsZero():
 		return rc.s.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: p.PlacementRef}})
@@ -196,9 +197,9 @@ func (rc *recovery) resume(r *ledger.Reservation, known *ledger.Placement, p *an
 	}
 }
 
-// restate takes over the amounts that a provider announces, if the event that changed them is
-// lost. It leaves a change that is still in the book alone: the provider is asked about it
-// again.
+// restate takes over the amounts that a provider announces if the journal lost the event that
+// changed them. It leaves alone a change that is still pending in the book: the provider is
+// asked about that change again.
 func (rc *recovery) restate(r *ledger.Reservation, p *announcedPlacement) error {
 	known := r.Placement(p.Placement)
 	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
@@ -239,8 +240,9 @@ func (rc *recovery) adopt(clusterID string, p *announcedPlacement) error {
 	return err
 }
 
-// endUnannounced ends placements that a provider did not announce. One that it had not
-// acknowledged it may never have heard of.
+// endUnannounced ends placements that their provider did not announce. It spares a standing
+// placement that was not acknowledged when the lineage began: the provider may not have
+// received it.
 func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
 	for _, r := range rc.s.news.concerning(clusterID) {
 		for i := range r.Placements {
@@ -277,7 +279,7 @@ func (rc *recovery) unclaimed() []*ledger.Reservation {
 	return out
 }
 
-// takeClaims processes what a requester announces.
+// takeClaims processes the claims that a requester announces.
 func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) error {
 	wanted := map[string]bool{}
 	for i := range claims {
@@ -294,7 +296,7 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 		return nil
 	}
 	for _, r := range rc.s.news.concerning(clusterID) {
-		// Reservations that were made in the broker cluster end there.
+		// Reservations that were created in the broker cluster end there.
 		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Branch().At) {
 			continue
 		}
@@ -315,8 +317,8 @@ func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reser
 }
 
 func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
-	// The requester announces the request and each placement separately: one placement that
-	// is taken down does not mean that the reservation is no longer wanted.
+	// The requester announces the request and each placement separately: if it takes down one
+	// placement, it may still want the reservation.
 	if !c.releasing {
 		wanted[r.Name] = true
 	}
@@ -329,7 +331,8 @@ func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string
 	}})
 }
 
-// matchClaims joins what providers hold with what requesters want: a reservation needs both.
+// matchClaims joins the placements that providers hold with the requests that requesters
+// announce: a reservation needs both.
 func (rc *recovery) matchClaims() error {
 	for _, r := range rc.unclaimed() {
 		if !rc.told[r.Requester] {
@@ -355,8 +358,8 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	// The requester announces the request and each placement separately.
 	if k := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing && c.request != nil }); k >= 0 {
 		q := *claims[k].request
-		// If the requester wants other amounts by now, its next call tells it of the
-		// difference, and it asks for a change.
+		// If the requester wants other amounts by now, it learns of the difference with its
+		// next call and asks for a change.
 		q.Amounts = r.Amounts
 		event.Key, event.Digest, event.Tenant, event.Priority, event.Target, event.Terms = q.Key, q.digest(), q.Tenant, q.Priority, q.Target, q.Terms
 		event.Patient = q.Patient
@@ -379,8 +382,8 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	return nil
 }
 
-// isSettled reports whether a claim is done with, and notes it as void if no provider knows
-// it.
+// isSettled reports whether a claim needs no further processing. If no provider knows the
+// placement, isSettled notes it as void.
 func (rc *recovery) isSettled(clusterID string, c *claim) bool {
 	if rc.claimedReservation(clusterID, c) != nil {
 		return true

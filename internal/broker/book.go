@@ -8,7 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// book is a ledger as it was replayed from the journal.
+// book is a ledger replayed from the journal.
 type book struct {
 	state *ledger.State
 	// newest is the time of the newest event after the checkpoint, zero if there is none.

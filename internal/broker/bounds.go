@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Bounds is the most that one reservation may ask for.
+// Bounds limit what one reservation may ask for.
 type Bounds struct {
 	// Amounts holds the bounded resources; others are unbounded.
 	Amounts quantity.Amounts
@@ -41,7 +41,7 @@ type Excess struct {
 	Asked, Most string
 }
 
-// Advice completes a sentence that begins with what was asked for.
+// Advice completes a sentence that begins with the requested amount.
 func (e Excess) Advice() string {
 	if e.Resource == "" {
 		return fmt.Sprintf("is longer than one reservation may be held: the longest is %s, set by BrokerConfig.spec.maxDuration; ask for less", e.Most)

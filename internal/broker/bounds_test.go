@@ -14,8 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// No webhook stands before these: the broker holds to its bounds by itself,
-// whichever way a request comes.
+// No webhook runs here: the broker enforces its bounds itself, for every kind of request.
 func TestNobodyExceedsTheBounds(t *testing.T) {
 	cases := map[string]struct {
 		amounts  quantity.Amounts
@@ -65,7 +64,7 @@ func wantInvalid(t *testing.T, how string, err error, want string) {
 	case want == "" && err != nil:
 		t.Errorf("%s: %v", how, err)
 	case want != "" && (fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), want)):
-		// A duration has a name of its own in a body.
+		// The field for a duration has another name in a REST body.
 		if how == "REST" && fault.ReasonOf(err) == fault.Invalid && strings.Contains(err.Error(), "durationSeconds") {
 			return
 		}

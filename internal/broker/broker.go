@@ -26,7 +26,7 @@ type Options struct {
 	Store journal.Store
 	// Journal tunes the journal; its zero value has working defaults.
 	Journal journal.Options
-	// Version is what ping answers.
+	// Version is the version that Ping returns.
 	Version string
 	Log     logr.Logger
 	// Now is the only clock that decides about expiry and staleness.
@@ -34,19 +34,19 @@ type Options struct {
 	// Random is the source of names; nil is crypto/rand.
 	Random io.Reader
 	// Leads returns false once another replica may have taken over; nil means that there is no
-	// other replica. Memory that may be outdated is not read. Writes need no such check,
-	// because the journal rejects them.
+	// other replica. The broker then stops reading its memory, which may be outdated. Writes
+	// need no such check, because the journal rejects them.
 	Leads func() bool
 }
 
-// Broker answers agents (it is the server's Broker) and feeds the controllers that show its
-// state. It answers while Run is running.
+// Broker answers agents (it implements the server's Broker) and feeds the controllers that show
+// its state. It answers while Run is running.
 type Broker struct {
 	opts    Options
 	mailbox *mailbox
 	feed    *Feed
 	gate    *access.Gate
-	// warm is a followed book, nil if there is none. Follow and Run use it one after the other.
+	// warm is a followed book, nil if there is none. Follow and Run use it in turn.
 	warm *warm
 
 	// mu guards the following.
@@ -55,7 +55,7 @@ type Broker struct {
 	// ended is closed and replaced whenever a session begins or ends.
 	ended  chan struct{}
 	config Config
-	// newest is the last cursor of the last session, "" before the first one has ended.
+	// newest is the last cursor of the previous session, "" before the first session has ended.
 	newest string
 	// configured is false until the administrator's configuration has been read.
 	configured bool
@@ -79,13 +79,13 @@ func New(opts Options) *Broker {
 	}
 }
 
-// Feed tells which reservations and clusters have changed.
+// Feed returns the names of changed reservations and clusters.
 func (b *Broker) Feed() *Feed { return b.feed }
 
 const (
 	// reopenDelay is how long a broker without journal waits before it tries again.
 	reopenDelay = 500 * time.Millisecond
-	// repairDelay is how long it waits if only a person can repair the journal.
+	// repairDelay is how long the broker waits if only a person can repair the journal.
 	repairDelay = 15 * time.Second
 )
 
@@ -116,7 +116,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
-// Start is Run, for a controller-runtime manager.
+// Start calls Run, for a controller-runtime manager.
 func (b *Broker) Start(ctx context.Context) error { return b.Run(ctx) }
 
 func (b *Broker) serveTerm(ctx context.Context) error {
@@ -176,7 +176,7 @@ func (b *Broker) Ready() error {
 }
 
 // Serving reports whether the broker answers. A controller that only shows its state has
-// nothing to do otherwise: Feed tells when the broker begins to answer.
+// nothing to do before: Feed reports when the broker begins to answer.
 func (b *Broker) Serving() bool { return b.Ready() == nil }
 
 // current returns the session. The caller holds mu.
@@ -193,7 +193,8 @@ func errUnavailable() *fault.Error {
 	return e
 }
 
-// errNotDurable says that nothing was changed only if the journal says so.
+// errNotDurable returns the error for a failed commit. It promises that nothing was changed
+// only if the journal says so.
 func errNotDurable(cause error) *fault.Error {
 	e := errUnavailable()
 	if !errors.Is(cause, journal.ErrUnavailable) {
@@ -213,9 +214,9 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: s.journal.ID()}, nil
 }
 
-// change runs plan on the current session, then waits until everything that plan saw and
-// recorded is durable. A plan that records nothing waits as well: what it read may not be
-// durable yet.
+// change runs plan on the current session, then waits until all events that plan read or
+// recorded are durable. It waits even if plan records nothing, because an event that plan read
+// may not be durable yet.
 func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
 	b.mu.Lock()
 	s, err := b.current()
@@ -253,7 +254,7 @@ func (b *Broker) Confirm(ctx context.Context) error {
 	})
 }
 
-// faultOf converts an error of the ledger to what a caller is told.
+// faultOf converts an error of the ledger to the fault that a caller gets.
 func faultOf(err error) error {
 	switch {
 	case err == nil:

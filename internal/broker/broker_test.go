@@ -173,7 +173,7 @@ func TestAPlacementThatFailsIsFollowedByTheNextBest(t *testing.T) {
 	}
 }
 
-// Agents that lost the broker find it again when they find it.
+// Agents that lost the broker need time to find it again.
 func TestABrokerThatCameBackWaitsForThoseItHasSomethingFor(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
@@ -345,14 +345,14 @@ func TestASilentClusterTakesNothingNew(t *testing.T) {
 func TestAnOfferIsBelievedOnlyAsItStoodLast(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "100", "64Gi")
-		// Too small a change to be worth a record, but no longer enough room.
+		// The change is too small to be worth a record, but the room no longer suffices.
 		f.advertise("paris", "100", "64Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })
 		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("100", "1Gi"))
 		if fault.ReasonOf(err) != fault.NoCandidate {
 			t.Fatalf("got %v, want NoCandidate", err)
 		}
 		f.reserve("rome", "request-1", request("99", "1Gi"))
-		// Nor is a little more room overlooked.
+		// A small increase of the room counts as well.
 		f.advertise("paris", "100", "64Gi")
 		f.reserve("rome", "request-2", request("1", "1Gi"))
 	})

@@ -15,44 +15,47 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Budget is what one member may use of the broker. docs/budgets.md lists all figures, those of
-// the REST server as well.
+// Budget limits what one member may use of the broker. docs/budgets.md lists all figures,
+// including those of the REST server.
 type Budget struct {
-	// Reservations is how many reservations and shut keys of one requester the book holds,
-	// ended ones included. Above it, those that ended first are forgotten before their day is
+	// Reservations bounds the reservations and shut keys of one requester in the book, ended
+	// ones included. Above it, the broker forgets those that ended first, before their day is
 	// over.
 	Reservations int
-	// Waiting is how many requests of one requester may wait; 0 is a quarter of the queue.
+	// Waiting bounds the waiting requests of one requester; 0 is a quarter of the queue.
 	Waiting int
-	// JournalPerHour is how many bytes the calls of one member may add to the journal: at once,
-	// and again in every hour.
+	// JournalPerHour bounds the bytes that the calls of one member may add to the journal: this
+	// many at once, and again in every hour.
 	JournalPerHour int64
-	// ResourceNames is how many resources a cluster may name beside cpu, memory and pods.
+	// ResourceNames bounds the resources a cluster may name in addition to cpu, memory and
+	// pods.
 	ResourceNames int
 }
 
-// DefaultBudget is far above what an honest member needs: ten thousand reservations at once
-// take about 20 MiB of journal.
+// DefaultBudget returns a budget far above what an honest member needs: ten thousand
+// simultaneous reservations take about 20 MiB of journal.
 func DefaultBudget() Budget {
 	return Budget{Reservations: 10_000, JournalPerHour: 32 << 20, ResourceNames: decision.DefaultResourceNames}
 }
 
 const (
-	// bookBytes is how much of the book each of a requester's reservations may take on average.
+	// bookBytes is the average size in the book that is allowed for each of a requester's
+	// reservations.
 	bookBytes = 2 << 10
-	// plainReservation is roughly what a reservation without requirements takes.
+	// plainReservation is the approximate size of a reservation without requirements.
 	plainReservation = 1 << 10
-	// recordOverhead is what a record costs beside its content: its links in the chain, and the
-	// work of writing it.
+	// recordOverhead is the cost of a record in addition to its content: its links in the
+	// chain, and the work of writing it.
 	recordOverhead = 256
-	// A second, smaller bucket keeps one member from making others wait for its records: it may
-	// write a 16th of its hourly bytes at once and then a 256th in every second, which is twice
-	// what asking as often as the rate limits allow takes.
+	// A second, smaller bucket keeps one member from delaying the records of others. A member
+	// may write 1/16 of its hourly bytes at once, and then 1/256 in every second. That is twice
+	// what a member needs if it calls as often as the rate limits allow.
 	burstShare = 16
 	paceShare  = 256
-	// leastWaiting is how many requests of one member may wait in the smallest queue.
+	// leastWaiting is the number of requests that one member may have waiting in the smallest
+	// queue.
 	leastWaiting = 16
-	// forgetAtOnce is how many reservations or keys one event forgets.
+	// forgetAtOnce bounds the reservations or keys that one event forgets.
 	forgetAtOnce = 200
 	// keysDue prefixes deadlines of a requester's shut keys.
 	keysDue = "keys/"
@@ -64,18 +67,17 @@ const (
 	refusalRefresh = time.Minute
 )
 
-// account is what one member uses.
+// account is one member's use of the broker.
 type account struct {
 	// written is the level of the hourly bucket at the time at.
 	written float64
 	// paced is the level of the bucket that limits bursts, at the same time.
 	paced float64
 	at    time.Time
-	// reservations and bytes are how many reservations of this requester the book holds, and
-	// how much they take.
+	// reservations counts this requester's reservations in the book, bytes is their size.
 	reservations int
 	bytes        int64
-	// shut holds its shut keys, oldest first.
+	// shut holds the requester's shut keys, oldest first.
 	shut []shutKey
 	// refusals holds the last refusal of each figure.
 	refusals map[string]Refusal
@@ -87,18 +89,18 @@ type shutKey struct {
 	at  time.Time
 }
 
-// Refusal is what a budget refused to a member.
+// Refusal is a call that a budget refused to a member.
 type Refusal struct {
-	// Figure is the figure of the budget, Detail what the member was told.
+	// Figure is the figure of the budget, Detail the message to the member.
 	Figure, Detail string
 	At             time.Time
 }
 
-// accounts keeps what each member uses of the broker, and refuses what exceeds its budget.
+// accounts tracks each member's use of the broker, and refuses calls that exceed its budget.
 type accounts struct {
 	s        *session
 	byMember map[string]*account
-	// payer is the member whose call is being carried out, "" for none.
+	// payer is the member whose call is in progress, "" for none.
 	payer string
 }
 
@@ -113,7 +115,7 @@ func (as *accounts) of(member string) *account {
 	return a
 }
 
-// pause charges records to nobody until the returned function is called.
+// pause stops charging records to any member until the returned function is called.
 func (as *accounts) pause() (resume func()) {
 	payer := as.payer
 	as.payer = ""
@@ -134,7 +136,7 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 	return e
 }
 
-// changeOf is change on behalf of a member, whose account is charged with what is written.
+// changeOf calls change on behalf of a member and charges the written records to its account.
 func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session) error) error {
 	return b.change(ctx, func(s *session) error {
 		if err := s.accounts.checkJournal(member); err != nil {
@@ -147,7 +149,7 @@ func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session
 	})
 }
 
-// errTooLarge tells the caller what to do about an event that fits no record.
+// errTooLarge tells the caller how to shrink an event that fits no record.
 func errTooLarge(member string, err error) error {
 	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record returns it bare
 		return fault.New(fault.TooLarge, "what %q asks for cannot be written down: %v; ask for less", member, large)
@@ -211,12 +213,12 @@ func weightOf(r *ledger.Reservation) int64 {
 	}
 	text, err := json.Marshal(r.Terms)
 	if err != nil {
-		panic(err) // it came as JSON
+		panic(err) // it was decoded from JSON
 	}
 	return plainReservation + int64(len(text))
 }
 
-// observe keeps the accounts in step with the book.
+// observe keeps the accounts consistent with the book.
 func (as *accounts) observe(e event) {
 	as.charge(e)
 	switch change := e.Change.(type) {
@@ -238,11 +240,11 @@ func (as *accounts) observe(e event) {
 	}
 }
 
-// makeRoom makes the book hold one more reservation of a requester. It forgets the oldest
-// ended ones, and refuses if there is none.
+// makeRoom makes room in the book for one more reservation of a requester. It forgets the
+// requester's oldest ended reservations, and refuses if there is none.
 func (as *accounts) makeRoom(q *Request) error {
 	if q.Object != nil {
-		return nil // its maker needs rights in the broker's cluster
+		return nil // creating the object needs rights in the broker cluster
 	}
 	most, a := as.s.config().Budget.Reservations, as.of(q.Requester)
 	if as.fits(a) {
@@ -261,7 +263,7 @@ func (as *accounts) fits(a *account) bool {
 	return a.reservations+len(a.shut) < most && a.bytes < int64(most)*bookBytes
 }
 
-// forgetOldest forgets reservations that are over, and shut keys, before their day is over.
+// forgetOldest forgets ended reservations and shut keys before their day is over.
 func (as *accounts) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(shutKey) bool { return true })}
 	for r := range as.s.news.of(requester).all(as.s.book) {
@@ -278,7 +280,7 @@ func (as *accounts) forgetOldest(requester string) error {
 	return as.s.record(ledger.Event{Change: forget})
 }
 
-// shut makes a key unusable that never had a reservation.
+// shut makes a key unusable that never named a reservation.
 func (as *accounts) shut(requester, key string) error {
 	if a := as.of(requester); !as.fits(a) {
 		if err := as.forgetOldest(requester); err != nil {
@@ -292,8 +294,8 @@ func (as *accounts) shut(requester, key string) error {
 	return faultOf(as.s.record(ledger.Event{Change: &ledger.Shut{Requester: requester, Key: key}}))
 }
 
-// oldestKeys returns shut keys of a requester while old holds, at most as many as one event
-// forgets.
+// oldestKeys returns the oldest shut keys of a requester, as long as old accepts them and one
+// event can forget them.
 func (as *accounts) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shut {
 	var out []ledger.Shut
 	for _, k := range as.of(requester).shut {
@@ -305,7 +307,7 @@ func (as *accounts) oldestKeys(requester string, old func(shutKey) bool) []ledge
 	return out
 }
 
-// setKeyDeadline schedules expireKeys for a day after the oldest key was shut.
+// setKeyDeadline schedules expireKeys for one day after the oldest key was shut.
 func (as *accounts) setKeyDeadline(requester string) {
 	if shut := as.of(requester).shut; len(shut) > 0 {
 		as.s.deadlines.set(keysDue+requester, shut[0].at.Add(retain))
@@ -324,14 +326,14 @@ func (as *accounts) expireKeys(requester string) {
 	as.setKeyDeadline(requester)
 }
 
-// checkWaiting refuses a place in the queue to a member that has its share of it.
+// checkWaiting refuses to queue a request of a member that uses up its share of the queue.
 func (as *accounts) checkWaiting(q *Request) error {
 	if q.Object != nil {
 		return nil
 	}
 	most := cmp.Or(as.s.config().Budget.Waiting, max(as.s.config().Queue.MaxLength/4, leastWaiting))
 	if as.s.queue.line.Len() < most {
-		return nil // one member cannot have more than all together
+		return nil // the queue as a whole is shorter than the share of one member
 	}
 	n := 0
 	for r := range as.s.news.of(q.Requester).all(as.s.book) {
@@ -346,7 +348,7 @@ func (as *accounts) checkWaiting(q *Request) error {
 		q.Requester, n, most)
 }
 
-// NoteRefusal notes that a budget stopped a member, for its ClusterAdvertisement to show.
+// NoteRefusal notes that a budget stopped a member, so that its ClusterAdvertisement shows it.
 func (b *Broker) NoteRefusal(member, figure, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -31,8 +31,8 @@ func withBudget(t *testing.T, edit func(*Budget), test func(f *fleet)) {
 	})
 }
 
-// inSession looks at the broker's state under its lock. The broker writes at
-// deadlines too, which nothing orders after a plain read by a test.
+// inSession reads the broker's state under its lock. The broker also writes at deadlines, so a
+// plain read by a test would be a race.
 func (f *fleet) inSession(look func(t *session)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,13 +45,13 @@ func (f *fleet) records() (n uint64) {
 	return n
 }
 
-// remembered counts the reservations that the broker remembers of a member.
+// remembered counts a member's reservations in the book.
 func (f *fleet) remembered(member string) (n int) {
 	f.inSession(func(t *session) { n = t.accounts.of(member).reservations })
 	return n
 }
 
-// used is what each placement uses of a cluster, by placement.
+// used returns the usage of a cluster, by placement.
 func (f *fleet) used(cluster string) (used map[string]quantity.Amounts) {
 	f.inSession(func(t *session) { used = maps.Clone(t.book.Cluster(cluster).Used) })
 	return used
@@ -120,7 +120,7 @@ func TestTheBookForgetsTheOldestOfAMemberThatAsksTooMuch(t *testing.T) {
 	})
 }
 
-// A request may bring terms of many bytes.
+// The terms of a request may be large.
 func TestTheBookHoldsABoundedNumberOfBytesOfAMember(t *testing.T) {
 	withBudget(t, func(b *Budget) { b.Reservations = 10 }, func(f *fleet) {
 		req := request("1", "1Gi")
@@ -236,8 +236,8 @@ func TestInstructionsComeInPages(t *testing.T) {
 	})
 }
 
-// What an honest provider of many placements says must fit into the journal, and be the same
-// after a restart.
+// An honest advertisement with many placements must fit into the journal, and be the same after
+// a restart.
 func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 	for name, size := range map[string]struct{ usages, shapes int }{
 		"some hundred placements": {1500, 64},
@@ -325,7 +325,8 @@ func TestWhoIsOverItsBudgetIsShownForAWhile(t *testing.T) {
 	})
 }
 
-// Placements that never were: without a restored state the broker believes none of them.
+// The placements never existed. Unless the state was restored, the broker believes none of
+// them.
 func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 	invent := func(n int, consumerID string) []v1.ProvidedPlacement {
 		var out []v1.ProvidedPlacement
@@ -355,7 +356,8 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 			}
 		})
 	})
-	// It says that it keeps something that the broker does not know, so that it is asked.
+	// paris reports a placement that the broker does not know, so the broker asks for its
+	// holdings.
 	ask := func(f *fleet) {
 		f.advertise("paris", "100000", "64Ti", func(a *v1.Advertisement) {
 			a.Usage = []v1.Usage{{Reservation: "res-invent0000", Placement: 1, Used: v1.Amounts{"cpu": "1m"}}}

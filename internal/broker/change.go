@@ -44,8 +44,8 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	return answer, err
 }
 
-// ChangeObject is ChangeReservation for a reservation that was made in the broker cluster:
-// generation is that of its object. A duration of 0 is the configured default.
+// ChangeObject does what ChangeReservation does, for a reservation that was created in the
+// broker cluster. generation is that of its object. A duration of 0 is the configured default.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
 	err := b.change(ctx, func(s *session) error {
@@ -65,15 +65,15 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 	return view, err
 }
 
-// edit is what a requester wants to change.
+// edit is a change that a requester wants.
 type edit struct {
 	generation int64
 	duration   time.Duration
-	// amounts is nil where they stay.
+	// amounts is nil if they stay the same.
 	amounts quantity.Amounts
 }
 
-// edit changes how long and how much a reservation holds. New amounts are in force once the
+// edit changes the duration and the amounts of a reservation. New amounts take effect once the
 // provider's agent has agreed.
 func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
@@ -135,8 +135,8 @@ func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (t
 	return until, nil
 }
 
-// until returns when a reservation with a duration ends. The duration counts from where the
-// former one did; for a waiting reservation it counts from now.
+// until returns when a reservation with a duration ends. The duration counts from the same
+// instant as the former one, or from now for a waiting reservation.
 func (rs *reservations) until(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
@@ -152,7 +152,7 @@ func (rs *reservations) until(r *ledger.Reservation, duration time.Duration) tim
 	}
 }
 
-// checkDuration refuses durations that nobody may ask for.
+// checkDuration refuses durations that are invalid for any request.
 func checkDuration(seconds int64) error {
 	if seconds != 0 && seconds < 60 {
 		return fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", seconds)

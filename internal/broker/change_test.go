@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// lasting is a request for a duration.
+// lasting returns a request with a duration.
 func lasting(d time.Duration) *v1.ReservationRequest {
 	req := request("2", "4Gi")
 	req.DurationSeconds = int64(d / time.Second)
@@ -23,7 +23,7 @@ func (f *fleet) change(id, nameOrKey string, generation int64, d time.Duration) 
 		&v1.ReservationChange{Generation: generation, DurationSeconds: int64(d / time.Second)})
 }
 
-// Ten minutes after a reservation of an hour was made, it is changed.
+// The change happens ten minutes after a reservation for an hour.
 func TestAReservationIsHeldForLongerOrShorter(t *testing.T) {
 	tests := map[string]struct {
 		generation int64
@@ -125,7 +125,7 @@ func TestWhoMayChangeWhat(t *testing.T) {
 	})
 }
 
-// A requester that asks with what was refused still says that it wants what it has.
+// A requester that repeats a refused request still wants its reservation.
 func TestARefusedChangeDoesNotEndAReservationThatIsRenewed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
@@ -144,7 +144,7 @@ func TestARefusedChangeDoesNotEndAReservationThatIsRenewed(t *testing.T) {
 	})
 }
 
-// reserveObject asks as a Reservation object of rome does.
+// reserveObject makes a request as a Reservation object of rome does.
 func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*Request, *ReservationView) {
 	f.t.Helper()
 	q, err := readRequest("rome", "unused", asked)

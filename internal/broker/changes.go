@@ -2,14 +2,15 @@ package broker
 
 import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
-// reservationObserver keeps something in step with each reservation.
+// reservationObserver keeps derived state consistent with each reservation.
 type reservationObserver interface {
-	// reservationChanged is called after a reservation changed, or what it is seen with did.
+	// reservationChanged is called after a reservation, or other state that its view shows, has
+	// changed.
 	reservationChanged(r *ledger.Reservation)
 }
 
-// changes tells which reservations an event concerns: components of the session, and the
-// controllers and agents that wait for news of them.
+// changes finds the reservations that an event concerns. It notifies components of the session,
+// and the controllers and agents that wait for changes.
 type changes struct {
 	s         *session
 	observers []reservationObserver
@@ -19,7 +20,7 @@ func (c *changes) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		if cluster := c.s.book.Cluster(change.ClusterID); cluster.Agent && cluster.AgentSince.Equal(e.At) {
-			c.publishAll(cluster) // an agent speaks for the provider from now on
+			c.publishAll(cluster) // the provider has an agent from now on
 		}
 	case *ledger.Reach:
 		c.publishAll(c.s.book.Cluster(change.ClusterID))

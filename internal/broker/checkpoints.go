@@ -8,8 +8,7 @@ import (
 const (
 	// checkpointRecords is the least number of events between two checkpoints. A checkpoint
 	// spares the next start from replaying them, but writes the whole book. checkpointShare
-	// makes a large book wait for more events, so that checkpoints leave the API server to
-	// others.
+	// makes a large book wait for more events, to limit the load on the API server.
 	checkpointRecords = 2000
 	checkpointShare   = 8
 	// checkpointCheck is how often a checkpoint is considered.

@@ -10,8 +10,9 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// Its provider has taken everything back from a consumer that is gone. Nothing is left to
-// wait for but a word that may never come; who comes back is told, and forgotten then.
+// The provider has freed everything, and the consumer is silent. Only the consumer's
+// confirmation is missing, which may never come. If the consumer returns, it gets its
+// instruction, and the reservation is forgotten then.
 func TestAConsumerThatIsGoneIsNotWaitedFor(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")

@@ -10,17 +10,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// presence is what the broker knows of one cluster beyond the book.
+// presence is the broker's knowledge of one cluster beyond the book.
 type presence struct {
 	// heard is when the cluster was last heard; epoch and sequence are those of its newest
 	// advertisement.
 	heard           time.Time
 	epoch, sequence int64
-	// pending is an offer that differs too little from the recorded one to be worth a record,
-	// until a decision rests on it.
+	// pending is an offer that differs too little from the recorded one to be worth a record.
+	// It stays pending until a decision rests on it.
 	pending *ledger.Offer
 	phase   ClusterPhase
-	// leap describes what grew implausibly at the time leapt, see doubts.
+	// leap describes figures that grew implausibly at the time leapt, see doubts.
 	leap  string
 	leapt time.Time
 	// fetched is when the cluster first asked for its instructions in this term, zero if it has
@@ -28,20 +28,20 @@ type presence struct {
 	fetched time.Time
 	// open reports whether the cluster gets new reservations, as of the last updateFreshness.
 	open bool
-	// raw is the capacity that is left, negative for a cluster that promised more than it has.
-	// free is the part of it that is for everybody. Both are as of the last updateFree.
+	// raw is the remaining capacity, negative for a cluster that promised more than it has.
+	// free is the part of it that is open to all requests. Both are as of the last updateFree.
 	raw, free quantity.Amounts
-	// standing and excess are the pauses in force as the market has them, nil for none.
+	// standing and excess are the pauses in force, as stored in the market; nil for none.
 	standing *decision.Standing
 	excess   *decision.Excess
 }
 
-// clusters knows which clusters there are and how fresh they are, and keeps their rows in the
-// market in step with the book.
+// clusters tracks known clusters and their freshness, and keeps their rows in the market
+// consistent with the book.
 type clusters struct {
 	s    *session
 	byID map[string]*presence
-	// reshaped are the clusters whose node shapes in the market are out of date.
+	// reshaped holds the clusters whose node shapes in the market are out of date.
 	reshaped clusterSet
 }
 
@@ -49,7 +49,7 @@ func newClusters(s *session) clusters {
 	return clusters{s: s, byID: map[string]*presence{}, reshaped: clusterSet{}}
 }
 
-// of returns the presence of a cluster. It makes one for a cluster that is not known yet.
+// of returns the presence of a cluster. It creates one for an unknown cluster.
 func (cs *clusters) of(clusterID string) *presence {
 	p := cs.byID[clusterID]
 	if p == nil {
@@ -59,8 +59,8 @@ func (cs *clusters) of(clusterID string) *presence {
 	return p
 }
 
-// start derives everything from the book. Agents count as heard now: they could not reach the
-// broker before.
+// start derives everything from the book. It counts agents as heard now: they could not reach
+// the broker before.
 func (cs *clusters) start() {
 	cs.s.book.Clusters(func(c *ledger.Cluster) {
 		p := cs.of(c.ClusterID)
@@ -84,14 +84,14 @@ func (cs *clusters) observe(e event) {
 		cs.updateFreshness(change.ClusterID)
 	case *ledger.Exceed:
 		cs.updateRequester(e.changed.Requester)
-		return // nothing is free that was not
+		return // nothing was freed
 	case *ledger.Ceilings:
 		cs.s.book.Clusters(cs.upsertCandidate)
 	case *ledger.Lineage:
-		// Quotes that ended with the lineage may have held something.
+		// Quotes that ended with the lineage may have held capacity.
 		cs.s.book.Clusters(func(c *ledger.Cluster) { cs.refreshAvailability(c.ClusterID) })
 	case *ledger.ProviderGone:
-		cs.updateRequester(e.changed.Requester) // it may have kept within its grant
+		cs.updateRequester(e.changed.Requester) // the requester may have kept within its grant
 	}
 	if e.changed != nil {
 		for i := range e.changed.Placements {
@@ -119,14 +119,14 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 		cs.s.market.Remove(c.ClusterID)
 	}
 	cs.logLeftOut(c.ClusterID)
-	// A waiting request may fit because of anything in the offer, not only its amounts.
+	// Anything in the offer may make a waiting request fit, not only the amounts.
 	cs.s.queue.noteFreed(c.ClusterID)
 	cs.updateFreshness(c.ClusterID)
 }
 
-// updateFree returns what a cluster has free. If that is more than before, waiting requests
-// may be served. For a cluster that promised more than it has, a smaller deficit counts as
-// well: fewer victims have to make room.
+// updateFree recomputes and returns a cluster's free capacity. If it grew, waiting requests may
+// be served. For a cluster that promised more than it has, a smaller deficit counts as well:
+// fewer victims have to make room.
 func (cs *clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
 	p, free := cs.of(c.ClusterID), cs.s.preemption.free(c)
 	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
@@ -137,7 +137,7 @@ func (cs *clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
 	return free
 }
 
-// hasMore reports whether there is more of any resource after than before.
+// hasMore reports whether after has more of any resource than before.
 func hasMore(before, after quantity.Amounts) bool {
 	for name, amount := range after {
 		if amount > before[name] {
@@ -147,7 +147,7 @@ func hasMore(before, after quantity.Amounts) bool {
 	return false
 }
 
-// updateReliability updates in the market how well a cluster kept its promises.
+// updateReliability updates the cluster's reliability score in the market.
 func (cs *clusters) updateReliability(c *ledger.Cluster) {
 	var known *float64
 	if share, ok := c.Record.Share(cs.s.now()); ok {
@@ -156,7 +156,8 @@ func (cs *clusters) updateReliability(c *ledger.Cluster) {
 	cs.s.market.SetReliability(c.ClusterID, known)
 }
 
-// refreshAvailability updates what a cluster has free after its placements changed.
+// refreshAvailability updates a cluster's free capacity in the market after its placements
+// changed.
 func (cs *clusters) refreshAvailability(clusterID string) {
 	c := cs.s.book.Cluster(clusterID)
 	cs.s.market.SetAvailable(clusterID, cs.updateFree(c))
@@ -168,8 +169,8 @@ func (cs *clusters) refreshAvailability(clusterID string) {
 	cs.s.b.feed.cluster(clusterID)
 }
 
-// headroom returns what the administrator keeps back of a cluster. The book does not know of
-// it: existing reservations stand when more is kept back.
+// headroom returns the capacity that the administrator keeps back on a cluster. The book does
+// not know the headroom: raising it does not affect existing reservations.
 func (cs *clusters) headroom(c *ledger.Cluster) quantity.Amounts {
 	percent := int64(cs.s.config().Headroom)
 	if percent == 0 {
@@ -182,7 +183,8 @@ func (cs *clusters) headroom(c *ledger.Cluster) quantity.Amounts {
 	return kept
 }
 
-// recordCeilings records how far clusters may over-subscribe. Existing reservations stand.
+// recordCeilings records the ratios by which clusters may over-subscribe. Existing reservations
+// are unaffected.
 func (cs *clusters) recordCeilings() {
 	ratios := cs.s.config().OverSubscription
 	if cs.s.book.HasCeilings(ratios) {

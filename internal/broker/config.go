@@ -22,28 +22,28 @@ type Config struct {
 	DefaultTTL time.Duration
 	// Bounds limit every new reservation.
 	Bounds Bounds
-	// Access says which clusters take part, and how often each may ask.
+	// Access lists the clusters that take part and limits how often each may call.
 	Access access.Policy
-	// Queue bounds the queue, Preemption says whose place waiting requests may take.
+	// Queue bounds the queue, Preemption decides whether waiting requests may displace others.
 	Queue      QueueConfig
 	Preemption PreemptionConfig
 	// Ceilings are the highest priorities of clusters.
 	Ceilings Ceilings
 	// Rates convert prices.
 	Rates decision.Rates
-	// Headroom is the percentage of what a cluster has allocatable that is not promised.
+	// Headroom is the percentage of a cluster's allocatable amounts that is not promised.
 	Headroom int
-	// OverSubscription holds the highest ratios at which clusters may promise more than they
-	// have, whatever they offer.
+	// OverSubscription bounds the ratios at which clusters may promise more than they have,
+	// whatever ratios they offer.
 	OverSubscription quantity.Ratios
-	// Visibility is what requesters are told of clusters that they did not get.
+	// Visibility limits the information that requesters get about other clusters.
 	Visibility Visibility
-	// Budget is what each member may use of the broker.
+	// Budget limits what each member may use of the broker.
 	Budget Budget
 }
 
-// DefaultConfig applies without a BrokerConfig: balanced weights, Inactive after 10 minutes, 1
-// hour by default; up to 10,000 requests wait for up to an hour, and none preempts.
+// DefaultConfig applies without a BrokerConfig: balanced weights, Inactive after 10 minutes,
+// and a duration of 1 hour. Up to 10,000 requests wait for up to an hour, and none preempts.
 func DefaultConfig() Config {
 	weights, err := decision.Preset(decision.DefaultPreset)
 	if err != nil {
@@ -56,8 +56,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// SetConfig takes effect with the next decision, and a cluster that c does not admit is shut
-// out when it returns. Existing reservations keep what they were promised.
+// SetConfig takes effect with the next decision. When it returns, a cluster that c does not
+// admit is shut out. Existing reservations keep their promised capacity.
 func (b *Broker) SetConfig(_ context.Context, c Config) {
 	b.configure(c)
 	b.gate.Set(c.Access)
@@ -78,8 +78,8 @@ func (b *Broker) configure(c Config) {
 	}
 }
 
-// Configured reports whether SetConfig was called. Before, nothing is decided, and Access lets
-// no cluster in.
+// Configured reports whether SetConfig was called. Before that the broker decides nothing, and
+// Access admits no cluster.
 func (b *Broker) Configured() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,13 +97,14 @@ func errUnconfigured() *fault.Error {
 
 const (
 	// lease is how long a reservation without duration outlives the last call of its requester.
-	// It is long because the end of a reservation takes workloads down.
+	// It is long because the end of a reservation stops workloads.
 	lease = 24 * time.Hour
-	// renewEvery leaves a requester that misses one renewal two more tries.
+	// renewEvery lets a requester that misses one renewal try twice more.
 	renewEvery = lease / 3
 	// advertiseEvery is the interval at which agents are asked to advertise.
 	advertiseEvery = 30 * time.Second
-	// staleAfter is how long an agent may be silent before its cluster gets nothing new.
+	// staleAfter is how long an agent may be silent before its cluster gets no new
+	// reservations.
 	staleAfter = 3 * advertiseEvery
 	// retain is how long an ended reservation stays in the book, so that a late retry still
 	// finds it.

@@ -12,12 +12,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// cursor is a position in the journal, in the form in which clusters keep it:
+// cursor is a position in the journal, in the form that clusters store:
 //
 //	<lineage>:<position>:<mac>
 //
-// The MAC proves that this broker issued it: nobody can make up a cursor to make the broker
-// believe that its journal was restored.
+// The MAC proves that this broker issued it. Without it a cluster could forge a cursor and make
+// the broker believe that its journal was restored.
 type cursor struct {
 	lineage  string
 	position uint64
@@ -30,7 +30,7 @@ func (c cursor) text(key []byte) string {
 	return told + ":" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:15])
 }
 
-// parseCursor returns false for a cursor that no broker with this journal issued.
+// parseCursor returns false for a cursor that was not issued with this journal's key.
 func parseCursor(text string, key []byte) (cursor, bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
@@ -41,11 +41,11 @@ func parseCursor(text string, key []byte) (cursor, bool) {
 	return c, err == nil && hmac.Equal([]byte(c.text(key)), []byte(text))
 }
 
-// meaning is what a cursor that a cluster shows says about the book.
+// meaning is the conclusion from comparing a cluster's cursor with the book.
 type meaning int
 
 const (
-	// followed: the book has every event that the cluster was told of.
+	// followed: the book has every event up to the cursor.
 	followed meaning = iota
 	// foreign: a broker with another history issued the cursor.
 	foreign
@@ -53,7 +53,7 @@ const (
 	lost
 )
 
-// readCursor returns what a cursor means, and the position after which its holder has news.
+// readCursor returns a cursor's meaning, and the position after which its holder needs news.
 func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	if text == "" {
 		return followed, 0
@@ -69,14 +69,14 @@ func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	case known && c.lineage == book.Branch().ID:
 		return lost, c.position
 	case known, book.Restored():
-		// The loss of this part was noticed before, and another lineage begun.
+		// The loss of this part was noticed before, and a new lineage was begun then.
 		return foreign, 0
 	default:
 		return lost, c.position
 	}
 }
 
-// firstLineage is for a journal whose positions nobody was told of yet.
+// firstLineage returns the lineage of a journal before any cluster has a cursor of it.
 func firstLineage() *ledger.Lineage {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, see crypto/rand
@@ -85,7 +85,7 @@ func firstLineage() *ledger.Lineage {
 
 func lineageID() string { return strings.ToLower(rand.Text()[:16]) }
 
-// cursor of the newest position.
+// cursor returns the cursor of the newest position.
 func (s *session) cursor() string { return s.cursorAt(s.book.Position()) }
 
 func (s *session) cursorAt(position uint64) string { return cursorOf(s.book, position) }

@@ -7,8 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// FuzzCursor: no cursor that the broker did not tell has it believe that its journal
-// was restored, and one that it told is read as it was meant.
+// FuzzCursor checks that a forged cursor never makes the broker believe that its journal was
+// restored, and that a genuine cursor is read correctly.
 func FuzzCursor(f *testing.F) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	book := ledger.New()

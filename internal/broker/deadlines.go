@@ -10,16 +10,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// clusterDue prefixes deadlines of a cluster's freshness. Names of reservations, which are the
-// only deadlines without a prefix, contain no slash.
+// clusterDue prefixes deadlines of a cluster's freshness. Only deadlines of reservations have
+// no prefix; a reservation's name contains no slash.
 const clusterDue = "cluster/"
 
-// deadlines carries out what is due: in the session's goroutine, and for tests.
+// deadlines carries out due steps: in the session's goroutine, and in tests.
 type deadlines struct {
 	s *session
 	schedule
 	// expirers carry out deadlines other than those of clusters and reservations. The key is
-	// the deadline's prefix, the argument what follows it.
+	// the deadline's prefix, the argument the rest of its name.
 	expirers map[string]func(id string)
 }
 
@@ -27,7 +27,7 @@ func newDeadlines(s *session) deadlines {
 	return deadlines{s: s, schedule: newSchedule()}
 }
 
-// watch carries out what is due until ctx ends.
+// watch carries out due steps until ctx ends.
 func (d *deadlines) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -44,8 +44,8 @@ func (d *deadlines) watch(ctx context.Context) {
 	}
 }
 
-// carryOutDue carries out what is due now and returns when something is due next. Nothing
-// happens once another session has begun.
+// carryOutDue carries out the steps that are due now and returns the next deadline. It does
+// nothing once another session has begun.
 func (d *deadlines) carryOutDue() (time.Time, bool) {
 	d.s.b.mu.Lock()
 	defer d.s.b.mu.Unlock()
@@ -53,8 +53,8 @@ func (d *deadlines) carryOutDue() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	due, next := d.pop(d.s.now())
-	// Clusters and quotes come before reservations, which may move: to where depends on
-	// which clusters take new reservations now, and on what is held there.
+	// Clusters and quotes come before reservations, which may move. Their new provider depends
+	// on the clusters that take new reservations now, and on the capacity held there.
 	for _, name := range due {
 		if id, ok := strings.CutPrefix(name, clusterDue); ok {
 			d.s.clusters.updateFreshness(id)
@@ -94,15 +94,15 @@ func (d *deadlines) expireReservation(name string) {
 	}
 }
 
-// reschedule moves the deadline of a reservation that changed, or on which other things bear
-// now.
+// reschedule recomputes the deadline of a reservation after the reservation, or state it
+// depends on, changed.
 func (d *deadlines) reschedule(r *ledger.Reservation) { d.set(r.Name, d.of(r)) }
 
 // of returns when time changes a reservation, zero for never.
 //
-// After the broker was away agents get a grace period: an unreachable broker must not end what
-// runs, nor requests that were on their way. The grace never extends a duration that the
-// requester asked for.
+// Agents get a grace period after the broker was away: an unreachable broker must not end
+// running reservations or requests that were on their way. The grace period never extends a
+// duration that the requester asked for.
 func (d *deadlines) of(r *ledger.Reservation) time.Time {
 	if d.s.book.Over(r) {
 		return r.EndedAt.Add(retain)
@@ -117,7 +117,8 @@ func (d *deadlines) of(r *ledger.Reservation) time.Time {
 	return at
 }
 
-// withoutHealing is of for a reservation that is not over, without the steps of its healing.
+// withoutHealing returns the same as of, without healing steps, for a reservation that is not
+// over.
 func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 	at := d.ofPlacement(r)
 	if d.s.recovery.isStranger(r) {
@@ -160,9 +161,9 @@ func (d *deadlines) ofPlacement(r *ledger.Reservation) time.Time {
 	return at
 }
 
-// acknowledgeBy returns until when a provider may acknowledge a placement from an earlier
-// term, which it may not have been told of. A provider that never asks for its instructions
-// loses the placement when it is stale.
+// acknowledgeBy returns the deadline for acknowledging a placement of an earlier term, which
+// its provider may not have received. A provider that never asks for its instructions loses the
+// placement when it becomes stale.
 func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	if !p.AssignedAt.Time().Before(d.s.began) {
 		return time.Time{}
@@ -173,8 +174,8 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	return d.s.began.Add(staleAfter)
 }
 
-// awaitsReport reports whether an overdue step may have happened in a lost part of the
-// journal: the agent that would know has not announced its holdings yet.
+// awaitsReport reports whether an overdue step may have happened in a lost part of the journal.
+// In that case the responsible agent has not announced its holdings yet.
 func (d *deadlines) awaitsReport(r *ledger.Reservation, due ledger.Due) bool {
 	return due == ledger.DueAcknowledgement && d.s.recovery.awaits(r.Current().Provider) ||
 		due == ledger.DueReady && d.s.recovery.awaits(r.Requester)
@@ -186,7 +187,7 @@ func hasNoStandingPlacement(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && !r.Stands(r.Current())
 }
 
-// carryOut does what is due for a reservation.
+// carryOut takes the due step for a reservation.
 func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	if d.s.book.Over(r) {
 		return d.s.record(ledger.Event{Change: &ledger.Forget{Names: []string{r.Name}}})
@@ -222,8 +223,8 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	return nil
 }
 
-// isTimeUp reports whether the requested duration is over, whatever state the reservation is
-// in.
+// isTimeUp reports whether the requested duration is over, in whatever state the reservation
+// is.
 func (d *deadlines) isTimeUp(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && !r.Until.After(d.s.now())
 }
@@ -237,13 +238,13 @@ func later(a, b time.Time) time.Time {
 
 func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.reschedule(r) }
 
-// isAbandoned reports whether the end of a reservation waits for one agent alone, which has
-// been silent for Config.StaleThreshold.
+// isAbandoned reports whether the end of a reservation waits only for its requester's agent,
+// which has been silent for Config.StaleThreshold.
 func (d *deadlines) isAbandoned(r *ledger.Reservation) bool {
 	return d.s.book.Closable(r) && d.s.clusters.of(r.Requester).phase == ClusterInactive
 }
 
-// closeAbandoned schedules the end of reservations that wait for a cluster which fell silent.
+// closeAbandoned schedules the end of reservations that wait for a silent cluster.
 func (d *deadlines) closeAbandoned(clusterID string) {
 	for _, r := range d.s.news.concerning(clusterID) {
 		if d.isAbandoned(r) {

@@ -28,7 +28,7 @@ type choice struct {
 	target string
 }
 
-// choose picks a provider for a request, other than those tried.
+// choose picks a provider for a request. It excludes the providers in tried.
 func (d *decider) choose(q *Request, tried []string) choice {
 	c := choice{request: d.request(q, tried), target: q.Target}
 	if winner, ok := d.pick(c.request, q.Target); ok {
@@ -64,8 +64,8 @@ type explained struct {
 	candidates []v1.Candidate
 }
 
-// verdicts returns the verdict on the target, or on the best candidates up to most, with the
-// winner and the number of rejections by reason.
+// verdicts returns the verdict on the target, or on up to most of the best candidates. It also
+// returns the winner and the number of rejections by reason.
 func (d *decider) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
 	rejected := map[string]int32{}
 	if target != "" {
@@ -105,8 +105,8 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 	return c
 }
 
-// whyNot explains a refusal with all candidates. The caller leaves out what the requester may
-// not see.
+// whyNot explains a refusal with all candidates. The caller removes those that the requester
+// may not see.
 func (d *decider) whyNot(request *decision.Request, q *Request) *fault.Error {
 	explanation := d.explain(request, q.Target)
 	e := fault.New(fault.NoCandidate, "%s", d.reasons(q, explanation))
@@ -114,8 +114,8 @@ func (d *decider) whyNot(request *decision.Request, q *Request) *fault.Error {
 	return e
 }
 
-// reasons says of each visible candidate why it cannot hold a request, and of the others how
-// many cannot. A Reservation in the broker's cluster shows all candidates.
+// reasons explains why each visible candidate cannot hold a request, and counts the others. A
+// Reservation in the broker cluster shows all candidates.
 func (d *decider) reasons(q *Request, why ledger.Explanation) string {
 	var v Visibility
 	if q.Object == nil {

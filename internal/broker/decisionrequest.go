@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// complete fills in the amounts that the pod shapes need, and checks the request.
+// complete fills in the sum of the pod shapes, and checks the request.
 func (r *Request) complete() error {
 	sum := terms.Sum(r.Pods)
 	amounts := r.Amounts.Clone()
@@ -43,8 +43,8 @@ func (r *Request) complete() error {
 	return r.check()
 }
 
-// CheckTerms returns an error for requirements that the broker would refuse whatever clusters
-// there are.
+// CheckTerms returns an error for requirements that the broker refuses regardless of the
+// clusters.
 func CheckTerms(amounts quantity.Amounts, asked terms.Terms) error {
 	r := Request{Amounts: amounts, Terms: asked}
 	return r.complete()
@@ -62,9 +62,10 @@ func (d *decider) request(q *Request, tried []string) *decision.Request {
 	}
 }
 
-// neighbours returns the providers that affinity wants and those that anti-affinity excludes:
-// of the requester's other standing reservations and held quotes. Anti-affinity works in both
-// directions. Affinity to a group that has no placement yet is met everywhere.
+// neighbours returns the providers that affinity requires (near) and those that anti-affinity
+// excludes (apart). It considers the requester's other standing reservations and held quotes.
+// Anti-affinity works in both directions. If no reservation of an affinity group has a
+// placement yet, every cluster satisfies the affinity.
 func (d *decider) neighbours(q *Request) (near, apart []string) {
 	affinity, anti := groupsOf(q.Constraints)
 	if q.Group == "" && len(affinity) == 0 && len(anti) == 0 {
@@ -96,8 +97,8 @@ func (d *decider) neighbours(q *Request) (near, apart []string) {
 	return wanted.sorted(), unwanted.sorted()
 }
 
-// beside reports whether a request wants to join another one's provider, and whether either of
-// the two excludes it.
+// beside reports whether a request requires another one's provider, and whether either of the
+// two excludes the other.
 func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, keepsOff bool) {
 	_, theirs := groupsOf(other.Constraints)
 	joins = other.Group != "" && slices.Contains(affinity, other.Group)
@@ -105,7 +106,7 @@ func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, kee
 	return joins, keepsOff
 }
 
-// noteAffinity notes that any cluster may serve waiting requests whose affinity concerns this
+// noteAffinity notes that any cluster may now serve waiting requests with affinity to this
 // reservation.
 func (qu *queueing) noteAffinity(r *ledger.Reserve) {
 	asked := r.Demands()

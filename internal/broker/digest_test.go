@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// A request that is changed is told from another one by the digest of what it became.
+// A changed request has the digest of its new content.
 func TestWhatWasAskedForHasTheSameDigest(t *testing.T) {
 	q := Request{
 		Requester: "rome", Key: "key-2", Tenant: "blue", Priority: 7, Target: "paris", Duration: time.Hour,

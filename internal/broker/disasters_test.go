@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// world is what really runs, whatever the broker knows of it.
+// world holds the reservations that really run, independently of the broker.
 type world struct {
 	*fleet
 	random    *rand.Rand
@@ -28,8 +28,8 @@ const cores = 4
 
 var providers = []string{"berlin", "oslo", "paris"}
 
-// Whatever happens before and after a state that is restored, and in whatever order
-// clusters announce: nothing is sold twice, and what runs is known again.
+// For any events before and after a restore, and any order of announcements: no capacity is
+// granted twice, and the broker knows again which reservations run.
 func TestManyDisasters(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestManyDisasters(t *testing.T) {
 	}
 }
 
-// live has rome ask and give back.
+// live makes rome request and release reservations.
 func (w *world) live() {
 	for range w.random.IntN(8) {
 		if w.random.IntN(3) > 0 {
@@ -82,7 +82,7 @@ func (w *world) giveBack(key string) {
 	if _, err := w.ReleaseReservation(context.Background(), "rome", key); err != nil {
 		w.t.Fatal(err)
 	}
-	// Taking down takes its time: at times the state is restored before.
+	// Release takes time: sometimes the state is restored before it ends.
 	if w.random.IntN(3) > 0 {
 		w.mustReport("rome", r, 1, v1.StatusReportRoleConsumer, v1.StatusReportStateGone)
 		w.mustReport(target(r), r, 1, v1.StatusReportRoleProvider, v1.StatusReportStateGone)
@@ -90,8 +90,8 @@ func (w *world) giveBack(key string) {
 	delete(w.running, key)
 }
 
-// restore sets the state back, has everybody announce in any order, and athens ask
-// for whatever it gets meanwhile.
+// restore restores the state and lets all clusters announce in any order, while athens asks for
+// as much as it can get.
 func (w *world) restore(old *journaltest.Server) {
 	w.t.Helper()
 	cursor := w.poll("rome", "").Cursor
@@ -105,7 +105,7 @@ func (w *world) restore(old *journaltest.Server) {
 		if w.random.IntN(6) == 0 {
 			w.kill()
 			for told := range w.announced {
-				w.tell(told) // it is asked again, or not, and may always say it
+				w.tell(told) // whether it is asked again or not, it may always announce
 			}
 		}
 		w.tell(id)
@@ -117,7 +117,7 @@ func (w *world) restore(old *journaltest.Server) {
 	}
 }
 
-// repeat has rome repeat its requests, as it does to renew them.
+// repeat makes rome repeat its requests, as it does to renew them.
 func (w *world) repeat() {
 	w.t.Helper()
 	for _, key := range slices.Sorted(maps.Keys(w.running)) {
@@ -153,7 +153,7 @@ func (w *world) tell(id string) {
 	w.announce(id, provides, consumes...)
 }
 
-// ask is athens, which wants whatever there is.
+// ask makes athens ask for all available capacity.
 func (w *world) ask(key string) {
 	w.t.Helper()
 	r, err := w.RequestReservation(context.Background(), "athens", key, request("1", "1Gi"))

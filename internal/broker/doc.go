@@ -6,23 +6,23 @@
 //	              decision                      memory is dropped and replayed
 //
 // Memory runs ahead of the journal, so that queued events are committed together. The broker
-// answers only when everything the answer rests on is durable. While the journal cannot be
-// written there is no memory either, and every call is refused with Unavailable.
+// answers only when all events that the answer rests on are durable. While the journal cannot
+// be written there is no session, and every call is refused with Unavailable.
 //
-// A session is that memory. It records events; its components derive what they need from
-// the book and observe events to keep it up to date:
+// A session is that memory. It records events. Its components derive their state from the book
+// and observe events to keep that state up to date:
 //
-//	reservations  what is asked for becomes events            reserve.go change.go report.go …
+//	reservations  turns requests into events                  reserve.go change.go report.go …
 //	decider       chooses providers, explains choices         decider.go decisionrequest.go
 //	clusters      freshness, offers, rows of the market       clusters.go freshness.go advertise.go
 //	queue         requests that wait for capacity             queue.go
-//	preemption    victims, and whom they make room for        preemption.go holders.go
+//	preemption    victims, and the requests they yield to     preemption.go holders.go
 //	quotes        decisions held without a reservation        quotes.go quote.go
 //	healing       moves away from lost providers              healing.go
 //	recovery      restored journals and announcements         recovery.go announcement.go adoption.go
-//	deadlines     carries out what is due                     deadlines.go schedule.go
-//	links         which requester reaches which provider      links.go
-//	accounts      what members use, and their budgets         budget.go
-//	news          tells agents what changed                   news.go instructions.go
-//	excesses      who ran more than it was granted            excess.go
+//	deadlines     carries out due steps                       deadlines.go schedule.go
+//	links         connections from requesters to providers    links.go
+//	accounts      use of the broker by members, and budgets   budget.go
+//	news          informs agents about changes                news.go instructions.go
+//	excesses      requesters that exceeded their grants       excess.go
 package broker

@@ -15,15 +15,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// The examples with figures in the documents that the project began with, called
-// requirements 000 to 004 with the line, are tests here. Three of their figures are
-// slips of arithmetic, and the test has the right ones:
+// The project's original documents contain examples with figures. They are cited here as
+// requirements 000 to 004 with the line, and each is a test. Three of their figures are
+// arithmetic errors; the tests use the right ones:
 //
 //	000 line 168  the 2 cores go to cluster-2: by lines 112 to 114 it scores higher
 //	001 line 135  8025424Ki − 418Mi − 4Gi are 3403088Ki, not 3597392Ki
 //	001 line 138  5950m of 10 and 3403088Ki of 8025424Ki score 50.95, not 61.25
 
-// cluster1 and cluster2 are those of requirements 000 lines 43 to 49 and 112 to 113.
+// advertiseExamples advertises cluster1 and cluster2 of requirements 000, lines 43 to 49 and
+// 112 to 113.
 func (f *fleet) advertiseExamples() {
 	f.t.Helper()
 	f.advertise("cluster-1", "15", "30Gi", func(a *v1.Advertisement) {
@@ -33,8 +34,8 @@ func (f *fleet) advertiseExamples() {
 	f.advertise("cluster-2", "7", "14Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2", "memory": "4Gi"} })
 }
 
-// advertiseLocal is the cluster of requirements 001 lines 123 to 138, which has 8950m
-// available before anything is reserved (line 233).
+// advertiseLocal advertises the cluster of requirements 001 lines 123 to 138, which has 8950m
+// available before any reservation (line 233).
 func (f *fleet) advertiseLocal() {
 	f.t.Helper()
 	f.advertise("local-cluster", "10", "8025424Ki", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1050m", "memory": "418Mi"} })
@@ -57,13 +58,13 @@ func TestExamplesOfScores(t *testing.T) {
 		for id, want := range map[string]string{
 			"cluster-1":     "66.67 Moderate", // 000 lines 57 and 112
 			"cluster-2":     "71.43 Good",     // 000 line 113
-			"local-cluster": "50.95 Moderate", // 001 line 138, where it says 61.25
+			"local-cluster": "50.95 Moderate", // 001 line 138 says 61.25
 		} {
 			if got := f.score(id); got != want {
 				t.Errorf("%s scores %s, want %s", id, got, want)
 			}
 		}
-		if got, want := f.available("local-cluster"), "5950m 3403088Ki"; got != want { // 001 lines 134 and 135, where it says 3597392Ki
+		if got, want := f.available("local-cluster"), "5950m 3403088Ki"; got != want { // 001 lines 134 and 135 say 3597392Ki
 			t.Errorf("local-cluster has %s left, want %s", got, want)
 		}
 	})
@@ -131,8 +132,8 @@ func TestExampleOfAnExactFit(t *testing.T) {
 	})
 }
 
-// Requirements 001 lines 269, 272 and 274: however many ask at once, what fits is
-// granted, no more, and comes back at its end.
+// Requirements 001 lines 269, 272 and 274: of many simultaneous requests, exactly those that
+// fit are granted. Their capacity is free again when they end.
 func TestExampleOfConcurrentReservations(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseLocal()
@@ -225,8 +226,8 @@ func TestExampleOfRomeAndParis(t *testing.T) {
 	})
 }
 
-// Requirements 000 line 66 and 001 line 263: inactive after 10 minutes. With an agent,
-// nothing new is placed after three intervals of 30 s (003 line 10).
+// Requirements 000 line 66 and 001 line 263: a cluster is inactive after 10 minutes. A cluster
+// with an agent gets no new placements after three intervals of 30 s (003 line 10).
 func TestExampleOfStaleness(t *testing.T) {
 	phase := func(f *fleet) ClusterPhase {
 		view, err := f.Cluster(f.t.Context(), "paris")

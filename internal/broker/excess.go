@@ -19,7 +19,7 @@ const (
 )
 
 // excessOf reads the excess of a status report, nil if there is none. It returns an error if
-// the report may carry none, or a figure is out of bounds.
+// the report must not carry an excess, or a figure is out of bounds.
 func excessOf(report *v1.StatusReport) (quantity.Amounts, error) {
 	excess := report.Excess
 	if excess == nil {
@@ -55,8 +55,8 @@ type excesses struct {
 	delayed map[string]*ledger.Exceed
 }
 
-// report takes in a provider's report. Reports within a minute of the last record are recorded
-// together at the end of it.
+// report processes a provider's report. It collects reports within a minute of the last record
+// and records them together when the minute is over.
 func (x *excesses) report(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
@@ -104,7 +104,7 @@ func (x *excesses) expire(name string) {
 	}
 }
 
-// excessMessage tells the requester what its provider evicted, "" if nothing.
+// excessMessage tells the requester what its provider evicted; "" if it evicted nothing.
 func excessMessage(p *ledger.Placement) string {
 	if p.Excess == nil {
 		return ""

@@ -8,8 +8,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// What agents get after the broker was away, to acknowledge and to become Ready, does
-// not make a reservation longer than it was asked for.
+// The extra time that agents get after the broker was away, to acknowledge and to become Ready,
+// does not extend a requested duration.
 func TestADurationEndsOnTimeAfterTheBrokerWasAway(t *testing.T) {
 	tests := map[string]func(f *fleet, r *v1.Reservation){
 		"the provider has not acknowledged": func(*fleet, *v1.Reservation) {},

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Feed tells which reservations and clusters have changed, each name once however often it
+// Feed collects the names of changed reservations and clusters, each name once however often it
 // changed. The change may not be durable yet; readers of the broker wait until it is.
 type Feed struct {
 	// mu guards the following.
@@ -21,7 +21,7 @@ func newFeed() *Feed {
 	return &Feed{reservations: map[string]struct{}{}, clusters: map[string]struct{}{}, more: make(chan struct{})}
 }
 
-// begin tells that a session has begun.
+// begin signals that a session has begun.
 func (f *Feed) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,8 +34,8 @@ func (f *Feed) wake() {
 	f.more = make(chan struct{})
 }
 
-// Terms calls begun when a session begins, and at once if one has begun already, until ctx
-// ends. The caller then looks at everything, since it may have missed changes.
+// Terms calls begun whenever a session begins, and at once if one has begun already, until ctx
+// ends. The caller then has to examine all objects, since it may have missed changes.
 func (f *Feed) Terms(ctx context.Context, begun func()) {
 	seen := uint64(0)
 	for {

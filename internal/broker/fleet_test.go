@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// fleet is a broker and the clusters that speak to it, in virtual time.
+// fleet is a broker and the clusters that call it, in virtual time.
 type fleet struct {
 	*Broker
 	t        *testing.T
@@ -22,8 +22,7 @@ type fleet struct {
 	store    *journaltest.Client
 	stop     func()
 	sequence int64
-	// follower is another process, which takes over from the next that is started; nil if
-	// there is none.
+	// follower is another process, which takes over at the next start; nil if there is none.
 	follower *Broker
 }
 
@@ -60,7 +59,7 @@ func (f *fleet) newBroker() *Broker {
 	return New(Options{Store: f.server.Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
 }
 
-// follow has another process keep up until the returned function is called.
+// follow lets another process follow the journal until the returned function is called.
 func (f *fleet) follow() (end func()) {
 	f.follower = f.newBroker()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,7 +74,7 @@ func (f *fleet) follow() (end func()) {
 	}
 }
 
-// kill ends the process as SIGKILL would, and starts another.
+// kill ends the process as SIGKILL would, and starts another one.
 func (f *fleet) kill() {
 	f.store.Stop()
 	f.stop()
@@ -132,7 +131,7 @@ func (f *fleet) mustReport(id string, r *v1.Reservation, placement int, role v1.
 	}
 }
 
-// available is what the broker thinks is free of a cluster's CPU and memory.
+// available returns a cluster's free CPU and memory according to the broker.
 func (f *fleet) available(id string) string {
 	f.t.Helper()
 	view, err := f.Cluster(context.Background(), id)

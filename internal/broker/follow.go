@@ -9,12 +9,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 )
 
-// followEvery is how often a follower reads what was appended.
+// followEvery is how often a follower reads appended records.
 const followEvery = time.Second
 
 // warm is a book that a follower keeps up to date, so that its next session need not read the
-// whole journal. It copies what is stored. Its position in the journal proves that when it is
-// taken up; in doubt it is dropped.
+// whole journal. It contains only stored events. When a session takes it up, its position in
+// the journal proves that. If there is any doubt, the book is dropped.
 type warm struct {
 	*book
 	follower *journal.Follower
@@ -44,7 +44,7 @@ func (b *Broker) keepUp(ctx context.Context) error {
 	if err == nil {
 		err = b.warm.apply(records)
 	} else if !errors.Is(err, journal.ErrDiverged) {
-		return err // it can be asked again
+		return err // Next can be called again
 	}
 	if err != nil {
 		b.coolDown()
@@ -55,7 +55,7 @@ func (b *Broker) keepUp(ctx context.Context) error {
 func (b *Broker) warmUp(ctx context.Context) error {
 	follower, recovery, err := journal.Follow(ctx, b.opts.Store, JournalName, b.opts.Journal)
 	if errors.Is(err, journal.ErrNotFound) {
-		return nil // nobody has led yet
+		return nil // no replica has led yet
 	}
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func (b *Broker) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// coolDown drops the warm book. It remembers the book's cursor: a journal that has less later
-// was restored.
+// coolDown drops the warm book but remembers its cursor. If the journal later ends before that
+// cursor, it was restored.
 func (b *Broker) coolDown() {
 	state := b.warm.state
 	b.warm = nil

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// A replica that has followed reads only what it does not know when it takes over, and
-// answers as the one before.
+// A replica that has followed reads only new records when it takes over, and gives the same
+// answers as its predecessor.
 func TestAFollowerGoesOnWhereTheLeaderEnded(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "16Gi")
@@ -43,8 +43,8 @@ func TestAFollowerGoesOnWhereTheLeaderEnded(t *testing.T) {
 	})
 }
 
-// A follower that has read more than an API server has that comes back from a snapshot
-// knows itself that something is lost, and no cluster need tell it.
+// A follower that has read more records than a restored API server has notices the loss itself,
+// without a cluster's cursor.
 func TestAFollowerNoticesARestoredState(t *testing.T) {
 	for title, seen := range map[string]bool{"while it follows": true, "when it takes over": false} {
 		t.Run(title, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestAFollowerNoticesARestoredState(t *testing.T) {
 	}
 }
 
-// What is not there yet, or cannot be read now, is followed later.
+// A follower waits for a journal that does not exist yet or cannot be read now.
 func TestAFollowerBeginsWhenItCan(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		if err := f.newBroker().keepUp(context.Background()); err != nil {
@@ -81,7 +81,7 @@ func TestAFollowerBeginsWhenItCan(t *testing.T) {
 	})
 }
 
-// snapshot is the broker's book as a checkpoint holds it.
+// snapshot returns the broker's book as a checkpoint stores it.
 func (f *fleet) snapshot() (book []byte) {
 	f.t.Helper()
 	f.inSession(func(t *session) {

@@ -6,21 +6,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// ClusterPhase is how recently a cluster was heard.
+// ClusterPhase tells how recently a cluster was heard.
 type ClusterPhase string
 
 // Phases of a cluster.
 const (
 	// ClusterActive takes new reservations.
 	ClusterActive ClusterPhase = "Active"
-	// ClusterStale missed three intervals and gets no new reservations.
+	// ClusterStale missed three advertisements and gets no new reservations.
 	ClusterStale ClusterPhase = "Stale"
 	// ClusterInactive has been silent for Config.StaleThreshold.
 	ClusterInactive ClusterPhase = "Inactive"
 )
 
-// clusterPhase returns the phase of a cluster that was last heard at an instant. Without an
-// agent nobody repeats an offer, so only the long threshold counts.
+// clusterPhase returns the phase of a cluster that was last heard at the given time. A cluster
+// without an agent does not repeat its offer, so only the long threshold applies.
 func clusterPhase(heard, now time.Time, agent bool, threshold time.Duration) ClusterPhase {
 	silent := now.Sub(heard)
 	switch {
@@ -47,8 +47,9 @@ func nextPhaseChange(heard, now time.Time, agent bool, threshold time.Duration) 
 	return heard.Add(threshold)
 }
 
-// updateFreshness updates in the market whether a cluster gets new reservations, from the time
-// it was last heard and from the administrator's lists, and schedules the next update.
+// updateFreshness updates in the market whether a cluster gets new reservations. That depends
+// on when the cluster was last heard and on the administrator's lists. It then schedules the
+// next update.
 func (cs *clusters) updateFreshness(clusterID string) {
 	p, c := cs.of(clusterID), cs.s.book.Cluster(clusterID)
 	threshold := cs.s.config().StaleThreshold
@@ -76,7 +77,7 @@ func (cs *clusters) updateFreshness(clusterID string) {
 }
 
 // isDenied reports whether the administrator shuts a cluster out. A cluster without an agent
-// was listed by an administrator and needs no approval.
+// needs no approval, because an administrator listed it.
 func (cs *clusters) isDenied(c *ledger.Cluster) bool {
 	policy := cs.s.config().Access
 	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
@@ -86,8 +87,8 @@ func (cs *clusters) updateAllFreshness() {
 	cs.s.book.Clusters(func(c *ledger.Cluster) { cs.updateFreshness(c.ClusterID) })
 }
 
-// noteSilence records that a provider with placements is silent, so that their requesters are
-// told. It keeps what it holds.
+// noteSilence records that a provider with placements is silent, so that its requesters learn
+// of it. The provider keeps its placements.
 func (cs *clusters) noteSilence(clusterID string) {
 	c, p := cs.s.book.Cluster(clusterID), cs.of(clusterID)
 	if !c.Agent || p.phase == ClusterActive || !c.LostSince.IsZero() || c.Placements() == 0 {
@@ -100,7 +101,7 @@ func (cs *clusters) noteSilence(clusterID string) {
 	}
 }
 
-// noteReturn records that a silent provider's agent was heard again.
+// noteReturn records that a silent provider's agent has called again.
 func (cs *clusters) noteReturn(clusterID string) error {
 	if cs.s.book.Cluster(clusterID).LostSince.IsZero() {
 		return nil

@@ -9,9 +9,9 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// A provider that is silent for three intervals is told of to whoever has something
-// there, also by a broker that was restarted meanwhile, until it is heard again. Nothing
-// of what is held changes.
+// If a provider misses three advertisements, the requesters with reservations there are
+// informed until it is heard again. A restarted broker informs them as well. All holds stay
+// unchanged.
 func TestWhoeverHasSomethingAtASilentProviderIsTold(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
@@ -50,7 +50,8 @@ func TestWhoeverHasSomethingAtASilentProviderIsTold(t *testing.T) {
 	})
 }
 
-// Who has something at a provider without an agent is told so, until one speaks for it.
+// A requester with a reservation at a provider without an agent is informed, until the provider
+// has one.
 func TestWhoeverHasSomethingAtAnUnattendedProviderIsTold(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")

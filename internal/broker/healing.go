@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// healRetry is how long a reservation waits before it looks again for another provider.
+	// healRetry is how long a reservation waits before its next search for another provider.
 	healRetry = 30 * time.Second
 	// healEarlyRetry is the least time between two early retries after capacity was freed. A
 	// lost provider may have served thousands of reservations, which all retry together.
 	healEarlyRetry = 5 * time.Second
 )
 
-// healing moves reservations from a provider that is lost, or that called them back, to
-// another one. Every step follows from the book, so a broker that stopped between two steps
-// goes on with the next. Only the times of retries live here.
+// healing moves reservations away from a provider that is silent or recalled them. Every step
+// follows from the book, so a broker that stopped between two steps continues with the next.
+// Only the times of retries are kept here.
 type healing struct {
 	s *session
-	// retryAt is when to look for another provider again, by reservation.
+	// retryAt is when each reservation searches for another provider again.
 	retryAt map[string]time.Time
 	// earlyRetryAt is the newest early retry: after capacity was freed somewhere, reservations
-	// look for a provider at this time instead of at retryAt.
+	// search for a provider at this time instead of at retryAt.
 	earlyRetryAt time.Time
-	// tried reports whether any reservation has looked for a provider since earlyRetryAt was
+	// tried reports whether any reservation has searched for a provider since earlyRetryAt was
 	// set.
 	tried bool
 	// refreshAt is the earliest time at which all pending offers are recorded again for
@@ -50,9 +50,9 @@ func (h *healing) observe(e event) {
 
 // dueAt returns when the next step of a reservation's healing is due, zero if none is.
 //
-// While the broker was away agents could not reach it. So healing starts only after every
-// provider had the time to report to this session. A provider that called the placement back
-// has reported already.
+// Agents could not reach a broker that was away. So healing starts only after every provider
+// had time to report to this session. A provider that recalled the placement has reported
+// already.
 func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 	switch h.s.book.Healing(r) {
 	case ledger.HealNothing:
@@ -68,7 +68,7 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 	}
 }
 
-// isDue reports whether a healing step is due now and no other deadline is.
+// isDue reports whether a healing step is due now and comes before any other deadline.
 func (h *healing) isDue(r *ledger.Reservation) bool {
 	by, otherwise := h.dueAt(r), h.s.deadlines.withoutHealing(r)
 	return !by.IsZero() && !by.After(h.s.now()) && (otherwise.IsZero() || otherwise.After(h.s.now()))
@@ -89,8 +89,8 @@ func (h *healing) advance(r *ledger.Reservation) error {
 	return nil
 }
 
-// begin grants a placement on another provider, beside the one to be left. If no cluster has
-// room, nothing changes until the next retry.
+// begin grants a second placement on another provider. If no cluster has room, nothing changes
+// until the next retry.
 func (h *healing) begin(r *ledger.Reservation) error {
 	left := r.Current()
 	h.retryAt[r.Name], h.tried = h.s.now().Add(healRetry), true
@@ -117,9 +117,9 @@ func (h *healing) begin(r *ledger.Reservation) error {
 }
 
 // canBegin reports whether another provider has room and the requester could peer with it. A
-// silent requester could not: every provider in turn would wait for it in vain.
+// silent requester could not: each new provider would wait for it in vain.
 //
-// It does not explain a refusal. Explanations are expensive, nobody reads them here, and every
+// It does not explain a refusal. Explanations are expensive, they are not shown here, and every
 // reservation on a lost provider would need one.
 func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
 	if h.s.book.HasAgent(r.Requester) && h.s.clusters.of(r.Requester).phase != ClusterActive {
@@ -154,8 +154,8 @@ func (h *healing) retrySoon() {
 	}
 }
 
-// leave withdraws one of two placements. Its provider holds the capacity until it has
-// confirmed.
+// leave withdraws one of two placements. Its provider holds the capacity until it confirms the
+// removal.
 func (h *healing) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
 	h.s.log.Info("healing: gave up one of two placements", "reservation", r.Name, "from", p.Provider, "to", r.Beside(p).Provider, "reason", why)
 	return h.s.record(ledger.Event{Change: &ledger.Withdraw{
@@ -163,9 +163,8 @@ func (h *healing) leave(r *ledger.Reservation, p *ledger.Placement, why string) 
 	}})
 }
 
-// silentProvider returns the silent provider that a reservation rests on and when it was last
-// heard, "" if none is silent. If both of two providers are silent, it is the older
-// placement's.
+// silentProvider returns the silent provider of a reservation and when it was last heard, "" if
+// none is silent. If two are silent, it returns that of the older placement.
 func (h *healing) silentProvider(r *ledger.Reservation) (string, time.Time) {
 	for i := range r.Placements {
 		p := &r.Placements[i]

@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// pass lets time go by in which all but one of the three clusters are heard.
+// pass lets time pass while all clusters except the silent one advertise.
 func (f *fleet) pass(d time.Duration, silent string) {
 	f.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -36,7 +36,7 @@ func (f *fleet) advertiseBut(silent string) {
 	}
 }
 
-// servedByParis is a reservation of 4 CPUs; change may ask for something else.
+// servedByParis returns a reservation of 4 CPUs; change may modify the request.
 func (f *fleet) servedByParis(change ...func(*v1.ReservationRequest)) *v1.Reservation {
 	f.t.Helper()
 	f.advertiseBut("nobody")
@@ -52,7 +52,7 @@ func (f *fleet) servedByParis(change ...func(*v1.ReservationRequest)) *v1.Reserv
 	return r
 }
 
-// placements are the states of a reservation's placements, and its phase.
+// placements returns the states of a reservation's placements, and its phase.
 func (f *fleet) placements(r *v1.Reservation) string {
 	f.t.Helper()
 	r = f.get("rome", r.Name)
@@ -233,7 +233,7 @@ func TestWhoWantsToWaitIsNotMoved(t *testing.T) {
 	}
 }
 
-// A requester that does not hear of a new placement cannot use it.
+// A requester that does not learn of a new placement cannot use it.
 func TestNothingIsMovedWhileTheRequesterIsSilentToo(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
@@ -293,7 +293,7 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 	})
 }
 
-// The older of two placements is given up last where the newer one gave up before it.
+// If the newer of two placements was given up first, the older one is given up last.
 func TestAReservationThatMakesRoomAfterItsHealingFailed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()

@@ -7,8 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// holders are the reservations that may have to make room for another one: they stand, their
-// requester wants them, and they have no notice, no recall and no second placement.
+// holders are the reservations that may have to make room for another one: they stand and are
+// claimed, and they have no notice, no recall and no second placement.
 type holders struct {
 	// on holds the priority of each holder, by cluster.
 	on map[string]map[*ledger.Reservation]int32
@@ -49,7 +49,7 @@ func (h *holders) lowest() (int32, bool) {
 	return slices.Min(slices.Collect(maps.Keys(h.count))), true
 }
 
-// lowestOn is lowest for one cluster.
+// lowestOn returns the lowest priority of the holders on one cluster, false if there are none.
 func (h *holders) lowestOn(clusterID string) (int32, bool) {
 	if len(h.on[clusterID]) == 0 {
 		return 0, false

@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// FetchInstructions implements the server's Broker. The cursor of another journal, or one
-// ahead of this journal, is answered from the beginning.
+// FetchInstructions implements the server's Broker. For a cursor of another journal, or one
+// ahead of this journal, the answer starts from the beginning.
 func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -38,8 +38,8 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	}
 }
 
-// noteFetch notes that a provider asks for its instructions. From then on it has the usual
-// time to acknowledge placements of an earlier term.
+// noteFetch notes that a provider asks for its instructions. From then on the usual deadline
+// for acknowledging placements of an earlier term applies.
 func (ns *news) noteFetch(clusterID string) {
 	p := ns.s.clusters.of(clusterID)
 	if !p.fetched.IsZero() {
@@ -88,7 +88,7 @@ func (ns *news) instructions(clusterID string, n *newsLog, after uint64) *v1.Ins
 	return list
 }
 
-// requestNews tells a requester of a reservation that has no instruction.
+// requestNews informs a requester about a reservation that has no instruction.
 func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
 	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
 		return nil
@@ -96,7 +96,8 @@ func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.Request
 	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(ns.s.book.Phase(r))}
 }
 
-// voided ends placements that a requester claimed and no provider knows.
+// voided returns Ended instructions for placements that a requester claimed and no provider
+// knows.
 func (ns *news) voided(clusterID string) []v1.Instruction {
 	var out []v1.Instruction
 	for _, ref := range ns.s.recovery.void[clusterID] {

@@ -10,7 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// lends has a cluster of the fleet advertise to whom it lends.
+// lends makes a cluster of the fleet advertise its lending terms.
 func (f *fleet) lends(id string, terms v1.Lending) {
 	f.t.Helper()
 	f.advertise(id, "16", "64Gi", func(a *v1.Advertisement) { a.Lending = terms })

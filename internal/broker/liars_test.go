@@ -22,9 +22,9 @@ type liarFleet struct {
 	ids    []string
 	liars  map[string]bool
 	lie    string
-	// granted counts placements by provider, after the first ones.
+	// granted counts placements by provider, without the first ones.
 	granted map[string]int
-	// advertised is when all did last.
+	// advertised is when all clusters last advertised.
 	advertised time.Time
 }
 
@@ -52,7 +52,8 @@ func atPrice(price string) func(*v1.Advertisement) {
 	}
 }
 
-// settle plays both sides of every placement until one is Ready, and gives it back.
+// settle plays both sides of every placement until one is Ready, and then releases the
+// reservation.
 func (f *liarFleet) settle(requester string, r *v1.Reservation) {
 	for number := 1; ; number++ {
 		now := f.get(requester, r.Name)
@@ -109,7 +110,7 @@ func (f *liarFleet) keepFresh() {
 	}
 }
 
-// run makes so many requests, from one honest cluster after the other.
+// run makes the given number of requests, from each honest cluster in turn.
 func (f *liarFleet) run(requests int) {
 	honest := slices.DeleteFunc(slices.Clone(f.ids), func(id string) bool { return f.liars[id] })
 	for n := range requests {
@@ -123,7 +124,7 @@ func (f *liarFleet) run(requests int) {
 func weightings() map[string]decision.Weights {
 	out := map[string]decision.Weights{}
 	for _, name := range []string{decision.PresetAvailability, decision.PresetBalanced, decision.PresetMultiCriteria} {
-		out[name], _ = decision.Preset(name) // they exist
+		out[name], _ = decision.Preset(name) // the names exist
 	}
 	random := rand.New(rand.NewPCG(6, 0))
 	for range 2 {
@@ -137,8 +138,8 @@ func weightings() map[string]decision.Weights {
 	return out
 }
 
-// T6 of the threat model: after a few failures a liar gets less than one request of a
-// hundred, whatever decides.
+// T6 of the threat model: after a few failures a liar gets less than 1 % of the requests, with
+// any weights.
 func TestLiarsGetNoNewRequests(t *testing.T) {
 	const first, requests = 100, 400
 	for _, lie := range []string{neverAcknowledges, neverReady, refuses, withdraws, sometimesServes} {
@@ -232,7 +233,7 @@ func TestOneRequesterCannotPauseAProviderForOthers(t *testing.T) {
 			if err != nil || view.Standing == nil || view.Standing.Paused != "" || view.Standing.PausedFor["rome"] == "" {
 				t.Errorf("paris is paused for %+v, %v; want rome alone", view.Standing, err)
 			}
-			f.kill() // whoever takes over knows
+			f.kill() // the record survives a takeover
 			f.advertise("paris", "64", "256Gi")
 		}
 	})

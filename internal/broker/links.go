@@ -15,12 +15,12 @@ import (
 const (
 	// linksDue prefixes deadlines of the links that a requester reported.
 	linksDue = "links/"
-	// maxLinks is how many links of one requester are remembered. It keeps memory and probes
+	// maxLinks bounds the remembered links of one requester. It keeps memory and probes
 	// proportional to clusters rather than to pairs of clusters.
 	maxLinks = 64
-	// maxPeers is how many providers one answer asks a requester to probe.
+	// maxPeers bounds the providers that one answer asks a requester to probe.
 	maxPeers = 16
-	// linkTTL is how long a report counts. A provider is not left out for want of newer ones.
+	// linkTTL is how long a report counts. A provider without a newer report is not excluded.
 	linkTTL = 10 * time.Minute
 	// reachableProbe and unreachableProbe are how long after the last report a link is probed
 	// again. An unreachable one is probed with every advertisement.
@@ -28,11 +28,11 @@ const (
 	unreachableProbe = advertiseEvery / 2
 )
 
-// unreachable is the reason with which a requester gives up a placement whose provider it
-// cannot reach.
+// unreachable is the reason that a requester reports when it gives up a placement because it
+// cannot reach the provider.
 const unreachable = string(decision.Unreachable)
 
-// link is what a requester reported about reaching a provider's API server.
+// link is a requester's report about reaching a provider's API server.
 type link struct {
 	reportedAt time.Time
 	// unreachableSince is zero if the provider is reachable.
@@ -40,7 +40,7 @@ type link struct {
 	roundTrip        time.Duration
 }
 
-// isOverdue reports whether the link is to be probed again.
+// isOverdue reports whether the link has to be probed again.
 func (l link) isOverdue(now time.Time) bool {
 	after := reachableProbe
 	if !l.unreachableSince.IsZero() {
@@ -49,14 +49,14 @@ func (l link) isOverdue(now time.Time) bool {
 	return now.Sub(l.reportedAt) >= after
 }
 
-// links knows which requester reaches which provider, and asks agents to probe. It is not
-// journaled: after a takeover agents report again before the new leader is noticed, and a
-// requester that was not asked in time finds out when it peers.
+// links stores which requester reaches which provider, and asks agents to probe. It is not
+// journaled: agents report again soon after a takeover, and a requester that was not asked in
+// time detects an unreachable provider when it peers.
 type links struct {
 	s *session
 	// of holds the reported links by requester and provider.
 	of map[string]map[string]link
-	// endpoints are the addresses that the links to a provider are about.
+	// endpoints holds the address of each provider to which its links refer.
 	endpoints map[string]string
 }
 
@@ -70,7 +70,7 @@ func (l *links) observe(e event) {
 	}
 }
 
-// report takes in the links that a requester reports. Reports about an outdated endpoint are
+// report stores the links that a requester reports. Reports about an outdated endpoint are
 // ignored.
 func (l *links) report(requester string, reported []v1.Link) {
 	if len(reported) == 0 {
@@ -91,7 +91,7 @@ func (l *links) report(requester string, reported []v1.Link) {
 	l.setDeadline(requester)
 }
 
-// reportUnreachable takes in that a requester could not peer with a provider.
+// reportUnreachable stores that a requester could not peer with a provider.
 func (l *links) reportUnreachable(requester string, c *ledger.Cluster, why string) {
 	l.setUnreachable(requester, c, why)
 	l.setDeadline(requester)
@@ -144,7 +144,7 @@ func (l *links) drop(requester, provider string) {
 	}
 }
 
-// dropOutdated drops the links to a cluster that has another endpoint now.
+// dropOutdated drops the links to a cluster whose endpoint has changed.
 func (l *links) dropOutdated(c *ledger.Cluster) {
 	if was, known := l.endpoints[c.ClusterID]; known && was != "" && was != c.Endpoint {
 		for requester, mine := range l.of {
@@ -156,7 +156,7 @@ func (l *links) dropOutdated(c *ledger.Cluster) {
 	}
 }
 
-// publish has the status of a requester's ClusterAdvertisement updated, if it has one.
+// publish requests a status update of a requester's ClusterAdvertisement, if it has one.
 func (l *links) publish(requester string) {
 	if l.s.book.Cluster(requester) != nil {
 		l.s.b.feed.cluster(requester)
@@ -202,7 +202,7 @@ func (l *links) setDeadline(requester string) {
 	l.s.deadlines.set(linksDue+requester, mine[l.oldest(requester)].reportedAt.Add(linkTTL))
 }
 
-// expire drops the links of a requester that were reported too long ago.
+// expire drops a requester's links whose reports are too old.
 func (l *links) expire(requester string) {
 	for id, is := range l.of[requester] {
 		if l.s.now().Sub(is.reportedAt) >= linkTTL {
@@ -212,10 +212,9 @@ func (l *links) expire(requester string) {
 	l.setDeadline(requester)
 }
 
-// peersToProbe lists the providers that a requester is to probe: first those it peers with,
-// then overdue ones, then others that may become its providers. The last are taken in the
-// order of names, beginning after the requester's own, so that all clusters are probed
-// equally often.
+// peersToProbe lists the providers that a requester should probe: first its current providers,
+// then overdue ones, then possible future providers. The last are taken in the order of names,
+// starting after the requester's own name, so that all clusters are probed equally often.
 func (l *links) peersToProbe(requester string) []v1.Peer {
 	out := l.currentProviders(requester)
 	for _, id := range l.overdue(requester) {
@@ -224,7 +223,7 @@ func (l *links) peersToProbe(requester string) []v1.Peer {
 		}
 	}
 	if !l.s.config().Visibility.showsAll() {
-		return out // the requester may not learn of other clusters
+		return out // the requester must not learn of other clusters
 	}
 	mine := l.of[requester]
 	most := min(len(out)+max(maxLinks-len(mine), 0), maxPeers)

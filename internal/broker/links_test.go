@@ -28,10 +28,11 @@ func open(id string, roundTrip time.Duration) v1.Link {
 	return v1.Link{ClusterID: id, EndpointURL: endpointOf(id), Reachable: true, RoundTripMicroseconds: roundTrip.Microseconds()}
 }
 
-// busy clusters are not the first choice.
+// busy makes a cluster less attractive than idle ones.
 func busy(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "4"} }
 
-// look advertises rome with what it found out, and returns whom it is to look at next.
+// look advertises rome with its measured links, and returns the providers that it should probe
+// next.
 func (f *fleet) look(found ...v1.Link) []string {
 	f.t.Helper()
 	f.sequence++
@@ -112,7 +113,7 @@ func TestWhatCannotBeReachedIsLeftOutWithTheReason(t *testing.T) {
 	}
 }
 
-// stay lets time pass in which paris and berlin are heard.
+// stay lets time pass while paris and berlin advertise.
 func (f *fleet) stay(d time.Duration) {
 	for range d / advertiseEvery {
 		time.Sleep(advertiseEvery)

@@ -38,20 +38,20 @@ var (
 // choose returns a number from 0 to n-1.
 type choose func(n int) int
 
-// machine is a broker with decision, ledger and journal, clusters that use it at
-// random, a clock that goes when it is told to, and an oracle that knows what may be.
+// machine is a broker with decision, ledger and journal. Clusters use it at random, time
+// advances only on request, and an oracle knows the allowed outcomes.
 type machine struct {
 	*Broker
 	*oracle
 	server *journaltest.Server
 	store  *journaltest.Client
-	// next is the broker that follows and will be the present one, nil if none does.
+	// next is the following broker, which will be started next; nil if there is none.
 	next   *Broker
 	starts int
 	clock  atomic.Int64
 	random *rand.ChaCha8
 	stop   func()
-	// began is when the present broker did, and listens until when it may ask for patience.
+	// began is when the current broker started.
 	began time.Time
 	steps int
 	// sequence numbers advertisements over all clusters.
@@ -62,7 +62,7 @@ type machine struct {
 
 var machineBegins = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// newMachine names reservations by seed.
+// newMachine returns a machine that derives the names of reservations from the seed.
 func newMachine(seed int64) *machine {
 	var bytes [32]byte
 	binary.LittleEndian.PutUint64(bytes[:], uint64(seed))
@@ -104,7 +104,7 @@ func (m *machine) newBroker() *Broker {
 	return New(Options{Store: m.server.Client(), Journal: journal.Options{SegmentBytes: 2048}, Version: "test", Log: logr.Discard(), Now: m.now, Random: m.random})
 }
 
-// step does one thing, lets time do what is due, and compares.
+// step performs one action, carries out due steps, and compares.
 func (m *machine) step(kind string, do func(*machine, choose) (cause, error), c choose) error {
 	m.steps++
 	why, err := do(m, c)
@@ -118,18 +118,19 @@ func (m *machine) step(kind string, do func(*machine, choose) (cause, error), c 
 	return nil
 }
 
-// catchUp lets time do what is due, and compares.
+// catchUp carries out due steps, and compares.
 func (m *machine) catchUp(why cause) error {
 	m.mu.Lock()
 	t := m.session
 	m.mu.Unlock()
-	// What follows from what is due may be due as well.
+	// A due step may make further steps due.
 	for next, more := t.deadlines.carryOutDue(); more && !next.After(m.now()); next, more = t.deadlines.carryOutDue() {
 	}
 	return m.compare(why)
 }
 
-// compare looks at what has changed since the last step, and now and then at all.
+// compare compares everything that has changed since the last step, and from time to time
+// everything.
 func (m *machine) compare(why cause) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,7 +145,7 @@ func (m *machine) compare(why cause) error {
 	slices.SortStableFunc(changed, func(a, b string) int { return cmp.Compare(m.changedAt(a), m.changedAt(b)) })
 	for _, name := range changed {
 		m.pending[name] = true
-		// One that made room may have changed once more after who took it.
+		// A victim may have changed again after the reservation that took its place.
 		if err := m.followStanding(name, m.session.book.Reservation(name), now, why); err != nil {
 			return err
 		}
@@ -172,7 +173,7 @@ func (m *machine) compare(why cause) error {
 	return errors.Join(m.overdue(now), m.closedRightly(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listenGrace)))
 }
 
-// changedAt is the position of the last change; what was forgotten comes first.
+// changedAt returns the position of the last change. Forgotten reservations come first.
 func (m *machine) changedAt(name string) uint64 {
 	if r := m.session.book.Reservation(name); r != nil {
 		return r.Changed
@@ -202,7 +203,7 @@ func (m *machine) sameReservations() error {
 	return nil
 }
 
-// durable waits until what time has brought is written down too.
+// durable waits until events caused by the passing of time are stored as well.
 func (m *machine) durable() error {
 	m.mu.Lock()
 	last := m.session.last
@@ -213,8 +214,8 @@ func (m *machine) durable() error {
 	return last.Wait(context.Background())
 }
 
-// replays reads the journal, and wants the book that is in memory. Meanwhile a broker that
-// was just started does nothing of what is due.
+// replays reads the journal and compares the result with the book in memory. Meanwhile a newly
+// started broker carries out no due steps.
 func (m *machine) replays() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -242,7 +243,7 @@ func (m *machine) replays() error {
 	return err
 }
 
-// kinds are what can happen, and how often.
+// kinds lists the possible actions and their weights.
 var kinds = []struct {
 	name   string
 	weight int
@@ -283,7 +284,7 @@ var kinds = []struct {
 
 func oneOf[T any](c choose, from ...T) T { return from[c(len(from))] }
 
-// request of whole CPUs and GiB, so that exact fits are common.
+// anyRequest asks for whole CPUs and GiB, so that exact fits are common.
 func (m *machine) anyRequest(c choose) *v1.ReservationRequest {
 	r := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.Itoa(1 + c(4))}}
 	if c(2) == 0 {
@@ -308,7 +309,7 @@ func (m *machine) anyRequest(c choose) *v1.ReservationRequest {
 	return r
 }
 
-// written is the reverse of amountsOf.
+// written is the inverse of amountsOf.
 func written(amounts quantity.Amounts) v1.Amounts {
 	out := v1.Amounts{"cpu": strconv.FormatInt(amounts[corev1.ResourceCPU]/1000, 10)}
 	if memory := amounts[corev1.ResourceMemory]; memory > 0 {
@@ -320,7 +321,7 @@ func written(amounts quantity.Amounts) v1.Amounts {
 func amountsOf(r v1.Amounts) quantity.Amounts {
 	out := quantity.Amounts{}
 	if text, ok := r["cpu"]; ok {
-		n, _ := strconv.ParseInt(text, 10, 64) // written by anyRequest
+		n, _ := strconv.ParseInt(text, 10, 64) // anyRequest wrote it
 		out[corev1.ResourceCPU] = n * 1000
 	}
 	if text, ok := r["memory"]; ok {
@@ -330,7 +331,7 @@ func amountsOf(r v1.Amounts) quantity.Amounts {
 	return out
 }
 
-// advertise is of an agent, at times out of order, whose clock shows anything.
+// advertise sends an agent's advertisement, sometimes out of order and with an arbitrary clock.
 func (m *machine) advertise(c choose) (cause, error) {
 	id := oneOf(c, "paris", "paris", "paris", "berlin", "berlin", "rome")
 	m.sequence++
@@ -365,12 +366,12 @@ func (m *machine) advertise(c choose) (cause, error) {
 		return cause{}, err
 	}
 	m.hear(id, said)
-	// What differs little is written down when somebody asks there.
+	// Small differences are recorded when a decision rests on them.
 	return cause{}, m.settleOffers()
 }
 
-// settleOffers has the broker write down what it has heard: the figures compared are
-// those of the newest word.
+// settleOffers makes the broker record pending offers, so that the compared figures are the
+// newest ones.
 func (m *machine) settleOffers() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -397,7 +398,7 @@ func (m *machine) reserveNew(c choose) (cause, error) {
 	return cause{}, m.ask(key, m.anyRequest(c))
 }
 
-// ask checks the answer to a key that was not used before.
+// ask checks the answer to an unused key.
 func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 	amounts := amountsOf(request.Resources)
 	able := m.candidates(key.requester, amounts, m.now())
@@ -429,7 +430,7 @@ func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 	return nil
 }
 
-// enter notes what a key that was not used before has got.
+// enter notes the answer to an unused key.
 func (m *machine) enter(key keyOf, request *v1.ReservationRequest, answer *v1.Reservation) *told {
 	duration := time.Duration(request.DurationSeconds) * time.Second
 	r := &told{
@@ -444,7 +445,7 @@ func (m *machine) enter(key keyOf, request *v1.ReservationRequest, answer *v1.Re
 	return r
 }
 
-// anyTold is usually one that stands.
+// anyTold usually returns a standing reservation.
 func (m *machine) anyTold(c choose) *told {
 	m.names = slices.DeleteFunc(m.names, func(name string) bool { return m.told[name] == nil })
 	if len(m.names) == 0 {
@@ -453,7 +454,7 @@ func (m *machine) anyTold(c choose) *told {
 	return m.told[m.names[max(c(len(m.names)), c(len(m.names)))]]
 }
 
-// reserveAgain repeats a request, or uses its key for another.
+// reserveAgain repeats a request, or uses its key for another one.
 func (m *machine) reserveAgain(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil {
@@ -505,7 +506,7 @@ func (m *machine) releaseOne(c choose) (cause, error) {
 	return cause{released: r.name}, nil
 }
 
-// shutKey gives a key back before it is used; what is asked with it then is refused.
+// shutKey releases a key before its use. A later request with the key is refused.
 func (m *machine) shutKey(c choose) (cause, error) {
 	key := keyOf{"rome", fmt.Sprintf("shut-%06d", m.steps)}
 	if answer, err := m.ReleaseReservation(context.Background(), key.requester, key.key); err != nil || answer != nil {
@@ -523,7 +524,7 @@ func (m *machine) shutKey(c choose) (cause, error) {
 	return cause{}, nil
 }
 
-// reporting is one side's word about a placement, whether it is time for it or not.
+// reporting sends one side's report about a placement, whether it is expected or not.
 func reporting(role v1.StatusReportRole, state v1.StatusReportState) func(*machine, choose) (cause, error) {
 	return func(m *machine, c choose) (cause, error) {
 		r := m.anyTold(c)
@@ -557,7 +558,7 @@ func (m *machine) secondsPass(c choose) (cause, error) {
 	return m.pass(time.Duration(1+c(20)) * time.Second)
 }
 
-// deadlineComes goes to the next instant at which something is due, or just before.
+// deadlineComes advances time to the next deadline, or to just before it.
 func (m *machine) deadlineComes(c choose) (cause, error) {
 	m.mu.Lock()
 	_, next := m.session.deadlines.pop(time.Time{})
@@ -570,12 +571,12 @@ func (m *machine) deadlineComes(c choose) (cause, error) {
 
 func (m *machine) dayPasses(choose) (cause, error) { return m.pass(25 * time.Hour) }
 
-// restart kills the broker, and runs another on what it has written.
+// restart kills the broker, and starts another one on the same journal.
 func (m *machine) restart(c choose) (cause, error) {
 	if err := m.durable(); err != nil {
 		return cause{}, err
 	}
-	// Of those who follow half have read nothing for long.
+	// Half of the followers have not read for a long time.
 	if m.next != nil && m.starts%4 == 0 {
 		if err := m.next.keepUp(context.Background()); err != nil {
 			return cause{}, err
@@ -611,7 +612,7 @@ func TestBrokerAgainstOracle(t *testing.T) {
 	})
 }
 
-// simulate runs one seed, and names it where it fails.
+// simulate runs one seed, and names it if it fails.
 func simulate(seed int64, steps int) (map[string]int, error) {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	sum := 0
@@ -635,8 +636,8 @@ func simulate(seed int64, steps int) (map[string]int, error) {
 	return m.did, nil
 }
 
-// TestSimulation is the same machine without shrinking: fast enough for a million
-// steps (-broker.steps=1000000).
+// TestSimulation runs the same machine without shrinking: fast enough for a million steps
+// (-broker.steps=1000000).
 func TestSimulation(t *testing.T) {
 	const stepsPerSeed = 400
 	if *machineSeed >= 0 {

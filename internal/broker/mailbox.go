@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// maxSlots is how many messages of one sender may wait for one receiver.
+	// maxSlots bounds the waiting messages of one sender for one receiver.
 	maxSlots = 64
 	// maxSent bounds the waiting messages of one sender to all receivers, in bytes. A handshake
-	// takes a few thousand.
+	// takes a few thousand bytes.
 	maxSent = 4 << 20
-	// maxReceived bounds roughly the bytes in one answer; the next answer has the rest.
+	// maxReceived bounds roughly the bytes in one answer; the next answer contains the rest.
 	maxReceived = 1 << 20
 	// messageTTL is how long a message waits. Senders repeat more often than that.
 	messageTTL = 5 * time.Minute
 )
 
 // mailbox passes envelopes between clusters that share a reservation. It is kept in memory
-// only: senders repeat a message until they are answered.
+// only: senders repeat a message until it is answered.
 type mailbox struct {
 	now func() time.Time
 
@@ -35,7 +35,7 @@ type mailbox struct {
 	boxes map[string]*box
 	// sent holds the messages of each sender, oldest first.
 	sent map[string]*outbox
-	// sequence starts at the time of the start, so that it is ahead of the cursors of a former
+	// sequence starts at the current time, so that it is ahead of all cursors of a former
 	// process.
 	sequence int64
 }
@@ -110,7 +110,7 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 		ended := b.ended
 		b.mu.Unlock()
 		if err != nil {
-			// Messages arrive at another replica now.
+			// Messages now arrive at another replica.
 			return nil, err
 		}
 		if len(list.Messages) > 0 {
@@ -154,8 +154,8 @@ func (m *mailbox) put(from string, msg *v1.Message) error {
 	return nil
 }
 
-// makeRoomFor drops a sender's expired and replaced messages, and returns an error if another
-// one does not fit beside the rest.
+// makeRoomFor drops a sender's expired and replaced messages. It returns an error if another
+// message does not fit beside the remaining ones.
 func (m *mailbox) makeRoomFor(from string, size int) error {
 	out := m.sent[from]
 	if out == nil {
@@ -184,7 +184,7 @@ func (m *mailbox) makeRoomFor(from string, size int) error {
 	return nil
 }
 
-// makeRoom drops expired messages and counts those of one sender that remain.
+// makeRoom drops expired messages and returns how many of one sender remain.
 func (x *box) makeRoom(from string, now time.Time) int {
 	n := 0
 	for key, e := range x.slots {

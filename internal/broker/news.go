@@ -8,14 +8,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// news tells clusters which of their reservations have changed.
+// news lists for each cluster which of its reservations have changed.
 type news struct {
 	s         *session
 	byCluster map[string]*newsLog
 }
 
-// newsLog lists the changes for one cluster, oldest first. A reservation that changes again
-// leaves an outdated entry behind, which is skipped, and swept out now and then.
+// newsLog lists the changes for one cluster, oldest first. If a reservation changes again, its
+// former entry is outdated. Readers skip outdated entries, and sweep removes them.
 type newsLog struct {
 	entries []newsEntry
 	// changed is closed and replaced with every new entry.
@@ -57,7 +57,7 @@ func (n *newsLog) add(r *ledger.Reservation, state *ledger.State) {
 	}
 	entry := newsEntry{r.Changed, r.Name}
 	if last := len(n.entries) - 1; last >= 0 && n.entries[last] == entry {
-		return // it has two placements here
+		return // the reservation has two placements on this cluster
 	}
 	n.entries = append(n.entries, entry)
 	close(n.changed)

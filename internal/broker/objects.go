@@ -6,9 +6,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// objects holds the reservations that were asked for with an object and have not ended, by the
-// place of the object. Each has the UID of its object: an object that was deleted and made
-// anew has several reservations for a while.
+// objects holds the reservations that objects asked for and that have not ended, by the
+// object's namespace and name. Each has the UID of its object: an object that was deleted and
+// created again has several reservations for a while.
 type objects map[objectPlace]map[string]string
 
 type objectPlace struct{ namespace, name string }
@@ -31,9 +31,8 @@ func (o objects) reservationChanged(r *ledger.Reservation) {
 	}
 }
 
-// HeldFor returns the names of the reservations that were asked for with an object of this
-// name and have not ended, with the UIDs of their objects. Like ManifestOf it does not wait
-// until they are durable.
+// HeldFor returns the reservations of an object of this name that have not ended: their names,
+// with the UIDs of their objects. Like ManifestOf it does not wait until they are durable.
 func (b *Broker) HeldFor(namespace, name string) map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

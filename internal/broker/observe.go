@@ -2,25 +2,25 @@ package broker
 
 import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
-// observer derives something from the book and keeps it up to date.
+// observer derives state from the book and keeps it up to date.
 type observer interface {
-	// observe is called after every event, when the book has applied it. It must not record
-	// further events: the observers after it have not seen this one yet.
+	// observe is called for every event, after the book has applied it. It must not record
+	// further events: the observers after it have not received this one yet.
 	observe(e event)
 }
 
-// event is an event that the book has applied, with the reservations that it concerns.
+// event is an event that the book has applied, with the reservations it concerns.
 type event struct {
 	*ledger.Event
 	// changed is the reservation that the event concerns, nil for none.
 	changed *ledger.Reservation
-	// isNew reports whether the event made that reservation.
+	// isNew reports whether the event created that reservation.
 	isNew bool
 	// victims make room for that reservation, or did so before the event.
 	victims []*ledger.Reservation
 	// forgotten are the reservations that the book no longer has.
 	forgotten []*ledger.Reservation
-	// size is how many bytes the event takes in the journal.
+	// size is the size of the event in the journal, in bytes.
 	size int
 }
 

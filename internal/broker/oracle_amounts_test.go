@@ -14,15 +14,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// unanswered is what one provider is to say yes or no to.
+// unanswered is a change that one provider has to answer.
 type unanswered struct {
 	generation int64
 	placement  int
 	amounts    quantity.Amounts
 }
 
-// mayKeep is the most of a resource that the provider of a placement may be giving: it
-// may have carried out what it was asked for, or not.
+// mayKeep returns the largest amount of a resource that the provider of a placement may hold:
+// it may or may not have carried out a change.
 func (r *told) mayKeep(placement int, resource corev1.ResourceName) int64 {
 	most := r.placements[placement].amounts[resource]
 	if r.change != nil && r.change.placement == placement {
@@ -31,7 +31,7 @@ func (r *told) mayKeep(placement int, resource corev1.ResourceName) int64 {
 	return most
 }
 
-// wanted is what repetitions of the request ask for.
+// wanted returns the amounts in repetitions of the request.
 func (r *told) wanted() quantity.Amounts {
 	if r.change != nil {
 		return r.change.amounts
@@ -39,9 +39,9 @@ func (r *told) wanted() quantity.Amounts {
 	return r.amounts
 }
 
-// unheard settles a change whose placement was given up: less needs nobody's consent,
-// and what has ended with it is repeated as it was asked for last. Where another provider
-// serves it already, that one goes by what was agreed.
+// unheard settles a change whose placement was given up. A change to less needs no consent. If
+// the reservation has ended, its repetitions contain the last requested amounts. If another
+// provider serves it already, the agreed amounts apply there.
 func (r *told) unheard(placement int, ended, another bool) {
 	if r.change == nil || r.change.placement != placement {
 		return
@@ -57,7 +57,7 @@ func (r *told) unheard(placement int, ended, another bool) {
 	r.placements[placement].amounts, r.change = most, nil
 }
 
-// newest is the index of the newest placement that stands, -1 if none does now.
+// newest returns the index of the newest standing placement, -1 if there is none.
 func (r *told) newest() int {
 	for i, p := range slices.Backward(r.placements) {
 		if !p.givenUp {
@@ -67,7 +67,8 @@ func (r *told) newest() int {
 	return -1
 }
 
-// endsIf is when it ends if it is held for a duration, and gets a place now if it waits.
+// endsIf returns when the reservation ends if it has this duration, and if it is granted now in
+// case it waits.
 func (r *told) endsIf(duration time.Duration, now time.Time) time.Time {
 	switch {
 	case r.waiting != nil && r.duration > 0:
@@ -81,7 +82,7 @@ func (r *told) endsIf(duration time.Duration, now time.Time) time.Time {
 	}
 }
 
-// refusalOf a change, "" if it has to be taken.
+// refusalOf returns the expected refusal of a change, "" if the broker must accept it.
 func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amounts, now time.Time) fault.Reason {
 	n := r.newest()
 	switch {
@@ -105,7 +106,7 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 			continue
 		}
 		more := want - max(kept, l.used[ledger.PlacementName(r.name, int32(n+1))][resource])
-		// What it uses already takes nothing from anybody, even where more is kept than is free.
+		// Amounts already in use are available to it, even if more is reserved than free.
 		free := max(o.free(p.provider, resource)-o.kept(p.provider, resource, nobody), 0)
 		if !o.lends(p.provider, now) || more > free {
 			return fault.Conflict
@@ -114,8 +115,8 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 	return ""
 }
 
-// whoComesBefore a reservation that grows, and waits for what it would take; nil if
-// nobody does.
+// whoComesBefore returns a waiting reservation with a prior right to the additional amounts;
+// nil if there is none.
 func (o *oracle) whoComesBefore(r *told, amounts quantity.Amounts, now time.Time) *told {
 	n := r.newest()
 	if _, less := quantity.Fits(amounts, r.amounts); less || n < 0 {
@@ -130,7 +131,7 @@ func (o *oracle) whoComesBefore(r *told, amounts quantity.Amounts, now time.Time
 	return nil
 }
 
-// change edits how long a reservation is held, how much, or both.
+// change edits the duration of a reservation, its amounts, or both.
 func (m *machine) change(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil {
@@ -183,7 +184,7 @@ func (m *machine) change(c choose) (cause, error) {
 	return cause{}, nil
 }
 
-// answerChange is a provider's word, at times on a change that nobody asked it about.
+// answerChange sends a provider's answer, sometimes to a change that it was not asked about.
 func (m *machine) answerChange(c choose) (cause, error) {
 	r := m.anyTold(c)
 	for _, name := range m.names {

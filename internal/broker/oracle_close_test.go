@@ -7,8 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// closedRightly: what has ended and been given back waits for its requester as long as
-// anything is heard of that one, and no longer.
+// closedRightly checks that an ended reservation whose providers are gone waits for its
+// requester as long as the requester is not silent, and no longer.
 func (m *machine) closedRightly(now time.Time) error {
 	for _, r := range m.told {
 		if r.ended == "" {

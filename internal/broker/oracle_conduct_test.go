@@ -11,18 +11,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// suspensions say who is kept away from whom, in a text that is the same for as long as
-// the same pause or trial lasts. That the ledger pauses whom it should is checked against
-// the naive book there. Here it is checked that decisions respect it.
+// suspensions holds the reason for each blocked pair of requester and provider. The text stays
+// the same as long as the same pause or trial lasts. The ledger's tests check the pauses
+// against the naive book. Here the oracle checks that decisions respect them.
 type suspensions map[way]string
 
-// keep reports whether a requester is kept away from a provider.
+// keep reports whether a requester is blocked from a provider.
 func (s suspensions) keep(requester, provider string) bool {
 	return s[way{requester, provider}]+s[way{"", provider}]+s[way{requester, ""}] != ""
 }
 
-// lasting returns what keeps a requester away both now and before, "" for nothing. What
-// began or ended within the step may have done so after the placement.
+// lasting returns a reason that blocks a requester both now and before the step, "" for none. A
+// block that began or ended within the step may have done so after the placement.
 func (s suspensions) lasting(before suspensions, requester, provider string) string {
 	for _, w := range []way{{requester, provider}, {"", provider}, {requester, ""}} {
 		if why := s[w]; why != "" && why == before[w] {
@@ -54,7 +54,7 @@ func (m *machine) suspensionsNow(now time.Time) suspensions {
 	return out
 }
 
-// exceed has a provider report that more runs than it granted.
+// exceed makes a provider report an excess over its grant.
 func (m *machine) exceed(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil || len(r.placements) == 0 {
@@ -71,7 +71,7 @@ func (m *machine) exceed(c choose) (cause, error) {
 	return cause{}, err
 }
 
-// lie has a provider withdraw what it has just acknowledged.
+// lie makes a provider withdraw a placement that it has just acknowledged.
 func (m *machine) lie(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil || r.newest() < 0 {
@@ -89,8 +89,8 @@ func (m *machine) lie(c choose) (cause, error) {
 	return cause{}, m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report)
 }
 
-// liftPauses has an operator lift the pauses of a cluster, at times once more with the mark
-// that it used before.
+// liftPauses lifts the pauses of a cluster as an operator does, sometimes with a mark used
+// before.
 func (m *machine) liftPauses(c choose) (cause, error) {
 	id, mark := oneOf(c, "paris", "berlin", "rome", "nowhere"), fmt.Sprint("mark-", m.steps-c(2))
 	lifted, err := m.LiftPauses(context.Background(), id, mark)

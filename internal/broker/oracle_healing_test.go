@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// standing is how many clusters keep capacity for a reservation because it is wanted.
+// standing returns how many clusters hold capacity for a reservation that is still wanted.
 func (r *told) standing() int {
 	n := 0
 	for _, p := range r.placements {
@@ -24,14 +24,14 @@ func (r *told) standing() int {
 	return n
 }
 
-// mayReturn is whether a lender that is left may be asked again: it has not given the
-// placement up itself.
+// mayReturn reports whether the reservation may return to a lender that it left: the lender did
+// not give the placement up itself.
 func (p *promise) mayReturn() bool {
 	return p.reason == ledger.Preempted || p.reason == ledger.ProviderLost || p.reason == ledger.ProviderBack
 }
 
-// healedRightly: a second cluster is only ever given a reservation of one that is silent
-// and did serve, and that one is left for it only when it serves.
+// healedRightly checks that a reservation gets a second provider only if the first one is
+// silent and has served, and that it leaves the first one only once the second one serves.
 func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time) error {
 	var standing []*ledger.Placement
 	for i := range r.Placements {
@@ -55,7 +55,8 @@ func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time
 		if p.Withdrawn != ledger.ProviderLost || known.placements[i].givenUp || r.EndReason != "" {
 			continue
 		}
-		// The one that serves may have called back in the same step, and stand beside the next.
+		// The serving provider may have recalled the placement in the same step, so that it
+		// stands beside the next one.
 		if !slices.ContainsFunc(standing, func(p *ledger.Placement) bool { return o.isThere(known, p) }) {
 			return fmt.Errorf("%s was left, and nobody else serves it: %+v", p.Provider, r.Placements)
 		}
@@ -68,8 +69,8 @@ func (o *oracle) isThere(known *told, p *ledger.Placement) bool {
 	return (p.Ready || !agent(known.requester)) && (!p.AcknowledgedAt.IsZero() || !agent(p.Provider))
 }
 
-// serve has both sides of a placement do what they are told, one between two providers
-// first.
+// serve makes both sides of a placement follow their instructions. It prefers a reservation
+// with two providers.
 func (m *machine) serve(c choose) (cause, error) {
 	r := m.anyTold(c)
 	for _, name := range m.names {
@@ -95,7 +96,7 @@ func (m *machine) serve(c choose) (cause, error) {
 	return cause{}, nil
 }
 
-// fallSilent has time pass in which all but one cluster go on to be heard.
+// fallSilent lets time pass while all clusters except one continue to advertise.
 func (m *machine) fallSilent(c choose) (cause, error) {
 	if _, err := m.pass(staleAfter - time.Second); err != nil {
 		return cause{}, err
@@ -122,7 +123,7 @@ func (m *machine) fallSilent(c choose) (cause, error) {
 	return m.pass(time.Second)
 }
 
-// repeat advertises what a cluster has said before, with what it found out about others.
+// repeat repeats a cluster's last advertisement, with newly measured links.
 func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
 	adv := &v1.Advertisement{ClusterID: id, EndpointURL: endpointOf(id), Links: links, Epoch: said.epoch, Sequence: said.sequence, Allocatable: wire.FromAmounts(said.amounts), Allocated: wire.FromAmounts(said.own)}
 	adv.Capacity = adv.Allocatable

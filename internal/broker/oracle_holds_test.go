@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// pledge is what a lender keeps for a quote until an instant, or kept.
+// pledge is capacity that a lender holds for a quote until an instant, or has held.
 type pledge struct {
 	keyOf
 	name     string
@@ -21,11 +21,11 @@ type pledge struct {
 	amounts  quantity.Amounts
 	provider string
 	until    time.Time
-	// over is whether it was taken over or given back, or its time has come.
+	// over reports whether the quote was taken over or released, or has expired.
 	over bool
 }
 
-// pledged is what a lender keeps for quotes.
+// pledged returns the amount that a lender holds for quotes.
 func (o *oracle) pledged(id string, resource corev1.ResourceName) int64 {
 	var sum int64
 	for _, p := range o.pledges {
@@ -46,7 +46,7 @@ func (o *oracle) pledgesOf(requester string) int {
 	return n
 }
 
-// anyPledge is usually one that is held still.
+// anyPledge usually returns a quote that is still held.
 func (o *oracle) anyPledge(c choose) *pledge {
 	if len(o.pledges) == 0 {
 		return nil
@@ -54,8 +54,8 @@ func (o *oracle) anyPledge(c choose) *pledge {
 	return o.pledges[max(c(len(o.pledges)), c(len(o.pledges)), c(len(o.pledges)))]
 }
 
-// comparePledges wants every one held until its time, and not longer. It begins with what
-// time has brought.
+// comparePledges checks that every quote is held until its end, and no longer. It first applies
+// the passing of time.
 func (m *machine) comparePledges(now time.Time) error {
 	for _, p := range m.pledges {
 		p.over = p.over || !now.Before(p.until)
@@ -64,7 +64,7 @@ func (m *machine) comparePledges(now time.Time) error {
 			return fmt.Errorf("quote %s, until %s, over: %t; the broker holds %+v", p.name, p.until, p.over, held)
 		}
 	}
-	// What ended long ago the broker need not know.
+	// The broker may forget quotes that ended long ago.
 	if extra := len(m.pledges) - 50; extra > 0 {
 		m.pledges = slices.DeleteFunc(m.pledges, func(p *pledge) bool { return p.over })
 	}
@@ -109,7 +109,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	return cause{}, nil
 }
 
-// holdAgain repeats what is held, or uses its key for something else.
+// holdAgain repeats the request for a held quote, or uses its key for another request.
 func (m *machine) holdAgain(c choose) (cause, error) {
 	p := m.anyPledge(c)
 	if p == nil {
@@ -132,7 +132,7 @@ func (m *machine) holdAgain(c choose) (cause, error) {
 	return cause{}, nil
 }
 
-// takeOver reserves what is held, or was.
+// takeOver takes over a quote that is or was held.
 func (m *machine) takeOver(c choose) (cause, error) {
 	p := m.anyPledge(c)
 	if p == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// evil is a member that has nothing to lend and wants to hurt.
+// evil is a hostile member with nothing to lend.
 const evil = "evil"
 
-// attack does one hostile thing. None of it may change what others have.
+// attack performs one hostile action, which must not change the state of other clusters.
 func (m *machine) attack(c choose) (cause, error) {
 	deeds := []func(choose) error{m.nameResources, m.inventHoldings, m.shutUnknown, m.sendNowhere, m.reportOnOthers, m.askForTooMuch}
 	err := deeds[c(len(deeds))](c)
@@ -27,7 +27,7 @@ func (m *machine) attack(c choose) (cause, error) {
 	return cause{}, m.withinBudget()
 }
 
-// nameResources offers nothing, under new names each time.
+// nameResources offers no capacity, under new resource names each time.
 func (m *machine) nameResources(c choose) error {
 	m.sequence++
 	whole := v1.Amounts{}
@@ -43,7 +43,7 @@ func (m *machine) nameResources(c choose) error {
 	return err
 }
 
-// inventHoldings announces placements that never were, which nobody asked for.
+// inventHoldings announces invented placements.
 func (m *machine) inventHoldings(c choose) error {
 	h := &v1.Holdings{}
 	for i := range 1 + c(50) {
@@ -68,7 +68,7 @@ func (m *machine) sendNowhere(c choose) error {
 	return m.SendMessage(context.Background(), evil, &v1.Message{To: oneOf(c, "rome", "paris", "nobody"), Slot: fmt.Sprint(m.steps), Body: make([]byte, 1000)})
 }
 
-// reportOnOthers speaks for placements of others.
+// reportOnOthers reports on placements of other clusters.
 func (m *machine) reportOnOthers(c choose) error {
 	r := m.anyTold(c)
 	if r == nil {
@@ -91,14 +91,14 @@ func (m *machine) askForTooMuch(choose) error {
 	return err
 }
 
-// withinBudget is invariant E2, for every member.
+// withinBudget checks invariant E2 for every member.
 func (m *machine) withinBudget() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	budget, t := m.config.Budget, m.session
 	for id, a := range t.accounts.byMember {
 		a.drain(m.now(), budget.JournalPerHour)
-		// A call that was let in may write one event more.
+		// An admitted call may exceed the budget by one event.
 		if a.written > float64(budget.JournalPerHour+1<<20) {
 			return fmt.Errorf("%s has written %.0f bytes", id, a.written)
 		}
@@ -106,7 +106,7 @@ func (m *machine) withinBudget() error {
 			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
 		}
 	}
-	// Not the accounts: after a restart a cluster has none before it calls.
+	// Count clusters, not accounts: after a restart a cluster has none before its first call.
 	members := 0
 	t.book.Clusters(func(*ledger.Cluster) { members++ })
 	if most := 3 + members*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {

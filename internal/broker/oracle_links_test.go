@@ -9,16 +9,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// way is from one cluster to another.
+// way is the direction from one cluster to another.
 type way struct{ from, to string }
 
-// reaches is whether nothing speaks against the way that was told lately.
+// reaches reports whether no recent report says that the link is broken.
 func (o *oracle) reaches(from, to string, now time.Time) bool {
 	at, told := o.shutWays[way{from, to}]
 	return !told || now.Sub(at) >= 10*time.Minute
 }
 
-// look has a cluster tell which of the others it reaches.
+// look makes a cluster report its links to the others.
 func (m *machine) look(c choose) (cause, error) {
 	id := oneOf(c, "rome", "rome", "paris")
 	l := m.lenders[id]
@@ -46,7 +46,8 @@ func (m *machine) look(c choose) (cause, error) {
 	return cause{}, m.repeat(id, &said, links...)
 }
 
-// cannotReach is a consumer's word about a placement, whether it was Ready or not.
+// cannotReach sends a consumer's report that a provider is unreachable, whether the placement
+// was Ready or not.
 func (m *machine) cannotReach(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil || len(r.placements) == 0 {

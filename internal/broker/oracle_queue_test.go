@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// rules are what an administrator has set.
+// rules is the configuration that an administrator has set.
 type rules struct {
 	preempts bool
 	ceilings map[string]int32
@@ -34,19 +34,19 @@ func (r rules) config() Config {
 	return c
 }
 
-// stay is one in the queue.
+// stay is one stay in the queue.
 type stay struct {
-	// came counts the stays that began in earlier steps; position is where in the journal
-	// it began, which orders those of one step.
+	// came counts the stays that began in earlier steps. position is where the stay begins in
+	// the journal; it orders the stays of one step.
 	came     int
 	position uint64
 	until    time.Time
-	// left is how long it is held once it has a place, if it has a duration.
+	// left is how long the reservation is held once it is granted, if it has a duration.
 	left time.Duration
-	// preempts is where victims make room for it, "" if they do not.
+	// preempts is the lender on which victims make room for it, "" for none.
 	preempts string
 	victims  []ledger.PlacementRef
-	// told is the position in the log at which they were told at the latest.
+	// told is the latest position in the log at which the victims got their notice.
 	told uint64
 }
 
@@ -57,7 +57,7 @@ func (o *oracle) priority(r *told) int32 {
 	return r.request.Priority
 }
 
-// isBefore is whether a, which waits, comes before b, which may be new.
+// isBefore reports whether a, which waits, comes before b, which may be new.
 func (o *oracle) isBefore(a, b *told) bool {
 	if p, q := o.priority(a), o.priority(b); p != q {
 		return p > q
@@ -82,14 +82,14 @@ func (o *oracle) countWaiting() int {
 	return n
 }
 
-// holds is whether a provider still keeps capacity for a placement.
+// holds reports whether a provider still holds capacity for a placement.
 func (o *oracle) holds(ref ledger.PlacementRef) bool {
 	r := o.told[ref.Name]
-	// What was placed in this very step may be looked at later.
+	// The oracle may not have followed a placement of this step yet.
 	return r != nil && (int(ref.Placement) > len(r.placements) || !r.placements[ref.Placement-1].gone)
 }
 
-// keeps is what is free once a placement is gone.
+// keeps returns the amount that becomes free once a placement is gone.
 func (o *oracle) keeps(ref ledger.PlacementRef, resource corev1.ResourceName) int64 {
 	r := o.told[ref.Name]
 	if int(ref.Placement) > len(r.placements) {
@@ -98,8 +98,8 @@ func (o *oracle) keeps(ref ledger.PlacementRef, resource corev1.ResourceName) in
 	return o.claims(r, int(ref.Placement)-1, resource)
 }
 
-// kept is what is kept on a lender for those for whom others make room there, and who
-// are not left out: what each needs and its victims do not hold any more.
+// kept returns the capacity of a lender that is reserved for preemptors, except those that
+// without excludes. For each it is the need minus the amounts that its victims still hold.
 func (o *oracle) kept(id string, resource corev1.ResourceName, without func(*told) bool) int64 {
 	var sum int64
 	for _, r := range o.told {
@@ -117,8 +117,9 @@ func (o *oracle) kept(id string, resource corev1.ResourceName, without func(*tol
 	return sum
 }
 
-// takes is whether a lender has room for amounts, beside what it keeps. From one for whom
-// others have made room there, nothing is kept for those who come after it.
+// takes reports whether a lender has room for amounts in addition to reserved capacity. For a
+// preemptor whose victims have left, the capacity of later preemptors does not count as
+// reserved.
 func (o *oracle) takes(id string, amounts quantity.Amounts, by *told) bool {
 	without := func(other *told) bool {
 		if by == nil || by.waiting == nil || by.waiting.preempts != id {
@@ -135,7 +136,7 @@ func (o *oracle) takes(id string, amounts quantity.Amounts, by *told) bool {
 	return true
 }
 
-// mayServe is whether a lender may be asked for what waits.
+// mayServe reports whether a lender may be chosen for a waiting reservation.
 func (o *oracle) mayServe(id string, r *told, now time.Time) bool {
 	if id == r.requester || r.request.TargetClusterID != "" && r.request.TargetClusterID != id || !o.lends(id, now) || !o.reaches(r.requester, id, now) || o.suspended.keep(r.requester, id) {
 		return false
@@ -143,8 +144,8 @@ func (o *oracle) mayServe(id string, r *told, now time.Time) bool {
 	return !slices.ContainsFunc(r.placements, func(p promise) bool { return p.provider == id && !p.mayReturn() })
 }
 
-// beyond is what a lender lacks, if it is below zero, to serve one that waits after
-// some others have gone.
+// beyond returns the capacity that a lender has left after the given placements are gone and
+// the waiting reservation is served; it is negative for a shortage.
 func (o *oracle) beyond(id string, resource corev1.ResourceName, r *told, gone []ledger.PlacementRef) int64 {
 	l := o.lenders[id]
 	room := l.amounts[resource] - l.own[resource] - o.promised(id, resource) - o.kept(id, resource, func(other *told) bool { return other == r }) - r.amounts[resource]
@@ -163,13 +164,14 @@ func (o *oracle) suffices(id string, r *told, gone []ledger.PlacementRef) bool {
 	return true
 }
 
-// inTurn says who should have had the place that one gets.
+// inTurn returns an error if another reservation had a prior right to a grant.
 func (o *oracle) inTurn(known *told, id string, now time.Time) error {
-	// While others changed in this step too, it is not known what was there at that time.
+	// If other reservations changed in this step too, the state at the time of the grant is
+	// unknown.
 	if len(o.pending) > 0 || known.waiting != nil && known.waiting.preempts == id {
 		return nil
 	}
-	// It may have waited within this step, and have had one make room that left in it as well.
+	// It may have waited within this step, and its victim may have left in the same step.
 	if o.rules.preempts && known.mayWait() && known.waiting == nil && o.left[id] > 0 {
 		return nil
 	}
@@ -182,8 +184,9 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 		return fmt.Errorf("it takes from %s what is kept there for another", id)
 	}
 	for _, other := range o.told {
-		// What is kept for one here, nobody takes. Who came in this step may have come
-		// after one that has waited within it, which nobody saw.
+		// Capacity reserved for a preemptor on this lender is not available to others. A
+		// reservation that began to wait in this step is skipped: the order within the step is
+		// unknown.
 		waits := other != known && other.waiting != nil && other.waiting.preempts != id && other.waiting.came < o.earlier
 		if waits && o.isBefore(other, known) && o.mayServe(id, other, now) && o.takes(id, other.amounts, other) {
 			return fmt.Errorf("out of turn: %s of priority %d waits and comes before it", other.name, o.priority(other))
@@ -192,7 +195,7 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 	return nil
 }
 
-// followQueue takes in whether a reservation waits, and what it is told.
+// followQueue notes whether a reservation waits, and its notices.
 func (o *oracle) followQueue(known *told, r *ledger.Reservation, now time.Time) error {
 	known.toldNow = r.Notice != nil && (known.notice == nil || *known.notice != *r.Notice)
 	known.notice = nil
@@ -239,15 +242,15 @@ func (o *oracle) followQueue(known *told, r *ledger.Reservation, now time.Time) 
 	return nil
 }
 
-// leaves notes that nothing is kept any more for one that waited.
+// leaves notes that no capacity is reserved any longer for a reservation that waited.
 func (o *oracle) leaves(s *stay, position uint64) {
 	if s != nil && s.preempts != "" {
 		o.left[s.preempts] = max(o.left[s.preempts], position)
 	}
 }
 
-// settled says what is wrong with the queue after a step. The broker may not act before
-// an instant, until when it listens.
+// settled returns an error if the queue is wrong after a step. The broker may postpone grants
+// until listens.
 func (o *oracle) settled(now, listens time.Time) error {
 	names := slices.Sorted(maps.Keys(o.told))
 	for _, name := range names {
@@ -272,8 +275,8 @@ func (o *oracle) settled(now, listens time.Time) error {
 	return nil
 }
 
-// neglects says whether a lender could serve one that waits, or could if others made
-// room.
+// neglects returns an error if a lender could serve a waiting reservation, now or after
+// preemption.
 func (o *oracle) neglects(id string, r *told, now time.Time) error {
 	switch {
 	case !o.mayServe(id, r, now):
@@ -295,12 +298,12 @@ func (o *oracle) neglects(id string, r *told, now time.Time) error {
 	return nil
 }
 
-// servedBy is whether a lender, and it alone, is to serve it.
+// servedBy reports whether this lender alone has a standing placement of the reservation.
 func (r *told) servedBy(id string) bool {
 	return r.ended == "" && r.standing() == 1 && r.placements[r.newest()].provider == id
 }
 
-// noticed says what is wrong with those who were told in this step to make room.
+// noticed returns an error if a notice of this step is wrong.
 func (o *oracle) noticed(r *told, now time.Time) error {
 	if r.toldNow {
 		by := o.told[r.notice.By]
@@ -316,7 +319,7 @@ func (o *oracle) noticed(r *told, now time.Time) error {
 	}
 	toldOthers := r.preemptsNow
 	r.preemptsNow = false
-	// Who left there in the same step, after they were told, was in the way.
+	// A placement that left there in the same step, after the notices, was still in the way.
 	if !toldOthers || r.waiting == nil || o.left[r.waiting.preempts] >= r.waiting.told {
 		return nil
 	}
@@ -329,7 +332,7 @@ func (o *oracle) noticed(r *told, now time.Time) error {
 	return nil
 }
 
-// configure sets other rules.
+// configure sets a new configuration.
 func (m *machine) configure(c choose) (cause, error) {
 	m.rules = rules{preempts: c(3) > 0}
 	if c(2) == 0 {

@@ -8,8 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// anyRecall has a lender go on to want a placement back, begin to, put it off, or not any
-// more.
+// anyRecall makes a lender keep, begin, postpone or withdraw a recall.
 func (m *machine) anyRecall(c choose, id string, said *lender, usage *v1.Usage) {
 	placement := ledger.PlacementName(usage.Reservation, usage.Placement)
 	ends, had := m.wanted(id, placement)
@@ -25,7 +24,7 @@ func (m *machine) anyRecall(c choose, id string, said *lender, usage *v1.Usage) 
 	usage.Recall = recallOf(said, placement, m.now())
 }
 
-// recallOf is what a lender says of a placement that it wants back, nil of any other.
+// recallOf returns a lender's recall of a placement, nil for none.
 func recallOf(l *lender, placement string, now time.Time) *v1.Recall {
 	ends, ok := l.recalls[placement]
 	if !ok {
@@ -34,7 +33,7 @@ func recallOf(l *lender, placement string, now time.Time) *v1.Recall {
 	return &v1.Recall{RemainingSeconds: max(ends.Sub(now), 0).Seconds()}
 }
 
-// wanted is until when a lender lends a placement that it wants back.
+// wanted returns the end of a lender's recall of a placement.
 func (o *oracle) wanted(id, placement string) (time.Time, bool) {
 	l := o.lenders[id]
 	if l == nil {
@@ -44,8 +43,8 @@ func (o *oracle) wanted(id, placement string) (time.Time, bool) {
 	return ends, ok
 }
 
-// wantsBack is whether its lender has said so lately of a placement, and until when it
-// lends it at least.
+// wantsBack reports whether the lender has recalled a placement, and returns the earliest end
+// that the broker may apply.
 func (o *oracle) wantsBack(known *told, number int32) (time.Time, bool) {
 	ends, ok := o.wanted(known.placements[number-1].provider, ledger.PlacementName(known.name, number))
 	if c := known.recall; c != nil && c.Placement == number && (!ok || c.Ends.Before(ends)) {
@@ -54,8 +53,8 @@ func (o *oracle) wantsBack(known *told, number int32) (time.Time, bool) {
 	return ends, ok
 }
 
-// recalledRightly: nothing is called back but by its lender, and left for that only at its
-// end or once another cluster serves.
+// recalledRightly checks that only its lender recalls a placement, and that the reservation
+// leaves it only at the end of the recall or once another cluster serves.
 func (o *oracle) recalledRightly(known *told, r *ledger.Reservation, now time.Time) error {
 	for i := range known.placements {
 		p := &r.Placements[i]
@@ -88,8 +87,8 @@ func (o *oracle) recalledRightly(known *told, r *ledger.Reservation, now time.Ti
 	return nil
 }
 
-// recallsSettled says which lender waits in vain for what it wants back. A broker that
-// began lately may be patient.
+// recallsSettled returns an error if a lender waits for a recall that is overdue. A broker that
+// started recently may take longer.
 func (o *oracle) recallsSettled(now, began time.Time) error {
 	for _, r := range o.told {
 		if c := r.recall; c != nil {

@@ -13,97 +13,98 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// oracle is what the clusters of a simulation know together: what they have, what
-// they were promised and what they have given back. It counts everything anew
-// whenever it is asked, and shares no rule with decision, ledger and broker.
+// oracle is the combined knowledge of all clusters of a simulation: their capacity, their
+// promises and the placements they have taken down. It recounts everything for each question,
+// and shares no rule with decision, ledger and broker.
 type oracle struct {
 	lenders map[string]*lender
-	// told are all reservations that anybody heard of and the broker has not forgotten.
+	// told holds all reservations that the broker has not forgotten.
 	told map[string]*told
-	// pledges are what lenders keep for quotes, oldest first.
+	// pledges holds the quotes held by lenders, oldest first.
 	pledges []*pledge
-	// keys are those in use, and shut those that were given back before their use.
+	// keys holds the keys in use, and shut those that were released before their use.
 	keys map[keyOf]string
 	shut map[keyOf]bool
-	// stays counts those in the queue, by the rules, earlier those before this step.
+	// stays counts the stays in the queue, earlier those that began before this step.
 	stays, earlier int
 	rules          rules
-	// pending are those that changed in this step and were not looked at yet.
+	// pending holds reservations that changed in this step and were not followed yet.
 	pending map[string]bool
-	// left is the position in the log at which, in this step, a placement went from a
-	// lender, or one for which others made room there did not wait any more.
+	// left holds the position in the log at which, in this step, a placement left a lender or a
+	// preemptor there stopped waiting.
 	left map[string]uint64
-	// shutWays is when a cluster told last that it cannot reach another one.
+	// shutWays is when a cluster last reported that it cannot reach another one.
 	shutWays map[way]time.Time
-	// suspended is who is kept away from whom after this step, before after the one before.
+	// suspended holds the blocked pairs after this step, before those after the previous one.
 	suspended, before suspensions
 }
 
 type keyOf struct{ requester, key string }
 
-// lender is one cluster as it described itself.
+// lender is one cluster according to its own advertisement.
 type lender struct {
 	amounts quantity.Amounts
-	// own is what its own pods request.
+	// own is the sum of the requests of its own pods.
 	own  quantity.Amounts
 	used map[string]quantity.Amounts
-	// recalls is until when it lends placements that it wants back, by name.
+	// recalls holds the ends of its recalls, by placement name.
 	recalls map[string]time.Time
-	// unheard are those of them that count once they are said again: they were said while
-	// the other of two placements was called back.
+	// unheard holds recalls that take effect only when repeated: they were reported while the
+	// other of two placements was recalled.
 	unheard map[string]bool
-	// agent is whether one ever spoke.
+	// agent reports whether the cluster ever had an agent.
 	agent           bool
 	heard           time.Time
 	epoch, sequence int64
 }
 
-// told is a reservation.
+// told is a reservation as the clusters know it.
 type told struct {
 	keyOf
 	name string
-	// amounts are those that were agreed last.
+	// amounts are the amounts agreed last.
 	amounts  quantity.Amounts
 	request  *v1.ReservationRequest
 	duration time.Duration
-	// patient is whether it wants to wait for a provider that is silent.
+	// patient reports whether it waits for a silent provider.
 	patient bool
 	// change is a change of amounts that a provider has not answered; nil if there is none.
 	change *unanswered
-	// generation of the last change that was taken.
+	// generation is that of the last accepted change.
 	generation int64
 	// granted is when it got its first placement.
 	granted time.Time
-	// until is when it ends if it has a duration, asked when it was last asked for,
-	// which renews it if it has none. While it waits neither counts.
+	// until is the end of a reservation with a duration. asked is the last request for one
+	// without, which renews it. Neither applies while it waits.
 	until, asked time.Time
-	// waiting is its stay in the queue, notice what it is told; each nil without.
+	// waiting is its stay in the queue, notice its notice; nil for none.
 	waiting *stay
 	notice  *ledger.Notice
-	// recall is what its provider wants back, as the broker knows it; nil for nothing.
+	// recall is the recall that the broker applies; nil for none.
 	recall *ledger.CallBack
-	// toldNow and preemptsNow are whether notices were given in this step.
+	// toldNow reports whether the reservation got a notice in this step, preemptsNow whether
+	// its victims did.
 	toldNow, preemptsNow bool
 	ended                ledger.EndReason
 	endedAt              time.Time
-	// closed is whether nothing was waited for before this step.
+	// closed reports whether the broker awaited nothing for it before this step.
 	closed     bool
 	placements []promise
 	// left is the index of the placement that was given up last before the end.
 	left int
-	// taken is whether its first placement was held for a quote before.
+	// taken reports whether the capacity of its first placement was held for a quote.
 	taken bool
 }
 
-// promise is a placement, which its provider keeps capacity for until it is gone.
+// promise is a placement. Its provider holds capacity for it until it is gone.
 type promise struct {
 	provider string
-	// amounts that it has said it keeps, or may keep where it was not heard before it was
-	// given up.
+	// amounts are the amounts that the provider reported to hold. If it had not answered before
+	// the placement was given up, they are the most it may hold.
 	amounts      quantity.Amounts
 	acknowledged bool
 	givenUp      bool
-	// reason why it was given up.
+	// reason is why it was given up.
 	reason string
 	gone   bool
 }
@@ -112,8 +113,8 @@ func newOracle() *oracle {
 	return &oracle{rules: rules{preempts: true}, pending: map[string]bool{}, left: map[string]uint64{}, shutWays: map[way]time.Time{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
 }
 
-// promised is what a lender has promised of a resource or sees in use, and has not
-// taken back.
+// promised returns the amount of a resource that a lender has promised or reports in use, and
+// that is not free again.
 func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 	sum := o.pledged(id, resource)
 	counted := map[string]bool{}
@@ -133,7 +134,7 @@ func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 	return sum
 }
 
-// claims is what a placement holds, or uses where that is more.
+// claims returns the larger of the amounts that a placement holds and uses.
 func (o *oracle) claims(r *told, placement int, resource corev1.ResourceName) int64 {
 	used := o.lenders[r.placements[placement].provider].used[ledger.PlacementName(r.name, int32(placement+1))]
 	return max(r.mayKeep(placement, resource), used[resource])
@@ -144,7 +145,7 @@ func (o *oracle) free(id string, resource corev1.ResourceName) int64 {
 	return max(l.amounts[resource]-l.own[resource]-o.promised(id, resource), 0)
 }
 
-// fits is whether a lender has room for amounts beside everything it has promised.
+// fits reports whether a lender has room for amounts in addition to all its promises.
 func (o *oracle) fits(id string, amounts quantity.Amounts) bool {
 	for resource, want := range amounts {
 		if want > o.free(id, resource) {
@@ -154,7 +155,7 @@ func (o *oracle) fits(id string, amounts quantity.Amounts) bool {
 	return true
 }
 
-// lends is whether a lender may be asked now: somebody has heard of it lately.
+// lends reports whether a lender may be chosen: it was heard recently.
 func (o *oracle) lends(id string, now time.Time) bool {
 	l := o.lenders[id]
 	if l.agent {
@@ -163,7 +164,7 @@ func (o *oracle) lends(id string, now time.Time) bool {
 	return now.Sub(l.heard) < 10*time.Minute
 }
 
-// candidates are the lenders that can take amounts of a requester now.
+// candidates returns the lenders that can take amounts of a requester now.
 func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time.Time) []string {
 	var out []string
 	for id := range o.lenders {
@@ -174,7 +175,7 @@ func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time
 	return out
 }
 
-// hear takes an advertisement unless it was overtaken.
+// hear applies an advertisement unless a newer one was applied.
 func (o *oracle) hear(id string, said *lender) {
 	if known := o.lenders[id]; known != nil {
 		if said.agent && (said.epoch < known.epoch || said.epoch == known.epoch && said.sequence <= known.sequence) {
@@ -185,7 +186,8 @@ func (o *oracle) hear(id string, said *lender) {
 	o.lenders[id] = said
 }
 
-// restarted: the broker has forgotten when it heard of agents, and what they numbered.
+// restarted resets state that a restarted broker has lost: the times and numbers of
+// advertisements, and links.
 func (o *oracle) restarted(now time.Time) {
 	clear(o.shutWays)
 	for _, l := range o.lenders {
@@ -195,14 +197,14 @@ func (o *oracle) restarted(now time.Time) {
 	}
 }
 
-// cause is what was done in one step, as far as it allows capacity to come back.
+// cause is the action of one step, as far as it allows capacity to become free.
 type cause struct {
-	// gone is a placement whose provider said in this step that nothing of it is left.
+	// gone is a placement that its provider reported Gone in this step.
 	gone     ledger.PlacementRef
 	released string
 }
 
-// followStanding takes in what became of the placements that are known.
+// followStanding follows the changes of known placements.
 func (o *oracle) followStanding(name string, r *ledger.Reservation, now time.Time, why cause) error {
 	known := o.told[name]
 	if r == nil || known == nil {
@@ -222,7 +224,7 @@ func (o *oracle) followStanding(name string, r *ledger.Reservation, now time.Tim
 	return nil
 }
 
-// follow takes a change of a reservation in, and says what was wrong with it.
+// follow follows the changes of a reservation, and returns an error if one is wrong.
 func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why cause) error {
 	known := o.told[name]
 	if r == nil {
@@ -250,7 +252,8 @@ func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why c
 	return o.endedRightly(known, r, now, waited, why)
 }
 
-// forgotten may be what ended long ago, once the last has confirmed.
+// forgotten checks that the broker may forget a reservation: it ended long ago, and all sides
+// have confirmed.
 func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) error {
 	if known == nil {
 		return nil
@@ -268,7 +271,7 @@ func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) e
 	return nil
 }
 
-// placedRightly is whether a reservation may get its next placement on a cluster.
+// placedRightly checks that a reservation may get its next placement on a cluster.
 func (o *oracle) placedRightly(known *told, provider string, now time.Time) error {
 	held := known.taken && len(known.placements) == 0
 	if !held && !o.fits(provider, known.amounts) {
@@ -321,8 +324,8 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn
 	if was.givenUp {
 		another := slices.ContainsFunc(known.placements, func(p promise) bool { return !p.givenUp }) || p.Withdrawn == ledger.ProviderLost ||
-			// Another one may have been granted and this one given up within the step, in
-			// either order; the refusal tells.
+			// Another placement may have been granted and this one given up within the step, in
+			// either order; the refusal shows which.
 			p.Withdrawn == ledger.Recalled && i+1 < len(r.Placements) && known.change != nil && r.Refusal != nil && r.Refusal.Generation == known.change.generation
 		known.unheard(i, p.Withdrawn == "", another)
 	}
@@ -340,8 +343,8 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	return nil
 }
 
-// leaseSlack is how much earlier than a lease after it was last asked for a
-// reservation may end: asking again is not written down every time.
+// leaseSlack is how much earlier than one lease after its last request a reservation may end,
+// because not every renewal is recorded.
 const leaseSlack = renewEvery / 2
 
 func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time, waited *stay, why cause) error {
@@ -371,7 +374,7 @@ func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time,
 	return nil
 }
 
-// due is before when a reservation may not expire.
+// due returns the time before which a reservation must not expire.
 func (r *told) due() time.Time {
 	if r.duration > 0 {
 		return r.until
@@ -379,7 +382,7 @@ func (r *told) due() time.Time {
 	return r.asked.Add(lease - leaseSlack)
 }
 
-// overdue is a reservation whose duration is over and which stands.
+// overdue returns an error if a reservation stands after the end of its duration.
 func (o *oracle) overdue(now time.Time) error {
 	for _, r := range o.told {
 		if r.ended == "" && r.waiting == nil && r.duration > 0 && !now.Before(r.due()) {
@@ -389,7 +392,7 @@ func (o *oracle) overdue(now time.Time) error {
 	return nil
 }
 
-// differs says where a lender's figures are other than what was promised.
+// differs returns an error if the book's figures of a lender differ from its promises.
 func (o *oracle) differs(id string, c *ledger.Cluster) error {
 	if o.lenders[id] == nil || c == nil {
 		return fmt.Errorf("cluster %s: known to the broker: %t, to itself: %t", id, c != nil, o.lenders[id] != nil)

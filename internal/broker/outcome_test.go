@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// A refusal says that nothing was changed only where that is certain.
+// A refusal claims that nothing was changed only if that is certain.
 func TestARefusalDoesNotSayMoreThanIsKnown(t *testing.T) {
 	tests := map[string]struct {
 		happens journaltest.Fault

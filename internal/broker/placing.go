@@ -8,7 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// decided is a provider that a request may be granted now, and why.
+// decided is a provider that may be granted to a request now, and the reason.
 type decided struct {
 	provider    string
 	explanation ledger.Explanation
@@ -17,10 +17,10 @@ type decided struct {
 // decideInTurn chooses a provider for a request, after everything that comes before it:
 //
 //   - An offer that hardly differs from the recorded one is pending until a decision rests
-//     on it. It is recorded, since replaying the journal has to find what the provider offered.
-//   - Waiting requests are served first, from recorded offers and from what was freed.
+//     on it. It is recorded then, so that a replay of the journal finds the same offer.
+//   - Waiting requests are served first, from recorded offers and freed capacity.
 //
-// Both change what there is to choose from, so the choice is made again after either.
+// Both change the available choices, so the choice is repeated after either.
 func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, error) {
 	if !rs.s.b.configured {
 		return nil, errUnconfigured()
@@ -45,8 +45,8 @@ func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, erro
 	}
 }
 
-// recordOffersFor records the pending offers on which a choice rests, and reports whether
-// there were any: that of the winner, or all of them before a refusal.
+// recordOffersFor records the pending offers on which a choice rests: that of the winner, or
+// all of them before a refusal. It reports whether there were any.
 func (rs *reservations) recordOffersFor(c choice) (bool, error) {
 	if c.winner == "" {
 		return rs.s.clusters.recordAllPending()
@@ -54,8 +54,8 @@ func (rs *reservations) recordOffersFor(c choice) (bool, error) {
 	return rs.s.clusters.recordPending(c.winner)
 }
 
-// replacePlacement grants a reservation a placement on a provider that was not tried. If there
-// is none it waits or ends.
+// replacePlacement grants a reservation a placement on a provider that was not tried yet. If
+// there is none, the reservation waits or ends.
 func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	if r.Unclaimed {
 		return rs.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
@@ -96,7 +96,7 @@ func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) er
 	return rs.s.record(ledger.Event{Change: end})
 }
 
-// withdraw gives a placement up and finds the next one, unless a second placement stands.
+// withdraw gives a placement up and finds another one, unless a second placement stands.
 func (rs *reservations) withdraw(r *ledger.Reservation, p *ledger.Placement, reason string) error {
 	err := rs.s.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// leapFactor is by how much a resource may grow from one advertisement to the next without
-	// doubt.
+	// leapFactor is the largest plausible growth of a resource from one advertisement to the
+	// next.
 	leapFactor = 4
-	// leapWithin is how close two advertisements are compared; in a longer silence a cluster
-	// can really grow.
+	// leapWithin is the largest time between two advertisements that are compared; in a longer
+	// silence a cluster can really grow.
 	leapWithin = 5 * time.Minute
-	// leapDoubted is how long the doubt lasts if the figures stay.
+	// leapDoubted is how long the doubt lasts if the figures stay the same.
 	leapDoubted = 10 * time.Minute
 )
 
-// doubts lists what cannot be right in an offer that can still be used. They do not keep
-// anything from being placed: an administrator sees them and decides. Allocatable beyond
-// capacity is refused, see CheckOffer.
+// doubts lists implausible figures of a valid offer. They do not prevent placements: an
+// administrator sees them and decides. CheckOffer refuses an offer with more allocatable than
+// capacity.
 func doubts(o *ledger.Offer) []string {
 	var out []string
 	onNodes := quantity.Amounts{}
@@ -43,7 +43,7 @@ func doubts(o *ledger.Offer) []string {
 	return out
 }
 
-// leap describes what grew implausibly from one advertisement to the next, "" for nothing.
+// leap describes implausible growth from one advertisement to the next, "" for none.
 func leap(before, after *ledger.Offer, apart time.Duration) string {
 	if apart > leapWithin {
 		return ""

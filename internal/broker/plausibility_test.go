@@ -12,7 +12,7 @@ func TestFiguresThatCannotBeRightAreDoubted(t *testing.T) {
 	cases := map[string]struct {
 		first, second func(*v1.Advertisement)
 		apart         time.Duration
-		// want is a part of the doubt, "" for none.
+		// want is part of the doubt's text, "" for no doubt.
 		want string
 	}{
 		"nothing odd": {},

@@ -36,7 +36,7 @@ func candidate(t *testing.T, r *v1.Reservation, id string) v1.Candidate {
 	return v1.Candidate{}
 }
 
-// Paris is the cheaper one as soon as dollars can be told from euros.
+// paris is cheaper, as the broker finds once it can convert dollars to euros.
 func TestRatesTakeEffectWithTheNextDecision(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("berlin", "16", "16Gi", priced("0.09", "EUR"))
@@ -109,7 +109,7 @@ func TestCeilingsOfOverSubscription(t *testing.T) {
 		}
 		f.hold("rome", "quote-01", held(60, request("2", "1Gi")))
 
-		// What is promised stands, and nothing more is.
+		// Existing promises stand, but no new ones are made.
 		f.set(ceiling(110))
 		f.wantPhases("Reserved paris", waiter)
 		f.wantAvailable("paris", "0 14Gi")
@@ -118,13 +118,13 @@ func TestCeilingsOfOverSubscription(t *testing.T) {
 		f.wantAvailable("paris", "6800m 15Gi")
 
 		f.set(ceiling(300))
-		f.wantAvailable("paris", "14 15Gi") // it offers no more than twice
+		f.wantAvailable("paris", "14 15Gi") // its offer allows no more than twice
 		f.advertise("paris", "8", "16Gi")
 		f.wantAvailable("paris", "6 15Gi")
 	})
 }
 
-// What fits on nodes is what fits, however often the sum of them is promised.
+// Pods must fit on nodes, however high the over-subscription of the sums.
 func TestPodShapesAreNotOverSubscribed(t *testing.T) {
 	pods := &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "4", "memory": "1Gi"}}}}
 	inFleet(t, func(f *fleet) {
@@ -207,7 +207,7 @@ func TestWhatRequestersSeeOfOthers(t *testing.T) {
 				if !strings.Contains(problem.Detail, tc.why) || problem.Rejected["InsufficientResource"] != 2 {
 					t.Errorf("%s, %v", problem.Detail, problem.Rejected)
 				}
-				// The book keeps all of it, for the broker's own cluster.
+				// The book keeps all of it, for users of the broker cluster.
 				waiter := f.reserve("rome", "request-3", waiting("99", "1Gi"))
 				view, err := f.Reservation(f.t.Context(), waiter.Name)
 				if err != nil || len(view.Explanation.Candidates()) != 2 || view.Explanation.Candidates()[0].ClusterID != "berlin" {
@@ -221,7 +221,7 @@ func TestWhatRequestersSeeOfOthers(t *testing.T) {
 	}
 }
 
-// What a waiter waits for may be a word of a cluster, or where another reservation is.
+// A waiting request may depend on a cluster's claim, or on the place of another reservation.
 func TestWhoWaitsForMoreThanAmountsIsServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "16Gi")

@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// PreemptionConfig says whether waiting requests may take the place of others.
+// PreemptionConfig decides whether waiting requests may displace other reservations.
 type PreemptionConfig struct {
 	// LowerPriority makes reservations of a lower priority make room.
 	LowerPriority bool
@@ -22,16 +22,16 @@ type PreemptionConfig struct {
 	Grace time.Duration
 }
 
-// preemption has reservations of a lower priority make room for waiting requests. The words: a
-// holder has a placement and may be preempted, a victim is a holder that was told to make
-// room, and a preemptor is the waiting request that takes its place on the target.
+// preemption makes reservations of a lower priority make room for waiting requests. A holder
+// has a placement and may be preempted. A victim is a holder that has notice to make room. A
+// preemptor is the waiting request that takes the victims' place on the target.
 type preemption struct {
 	s       *session
 	holders holders
-	// targets is, by preemptor, the provider on which others make room for it.
+	// targets holds the provider on which victims make room, by preemptor.
 	targets map[string]string
-	// stirred are clusters on which a waiting request may find victims that it did not find
-	// when the queue was served last.
+	// stirred holds the clusters on which a waiting request may find victims that it did not
+	// find when the queue was last served.
 	stirred map[string]bool
 }
 
@@ -51,11 +51,11 @@ func (pr *preemption) reconsider() {
 	}
 }
 
-// stir notes that a waiting request may find victims on a cluster that it did not find before.
+// stir notes that a waiting request may find new victims on a cluster.
 func (pr *preemption) stir(clusterID string) { pr.stirred[clusterID] = true }
 
-// updateHolder adds a reservation to the holders or removes it. A new holder may be a victim
-// for a waiting request.
+// updateHolder adds a reservation to the holders or removes it. A new holder may become a
+// victim for a waiting request.
 func (pr *preemption) updateHolder(r *ledger.Reservation) {
 	h, p := &pr.holders, r.Current()
 	has := r.Stands(p) && r.Notice == nil && r.CalledBack() == nil && !r.Unclaimed && r.Beside(p) == nil
@@ -75,8 +75,8 @@ func (pr *preemption) updateHolder(r *ledger.Reservation) {
 	}
 }
 
-// preempt makes others make room for a waiting reservation, if that is allowed and enough of
-// them have a lower priority. It reports whether they were told.
+// preempt gives notice to victims for a waiting reservation, if preemption is enabled and
+// enough holders have a lower priority. It reports whether it did.
 func (pr *preemption) preempt(r *ledger.Reservation) (bool, error) {
 	config, priority := pr.s.config().Preemption, pr.s.priority(r)
 	lowest, some := pr.holders.lowest()
@@ -97,14 +97,14 @@ func (pr *preemption) preempt(r *ledger.Reservation) (bool, error) {
 	return true, pr.s.record(ledger.Event{Change: e})
 }
 
-// mayPreempt reports whether a reservation waits and nobody makes room for it, or all victims
-// have left and it still found no room.
+// mayPreempt reports whether a waiting reservation may preempt: it has no victims yet, or all
+// its victims have left and it still found no room.
 func (pr *preemption) mayPreempt(r *ledger.Reservation) bool {
 	return r.Waiting != nil && (r.Waiting.Preemption == nil || pr.s.book.Spent(r.Waiting.Preemption))
 }
 
-// preemptOn preempts for the first waiting request that finds victims on a cluster, and
-// reports whether there may be another one.
+// preemptOn preempts for the first waiting request that finds victims on a cluster. It reports
+// whether there may be another such request.
 func (pr *preemption) preemptOn(clusterID string) (bool, error) {
 	if !pr.s.config().Preemption.LowerPriority {
 		return false, nil
@@ -131,8 +131,8 @@ func (pr *preemption) preemptOn(clusterID string) (bool, error) {
 	return pr.preempt(pr.s.book.Reservation(name))
 }
 
-// preemptAgain preempts once more for a request whose victims have left a cluster, which then
-// used the freed capacity itself.
+// preemptAgain preempts once more for a request if the cluster itself used the capacity that
+// its victims freed.
 func (pr *preemption) preemptAgain(clusterID string) (bool, error) {
 	for _, name := range slices.Sorted(maps.Keys(pr.targets)) {
 		if r := pr.s.book.Reservation(name); pr.targets[name] == clusterID && pr.mayPreempt(r) {
@@ -163,7 +163,7 @@ func (pr *preemption) sites(r *ledger.Reservation, ids []string) []queue.Site {
 	return out
 }
 
-// yielding returns the holders on a cluster that have to make room for a priority.
+// yielding returns the holders on a cluster with a priority below the given one.
 func (pr *preemption) yielding(clusterID string, priority int32) []queue.Holder {
 	var out []queue.Holder
 	for r, held := range pr.holders.on[clusterID] {
@@ -175,8 +175,8 @@ func (pr *preemption) yielding(clusterID string, priority int32) []queue.Holder 
 	return out
 }
 
-// claimedBy returns what a provider gains when a placement is gone: what the placement holds,
-// or uses if that is more.
+// claimedBy returns the capacity that a provider regains when a placement is gone: the larger
+// of held and used amounts.
 func (pr *preemption) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
 	return r.HeldBy(p).Max(pr.s.book.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
 }
@@ -191,13 +191,13 @@ func (pr *preemption) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 	return pr.s.queue.fits(s.ID, r)
 }
 
-// suppose shows other amounts as free in the market until undo is called.
+// suppose shows other amounts as free in the market until the caller calls undo.
 func (pr *preemption) suppose(clusterID string, free quantity.Amounts) (undo func()) {
 	pr.s.market.SetAvailable(clusterID, free)
 	return func() { pr.s.market.SetAvailable(clusterID, pr.free(pr.s.book.Cluster(clusterID))) }
 }
 
-// updateTarget notes on which provider others make room for a reservation.
+// updateTarget notes the provider on which victims make room for a reservation.
 func (pr *preemption) updateTarget(r *ledger.Reservation) {
 	was, is := pr.targets[r.Name], ""
 	if r.Waiting != nil && r.Waiting.Preemption != nil {
@@ -214,8 +214,8 @@ func (pr *preemption) updateTarget(r *ledger.Reservation) {
 	}
 }
 
-// free returns what a cluster has for everybody. What victims make room for is kept for their
-// preemptors.
+// free returns the capacity of a cluster that is open to all requests. Capacity that victims
+// free is reserved for their preemptors.
 func (pr *preemption) free(c *ledger.Cluster) quantity.Amounts {
 	if len(pr.targets) == 0 && pr.s.config().Headroom == 0 {
 		return c.Available()
@@ -223,8 +223,8 @@ func (pr *preemption) free(c *ledger.Cluster) quantity.Amounts {
 	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(pr.earmarked(c.ClusterID, everybody)).Max(nil)
 }
 
-// earmarked returns what is kept on a cluster for the preemptors that which selects. Of what
-// each needs, the part that its victims still hold is not free yet and so not kept.
+// earmarked returns the capacity on a cluster that is reserved for the preemptors selected by
+// which. The part that victims still hold is not free yet, so it is not counted.
 func (pr *preemption) earmarked(clusterID string, which func(name string) bool) quantity.Amounts {
 	sum := quantity.Amounts{}
 	for name, provider := range pr.targets {
@@ -246,7 +246,7 @@ func (pr *preemption) earmarked(clusterID string, which func(name string) bool) 
 
 func everybody(string) bool { return true }
 
-// grantPreemptor grants the first preemptor for which there is room on its target.
+// grantPreemptor grants the first preemptor for which its target has room.
 func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	var ready *ledger.Reservation
 	for name, provider := range pr.targets {
@@ -267,9 +267,9 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	return true, pr.s.queue.grant(ready, clusterID, pr.s.decider.explain(pr.s.decider.request(q, tried), clusterID))
 }
 
-// roomFor returns what a cluster has for a preemptor. Once all its victims have left, nothing
-// is kept from it for later preemptors: otherwise two of them could block each other forever
-// on a cluster that shrank.
+// roomFor returns the capacity of a cluster that a preemptor may use. Once all its victims have
+// left, no capacity is kept back for later preemptors: otherwise two of them could block each
+// other forever on a cluster that shrank.
 func (pr *preemption) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
 	c, place, spent := pr.s.book.Cluster(clusterID), pr.s.queue.line.Place(r.Name), pr.s.book.Spent(r.Waiting.Preemption)
 	others := pr.earmarked(clusterID, func(name string) bool {
@@ -278,7 +278,7 @@ func (pr *preemption) roomFor(clusterID string, r *ledger.Reservation) quantity.
 	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(others).Max(nil)
 }
 
-// hasMadeRoom reports whether a preemptor fits on its target now.
+// hasMadeRoom reports whether a preemptor now fits on its target.
 func (pr *preemption) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
 	defer pr.suppose(clusterID, pr.roomFor(clusterID, r))()
 	return pr.s.queue.fits(clusterID, r)
@@ -289,7 +289,7 @@ func (pr *preemption) makeRoom(r *ledger.Reservation) error {
 	return pr.s.reservations.withdraw(r, r.Placement(r.Notice.Placement), ledger.Preempted)
 }
 
-// notice returns what both sides of a placement are told that has to make room or was
+// notice returns the notice for both sides of a placement that has to make room or was
 // recalled, whichever comes first; nil for any other placement.
 func (pr *preemption) notice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	if n := pr.s.reservations.recallNotice(r, p); n != nil {
@@ -304,7 +304,7 @@ func (pr *preemption) notice(r *ledger.Reservation, p *ledger.Placement) *v1.Not
 	}
 }
 
-// noticeMessage names priorities and times, but no other requester.
+// noticeMessage names priorities and times, but does not reveal the other requester.
 func (pr *preemption) noticeMessage(r *ledger.Reservation) string {
 	then := "then it ends, unless another cluster has room"
 	if r.Queue {
@@ -314,7 +314,7 @@ func (pr *preemption) noticeMessage(r *ledger.Reservation) string {
 		r.Notice.Priority, pr.s.priority(r), r.Placement(r.Notice.Placement).Provider, r.Notice.Ends.UTC().Format(time.RFC3339), then)
 }
 
-// message describes for a waiting reservation how far its victims are.
+// message describes the progress of a waiting reservation's victims.
 func (pr *preemption) message(r *ledger.Reservation) string {
 	p, left := r.Waiting.Preemption, 0
 	for _, ref := range p.Victims {

@@ -18,10 +18,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// grace is less than it takes a cluster to become stale.
+// grace is shorter than the time until a cluster becomes stale.
 const grace = time.Minute
 
-// preempting is a configuration in which lower priorities make room.
+// preempting returns a configuration in which lower priorities make room.
 func preempting(change ...func(*Config)) Config {
 	c := DefaultConfig()
 	c.Preemption = PreemptionConfig{LowerPriority: true, Grace: grace}
@@ -35,7 +35,7 @@ func on(clusterID string) func(*v1.ReservationRequest) {
 	return func(r *v1.ReservationRequest) { r.TargetClusterID = clusterID }
 }
 
-// asked is a request that does not wait.
+// asked returns a request that does not wait.
 func asked(cpu string, change ...func(*v1.ReservationRequest)) *v1.ReservationRequest {
 	req := request(cpu, "1Gi")
 	for _, c := range change {
@@ -44,7 +44,7 @@ func asked(cpu string, change ...func(*v1.ReservationRequest)) *v1.ReservationRe
 	return req
 }
 
-// offerByHand is of a cluster without an agent, in CPUs and GiB.
+// offerByHand offers a cluster without an agent, in CPUs and GiB.
 func (f *fleet) offerByHand(id string, cpu, memory int64) {
 	f.t.Helper()
 	amounts := quantity.Amounts{"cpu": cpu * 1000, "memory": memory << 30}
@@ -54,7 +54,7 @@ func (f *fleet) offerByHand(id string, cpu, memory int64) {
 	}
 }
 
-// runs has a reservation acknowledged and its node Ready.
+// runs acknowledges a reservation and makes its node Ready.
 func (f *fleet) runs(r *v1.Reservation) *v1.Reservation {
 	f.t.Helper()
 	p := r.Placements[len(r.Placements)-1]
@@ -159,7 +159,8 @@ func TestARequestThatDoesNotWaitTakesNobodysPlace(t *testing.T) {
 	})
 }
 
-// From the notice to the grant. At no time is more promised than there is.
+// The test follows preemption from the notice to the grant. At no time is more promised than
+// available.
 func TestAPlaceIsTakenOnlyOnceItsHolderHasGone(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -187,7 +188,7 @@ func TestAPlaceIsTakenOnlyOnceItsHolderHasGone(t *testing.T) {
 		}
 		f.wantPhases("Active paris, Queued 1", victim, r)
 
-		// What is free of paris is kept for whom it is made free.
+		// Capacity that victims free on paris is reserved for their preemptor.
 		late := func(want fault.Reason) {
 			t.Helper()
 			_, err := f.RequestReservation(context.Background(), "berlin", fmt.Sprint(time.Now()), asked("1", priority(100), on("paris")))
@@ -221,7 +222,7 @@ func TestAPlaceIsTakenOnlyOnceItsHolderHasGone(t *testing.T) {
 			t.Errorf("%s of paris are free after all", free)
 		}
 
-		// It may come back where it was.
+		// The victim may return to its former provider.
 		f.giveBack(r)
 		f.wantPhases("Reserved paris", victim)
 		if got := f.get("berlin", victim.Name); len(got.Placements) != 2 || got.Notice != nil {
@@ -315,7 +316,7 @@ func TestANoticeIsTakenBack(t *testing.T) {
 	}
 }
 
-// Preemption is considered again whenever it may help who waits already.
+// Preemption is tried again whenever it may help a waiting request.
 func TestVictimsAreFoundLater(t *testing.T) {
 	var equal *v1.Reservation
 	tests := map[string]struct {
@@ -416,7 +417,7 @@ func TestVictimsAreFoundLater(t *testing.T) {
 	}
 }
 
-// Of those who wait the first one finds its victims first, and the next one others.
+// The first waiting request finds its victims first, and the next one finds others.
 func TestVictimsAreFoundInOrder(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "64Gi")
@@ -434,8 +435,7 @@ func TestVictimsAreFoundInOrder(t *testing.T) {
 	})
 }
 
-// A cluster that needs its capacity itself by the time its victims have gone: others
-// make room.
+// The cluster needs the capacity itself once its victims have gone, so others make room.
 func TestVictimsThatWereNotEnough(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -465,8 +465,8 @@ func TestVictimsThatWereNotEnough(t *testing.T) {
 	})
 }
 
-// What is left of a cluster that shrank below what it had promised is nothing, before a
-// victim goes and after it: others make room all the same.
+// A cluster that shrank below its promises has no free capacity, neither before nor after a
+// victim leaves. Further victims have to make room.
 func TestVictimsOnAClusterThatShrank(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -484,7 +484,7 @@ func TestVictimsOnAClusterThatShrank(t *testing.T) {
 	})
 }
 
-// What a victim uses beyond what it holds is free as well once it is gone.
+// When a victim is gone, its usage beyond its hold becomes free as well.
 func TestAVictimThatUsesMoreThanItHolds(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -501,14 +501,13 @@ func TestAVictimThatUsesMoreThanItHolds(t *testing.T) {
 		time.Sleep(grace)
 		synctest.Wait()
 		f.mustReport("paris", v, 1, provider, v1.StatusReportStateGone)
-		f.wantPhases("Queued 1", r) // it is still seen to run
+		f.wantPhases("Queued 1", r) // it still appears to run
 		f.advertise("paris", "4", "8Gi")
 		f.wantPhases("Reserved paris", r)
 	})
 }
 
-// Where one that may not be told to make room comes to hold less, those who may are
-// enough.
+// A reservation that must not be preempted now holds less, so the possible victims suffice.
 func TestVictimsSufficeOnceAnotherHoldsLess(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -552,8 +551,7 @@ func TestANoticeSurvivesACrash(t *testing.T) {
 	})
 }
 
-// A cluster that is shut out while its request waits gets nothing, until it is let in
-// again.
+// A cluster that is shut out while its request waits gets no grant until it is admitted again.
 func TestWhoIsShutOutIsNotServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
@@ -573,8 +571,8 @@ func TestWhoIsShutOutIsNotServed(t *testing.T) {
 	})
 }
 
-// Two for whom others have made room on a cluster that shrank then: the first one is
-// served rather than neither.
+// The victims of two preemptors have left a cluster that then shrank: the first one is served
+// rather than neither.
 func TestOfTwoWhoseVictimsHaveGoneTheFirstIsServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())

@@ -10,7 +10,7 @@ type Ceilings struct {
 	Default *int32
 }
 
-// Effective returns the priority of a request: the lower of what was asked for and the ceiling
+// Effective returns the priority of a request: the lower of the requested one and the ceiling
 // of its requester.
 func (c Ceilings) Effective(requester string, asked int32) int32 {
 	if ceiling, named := c.Of[requester]; named {

@@ -17,29 +17,29 @@ import (
 
 // QueueConfig bounds the queue.
 type QueueConfig struct {
-	// MaxLength is how many requests may wait.
+	// MaxLength bounds the number of waiting requests.
 	MaxLength int
-	// Timeout is how long a request waits that sets no timeout itself.
+	// Timeout is how long a request waits that sets no timeout.
 	Timeout time.Duration
 }
 
 const (
 	// queueFullRetry is when to ask again for a place in the queue.
 	queueFullRetry = 30 * time.Second
-	// queueRefresh is how often a requester may ask for its place in the queue. It is told of
-	// the outcome without asking.
+	// queueRefresh is how often a requester may ask for its place in the queue. The broker
+	// reports the outcome unasked.
 	queueRefresh = time.Minute
 	// queueDue is the deadline at which the queue is served again.
 	queueDue = "queue/"
 )
 
-// queueing holds the requests that wait for capacity. All of it follows from the ledger,
+// queueing holds the requests that wait for capacity. All its state follows from the ledger,
 // except freed.
 type queueing struct {
 	s     *session
 	line  queue.Line
 	freed map[string]bool
-	// serving keeps serve from being entered again by what it does.
+	// serving prevents serve from calling itself through its own grants.
 	serving bool
 }
 
@@ -67,11 +67,12 @@ func (qu *queueing) observe(e event) {
 	}
 }
 
-// mayReturn are the reasons for leaving a provider to which the reservation may return.
+// mayReturn holds the reasons for leaving a provider that allow the reservation to return to
+// it.
 var mayReturn = []string{ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack}
 
-// requestAndTried returns what a reservation asks for and the providers that are not tried
-// again: those that gave it up for another reason than preemption or silence.
+// requestAndTried returns the request of a reservation and the providers that it must not try
+// again: those that lost it for a reason not in mayReturn.
 func requestAndTried(r *ledger.Reservation) (*Request, []string) {
 	var tried []string
 	for i := range r.Placements {
@@ -82,9 +83,9 @@ func requestAndTried(r *ledger.Reservation) (*Request, []string) {
 	return requestOf(r), tried
 }
 
-// classOf returns everything that decides which clusters can serve a reservation. Waiting
-// requests of one class are tried once for all. A reservation for which others make room is in
-// a class of its own.
+// classOf returns a key of everything that decides which clusters can serve a reservation.
+// Waiting requests of one class are tried together. A reservation with victims has a class of
+// its own.
 func classOf(r *ledger.Reservation) string {
 	q, tried := requestAndTried(r)
 	q.Key, q.Tenant, q.Priority, q.Object, q.Queue, q.Wait = "", "", 0, nil, false, 0
@@ -107,7 +108,7 @@ func classOf(r *ledger.Reservation) string {
 	return string(text)
 }
 
-// enqueue lets a new request wait that no cluster can hold; why says so.
+// enqueue queues a new request that no cluster can hold; why is the reason.
 func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
 	if most := qu.s.config().Queue.MaxLength; qu.line.Len() >= most {
 		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, the most is set by BrokerConfig.spec.queue.maxLength", why.Detail, most)
@@ -131,7 +132,7 @@ func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, 
 	return r, err
 }
 
-// requeue lets a reservation wait whose placement was withdrawn.
+// requeue queues a reservation whose placement was withdrawn.
 func (qu *queueing) requeue(r *ledger.Reservation, why *fault.Error) error {
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
 		Name: r.Name, Until: qu.s.now().Add(qu.timeout(requestOf(r))), Explanation: explanationOf(why),
@@ -145,7 +146,7 @@ func (qu *queueing) requeue(r *ledger.Reservation, why *fault.Error) error {
 	return err
 }
 
-// timeout returns how long a request waits at most.
+// timeout returns how long a request may wait.
 func (qu *queueing) timeout(q *Request) time.Duration {
 	if q.Wait != 0 {
 		return q.Wait
@@ -173,8 +174,8 @@ func (qu *queueing) reservationChanged(r *ledger.Reservation) {
 	}
 }
 
-// reconsider applies a new configuration, which may change priorities, who may preempt, who
-// takes part, and the headroom.
+// reconsider applies a new configuration. It may change priorities, preemption, admission of
+// clusters, and headroom.
 func (qu *queueing) reconsider() {
 	var names []string
 	qu.line.All(func(name string) bool { names = append(names, name); return true })
@@ -202,12 +203,12 @@ func (qu *queueing) noteAllFreed() {
 	qu.s.book.Clusters(func(c *ledger.Cluster) { qu.noteFreed(c.ClusterID) })
 }
 
-// serve grants waiting requests what clusters have more of than before, then has others
-// make room where that became possible. It costs as much as has changed and as many requests
-// as it serves, however many wait.
+// serve grants freed capacity to waiting requests, then preempts where that became possible.
+// Its cost depends on the changes and on the requests it serves, not on the number of waiting
+// requests.
 //
-// A grant is an event, and observers of events note freed capacity. So serve loops until
-// nothing is freed, and does nothing when it is called from within.
+// A grant is an event, and observers of events note freed capacity. So serve loops until no
+// freed capacity is left, and does nothing if it is called while it runs.
 func (qu *queueing) serve() {
 	if qu.serving || !qu.mayServe() {
 		return
@@ -255,7 +256,7 @@ func (qu *queueing) mayServe() bool {
 }
 
 // serveNextOn grants the first waiting request that fits a cluster, and reports whether there
-// may be another one.
+// may be another such request.
 func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 	if served, err := qu.s.preemption.grantPreemptor(clusterID); served || err != nil {
 		return served, err
@@ -276,7 +277,7 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 	}
 	if qu.freed[winner] && qu.firstOn(winner) != name {
 		// The request would do better on another cluster, where an earlier one comes first.
-		// That one is served instead. Each turn leads to an earlier request, so this ends.
+		// That one is served instead. Each recursion leads to an earlier request, so it ends.
 		return qu.serveNextOn(winner)
 	}
 	return true, qu.grant(r, winner, qu.s.decider.explain(request, q.Target))
@@ -315,8 +316,8 @@ func (qu *queueing) grant(r *ledger.Reservation, provider string, why ledger.Exp
 	return err
 }
 
-// awaitsOffer reports whether a waiting request might be served from an offer that hardly
-// differs from the recorded one: there is more of something, or on other nodes.
+// awaitsOffer reports whether a waiting request might fit an offer that hardly differs from the
+// recorded one: it has more of some resource, or free room on other nodes.
 func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	if qu.line.Len() == 0 {
 		return false
@@ -331,7 +332,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 }
 
 // wouldJump reports whether a new request would take capacity on a cluster before a waiting
-// request that comes first.
+// request that has precedence.
 func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 	priority := qu.s.config().Ceilings.Effective(q.Requester, q.Priority)
 	return qu.line.FirstOf(priority, qu.s.preemption.free(qu.s.book.Cluster(clusterID)), func(name string) bool {
@@ -339,7 +340,7 @@ func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 	}) != ""
 }
 
-// timeOut ends a reservation that has waited until its timeout.
+// timeOut ends a reservation that has reached its queue timeout.
 func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	q, tried := requestAndTried(r)
 	why := qu.s.decider.whyNot(qu.s.decider.request(q, tried), q)
@@ -349,7 +350,7 @@ func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	}})
 }
 
-// QueueView is the place of a waiting reservation, for those who show it.
+// QueueView is the displayed place of a waiting reservation.
 type QueueView struct {
 	// Place is its place in the line of Length requests, counted from 1.
 	Place, Length int
@@ -357,7 +358,7 @@ type QueueView struct {
 	Reason        v1.QueuePlaceReason
 }
 
-// view returns nil for a reservation that does not wait.
+// view returns the place of a reservation in the queue, nil if it does not wait.
 func (qu *queueing) view(r *ledger.Reservation) *QueueView {
 	w := r.Waiting
 	if w == nil {
@@ -407,7 +408,7 @@ func (qu *queueing) message(r *ledger.Reservation) string {
 	return text + ": " + qu.s.decider.reasons(requestOf(r), r.Explanation)
 }
 
-// Waiting is how many requests wait for capacity.
+// Waiting returns the number of requests that wait for capacity.
 func (b *Broker) Waiting() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// BenchmarkQueue gives one reservation back where 10,000 wait, of whom its place fits one,
-// and lets another one wait, until all of that is written down in memory.
+// BenchmarkQueue releases one reservation while 10,000 requests wait, one of which fits its
+// capacity, and queues another request. It measures until all of that is stored in memory.
 func BenchmarkQueue(b *testing.B) {
 	const waiters = 10_000
 	config := DefaultConfig()
 	config.Queue.MaxLength = waiters + 1
 	config.Budget.Reservations, config.Budget.Waiting, config.Budget.JournalPerHour = 2*waiters, waiters+1, unlimited
 	ctx, broker := b.Context(), serving(b, config)
-	// Without an agent nobody has to confirm that capacity is free.
+	// A provider without an agent need not confirm that capacity is free.
 	amounts := quantity.Amounts{"cpu": 1000, "memory": 1 << 30}
 	offer := &ledger.Offer{ClusterID: "paris", Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: "1"}}
 	if err := broker.OfferManifest(ctx, offer); err != nil {

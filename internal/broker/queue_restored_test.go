@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// inQueueDisaster runs test where rome waits for a place on paris, which berlin has
-// taken, and the API server will be set back to that.
+// inQueueDisaster runs test in a state where rome waits for capacity on paris, which berlin
+// holds. The API server will be restored to that state.
 func inQueueDisaster(t *testing.T, cpu string, test func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation)) {
 	t.Helper()
 	inFleet(t, func(f *fleet) {
@@ -23,11 +23,11 @@ func inQueueDisaster(t *testing.T, cpu string, test func(f *fleet, old *journalt
 	})
 }
 
-// Nobody who waits is served from what a restored state believes to be free.
+// No waiting request is served from capacity that a restored state shows as free.
 func TestARestoredStateServesNobodyUntilClustersHaveAnnounced(t *testing.T) {
 	inQueueDisaster(t, "8", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
 		f.advertise("paris", "8", "16Gi")
-		second := f.carriedOut("berlin", f.reserve("berlin", "key-0002", asked("4"))) // which is lost
+		second := f.carriedOut("berlin", f.reserve("berlin", "key-0002", asked("4"))) // it will be lost
 		cursor := f.poll("rome", "").Cursor
 		f.restore(old)
 		if list := f.poll("rome", cursor); !list.Announce {
@@ -49,8 +49,8 @@ func TestARestoredStateServesNobodyUntilClustersHaveAnnounced(t *testing.T) {
 	})
 }
 
-// What was granted in the part of the journal that is lost is known again, under its
-// name, when its provider announces it; it waits no longer.
+// When its provider announces it, a grant from the lost part of the journal is known again
+// under its name. It no longer waits.
 func TestWhoWaitedAndWasServedIsKnownAgain(t *testing.T) {
 	inQueueDisaster(t, "4", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
 		f.giveBack(holder)
@@ -72,8 +72,8 @@ func TestWhoWaitedAndWasServedIsKnownAgain(t *testing.T) {
 	})
 }
 
-// A broker that was away serves nobody before it has heard from the clusters. What is
-// free then goes to who waits before it goes to one that has lost its place.
+// A restarted broker serves no request before it has heard from the clusters. Waiting requests
+// then get free capacity before a reservation that lost its placement.
 func TestAMoveDoesNotOvertakeWhoWaits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
@@ -96,7 +96,7 @@ func TestAMoveDoesNotOvertakeWhoWaits(t *testing.T) {
 	})
 }
 
-// Where the broker dies while a request waits, it ends at the same instant.
+// If the broker dies while a request waits, the wait ends at the same time as planned.
 func TestAWaitThatOutlivesItsBrokerEndsOnTime(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "1", "1Gi")

@@ -19,7 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// waiting is a request that waits where it finds no place.
+// waiting returns a request that waits if no cluster has room.
 func waiting(cpu, memory string, change ...func(*v1.ReservationRequest)) *v1.ReservationRequest {
 	req := request(cpu, memory)
 	req.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
@@ -39,7 +39,7 @@ func patient(seconds int64) func(*v1.ReservationRequest) {
 	return func(r *v1.ReservationRequest) { r.QueueTimeoutSeconds = seconds }
 }
 
-// giveBack ends a reservation and has both its sides take it down.
+// giveBack releases a reservation and takes down both its sides.
 func (f *fleet) giveBack(r *v1.Reservation) {
 	f.t.Helper()
 	if _, err := f.ReleaseReservation(context.Background(), r.RequesterID, r.Name); err != nil {
@@ -48,7 +48,7 @@ func (f *fleet) giveBack(r *v1.Reservation) {
 	f.confirm(r)
 }
 
-// confirm has the provider of the last placement say that nothing of it is left.
+// confirm makes the provider of the last placement report Gone.
 func (f *fleet) confirm(r *v1.Reservation) {
 	f.t.Helper()
 	now := f.get(r.RequesterID, r.Name)
@@ -59,8 +59,7 @@ func (f *fleet) confirm(r *v1.Reservation) {
 	f.mustReport(p.ClusterID, r, int(p.Number), provider, v1.StatusReportStateGone)
 }
 
-// wantPhases compares the phases of reservations, and where they are or which place
-// they have.
+// wantPhases compares the phases of reservations, and their providers or places in the queue.
 func (f *fleet) wantPhases(want string, all ...*v1.Reservation) {
 	f.t.Helper()
 	synctest.Wait()
@@ -272,15 +271,15 @@ func TestANewRequestDoesNotOvertake(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
 		first := f.reserve("rome", "request-1", waiting("2", "1Gi"))
-		// What is free now is known, but not yet worth a record.
+		// The broker knows the free capacity, but it is not worth a record yet.
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2"} })
 		second := f.reserve("berlin", "request-1", waiting("2", "1Gi"))
 		f.wantPhases("Reserved paris, Queued 1", first, second)
 	})
 }
 
-// Of clusters that come at once each is offered in order, wherever one would do better
-// for whom another has room.
+// When several clusters become free at once, each is offered to waiting requests in order, even
+// if another cluster with room would suit a request better.
 func TestTheBestClusterGoesToTheFirstWhomItFits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
@@ -450,7 +449,7 @@ func TestARequestThatWaitsIsChanged(t *testing.T) {
 				f.advertise("paris", "4", "8Gi")
 				f.wantPhases("Reserved paris", r)
 				left := ptr.Deref(f.get("rome", r.Name).RemainingSeconds, 0)
-				// What is written down meanwhile takes some milliseconds.
+				// Recording meanwhile takes some milliseconds.
 				if left > test.want || left < test.want-0.1 {
 					t.Errorf("%v seconds are left, want %v", left, test.want)
 				}

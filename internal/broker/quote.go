@@ -15,7 +15,7 @@ import (
 const maxQuoteCandidates = 100
 
 // RequestQuote implements the server's Broker. It decides as RequestReservation does. It
-// records pending offers of clusters and, if the quote is to be held, the quote.
+// records pending offers of clusters and, if it holds capacity for the quote, the quote.
 func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	q, err := readRequest(clusterID, key, req)
 	if err != nil {
@@ -62,8 +62,8 @@ func (qs *quotes) quote(q *Request) (*v1.Quote, *decided, error) {
 	return out, choice, nil
 }
 
-// priceCandidates explains all candidates with the total price of the request. It also sets
-// the price of the chosen cluster and the counts of rejected ones in the quote.
+// priceCandidates explains all candidates with the total price of the request. It also sets in
+// the quote the price of the chosen cluster and the counts of rejected candidates.
 func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.Candidate {
 	verdicts, _, rejected := qs.s.decider.verdicts(qs.s.decider.request(q, nil), q.Target, maxQuoteCandidates)
 	out.Rejected = rejected

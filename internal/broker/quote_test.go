@@ -18,7 +18,7 @@ func (f *fleet) quote(req *v1.ReservationRequest) *v1.Quote {
 	return quote
 }
 
-// A quote says what the next request gets, and changes nothing of it.
+// A quote shows the result of the next request, and changes nothing.
 func TestAQuoteIsTheDecisionThatIsNotTaken(t *testing.T) {
 	requests := map[string]*v1.ReservationRequest{
 		"for anybody":        with(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }),

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// longestHold is how long a quote is held at most: enough for a person to decide, and
-	// little for capacity that nobody uses. It is not configurable, because nothing that runs
-	// depends on it.
+	// longestHold is the longest time that a quote is held: enough for a person to decide, and
+	// short enough not to waste capacity. It is not configurable, because no workload depends
+	// on it.
 	longestHold = 5 * time.Minute
-	// maxHeldQuotes is how many quotes are held for one requester at once: enough to compare
-	// some, too few to block a fleet. BrokerConfig limits how often and for how much a cluster
-	// may ask.
+	// maxHeldQuotes bounds the quotes held for one requester at the same time: enough to
+	// compare some, too few to block a fleet. BrokerConfig limits how often and for how much a
+	// cluster may ask.
 	maxHeldQuotes = 10
 	// holdDue prefixes deadlines of held quotes.
 	holdDue = "hold/"
 )
 
-// quotes holds the capacity that quotes promise. All of its state is in the book.
+// quotes manages the capacity that is held for quotes. All of its state is in the book.
 type quotes struct{ s *session }
 
 // quoteKey is the key of a quote in the book. Keys over REST contain no slash, so a requester
 // can use the same key for a quote and for a reservation.
 func quoteKey(key string) string { return "quote/" + key }
 
-// readHoldTime returns how long a quote is to be held, 0 if it is not.
+// readHoldTime returns how long to hold a quote, 0 for not at all.
 func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error) {
 	hold := time.Duration(req.HoldSeconds) * time.Second
 	switch {
@@ -48,15 +48,15 @@ func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error)
 	return hold, nil
 }
 
-// quoteDigest identifies what a quote is for. The request that takes a quote over may differ
-// in tenant, priority, queueing and healing.
+// quoteDigest identifies the request that a quote was made for. The request that takes the
+// quote over may differ in tenant, priority, queueing and healing.
 func (r *Request) quoteDigest() string {
 	q := *r
 	q.Tenant, q.Priority, q.Queue, q.Wait, q.Patient = "", 0, false, 0, false
 	return q.digest()
 }
 
-// hold makes a quote and locks its capacity, or returns the quote that is held under the key.
+// hold makes a quote and locks its capacity, or returns the quote already held under the key.
 func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	q.Key = quoteKey(q.Key)
 	held, shut := qs.s.book.QuoteByKey(q.Requester, q.Key)
@@ -91,7 +91,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	return out, nil
 }
 
-// nameHeld adds to an answer under which name and until when the quote is held.
+// nameHeld adds the name and the end of a held quote to an answer.
 func (qs *quotes) nameHeld(out *v1.Quote, held *ledger.Quote) {
 	out.Name, out.HeldUntil, out.RemainingSeconds = held.Name, held.Until, max(held.Until.Sub(qs.s.now()), 0).Seconds()
 }
@@ -113,7 +113,7 @@ func (qs *quotes) checkLimit(requester string) error {
 	return e
 }
 
-// answerHeld answers a repeated request for a quote: with what was quoted at first, even if a
+// answerHeld answers a repeated request for a quote with the original figures, even if a
 // decision made now would differ.
 func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 	out := &v1.Quote{
@@ -133,8 +133,7 @@ func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 	return out
 }
 
-// isOver reports whether a quote can no longer be taken over, even if its end is not recorded
-// yet.
+// isOver reports whether a quote can no longer be taken over. Its end may not be recorded yet.
 func (qs *quotes) isOver(held *ledger.Quote) bool {
 	return held.Over() || held.Ended == "" && !qs.s.now().Before(held.Until)
 }
@@ -154,7 +153,7 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 	return fault.New(fault.Released, "quote %q %s; ask for another one, with a new key", held.Name, why)
 }
 
-// takeOver grants a reservation the capacity that its quote holds.
+// takeOver grants a reservation the capacity that is held for its quote.
 func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	held := qs.s.book.Quote(q.Quote)
 	switch {
@@ -173,7 +172,7 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	})
 }
 
-// differences lists in which respects a request differs from its quote.
+// differences lists how a request differs from its quote.
 func differences(held *ledger.Reserve, q *Request) []string {
 	var out []string
 	add := func(differs bool, format string, args ...any) {
@@ -191,7 +190,7 @@ func differences(held *ledger.Reserve, q *Request) []string {
 }
 
 // ReleaseQuote implements the server's Broker. A quote that has ended stays as it is. An
-// unknown key is shut, so that a request for the quote that is still on its way fails.
+// unknown key is shut, so that a delayed request for the quote fails.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
 	return b.changeOf(ctx, clusterID, func(s *session) error {
 		held := s.book.Quote(nameOrKey)
@@ -226,7 +225,7 @@ func (qs *quotes) observe(e event) {
 	}
 }
 
-// update brings up to date what depends on a quote that is held now, or no longer.
+// update refreshes state that depends on a quote after its hold began or ended.
 func (qs *quotes) update(held *ledger.Quote) {
 	qs.s.clusters.refreshAvailability(held.Provider)
 	if held.Ended == "" {

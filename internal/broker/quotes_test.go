@@ -18,14 +18,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// held is a request for a quote that is held.
+// held returns a request for a held quote.
 func held(seconds int64, req *v1.ReservationRequest) *v1.ReservationRequest {
 	out := *req
 	out.HoldSeconds = seconds
 	return &out
 }
 
-// taking is the reservation of what a quote holds.
+// taking returns a request that takes a quote over.
 func taking(q *v1.Quote, req *v1.ReservationRequest) *v1.ReservationRequest {
 	out := *req
 	out.HoldSeconds, out.Quote = 0, q.Name
@@ -62,7 +62,7 @@ func TestAQuoteIsHeldAndTakenOver(t *testing.T) {
 		if list := f.poll("paris", ""); len(list.Instructions) != 0 {
 			t.Errorf("paris is told of it: %+v", list.Instructions)
 		}
-		// By now another cluster would be chosen, and paris has no room beside its own pods.
+		// Another cluster would be chosen now, and paris has no room beside its own pods.
 		f.advertise("oslo", "64", "64Gi", priced("0.01", "EUR"))
 		f.advertise("paris", "8", "16Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "8"} })
 		r := f.reserve("rome", "request-1", taking(quote, req))
@@ -129,7 +129,7 @@ func TestOneKeyIsOneHold(t *testing.T) {
 			}
 		}
 		f.hold("milan", "quote-01", held(60, req))
-		f.reserve("rome", "quote-01", request("1", "1Gi")) // keys of reservations are others
+		f.reserve("rome", "quote-01", request("1", "1Gi")) // reservations have separate keys
 		f.wantAvailable("paris", "3 15Gi")
 		for range 2 {
 			if err := f.ReleaseQuote(context.Background(), "rome", "quote-01"); err != nil {
@@ -223,7 +223,7 @@ func TestNobodyHoldsEverything(t *testing.T) {
 	})
 }
 
-// Where nothing fits, a quote stays a plain one, and its key is free.
+// If no cluster fits, the quote is not held, and its key is free.
 func TestNothingIsHeldWhereNothingFits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "1", "1Gi")
@@ -240,7 +240,7 @@ func TestHoldsAndTheQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
 		first := f.reserve("rome", "request-1", waiting("2", "1Gi"))
-		// What is free now is known, but not yet worth a record.
+		// The broker knows the free capacity, but it is not worth a record yet.
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2"} })
 		if quote, err := f.RequestQuote(context.Background(), "milan", "quote-01", held(60, request("2", "1Gi"))); err != nil || quote.Name != "" {
 			t.Errorf("it overtakes who waits: %+v, %v", quote, err)
@@ -256,7 +256,7 @@ func TestHoldsAndTheQueue(t *testing.T) {
 	})
 }
 
-// What is held makes room for nobody.
+// A held quote is never preempted.
 func TestAHoldIsNotPreempted(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -290,7 +290,7 @@ func TestWhoIsShutOutHoldsNothing(t *testing.T) {
 	}
 }
 
-// Held quotes of one requester are to each other what reservations are.
+// Affinity between held quotes of one requester works as between reservations.
 func TestHeldQuotesKeepTheirDistance(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		for id, cpu := range map[string]string{"paris": "64", "berlin": "32"} {
@@ -315,7 +315,7 @@ func TestHeldQuotesKeepTheirDistance(t *testing.T) {
 	})
 }
 
-// What is held and does not run yet still shows as free on the nodes.
+// Capacity that is held but not in use yet still appears as free on the nodes.
 func TestHeldPodShapesDoNotShareANode(t *testing.T) {
 	pods := func(count int32) *v1.ReservationRequest {
 		return &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: count, Resources: v1.Amounts{"cpu": "3", "memory": "1Gi"}}}}
@@ -330,7 +330,7 @@ func TestHeldPodShapesDoNotShareANode(t *testing.T) {
 	})
 }
 
-// What was held before etcd was set back may have been taken over since.
+// A quote held before etcd was restored may have been taken over since.
 func TestNothingStaysHeldInARestoredState(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")

@@ -13,15 +13,16 @@ const (
 	// sameRecall is how far apart two reports may put the same deadline. They contain the
 	// remaining time, and take a while to arrive.
 	sameRecall = 5 * time.Second
-	// longestRecall bounds a remaining time from the network.
+	// longestRecall bounds a remaining time reported by a provider.
 	longestRecall = 365 * 24 * time.Hour
-	// maxRecallMessage is how much of a provider's message is kept.
+	// maxRecallMessage bounds the length of a provider's message.
 	maxRecallMessage = 256
 )
 
-// noteRecalls records which placements a provider recalls, and which recalls it takes back. A
-// provider repeats its recalls with every advertisement. So a recall that does not count now,
-// because the placement ends soon anyway or a second one stands, can be ignored.
+// noteRecalls records the placements that a provider recalls, and the recalls that it
+// withdraws. A provider repeats its recalls with every advertisement. So noteRecalls can ignore
+// a recall that has no effect now, because the placement ends soon anyway or a second one
+// stands.
 func (rs *reservations) noteRecalls(clusterID string, usage []v1.Usage) error {
 	for i := range usage {
 		u := &usage[i]
@@ -50,7 +51,7 @@ func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, s
 			left = max(time.Duration(said.RemainingSeconds*float64(time.Second)), 0)
 		}
 		e.Ends, e.Message = rs.s.now().Add(left), message.Clip(said.Message, maxRecallMessage)
-		// A recall that is over is reported with no time left, however long ago it ended.
+		// A past recall is reported with no time left, however long ago it ended.
 		if known != nil && known.Message == e.Message && later(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
 			return nil
 		}
@@ -59,8 +60,8 @@ func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, s
 	return rs.s.record(ledger.Event{Change: e})
 }
 
-// recallNotice returns what both sides of a recalled placement are told; nil for any other
-// placement, and for one that has to make room before.
+// recallNotice returns the notice for both sides of a recalled placement; nil for any other
+// placement, and for one that has to make room earlier.
 func (rs *reservations) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	c := r.CalledBack()
 	if c == nil || p == nil || c.Placement != p.Number || r.Notice != nil && r.Notice.Ends.Before(c.Ends) {
@@ -71,7 +72,7 @@ func (rs *reservations) recallNotice(r *ledger.Reservation, p *ledger.Placement)
 	}
 }
 
-// recallMessage says until when a recalled placement stays, and what comes then.
+// recallMessage describes until when a recalled placement stays, and what happens then.
 func (rs *reservations) recallMessage(r *ledger.Reservation) string {
 	c := r.CalledBack()
 	p := r.Placement(c.Placement)

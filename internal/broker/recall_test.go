@@ -10,8 +10,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// callsBack has paris say with its advertisement that it wants the first placement of a
-// reservation back; without a recall it does not, or no more.
+// callsBack makes paris recall the first placement of a reservation with its advertisement; nil
+// withdraws the recall.
 func (f *fleet) callsBack(r *v1.Reservation, recall *v1.Recall) {
 	f.t.Helper()
 	f.advertise("paris", "16", "64Gi", func(a *v1.Advertisement) {

@@ -9,30 +9,30 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// recovery deals with clusters that know more than the book, because etcd was restored from an
-// older state or the journal was begun anew. Such clusters announce what they hold, and
-// nothing is granted on them before.
+// recovery handles clusters that know more than the book, because etcd was restored from an
+// older state or the journal was begun anew. Such clusters announce their holdings. Until then
+// nothing is granted on them.
 //
-// The ledger knows who has announced. What a requester claims is kept here only, until its
-// providers have announced too. So while an announcement is outstanding, every cluster
-// announces once in every term.
+// The ledger stores which clusters have announced. The claims of requesters are kept only here,
+// until their providers have announced too. So while an announcement is outstanding, every
+// cluster announces once in every term.
 type recovery struct {
 	s *session
-	// waiting are the clusters that get no new reservations before they have announced.
+	// waiting holds the clusters that get no new reservations before they announce.
 	waiting map[string]bool
-	// asked are requesters that are to announce because a provider announced a placement in
+	// asked holds requesters that have to announce because a provider announced a placement in
 	// their name. They are not blocked meanwhile.
 	asked map[string]bool
-	// told are the clusters that have announced in this term.
+	// told holds the clusters that have announced in this term.
 	told map[string]bool
-	// claims are the requests that requesters announced and that no provider has confirmed yet.
+	// claims holds announced requests that no provider has confirmed yet, by requester.
 	claims map[string][]claim
-	// void are placements that a requester claimed and no provider knows.
+	// void holds placements that a requester claimed and no provider knows.
 	void map[string][]ledger.PlacementRef
-	// listenUntil is until when nothing is granted on clusters that were not seen; zero if the
-	// journal is known to be up to date.
+	// listenUntil is the end of the time in which nothing is granted on unseen clusters; zero
+	// if the journal is known to be up to date.
 	listenUntil time.Time
-	// seen are the clusters that have shown in this term what they know.
+	// seen holds the clusters that have shown their knowledge in this term.
 	seen map[string]bool
 }
 
@@ -60,18 +60,18 @@ const (
 	recoveryGrace = staleAfter
 	// recoveryRetry is when to retry a request that depends on outstanding announcements.
 	recoveryRetry = 2 * time.Second
-	// recentJournal is how old the newest event may be for a process without other knowledge to
-	// take the journal for up to date. A restored journal is older.
+	// recentJournal is the largest age of the newest event at which a process without other
+	// knowledge considers the journal up to date. A restored journal is older.
 	recentJournal = 15 * time.Second
-	// listenGrace is how long a process that is not sure of its journal grants nothing on
-	// clusters that it has not heard: they may know of events that the journal has lost.
+	// listenGrace is how long a process with a possibly outdated journal grants nothing on
+	// clusters that have not called: they may know of events that the journal has lost.
 	listenGrace = 10 * time.Second
 )
 
-// byBroker is recorded as who noticed a restored journal if it was no cluster.
+// byBroker is recorded as the discoverer of a restored journal if no cluster discovered it.
 const byBroker = "the broker"
 
-// Witness takes in the cursor that a cluster shows with a call. A cursor ahead of the journal
+// Witness processes the cursor that a cluster sends with a call. A cursor ahead of the journal
 // means that the journal was restored from an older state.
 func (b *Broker) Witness(clusterID, cursor string) {
 	b.mu.Lock()
@@ -83,7 +83,7 @@ func (b *Broker) Witness(clusterID, cursor string) {
 
 func (rc *recovery) witness(clusterID, cursor string) {
 	if cursor == "" {
-		return // the cluster has not been told anything yet
+		return // the cluster has no cursor yet
 	}
 	switch meant, position := readCursor(cursor, rc.s.book); meant {
 	case foreign:
@@ -112,7 +112,8 @@ func (rc *recovery) begin() {
 	}
 }
 
-// listen makes the session wait for clusters if nothing shows that the journal is up to date.
+// listen makes the session wait for clusters if there is no proof that the journal is up to
+// date.
 func (rc *recovery) listen(newest time.Time) {
 	if rc.s.b.newest == "" && rc.s.began.Sub(newest) > recentJournal {
 		rc.listenUntil = rc.s.began.Add(listenGrace)
@@ -120,7 +121,7 @@ func (rc *recovery) listen(newest time.Time) {
 	}
 }
 
-// markSeen notes that a cluster has shown what it knows.
+// markSeen notes that a cluster has shown its knowledge.
 func (rc *recovery) markSeen(clusterID string) {
 	if rc.seen[clusterID] {
 		return
@@ -148,7 +149,7 @@ func (rc *recovery) countUnseen() int {
 	return n
 }
 
-// startLineage begins another lineage, in which all clusters announce what they hold.
+// startLineage begins a new lineage, in which all clusters announce their holdings.
 func (rc *recovery) startLineage(seen uint64, by string) {
 	head := rc.s.book.Position()
 	if err := rc.s.record(ledger.Event{Change: &ledger.Lineage{ID: lineageID(), Seen: seen, By: by}}); err != nil {
@@ -180,8 +181,8 @@ func (rc *recovery) blockUntilAnnounced(clusterID string) {
 	}
 }
 
-// requireAnnouncement asks a cluster to announce because it knows something that the book does
-// not. A cluster that has announced already is not asked again.
+// requireAnnouncement asks a cluster to announce because it knows more than the book. A cluster
+// that has announced already is not asked again.
 func (rc *recovery) requireAnnouncement(clusterID string) {
 	announced := rc.told[clusterID] || rc.s.book.Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
 	if announced || rc.waiting[clusterID] {
@@ -192,8 +193,8 @@ func (rc *recovery) requireAnnouncement(clusterID string) {
 	rc.s.b.wakeAll()
 }
 
-// checkUsage requires an announcement of a provider that holds capacity for a placement that
-// is not in the book.
+// checkUsage requires an announcement from a provider that holds capacity for a placement
+// missing from the book.
 func (rc *recovery) checkUsage(clusterID string, usage []v1.Usage) {
 	for _, u := range usage {
 		r := rc.s.book.Reservation(u.Reservation)
@@ -207,7 +208,7 @@ func (rc *recovery) checkUsage(clusterID string, usage []v1.Usage) {
 // awaits reports whether a cluster is blocked until it announces.
 func (rc *recovery) awaits(clusterID string) bool { return rc.waiting[clusterID] }
 
-// wantsAnnouncement reports whether a cluster is to announce now.
+// wantsAnnouncement reports whether a cluster should announce now.
 func (rc *recovery) wantsAnnouncement(clusterID string) bool {
 	return rc.awaits(clusterID) || rc.asked[clusterID] || !rc.told[clusterID] && rc.isRecovering()
 }
@@ -225,8 +226,8 @@ func (rc *recovery) isRecovering() bool {
 	return false
 }
 
-// deadline returns until when nothing is ended or refused for good because of announcements to
-// come, zero if that time is over.
+// deadline returns until when outstanding announcements prevent final ends and refusals, zero
+// if that time is over.
 func (rc *recovery) deadline() time.Time {
 	var until time.Time
 	if rc.isRecovering() {
@@ -241,7 +242,7 @@ func (rc *recovery) deadline() time.Time {
 	return until
 }
 
-// errRecovering refuses what cannot be decided yet.
+// errRecovering refuses a request that cannot be decided before the recovery is over.
 func (rc *recovery) errRecovering() *fault.Error {
 	e := fault.New(fault.Recovering, "%s; nothing was changed, try again", rc.message())
 	e.RetryAfter = recoveryRetry

@@ -51,7 +51,7 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	return answer, nil
 }
 
-// release ends a reservation at its requester's wish.
+// release ends a reservation at its requester's request.
 func (rs *reservations) release(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil

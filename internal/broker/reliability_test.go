@@ -23,8 +23,8 @@ func (f *fleet) recordOf(id string) (ledger.Record, string) {
 	return v.Record, fmt.Sprintf("%.2f", *v.Reliability)
 }
 
-// Whoever kept its promises is preferred where that counts, and a broker that takes over
-// knows.
+// A provider with a better record is preferred if reliability has a weight, also after a
+// takeover.
 func TestPromisesKeptAndBroken(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
@@ -36,7 +36,7 @@ func TestPromisesKeptAndBroken(t *testing.T) {
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
 		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
 		time.Sleep(3 * time.Second)
-		for range 2 { // Ready again is not another promise kept
+		for range 2 { // Ready again does not count twice
 			f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
 			f.mustReport("rome", r, 2, consumer, v1.StatusReportStateNotReady)
 		}
@@ -62,8 +62,8 @@ func TestPromisesKeptAndBroken(t *testing.T) {
 	})
 }
 
-// A node that does not become Ready may be the consumer's fault. Only once another
-// provider's is, it was the provider's.
+// A node that does not become Ready may be the consumer's fault. It counts against the provider
+// only once another provider's node is Ready.
 func TestANodeThatNeverWasReadyCountsOnceAnotherOneIs(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")

@@ -9,7 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// ReportStatus implements the server's Broker. A report of a known state changes nothing.
+// ReportStatus implements the server's Broker. A report of an already known state changes
+// nothing.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
 	excess, err := excessOf(report)
 	if err != nil {
@@ -77,8 +78,8 @@ func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Plac
 	}
 }
 
-// takeRefusal handles a provider that refuses a placement. Before it acknowledged it made
-// nothing, so nothing is held there any longer. Afterwards it has to report Gone.
+// takeRefusal handles a provider that refuses a placement. Before it acknowledged the
+// placement, it created nothing, so nothing is held there. Afterwards it has to report Gone.
 func (rs *reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
@@ -126,7 +127,7 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 
 // takeConsumerRefusal withdraws a placement whose node cannot become Ready, because the
 // requester cannot reach the provider or refuses its handshake. A placement whose node was
-// Ready stays: what runs there keeps running.
+// Ready stays: its workloads keep running.
 func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	if report.Reason != unreachable && report.Reason != ledger.HandshakeRefused {
 		return errMisplaced(report)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// LongestDuration is the longest a reservation may be held, ten years. It is well inside
-	// what a time.Duration can hold.
+	// LongestDuration is the longest a reservation may be held, ten years. A
+	// time.Duration can hold far more.
 	LongestDuration = 87600 * time.Hour
 	// maxResources is how many resources a Reservation can show.
 	maxResources = 10
 )
 
-// check refuses what can never be served under any configuration. The schema of Reservation
-// contains the same rules.
+// check refuses requests that no configuration allows. The schema of Reservation contains the
+// same rules.
 func (r *Request) check() error {
 	if err := CheckAmounts(r.Amounts); err != nil {
 		return fault.New(fault.Invalid, "resources: %v", err)

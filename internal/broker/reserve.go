@@ -22,7 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// Request is what is asked for, however it arrived.
+// Request is a request for capacity, from an agent or from an object.
 type Request struct {
 	Requester string
 	// Key makes repetitions harmless. Each requester has its own keys.
@@ -34,20 +34,20 @@ type Request struct {
 	Target string
 	// Duration is how long the reservation is held; 0 means as long as it is renewed.
 	Duration time.Duration
-	// Holds is the name of the reservation that the requester has under this key already, "" if
+	// Holds is the name of the reservation that the requester already has under this key, "" if
 	// it has none.
 	Holds string
-	// Queue reports whether the request waits if no cluster can hold it, for Wait at most; 0 is
-	// the configured timeout.
+	// Queue reports whether the request waits if no cluster can hold it, for at most Wait; a
+	// Wait of 0 is the configured timeout.
 	Queue bool
 	Wait  time.Duration
-	// Patient keeps the reservation with a provider that is lost.
+	// Patient keeps the reservation with its provider if the provider falls silent.
 	Patient bool
-	// Object is the Reservation in which it was asked for, nil over REST.
+	// Object is the Reservation object that made the request, nil over REST.
 	Object *ledger.ObjectRef
-	// Quote is the quote that it takes over, "" for none.
+	// Quote is the quote that the request takes over, "" for none.
 	Quote string
-	// Terms are what every provider has to meet.
+	// Terms are the requirements for every provider.
 	terms.Terms
 }
 
@@ -60,7 +60,7 @@ func requestOf(r *ledger.Reservation) *Request {
 	}
 }
 
-// digest tells a repetition from another request with the same key.
+// digest distinguishes a repetition from another request with the same key.
 func (r *Request) digest() string {
 	text, err := json.Marshal(struct {
 		Tenant   string
@@ -138,12 +138,12 @@ func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, e
 	return q, q.complete()
 }
 
-// reservations grants, changes and ends reservations, as agents, controllers and deadlines ask.
-// It has no state of its own: what is asked for becomes events.
+// reservations grants, changes and ends reservations for agents, controllers and deadlines. It
+// has no state of its own: it turns requests into events.
 type reservations struct{ s *session }
 
-// reserve grants a request or lets it wait. For a key that was used before it returns what
-// became of the first request.
+// reserve grants a request or queues it. For a key that was used before, it returns the
+// reservation of the first request.
 func (rs *reservations) reserve(q *Request) (*ledger.Reservation, error) {
 	r, shut := rs.s.book.ByKey(q.Requester, q.Key)
 	switch {
@@ -161,7 +161,8 @@ func (rs *reservations) reserve(q *Request) (*ledger.Reservation, error) {
 	if q.Quote != "" {
 		return rs.s.quotes.takeOver(q)
 	}
-	// This records the offers it rests on, and serves waiting requests that come first.
+	// This records the offers on which the decision rests, and serves waiting requests that
+	// come first.
 	choice, err := rs.decideNew(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
 		return rs.s.queue.enqueue(q, why)
@@ -172,8 +173,8 @@ func (rs *reservations) reserve(q *Request) (*ledger.Reservation, error) {
 	return rs.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Change: r} })
 }
 
-// decideNew chooses a provider for a new request, in turn. While the journal is recovering it
-// refuses what might take a place that waiting requests have a right to.
+// decideNew chooses a provider for a new request, in turn. While the journal is recovering, it
+// refuses requests that might take capacity to which waiting requests have a prior right.
 func (rs *reservations) decideNew(q *Request) (*decided, error) {
 	choice, err := rs.decideInTurn(q, nil)
 	settling := !rs.s.recovery.deadline().IsZero()
@@ -205,7 +206,7 @@ func (rs *reservations) repeat(r *ledger.Reservation, q *Request) error {
 	if r.EndReason != "" && q.Holds == r.Name {
 		return nil // the caller learns how its reservation ended, even if the request differs
 	}
-	// Renewed even if the request differs: its agent is alive and refers to the reservation.
+	// Renew it even if the request differs: the agent is alive and refers to the reservation.
 	err := rs.renew(r)
 	if err == nil && r.Digest != q.digest() {
 		err = fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
@@ -229,7 +230,7 @@ func (rs *reservations) checkAllowed(q *Request) error {
 	return rs.checkRequester(q.Requester)
 }
 
-// newReserve returns the ledger's form of a request, under a new name.
+// newReserve converts a request to the ledger's form, under a new name.
 func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
 	return &ledger.Reserve{
 		Name: rs.newName(prefix), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
@@ -238,8 +239,8 @@ func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
 	}
 }
 
-// checkRequester refuses a denied cluster, whoever asks on its behalf. A requester without an
-// agent may be no cluster at all, and needs no approval.
+// checkRequester refuses a denied cluster, regardless of the caller. A requester without an
+// agent may not be a cluster, and needs no approval.
 func (rs *reservations) checkRequester(id string) error {
 	if policy := rs.s.config().Access; policy.Denied(id) || rs.s.book.HasAgent(id) {
 		return policy.Check(id)
@@ -247,7 +248,7 @@ func (rs *reservations) checkRequester(id string) error {
 	return nil
 }
 
-// renew extends a reservation without duration, but not on every call: each extension is a
+// renew extends a reservation without duration, but not on every call: each extension costs a
 // record.
 func (rs *reservations) renew(r *ledger.Reservation) error {
 	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
@@ -277,7 +278,7 @@ func describe(amounts quantity.Amounts) string {
 	return strings.Join(parts, " ")
 }
 
-// answer converts a reservation to the REST type, with what the caller may see.
+// answer converts a reservation to the REST type, limited to what the caller may see.
 func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	out := &v1.Reservation{
 		Name:             r.Name,
@@ -362,7 +363,7 @@ func endOf(r *ledger.Reservation) string {
 	return r.EndMessage
 }
 
-// notGone returns the clusters that have not taken their side down.
+// notGone returns the clusters that have not taken down their side.
 func (rs *reservations) notGone(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {

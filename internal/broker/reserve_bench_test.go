@@ -15,10 +15,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// unlimited is for benchmarks in which one member does the work of many.
+// unlimited disables a budget in benchmarks where one member makes the requests of many.
 const unlimited = 1 << 50
 
-// serving is a broker in real time with an empty journal, until the benchmark ends.
+// serving runs a broker in real time with an empty journal until the benchmark ends.
 func serving(b *testing.B, config Config) *Broker {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -34,8 +34,8 @@ func serving(b *testing.B, config Config) *Broker {
 	return broker
 }
 
-// BenchmarkReserve grants one request after the other where 100 clusters lend: what a
-// reservation costs the broker itself, without HTTP and an API server.
+// BenchmarkReserve grants one request after the other with 100 lending clusters. It measures
+// the broker alone, without HTTP and an API server.
 func BenchmarkReserve(b *testing.B) {
 	ctx, broker := b.Context(), serving(b, DefaultConfig())
 	whole := quantity.Amounts{"cpu": 1_000_000_000, "memory": 1 << 50}

@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// restore ends the broker, sets the API server back and starts another broker.
+// restore stops the broker, restores the API server and starts another broker.
 func (f *fleet) restore(old *journaltest.Server) {
 	f.store.Stop()
 	f.stop()
@@ -25,7 +25,7 @@ func (f *fleet) restore(old *journaltest.Server) {
 	f.start()
 }
 
-// poll is what a cluster gets that shows a cursor.
+// poll returns the instructions of a cluster that shows a cursor.
 func (f *fleet) poll(id, cursor string) *v1.InstructionList {
 	f.t.Helper()
 	list, err := f.FetchInstructions(context.Background(), id, cursor, 0)
@@ -55,7 +55,7 @@ func (f *fleet) wantRefusal(id, key string, req *v1.ReservationRequest, want fau
 	return *no
 }
 
-// provided is a placement as its provider announces it.
+// provided returns the announcement of a placement by its provider.
 func provided(r *v1.Reservation, consumer string, edit ...func(*v1.ProvidedPlacement)) []v1.ProvidedPlacement {
 	last := r.Placements[len(r.Placements)-1]
 	p := v1.ProvidedPlacement{Reservation: r.Name, Placement: last.Number, ConsumerID: consumer, Resources: r.Resources, Acknowledged: true}
@@ -65,7 +65,7 @@ func provided(r *v1.Reservation, consumer string, edit ...func(*v1.ProvidedPlace
 	return []v1.ProvidedPlacement{p}
 }
 
-// wanted is a reservation as its requester announces it.
+// wanted returns the announcement of a reservation by its requester.
 func wanted(r *v1.Reservation, key string, req *v1.ReservationRequest) v1.ConsumedReservation {
 	last := r.Placements[len(r.Placements)-1]
 	return v1.ConsumedReservation{
@@ -73,7 +73,7 @@ func wanted(r *v1.Reservation, key string, req *v1.ReservationRequest) v1.Consum
 	}
 }
 
-// carriedOut has a granted reservation acknowledged and its node Ready.
+// carriedOut acknowledges a granted reservation and makes its node Ready.
 func (f *fleet) carriedOut(id string, r *v1.Reservation) *v1.Reservation {
 	f.t.Helper()
 	f.mustReport(target(r), r, len(r.Placements), v1.StatusReportRoleProvider, v1.StatusReportStateAcknowledged)
@@ -81,8 +81,8 @@ func (f *fleet) carriedOut(id string, r *v1.Reservation) *v1.Reservation {
 	return r
 }
 
-// inDisaster runs test on a fleet of rome, paris and berlin, of which the API server
-// will be set back to before what happened.
+// inDisaster runs test on a fleet of rome, paris and berlin. test gets the
+// API server's initial state, to restore it.
 func inDisaster(t *testing.T, test func(f *fleet, old *journaltest.Server)) {
 	t.Helper()
 	inFleet(t, func(f *fleet) {
@@ -155,13 +155,13 @@ func onParis(cpu, memory string) *v1.ReservationRequest {
 func TestHoldingsAfterARestoredState(t *testing.T) {
 	two, announceAll := onParis("2", "2Gi"), []string{"rome", "paris", "berlin"}
 	tests := map[string]struct {
-		// before and lost are what happens before the state that is restored, and after.
+		// before runs before the state that is restored, lost after it.
 		before, lost func(f *fleet) *v1.Reservation
 		provides     func(r *v1.Reservation) []v1.ProvidedPlacement
 		consumes     func(r *v1.Reservation) []v1.ConsumedReservation
 		phase        v1.ReservationPhase
 		free         string
-		// told is what rome is instructed, "" for nothing.
+		// told is rome's instruction, "" for none.
 		told v1.InstructionState
 	}{
 		"a reservation that was given back stays so": {
@@ -260,7 +260,7 @@ func TestHoldingsAfterARestoredState(t *testing.T) {
 	}
 }
 
-// A provider must not make a reservation in somebody's name.
+// A provider must not create a reservation in another cluster's name.
 func TestARequesterHearsNothingOfWhatItDidNotAskFor(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
 		f.reserve("rome", "key-0001", request("1", "1Gi"))
@@ -335,7 +335,8 @@ func TestNobodyIsDisturbedWithoutNeed(t *testing.T) {
 	}
 }
 
-// A broker that lives through it needs nobody to tell it: it knows what it wrote.
+// A broker that keeps running during a restore notices it without a cluster's cursor: it
+// remembers its own records.
 func TestABrokerThatLivesThroughARestoredStateNoticesByItself(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
 		f.reserve("rome", "key-0001", request("1", "1Gi"))
@@ -350,7 +351,7 @@ func TestABrokerThatLivesThroughARestoredStateNoticesByItself(t *testing.T) {
 				return false
 			})
 		}
-		// The next append finds out.
+		// The next append detects it.
 		f.wantRefusal("rome", "key-0002", request("1", "1Gi"), fault.Unavailable)
 		time.Sleep(2 * reopenDelay)
 		synctest.Wait()
@@ -367,7 +368,7 @@ func TestARecoveryOutlivesItsBroker(t *testing.T) {
 		f.Witness("rome", cursor)
 		f.announce("rome", nil, wanted(r, "key-0001", four))
 		f.kill()
-		// What rome said was in memory, so it is asked again.
+		// rome's announcement was only in memory, so rome has to announce again.
 		for _, id := range []string{"rome", "paris", "berlin"} {
 			if list := f.poll(id, ""); !list.Announce {
 				t.Errorf("%s is not asked what it holds", id)
@@ -380,7 +381,7 @@ func TestARecoveryOutlivesItsBroker(t *testing.T) {
 			t.Errorf("got %s %s, want %s Active", got.Name, got.Phase, r.Name)
 		}
 		f.wantRefusal("athens", "key-of-athens", request("5", "1Gi"), fault.Recovering)
-		// berlin never comes back, and does not hold the others up for ever.
+		// berlin never returns, and must not block the others forever.
 		time.Sleep(recoveryGrace)
 		for _, id := range []string{"rome", "paris"} {
 			f.advertise(id, map[string]string{"rome": "1", "paris": "8"}[id], "16Gi")

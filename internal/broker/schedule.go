@@ -7,11 +7,11 @@ import (
 )
 
 // schedule orders names by deadline. An entry whose deadline moved stays in the heap until it
-// comes up, and is then recognized as outdated.
+// is popped, and is then recognized as outdated.
 type schedule struct {
 	heap dueHeap
-	// at holds the current deadlines in Unix nanoseconds: there is one for each reservation,
-	// and a time.Time would be three times as large.
+	// at holds the current deadlines in Unix nanoseconds. Every reservation has one, and a
+	// time.Time would be three times as large.
 	at map[string]int64
 	// wake receives a value when the earliest deadline may have moved.
 	wake chan struct{}
@@ -76,7 +76,7 @@ func (s *schedule) pop(now time.Time) (due []string, next time.Time) {
 	return due, time.Time{}
 }
 
-// shrink releases the memory of outdated entries. Nearly every entry is rescheduled once.
+// shrink releases the memory of outdated entries. Nearly every entry becomes outdated once.
 func (s *schedule) shrink() {
 	if full := cap(s.heap); full > 1024 && len(s.heap) < full-full/3 {
 		s.heap = slices.Clone(s.heap)

@@ -15,17 +15,17 @@ import (
 
 // session is the broker's state in memory for one term, which lasts from opening the journal
 // until the first failure. It keeps the book, the market and the journal, and records events.
-// Everything else is up to components, which own what they derive from the book and observe
-// events to keep it up to date. Broker.mu guards all of it.
+// Components derive all other state from the book and observe events to keep it up to date.
+// Broker.mu guards all of it.
 type session struct {
 	b       *Broker
 	log     logr.Logger
 	book    *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
-	// observers are notified of every event, in this order: healing goes before changes, because
-	// deadlines depend on its retries, and changes before clusters, because what is free depends
-	// on who preempts whom.
+	// observers are notified of every event, in this order. Healing comes before changes,
+	// because deadlines depend on its retries. Changes come before clusters, because the free
+	// capacity depends on the preemptors and their victims.
 	observers []observer
 
 	accounts     accounts
@@ -51,7 +51,7 @@ type session struct {
 	durable atomic.Uint64
 	// last is the newest commit, nil before the first one.
 	last *journal.Commit
-	// began is when the term began. Agents heard of earlier count as heard at that time.
+	// began is when the term began. An agent's earlier calls count as made at that time.
 	began time.Time
 }
 
@@ -103,7 +103,7 @@ func (s *session) start() {
 	s.queue.serve()
 }
 
-// noteDurable notes that everything up to a position is stored.
+// noteDurable notes that all events up to a position are stored.
 func (s *session) noteDurable(position uint64) {
 	for {
 		known := s.durable.Load()
@@ -119,7 +119,7 @@ func (s *session) config() *Config { return &s.b.config }
 func (s *session) now() time.Time { return s.b.opts.Now().UTC() }
 
 // record queues an event for the journal, applies it to the book and notifies the observers.
-// The event is durable when s.last is.
+// The event is durable once s.last is.
 func (s *session) record(e ledger.Event) error {
 	e.At = s.now()
 	checked, err := s.book.Check(&e)

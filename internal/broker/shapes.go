@@ -6,13 +6,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// needsShapes reports whether a request has to fit on nodes, not only into sums.
+// needsShapes reports whether a request has to fit on individual nodes, not only into sums.
 func needsShapes(q *Request) bool {
 	return len(q.Pods) > 0 || q.Constraints != nil && len(q.Constraints.Nodes) > 0
 }
 
-// updateShapes updates the node shapes in the market that changed since they were last needed.
-// What is promised on a cluster but not in use yet is deducted.
+// updateShapes updates outdated node shapes in the market. It deducts capacity that is promised
+// on a cluster but not in use yet.
 func (cs *clusters) updateShapes() {
 	for id := range cs.reshaped {
 		if c := cs.s.book.Cluster(id); c != nil {
@@ -30,8 +30,8 @@ func shapesOf(c *ledger.Cluster) []decision.Shape {
 	return out
 }
 
-// commitments returns what is promised on a cluster and not in use. Pod shapes come first,
-// because they are the hardest to place.
+// commitments returns the capacity that is promised on a cluster and not in use. Pod shapes
+// come first, because they are the hardest to place.
 func (cs *clusters) commitments(c *ledger.Cluster) []decision.Commitment {
 	var shaped, others []decision.Commitment
 	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
@@ -40,7 +40,7 @@ func (cs *clusters) commitments(c *ledger.Cluster) []decision.Commitment {
 		if asked.Constraints != nil {
 			out.Nodes = asked.Constraints.Nodes
 		}
-		// Once a part is in use it is unknown which pods of the shapes run.
+		// Once a part is in use, the broker does not know which pods of the shapes run.
 		if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
 			out.Pods = asked.Pods
 			shaped = append(shaped, out)

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// updateConduct updates in the market which pauses of a cluster are in force, as a provider
-// and as a requester. It returns when time alone changes that, zero for never.
+// updateConduct updates in the market the pauses in force for a cluster, as a provider and as a
+// requester. It returns when time alone changes them, zero for never.
 func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
 	now, p := cs.s.now(), cs.of(c.ClusterID)
 	if c.Providing != nil || p.standing != nil {
@@ -33,7 +33,7 @@ func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
 	return sooner(c.Providing.Next(now), c.Consuming.Next(now))
 }
 
-// updateRequester updates the pauses of a requester, if it has a record of conduct.
+// updateRequester updates the pauses of a requester, if it has a record as a consumer.
 func (cs *clusters) updateRequester(id string) {
 	if c := cs.s.book.Cluster(id); c != nil && (c.Consuming != nil || cs.of(id).excess != nil) {
 		cs.updateFreshness(id)
@@ -58,8 +58,8 @@ func standingOf(c *ledger.Conduct, now time.Time) *decision.Standing {
 	return out
 }
 
-// pauseText names an instant instead of a delay, because it is stored with decisions and read
-// later.
+// pauseText names an instant instead of a delay, because the text is stored with decisions and
+// read later.
 func pauseText(s *ledger.Suspension, whom string) string {
 	text := fmt.Sprintf("%d failures in a row%s", s.Failures, whom)
 	if s.Failures < 2 {
@@ -71,8 +71,8 @@ func pauseText(s *ledger.Suspension, whom string) string {
 	return text + ", tries again at " + s.Until.Format(time.RFC3339)
 }
 
-// excessTexts says which providers give nothing new to a requester that ran more than it was
-// granted; nil if all do.
+// excessTexts returns why providers refuse new reservations to a requester that exceeded its
+// grants; nil if none refuses.
 func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.Excess {
 	out := &decision.Excess{}
 	if s := c.Suspended(now); s != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// with adds to a request for one core and one GiB.
+// with changes a request for one core and one GiB.
 func with(change func(*v1.ReservationRequest)) *v1.ReservationRequest {
 	req := request("1", "1Gi")
 	change(req)
@@ -64,7 +64,7 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 					a.NodeShapes = []v1.NodeShape{{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}, NodeLabels: v1.Labels{"kubernetes.io/arch": "arm64"}}}
 				})
 				if tc.request.Constraints == nil || tc.request.Constraints.MaxPrice == nil {
-					// Availability alone decides where price does not matter.
+					// Cases without a highest price decide by availability alone.
 					c := DefaultConfig()
 					c.Weights = map[string]int{"availability": 100}
 					f.SetConfig(f.t.Context(), c)
@@ -149,7 +149,7 @@ func TestAffinityBetweenReservationsOfOneRequester(t *testing.T) {
 	})
 }
 
-// What is promised and does not run yet still shows as free on the nodes.
+// Capacity that is promised but not in use yet still appears as free on the nodes.
 func TestRequestsInPodShapesDoNotShareANode(t *testing.T) {
 	pods := func(count int32) *v1.ReservationRequest {
 		return &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: count, Resources: v1.Amounts{"cpu": "3", "memory": "1Gi"}}}}

@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// usageRecord is the size of a record about usage, well below the largest one.
+// usageRecord bounds the size of a record about usage, well below the largest record.
 const usageRecord = journal.MaxRecordBytes / 2
 
 // tooLarge is the error for an event that does not fit into a record.
@@ -24,7 +24,7 @@ func (e *tooLarge) Error() string {
 }
 
 // recordOffer records an offer. If it does not fit into one record, the offer is recorded
-// without the usage of its placements, followed by the changes of usage in parts.
+// without the usage of its placements, followed by events that change the usage in parts.
 func (cs *clusters) recordOffer(offer *ledger.Offer) error {
 	err := cs.s.record(ledger.Event{Change: offer})
 	if _, large := errors.AsType[*tooLarge](err); !large {
@@ -48,8 +48,8 @@ func (cs *clusters) recordOffer(offer *ledger.Offer) error {
 	return nil
 }
 
-// usageParts returns the events that turn one usage into another. What shrinks comes first, so
-// that no part adds up to more than the final usage.
+// usageParts returns the events that turn one usage into another. Decreases come first, so that
+// the sum never exceeds the final usage.
 func usageParts(clusterID string, before, after map[string]quantity.Amounts) []ledger.Usage {
 	var parts []ledger.Usage
 	size := usageRecord
@@ -72,7 +72,7 @@ func usageParts(clusterID string, before, after map[string]quantity.Amounts) []l
 		}
 		text, err := json.Marshal(used)
 		if err != nil {
-			panic(err) // names and numbers
+			panic(err) // only names and numbers are encoded
 		}
 		p := part(len(placement) + len(text) + 4)
 		if p.Set == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// The largest advertisement there may be, of other placements each time: others wait for as
-// long as it takes.
+// BenchmarkLargestAdvertisement measures the largest possible advertisement, with other
+// placements each time. All other calls wait that long.
 func BenchmarkLargestAdvertisement(b *testing.B) {
 	broker := New(Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
 	c := DefaultConfig()

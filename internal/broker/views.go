@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// ClusterView is what the broker knows of a cluster, for those who show it.
+// ClusterView is the broker's knowledge of a cluster, for display.
 type ClusterView struct {
 	ledger.Offer
 	// Reserved is Σ max(held, used) over the placements here, plus what quotes hold.
@@ -20,14 +20,14 @@ type ClusterView struct {
 	Available quantity.Amounts
 	// Stretch is how many times each resource may be promised here; nil for once.
 	Stretch quantity.Ratios
-	// Score rates what is free, see decision.AvailabilityScore.
+	// Score rates the free capacity, see decision.AvailabilityScore.
 	Score      decision.Score
 	Placements int
 	Phase      ClusterPhase
-	// Awaited says why the cluster gets nothing new before its agent has announced what it
-	// holds; "" if it is not blocked.
+	// Awaited explains why the cluster gets no new reservations before its agent has announced
+	// its holdings; "" if it is not blocked.
 	Awaited string
-	// Record counts the outcomes of what was granted here.
+	// Record counts the outcomes of the placements granted here.
 	Record ledger.Record
 	// Reliability is the share of promises that the cluster kept, from 0 to 1; nil if unknown.
 	Reliability *float64
@@ -36,7 +36,7 @@ type ClusterView struct {
 	// Doubts are the implausible figures of the offer.
 	Doubts []string
 	// Standing is why nothing new is placed here, Excess why the cluster gets nothing new; nil
-	// for no reason. OnTrial reports whether a single placement is on trial.
+	// if there is no reason. OnTrial reports whether a single placement is on trial.
 	Standing *decision.Standing
 	Excess   *decision.Excess
 	// Failures counts the cluster's recent failures as a provider, by requester.
@@ -50,7 +50,7 @@ type ClusterView struct {
 	Heard time.Time
 }
 
-// Cluster returns nil, nil for an unknown cluster.
+// Cluster returns the view of a cluster; nil, nil for an unknown one.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
 	err := b.change(ctx, func(s *session) error {
@@ -82,7 +82,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	return view, err
 }
 
-// Serves is 1 while this replica answers, else 0.
+// Serves returns 1 while this replica answers, else 0.
 func (b *Broker) Serves() float64 {
 	if b.Serving() {
 		return 1
@@ -90,7 +90,8 @@ func (b *Broker) Serves() float64 {
 	return 0
 }
 
-// Awaited is how many clusters get nothing new before they have announced what they hold.
+// Awaited counts the clusters that get no new reservations before they have announced their
+// holdings.
 func (b *Broker) Awaited() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +101,7 @@ func (b *Broker) Awaited() float64 {
 	return float64(len(b.session.recovery.waiting))
 }
 
-// Outcomes adds up the outcomes of everything that was granted, over all clusters.
+// Outcomes sums the outcomes of all placements over all clusters.
 func (b *Broker) Outcomes() ledger.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,8 +120,8 @@ func (b *Broker) Outcomes() ledger.Record {
 	return sum
 }
 
-// ManifestOf returns the object in which a cluster's offer was written by hand, nil if there
-// is none. It does not wait until that is durable.
+// ManifestOf returns the object that contains a cluster's hand-written offer, nil if there is
+// none. It does not wait until that is durable.
 func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,8 +134,8 @@ func (b *Broker) ManifestOf(clusterID string) *ledger.Manifest {
 	return nil
 }
 
-// ObjectOf returns the object with which a reservation was asked for, nil for one that came
-// over REST or is unknown. Like ManifestOf it does not wait until that is durable.
+// ObjectOf returns the object that asked for a reservation, nil for one that came over REST or
+// is unknown. Like ManifestOf it does not wait until that is durable.
 func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,31 +148,33 @@ func (b *Broker) ObjectOf(reservation string) *ledger.ObjectRef {
 	return nil
 }
 
-// ReservationView is a reservation, for those who show it.
+// ReservationView is a reservation, for display.
 type ReservationView struct {
 	ledger.Reservation
 	Phase           ledger.Phase
 	PlacementPhases []ledger.PlacementPhase
 	// Endpoint is the API server of the provider that serves it, see Serving.
 	Endpoint string
-	// ProviderHasAgent and RequesterHasAgent say which side can act on it.
+	// ProviderHasAgent and RequesterHasAgent report which sides have an agent that can act.
 	ProviderHasAgent, RequesterHasAgent bool
 	Message                             string
 	// Place is its place in the queue, nil if it does not wait.
 	Place *QueueView
-	// Warning says that it has to make room and for which priority, "" if it has not.
+	// Warning says that the reservation has to make room and for which priority; "" for no
+	// warning.
 	Warning string
-	// Recall says until when it stays with a provider that recalled it, "" if none did.
+	// Recall says until when the reservation stays with a provider that recalled it; "" for no
+	// recall.
 	Recall string
 	// LostSince is when the silent provider Lost was last heard; zero and "" if none is silent.
 	LostSince time.Time
 	Lost      string
 }
 
-// Over reports whether the reservation has ended and nothing is waited for.
+// Over reports whether the reservation has ended and both sides have confirmed it.
 func (v *ReservationView) Over() bool { return v.Phase == ledger.Released || v.Phase == ledger.Failed }
 
-// Describe says how much is held and for how long.
+// Describe formats the held amounts and the duration.
 func (v *ReservationView) Describe() string {
 	if v.Duration == 0 {
 		return describe(v.Amounts)
@@ -179,12 +182,13 @@ func (v *ReservationView) Describe() string {
 	return fmt.Sprintf("%s for %s in all", describe(v.Amounts), v.Duration)
 }
 
-// Reservation returns nil, nil for a reservation that is not in the book.
+// Reservation returns a view of a reservation; nil, nil if it is not in the book.
 func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
 	return b.view(ctx, func(s *session) *ledger.Reservation { return s.book.Reservation(name) })
 }
 
-// ObjectReservation is Reservation for one that was asked for with an object.
+// ObjectReservation returns a view of the reservation that an object asked for; nil, nil if it
+// is not in the book.
 func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
 	return b.view(ctx, func(s *session) *ledger.Reservation {
 		r, _ := s.book.ByKey(requester, objectKey(uid))
@@ -227,12 +231,12 @@ func (rs *reservations) view(r *ledger.Reservation) *ReservationView {
 	return v
 }
 
-// objectKey is the key of a reservation that was asked for with an object. Keys over REST
-// contain no slash, so no agent can use it.
+// objectKey returns the key of the reservation of an object. Keys over REST contain no slash,
+// so no agent can use it.
 func objectKey(uid string) string { return "object/" + uid }
 
-// ReserveObject grants what a Reservation object asks for, or finds what it was granted
-// before. A request without duration gets the default one.
+// ReserveObject grants the request of a Reservation object, or finds its earlier grant. A
+// request without duration gets the default one.
 func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
 	q.Key = objectKey(q.Object.UID)
 	if err := q.complete(); err != nil {
@@ -263,8 +267,8 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 	return view, nil
 }
 
-// Release ends a reservation on behalf of whoever may delete its object. A reservation that
-// has ended or is unknown stays as it is.
+// Release ends a reservation whose object is deleted. A reservation that has ended or is
+// unknown stays as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
 	return b.change(ctx, func(s *session) error {
 		r := s.book.Reservation(name)

@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Visibility is what requesters are told of clusters that they did not get. The zero
+// Visibility limits the information that requesters get about other clusters. The zero
 // Visibility hides nothing.
 type Visibility struct {
 	Candidates brokerv1alpha1.CandidatesShown
@@ -21,13 +21,13 @@ type Visibility struct {
 	HidePrices bool
 }
 
-// showsAll reports whether requesters are told the names of other clusters.
+// showsAll reports whether requesters learn the names of other clusters.
 func (v Visibility) showsAll() bool {
 	return v.Candidates != brokerv1alpha1.CandidatesCounts && v.Candidates != brokerv1alpha1.CandidatesAnonymous
 }
 
 // of returns the candidates that the requester may see. got is the cluster that it got, "" for
-// none, and named the one that it asked for by name.
+// none; named is the cluster that the request names as its target, "" for none.
 func (v Visibility) of(candidates []v1.Candidate, got, named string) []v1.Candidate {
 	out := make([]v1.Candidate, 0, len(candidates))
 	for i, c := range candidates {
@@ -49,7 +49,7 @@ func (v Visibility) of(candidates []v1.Candidate, got, named string) []v1.Candid
 	return out
 }
 
-// inError applies of to the candidates of a refusal.
+// inError filters the candidates of a refusal with of.
 func (v Visibility) inError(err error, named string) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		e.Candidates = v.of(e.Candidates, "", named)
@@ -70,7 +70,7 @@ func withoutPrice(c v1.Candidate) v1.Candidate {
 	return c
 }
 
-// tell explains why none of the candidates can provide.
+// tell explains why none of the candidates can provide the capacity.
 func tell(candidates []v1.Candidate, rejected map[string]int32) string {
 	var why []string
 	for _, c := range candidates {

@@ -5,7 +5,7 @@ import "math"
 // Band is a score in one word, for people.
 type Band string
 
-// Bands of scores, each from the score named to below the one before.
+// Bands of scores. Each begins at the given score and ends below the previous band.
 const (
 	Excellent Band = "Excellent" // 90.00
 	Good      Band = "Good"      // 70.00
@@ -13,7 +13,8 @@ const (
 	Limited   Band = "Limited"   // 0.00
 )
 
-// Band of the score as it is shown: 89.996 is shown as 90.00, which is Excellent.
+// Band returns the band of the score as displayed: 89.996 is displayed as 90.00, which is
+// Excellent.
 func (s Score) Band() Band {
 	switch shown := math.Round(float64(s) * 100); {
 	case shown >= 9000:

@@ -9,15 +9,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Bill is what a request costs on one candidate.
+// Bill is the price of a request on one candidate.
 type Bill struct {
-	// PerHour and Total are in Currency, which is empty when nothing is known of the
-	// price. Total is for as long as the request lasts.
+	// PerHour and Total are in Currency, which is empty if the price is unknown. Total covers
+	// the time for which the request is billed.
 	PerHour, Total decimal.Decimal
 	Currency       string
 }
 
-// billOf is exact but for what is paid once, whose part of an hour has 30 decimal
+// billOf is exact, except that it rounds the hourly share of one-time costs to 30 decimal
 // places.
 func (c *contest) billOf(i int) Bill {
 	m, hours := c.market, c.billedHours()
@@ -55,8 +55,8 @@ func (b Bill) inCurrency(code string, rates Rates) Bill {
 	return b
 }
 
-// priceOf returns the exact price of an amount: 1/2^n is 5^n/10^n. Most amounts of bytes are
-// multiples of a large power of two, so the numbers stay small.
+// priceOf returns the exact price of an amount. It uses 1/2^n = 5^n/10^n: most amounts of bytes
+// are multiples of a large power of two, so the numbers stay small.
 func priceOf(price float64, name corev1.ResourceName, amount int64) decimal.Decimal {
 	if price == 0 || amount <= 0 {
 		return decimal.Decimal{}
@@ -76,7 +76,8 @@ func priceOf(price float64, name corev1.ResourceName, amount int64) decimal.Deci
 	return cost
 }
 
-// gibibyteBits is the power of two for which bytes are priced.
+// gibibyteBits is the binary logarithm of the bytes in a GiB, the unit for which bytes are
+// priced.
 const gibibyteBits = 30
 
 var powersOf5 = func() (powers [gibibyteBits + 1]decimal.Decimal) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// bill of a day.
+// bill returns a bill for a day.
 func bill(perHour, currency string) Bill {
 	p := decimal.RequireFromString(perHour)
 	return Bill{PerHour: p, Total: p.Mul(decimal.NewFromInt(24)), Currency: currency}
@@ -54,7 +54,7 @@ func TestBills(t *testing.T) {
 	}
 }
 
-// The cheapest for this request is another one than the cheapest for another.
+// The cheapest cluster depends on the request.
 func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
 	cores := cluster("cores", 16, 16, 64, 64).priced(t, "EUR", "0.01", "0.05")
 	memory := cluster("memory", 16, 16, 64, 64).priced(t, "EUR", "0.05", "0.01")
@@ -80,7 +80,7 @@ func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
 	}
 }
 
-// What is compared with a ceiling is not rounded.
+// Amounts are compared with a ceiling without rounding.
 func TestComparingMoneyIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		money := rapid.Int64Range(1, 1<<50)

@@ -8,11 +8,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// ceiling is the highest price for an hour that is accepted.
+// ceiling is the highest accepted price per hour.
 type ceiling struct {
 	set      bool
 	currency string
-	// billionths of currency; amount is the same, exact.
+	// billionths is the price in billionths of currency; amount is the same, exact.
 	billionths float64
 	amount     Price
 }
@@ -24,16 +24,18 @@ func (c *contest) setCeiling(k *terms.Constraints) {
 	}
 	amount, err := ParsePrice(k.MaxPrice.Amount)
 	if err != nil {
-		// It was checked when it was asked for; nothing is cheap enough for what it means.
+		// The price was validated with the request. A price that cannot be parsed rejects every
+		// candidate.
 		amount = -1
 	}
 	c.ceiling = ceiling{true, k.MaxPrice.Currency, float64(amount), amount}
 }
 
-// near is how far from the ceiling rounding could decide; there it is computed exactly.
+// near is the relative distance from the ceiling within which rounding could decide. There the
+// price is computed exactly.
 const near = 1e-9
 
-// checkPrice returns why a row's price is not acceptable.
+// checkPrice returns the reason if a row's price is not acceptable, else "".
 func (c *contest) checkPrice(i int) Reason {
 	if !c.ceiling.set {
 		return ""
@@ -69,5 +71,5 @@ func (c *contest) tellPrice(i int) string {
 	return fmt.Sprintf("costs %s %s an hour, at most %s is accepted", Money(bill.PerHour), bill.Currency, c.ceiling.amount)
 }
 
-// Money writes an amount to nine decimal places, without trailing zeros.
+// Money formats an amount with nine decimal places, without trailing zeros.
 func Money(amount decimal.Decimal) string { return amount.RoundBank(pricePlaces).String() }

@@ -9,12 +9,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// column holds one resource of every row. One that no candidate names is vacant: its name
-// is "", and the next new resource takes its place.
+// column holds one resource of every row. A column that no candidate names is vacant: its name
+// is "", and the next new resource takes it.
 type column struct {
 	name        corev1.ResourceName
 	allocatable []int64
-	// available is neverAdvertised where the candidate named no such resource.
+	// available is neverAdvertised if the candidate did not name the resource.
 	available []int64
 	price     []float64
 	priced    int
@@ -24,7 +24,7 @@ type column struct {
 
 const neverAdvertised int64 = -1
 
-// The columns every market has, and their places.
+// Columns that every market has, with their indexes.
 const (
 	cpuColumn int32 = iota
 	memoryColumn
@@ -33,18 +33,17 @@ const (
 )
 
 const (
-	// MaxResources bounds how many different resource names candidates can bring in,
-	// each of which costs 24 bytes for every candidate.
+	// MaxResources bounds the different resource names of all candidates. Each name costs 24
+	// bytes for every candidate.
 	MaxResources = 1024
-	// DefaultResourceNames is how many names one candidate may bring in beside cpu, memory
-	// and pods.
+	// DefaultResourceNames bounds the names that one candidate may add to cpu, memory and pods.
 	DefaultResourceNames = 32
-	// maxLeftOut is how many names are remembered that found no column.
+	// maxLeftOut bounds the remembered names without a column.
 	maxLeftOut = 64
 )
 
-// internColumn returns the column of a resource, which is made when it is new. The
-// pointer holds until the next column is made.
+// internColumn returns the column of a resource, and creates it for a new one. The pointer is
+// valid until the next column is created.
 func (m *Market) internColumn(name corev1.ResourceName) *column {
 	if k, ok := m.columnOf[name]; ok {
 		return &m.columns[k]
@@ -69,15 +68,15 @@ func (m *Market) internColumn(name corev1.ResourceName) *column {
 	return &m.columns[len(m.columns)-1]
 }
 
-// names are what a row names beside the builtin columns: its columns, and the resources that
-// have none.
+// names holds the resources of a row other than the builtin ones: columns for those that have
+// one, leftOut for those without.
 type names struct {
 	columns []int32
 	leftOut []corev1.ResourceName
 }
 
-// nameColumns gives a row columns for resources, in their order. Resources beyond the row's
-// budget, or for which no column is free, are left out.
+// nameColumns assigns columns to a row's resources, in the given order. It leaves out resources
+// beyond the row's budget, and those for which no column is free.
 func (m *Market) nameColumns(i int32, resources []corev1.ResourceName) {
 	row := &m.named[i]
 	for _, name := range resources {
@@ -95,7 +94,7 @@ func (m *Market) nameColumns(i int32, resources []corev1.ResourceName) {
 	}
 }
 
-// forgetColumns empties the columns of a row. Those that no other candidate uses become
+// forgetColumns empties the columns of a row. A column that no other candidate uses becomes
 // vacant.
 func (m *Market) forgetColumns(i int32) {
 	for _, k := range m.named[i].columns {
@@ -110,7 +109,7 @@ func (m *Market) forgetColumns(i int32) {
 	m.named[i] = names{}
 }
 
-// columnIn returns the column of a resource, nil where the row has none for it.
+// columnIn returns the column of a resource, nil if the row has none for it.
 func (m *Market) columnIn(i int32, name corev1.ResourceName) *column {
 	k, known := m.columnOf[name]
 	if !known || k >= builtinColumns && !slices.Contains(m.named[i].columns, k) {
@@ -119,8 +118,8 @@ func (m *Market) columnIn(i int32, name corev1.ResourceName) *column {
 	return &m.columns[k]
 }
 
-// resourcesOf are what a candidate names: what it offers before what it only has a price for,
-// and what Kubernetes itself knows before what others have added.
+// resourcesOf returns the resources that a candidate names. Offered resources come before those
+// that only have a price, and the names of Kubernetes itself before other names.
 func resourcesOf(c *Candidate) []corev1.ResourceName {
 	offered, rest := map[corev1.ResourceName]bool{}, map[corev1.ResourceName]bool{}
 	for _, amounts := range []quantity.Amounts{c.Allocatable, c.Available} {
@@ -159,11 +158,11 @@ func rankOf(name corev1.ResourceName) int {
 	return 0
 }
 
-// SetBudget bounds how many resources each candidate can bring in from its next Upsert on.
+// SetBudget bounds the resources that each candidate may add, from its next Upsert on.
 func (m *Market) SetBudget(names int) { m.budget = names }
 
-// LeftOut are the resources of a candidate that decisions do not know of: it names more
-// than its budget allows, or all columns are in use. All else of it counts.
+// LeftOut returns the resources of a candidate that decisions ignore, because it names more
+// than its budget allows or all columns are in use. Its other resources count.
 func (m *Market) LeftOut(id string) []corev1.ResourceName {
 	i, ok := m.row[id]
 	if !ok {
@@ -172,5 +171,5 @@ func (m *Market) LeftOut(id string) []corev1.ResourceName {
 	return m.named[i].leftOut
 }
 
-// Resources is how many resource names are in use.
+// Resources returns the number of resource names in use.
 func (m *Market) Resources() int { return len(m.columnOf) }

@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// applyConstraints resolves the request's constraints to the set of rows that meet them.
-// Constraints on nodes and prices are left to check.
+// applyConstraints resolves the request's constraints to the set of matching rows. check tests
+// constraints on nodes and prices.
 func (c *contest) applyConstraints() {
 	r := c.request
 	k := r.Constraints
@@ -40,7 +40,7 @@ func (c *contest) applyConstraints() {
 	}
 }
 
-// keepStating keeps rows that state one of values; no values restrict nothing.
+// keepStating keeps the rows whose fact has one of values. Without values it keeps all rows.
 func (c *contest) keepStating(k factKey, values []string) {
 	if len(values) == 0 {
 		return
@@ -110,8 +110,8 @@ func (c *contest) keepExpressed(e *terms.Expression) {
 	}
 }
 
-// keepWithData looks at every row: the name of the label is not put together, so that
-// nothing is allocated.
+// keepWithData scans every row. An index lookup would need the full name of the label, which
+// costs an allocation.
 func (c *contest) keepWithData(dataSet string) {
 	for i := range c.market.facts {
 		if c.allowed.hasRow(i) && !c.market.facts[i].hasData(dataSet) {
@@ -135,8 +135,8 @@ func (c *contest) noRows() rowSet {
 	return c.some
 }
 
-// unmetConstraint returns the first constraint that a row does not meet, and the detail for
-// the message. It looks at the row and not at the index.
+// unmetConstraint returns the first constraint that a row does not meet, and the detail for the
+// message. It reads the row instead of the index.
 func (c *contest) unmetConstraint(i int) (Reason, string) {
 	r, f, id := c.request, c.market.facts[i], c.market.ids[i]
 	if len(r.Near) > 0 && !slices.Contains(r.Near, id) {

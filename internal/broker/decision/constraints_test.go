@@ -124,8 +124,7 @@ func TestSeveralSizesOfPods(t *testing.T) {
 	}
 }
 
-// However the pods are packed, an oracle that remembers every node finds no node with
-// less than nothing free.
+// For every packing, an oracle that tracks each node finds no negative free amount.
 func TestWhatIsPackedFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
@@ -223,8 +222,8 @@ func constrain(t *rapid.T, r *Request) {
 	}
 }
 
-// violated is the constraint that a candidate does not meet, found without any of what
-// the market keeps to find it fast.
+// violated returns the constraint that a candidate does not meet. It does not use the market's
+// index.
 func violated(r *Request, c Candidate, rates Rates) string {
 	k := r.Constraints
 	switch {
@@ -280,7 +279,7 @@ func selected(shapes []Shape, r *Request) []Shape {
 	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !terms.HasAll(s.Labels, r.Constraints.Nodes) })
 }
 
-// Nobody is left out without a reason, and who meets everything is not.
+// Every excluded candidate has a reason, and a candidate that meets everything is not excluded.
 func TestConstraintsRejectNobodyElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, w := anyMarket(t)
@@ -304,7 +303,7 @@ func TestConstraintsRejectNobodyElse(t *testing.T) {
 	})
 }
 
-// What is said of a candidate does not grow with the number of clusters.
+// The length of a message does not grow with the number of clusters.
 func TestOfManyClustersTheFirstAreNamed(t *testing.T) {
 	m := market(t, cluster("paris", 16, 16, 64, 64))
 	var near []string

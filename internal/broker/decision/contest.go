@@ -10,28 +10,28 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// contest is one request, resolved against the market. Its slices are scratch that
-// lives as long as the market, so a decision allocates nothing.
+// contest is one request, resolved against the market. It reuses its slices as long as the
+// market exists, so a decision allocates nothing.
 type contest struct {
 	market   *Market
 	request  *Request
 	self     int32
 	excluded []int32
 	links    links
-	// linkAt holds, for every row, one more than its place in links, or 0.
+	// linkAt holds for every row its index in links plus one, or 0 for no link.
 	linkAt []int32
 	needs  []need
 	gates  [2]gate
-	// exceeded says who does not serve the requester; nil where all may.
+	// exceeded holds the candidates that do not serve the requester; nil if all may.
 	exceeded *Excess
 
-	// What constraints were resolved to; some is scratch.
+	// The resolved constraints. some is scratch memory.
 	constrained   bool
 	allowed, some rowSet
 	nodeLabels    map[string]string
 	ceiling       ceiling
 
-	// What pods are placed with.
+	// Scratch memory for placing pods.
 	kinds    []kind
 	podNeeds []need
 	bins     []bin
@@ -41,18 +41,19 @@ type contest struct {
 	judges []judge
 	weight int64
 
-	// What the cost criterion works with.
+	// State of the cost criterion.
 	priced   []pricedNeed
 	currency string
 	cheapest float64
-	// factor turns prices of each of the market's currencies into those compared; 0
-	// where they cannot be.
+	// factor converts prices of each of the market's currencies to the compared currency; 0 if
+	// there is no rate.
 	factor []float64
-	// moving is the price of a GiB that leaves its region for each row; scratch.
+	// moving is scratch memory: the price of moving a GiB out of its region, for each row.
 	moving []float64
 }
 
-// need is an amount of one resource; column is nowhere if nobody ever offered it.
+// need is an amount of one resource. Its column is nowhere if no candidate ever offered the
+// resource.
 type need struct {
 	name    corev1.ResourceName
 	column  int32
@@ -62,15 +63,15 @@ type need struct {
 
 const nowhere int32 = -1
 
-// gate is the least that must be available of one resource. Two of the needs are
-// tested this way before anything else is computed, so that a fleet that is full
-// is seen to be full at the speed of a comparison.
+// gate is the least amount of one resource that must be available. Two of the needs are tested
+// this way before anything else, so that a decision rejects the candidates of a full fleet with
+// one or two comparisons each.
 type gate struct {
 	available []int64
 	least     int64
 }
 
-// pricedNeed is a need that some candidate charges for, in the units of its price.
+// pricedNeed is a need for which some candidate charges, in the units of the price.
 type pricedNeed struct {
 	price []float64
 	units float64
@@ -123,7 +124,7 @@ func (m *Market) beginContest(r *Request) *contest {
 	return c
 }
 
-// releaseRequest drops the references to the request, so that they can be collected.
+// releaseRequest drops references to the request, for the garbage collector.
 func (c *contest) releaseRequest() {
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = 0
@@ -131,8 +132,8 @@ func (c *contest) releaseRequest() {
 	c.request, c.links, c.nodeLabels, c.exceeded = nil, nil, nil, nil
 }
 
-// resolveNeeds appends the needs sorted by name, so that the same unmet need is reported and
-// costs are added in the same order every time.
+// resolveNeeds appends the needs sorted by name. So every run reports the same unmet need and
+// adds the costs in the same order.
 func (m *Market) resolveNeeds(needs []need, amounts quantity.Amounts) []need {
 	first := len(needs)
 	for name, amount := range amounts {
@@ -163,12 +164,13 @@ func (m *Market) gateFor(needs []need, which int) gate {
 	return gate{m.columns[n.column].available, n.amount}
 }
 
-// tooSmall reports faster, for most candidates, that check would reject them for an amount.
+// tooSmall reports whether check would certainly reject a candidate for an amount. It is fast
+// and finds most such candidates.
 func (c *contest) tooSmall(i int) bool {
 	return c.gates[0].available[i] < c.gates[0].least || c.gates[1].available[i] < c.gates[1].least
 }
 
-// appointJudges chooses the criteria that have a weight and any data. If there is none,
+// appointJudges selects the criteria that have a weight and any data. If there is none,
 // availability decides.
 func (c *contest) appointJudges(w Weights) {
 	if w == nil {
@@ -187,8 +189,8 @@ func (c *contest) appointJudges(w Weights) {
 	}
 }
 
-// check returns why a candidate is out, or "" when it can provide. For a reason
-// that is about a resource it also returns which of the needs is not met.
+// check returns why a candidate is rejected, or "" if it can provide. If the reason is about a
+// resource, check also returns the index of the unmet need.
 func (c *contest) check(i int) (Reason, int) {
 	m := c.market
 	if m.marks[i]&(vacant|stale|denied|choosy|suspended) != 0 || c.linkAt[i] != 0 || c.exceeded != nil || len(c.excluded) > 0 || int32(i) == c.self {
@@ -213,7 +215,7 @@ func (c *contest) check(i int) (Reason, int) {
 	return c.checkPrice(i), 0
 }
 
-// checkNeeds is the part of check that is about amounts.
+// checkNeeds tests the amounts for check.
 func (c *contest) checkNeeds(i int) (Reason, int) {
 	for k := range c.needs {
 		n := &c.needs[k]
@@ -230,7 +232,7 @@ func (c *contest) checkNeeds(i int) (Reason, int) {
 	return "", 0
 }
 
-// checkExplained is check that also finds the constraint that is not met.
+// checkExplained calls check. If a constraint is not met, it also determines which one.
 func (c *contest) checkExplained(i int) (Reason, int) {
 	reason, which := c.check(i)
 	if reason == barred {
@@ -239,8 +241,8 @@ func (c *contest) checkExplained(i int) (Reason, int) {
 	return reason, which
 }
 
-// checkStanding is the part of check about the candidate itself: denied, silent, suspended,
-// unreachable and so on.
+// checkStanding tests the candidate itself for check: denied, silent, suspended, unreachable
+// and so on.
 func (c *contest) checkStanding(i int) Reason {
 	marks, l := c.market.marks[i], c.knownLink(i)
 	switch {
@@ -267,13 +269,13 @@ func (c *contest) checkStanding(i int) Reason {
 	return ""
 }
 
-// lendingRefusal returns why the candidate's operator does not lend to the requester, "" if
-// it does.
+// lendingRefusal returns the reason if the candidate's operator does not lend to the requester,
+// else "".
 func (c *contest) lendingRefusal(i int) Reason {
 	return Reason(c.market.lends[i].Refuses(c.request.Requester))
 }
 
-// describeRejection turns the outcome of check into a Rejection with its figures.
+// describeRejection converts the result of check to a Rejection with its figures.
 func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 	out := Rejection{Reason: reason}
 	switch reason {
@@ -327,12 +329,12 @@ func (c *contest) costOf(i int) float64 {
 	return sum
 }
 
-// totalScore returns the weighted sum of a candidate's scores. Divided by weight it is a
+// totalScore returns the weighted sum of a candidate's scores. The sum divided by weight is a
 // score.
 func (c *contest) totalScore(i int) int64 { return c.totalAbove(math.MinInt64, i) }
 
-// totalAbove returns the total, or some number below least as soon as the total cannot
-// reach that.
+// totalAbove returns the total. If the total cannot reach least, it stops early and returns any
+// number below least.
 func (c *contest) totalAbove(least int64, i int) int64 {
 	sum, open := int64(0), c.weight
 	for k := range c.judges {

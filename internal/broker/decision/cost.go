@@ -2,11 +2,13 @@ package decision
 
 import "math"
 
-// cost gives 100 points to the cheapest candidate for this very request, and to a
-// dearer one the share that the cheapest price is of its own; prices closer than a
-// part in 10^15 count as equal. One currency is compared: the request's, or else the
-// one most candidates use; what is priced in others is converted. A candidate without
-// a price, or with one that no rate converts, gets nothing.
+// cost gives 100 points to the cheapest candidate for this request. A more expensive candidate
+// gets the cheapest price as a share of its own. Prices that differ by less than a part in
+// 10^15 count as equal.
+//
+// Prices are compared in the request's currency, or else in the one that most candidates use;
+// other prices are converted. A candidate whose price is missing or cannot be converted gets no
+// points.
 type cost struct{}
 
 func (cost) name() string { return Cost }
@@ -17,8 +19,8 @@ func (cost) prepare(c *contest) bool {
 	if !c.convertPrices() {
 		return false
 	}
-	// A price of the first resource alone that reaches the cheapest total in every
-	// currency rules a candidate out, so most rows cost one comparison.
+	// If the price of the first resource alone reaches the cheapest total in every currency,
+	// the candidate cannot win. So most rows cost one comparison.
 	limit, least := math.Inf(1), c.leastFactor()
 	first, units := m.columns[cpuColumn].price, 0.0
 	if len(c.priced) > 0 {
@@ -47,7 +49,7 @@ func (cost) prepare(c *contest) bool {
 	return !math.IsInf(c.cheapest, 1)
 }
 
-// leastFactor belongs to the currency in which the same number is worth least.
+// leastFactor returns the factor of the currency whose unit is worth least.
 func (c *contest) leastFactor() float64 {
 	least := math.Inf(1)
 	for _, f := range c.factor {

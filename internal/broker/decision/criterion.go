@@ -6,30 +6,29 @@ import "strconv"
 // bounds are exact; a hundred such scores at full weight still fit in an int64.
 const fullScore int64 = 1_000_000_000_000_000
 
-// A criterion judges candidates from 0 to fullScore. Adding one takes a file and a
-// line in criteria.
+// criterion judges candidates from 0 to fullScore. A new one needs a file and an entry in
+// criteria.
 type criterion interface {
 	name() string
-	// prepare looks at the market once for each decision. When it returns false
-	// nothing is known to judge by: the criterion does not count, and the weights
-	// of the others carry the decision alone.
+	// prepare examines the market once for each decision. It returns false if there is no data
+	// to judge by. The criterion then does not count, and the other weights decide alone.
 	prepare(c *contest) bool
-	// score may be called for rows that no check has passed yet, vacant ones too.
+	// score may be called for rows that have not passed check, including vacant ones.
 	score(c *contest, i int) int64
 }
 
-// fixed is a criterion whose scores no request changes. Decide scans the column
-// of the heaviest one and looks closer only where it may still win.
+// fixed is a criterion whose scores do not depend on the request. Decide scans the column of
+// the heaviest one and examines a row only if it may still win.
 type fixed interface {
 	column(m *Market) []int64
 }
 
-// noter explains a score that does not speak for itself.
+// noter explains a score that is not self-explanatory.
 type noter interface {
 	note(c *contest, i int) string
 }
 
-// criteria lists every criterion in the order in which they are shown.
+// criteria lists every criterion in display order.
 var criteria = []criterion{availability{}, cost{}, latency{}, reliability{}}
 
 // Criteria returns the names of all criteria.
@@ -44,7 +43,7 @@ func Criteria() []string {
 // Score is a number of points from 0 to 100.
 type Score float64
 
-// String writes the score with two decimals, as in ClusterAdvertisement's status.
+// String formats the score with two decimals, as in ClusterAdvertisement's status.
 func (s Score) String() string { return strconv.FormatFloat(float64(s), 'f', 2, 64) }
 
 func scoreOf(score int64) Score { return Score(float64(score) / float64(fullScore) * 100) }

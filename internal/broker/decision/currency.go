@@ -28,8 +28,8 @@ func (m *Market) setPrices(i int32, c Candidate) {
 	m.currency[i] = uint16(k)
 }
 
-// currencyAt is the place of a currency. One that nobody uses any more gives its place away:
-// every decision looks at all of them.
+// currencyAt returns the index of a currency. A new currency takes the index of an unused one,
+// to keep the list short: every decision scans it.
 func (m *Market) currencyAt(code string) int {
 	unused := -1
 	for k := range m.currencies {
@@ -48,8 +48,8 @@ func (m *Market) currencyAt(code string) int {
 	return unused
 }
 
-// IsCurrency keeps codes to three capital letters, of which there are fewer than a
-// row's currency can number.
+// IsCurrency reports whether a code consists of three capital letters. There are fewer such
+// codes than values of a row's currency field.
 func IsCurrency(code string) bool {
 	for _, letter := range []byte(code) {
 		if letter < 'A' || letter > 'Z' {
@@ -73,8 +73,8 @@ func (m *Market) clearPrices(i int32) {
 	}
 }
 
-// commonCurrency is the one that most candidates use, "" if none does; of equally
-// common ones the first by code.
+// commonCurrency returns the currency that most candidates use, "" if none does. Among equally
+// common ones it returns the first by code.
 func (m *Market) commonCurrency() string {
 	most := noCurrency
 	for k := range m.currencies {

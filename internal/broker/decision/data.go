@@ -8,12 +8,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// priceData prepares what the request's data costs: it is stored for as long as the
-// reservation lasts, and leaves the region of the candidate once where it came from
-// another one.
+// priceData adds the cost of the request's data: storage for the duration of the reservation,
+// and one transfer if the data comes from another region than the candidate's.
 //
-// They become priced needs like any other, so that requests without data pay nothing
-// for it.
+// Both become priced needs like any other, so that requests without data cost no extra time.
 func (c *contest) priceData() {
 	d := c.request.Data
 	if d == nil || d.Bytes <= 0 {
@@ -34,7 +32,7 @@ func (c *contest) priceData() {
 	c.priced = append(c.priced, pricedNeed{price: c.moving, units: gib / c.transferTime().Hours()})
 }
 
-// movesData reports whether the data is known to be in another region than the row.
+// movesData reports whether the data is known to be in another region than the row's.
 func (c *contest) movesData(i int) bool {
 	d := c.request.Data
 	return d.Region != "" && d.Region != c.market.facts[i].region

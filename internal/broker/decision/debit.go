@@ -9,20 +9,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Commitment is capacity that a provider has promised and that is not in use yet, so its
-// nodes still report it as free.
+// Commitment is promised capacity that is not in use yet, so the provider's nodes still report
+// it as free.
 type Commitment struct {
 	Amounts quantity.Amounts
-	// Pods are the promised pod shapes; none for any shape.
+	// Pods are the promised pod shapes; none means any shape.
 	Pods []terms.Pods
-	// Nodes are labels of the nodes on which it was promised.
+	// Nodes are the labels of the nodes on which the capacity was promised.
 	Nodes map[string]string
 }
 
-// Debit subtracts commitments from a histogram of nodes; the rest is what the next request
-// can count on. It places pods like those of a request. Amounts without pod shapes are
-// taken from the nodes with the most room, because Kubernetes' scheduler spreads pods.
-// Shapes are not changed.
+// Debit subtracts commitments from a histogram of nodes and returns the room left for the next
+// request. It places pods as for a request. It takes amounts without pod shapes from the nodes
+// with the most room, because Kubernetes' scheduler spreads pods. It does not change shapes.
 func Debit(shapes []Shape, commitments []Commitment) []Shape {
 	left := slices.Clone(shapes)
 	for i := range commitments {
@@ -89,7 +88,7 @@ func timesInto(pod, free quantity.Amounts) int64 {
 	return max(times, 0)
 }
 
-// debitAmount takes an amount of one resource, the roomiest nodes first.
+// debitAmount deducts an amount of one resource, beginning with the nodes with the most room.
 func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels map[string]string) []Shape {
 	for amount > 0 {
 		i := findRoomiest(shapes, name, labels)

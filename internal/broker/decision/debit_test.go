@@ -94,7 +94,7 @@ func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
 	})
 }
 
-// Nothing is debited twice, and nothing that was not there.
+// Debit deducts nothing twice, and no capacity that was not free.
 func TestDebitTakesWhatIsPromised(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shapes := []Shape{{rapid.Int64Range(1, 4).Draw(t, "nodes"), size(rapid.Int64Range(0, 8).Draw(t, "cpu"), 8), nil}, {1, size(2, 8), nil}}

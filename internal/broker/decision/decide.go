@@ -2,8 +2,8 @@ package decision
 
 import "math"
 
-// Decide returns the cluster that serves the request best, and false when none
-// can. It allocates nothing.
+// Decide returns the cluster that serves the request best, and false if none can. It allocates
+// nothing.
 func Decide(m *Market, r *Request) (string, bool) {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
@@ -14,8 +14,8 @@ func Decide(m *Market, r *Request) (string, bool) {
 	return m.ids[winner], true
 }
 
-// Check returns why the named cluster cannot serve the request, and true when it
-// can. It serves wishes for one provider, and the re-check of a choice made before.
+// Check returns why the named cluster cannot serve the request, and true if it can. It serves
+// requests for one provider, and repeats the check of an earlier choice.
 func Check(m *Market, r *Request, id string) (Rejection, bool) {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
@@ -29,10 +29,10 @@ func Check(m *Market, r *Request, id string) (Rejection, bool) {
 
 const nobody = -1
 
-// findBest scans the scores of the heaviest fixed criterion. Such a score, plus full marks
-// in all others, is an upper bound of a candidate's total, so most candidates are skipped
-// with one comparison: below floor they cannot reach the best total so far. A candidate is
-// checked only if it would win.
+// findBest scans the scores of the heaviest fixed criterion. Such a score plus full marks in
+// all other criteria is an upper bound of a candidate's total. So one comparison skips most
+// candidates: those below floor cannot reach the best total so far. A candidate is checked only
+// if it would win.
 func (c *contest) findBest() int {
 	lead, weight := c.leadColumn()
 	rest := (c.weight - weight) * fullScore

@@ -32,8 +32,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideHard has no shortcut to offer: every cluster ties, or only cost
-// counts, or nobody can serve.
+// BenchmarkDecideHard measures requests for which no shortcut applies: every cluster ties, or
+// only cost counts, or no cluster can serve.
 func BenchmarkDecideHard(b *testing.B) {
 	const n = 10000
 	alike := NewMarket()
@@ -102,7 +102,7 @@ func BenchmarkSetAvailable(b *testing.B) {
 	}
 }
 
-// cachedObject is what a controller's cache would hold of one cluster.
+// cachedObject holds the fields of one cluster that a controller's cache would hold.
 type cachedObject struct {
 	id                     string
 	available, allocatable corev1.ResourceList
@@ -116,8 +116,8 @@ func (o *cachedObject) deepCopy() *cachedObject {
 	return &out
 }
 
-// BenchmarkReference decides as a plain controller would, on two criteria only:
-// list the cache, with or without its deep copies, and compute with Quantities.
+// BenchmarkReference decides like a plain controller, on two criteria only: it lists the cache,
+// with or without deep copies, and computes with Quantities.
 func BenchmarkReference(b *testing.B) {
 	want := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")}
 	for _, n := range sizes[:4] {

@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// Explanation is a decision with its grounds.
+// Explanation is a decision with its reasons.
 type Explanation struct {
-	// Winner is empty when no candidate can provide.
+	// Winner is empty if no candidate can provide.
 	Winner string
-	// Weights are what the criteria counted for, in percent of the total, in the
-	// order of Criteria. One that had nothing to judge by counts 0.
+	// Weights are the effective weights of the criteria, in percent of the total, in the order
+	// of Criteria. A criterion without data has weight 0.
 	Weights []Weight
-	// Verdicts are those that can provide, best first, then the rejected by name.
+	// Verdicts lists the candidates that can provide, best first, then the rejected ones by
+	// name.
 	Verdicts []Verdict
-	// Considered counts all candidates, also those left out of Verdicts.
+	// Considered counts all candidates, including those left out of Verdicts.
 	Considered int
 	// Rejected counts the rejected candidates by reason.
 	Rejected map[Reason]int
@@ -26,16 +27,16 @@ type Weight struct {
 	Percent   float64
 }
 
-// Verdict is how one candidate was judged.
+// Verdict is the judgement of one candidate.
 type Verdict struct {
 	ID string
 	// Rank counts from 1; 0 for a rejected candidate, or one judged alone.
 	Rank int
-	// Total is the weighed mean of Scores. Totals that print alike may differ.
+	// Total is the weighted mean of Scores. Totals that look equal in print may differ.
 	Total  Score
 	Scores []CriterionScore
-	// Bill is what the request costs there, in the currency that costs are compared in
-	// where there is a rate to it, else in the candidate's own.
+	// Bill is the price of the request there. It is in the currency of the comparison if there
+	// is a rate, else in the candidate's own.
 	Bill Bill
 	// Rejection is nil for a candidate that can provide.
 	Rejection *Rejection
@@ -45,13 +46,13 @@ type Verdict struct {
 type CriterionScore struct {
 	Criterion string
 	Score     Score
-	// Note is set where the score does not speak for itself.
+	// Note explains a score that is not self-explanatory.
 	Note string
 }
 
-// ExplainTop judges every candidate and returns the first n verdicts; winner, weights and
-// counts are those of all candidates. The winner is that of Decide. A few verdicts cost
-// little: all are judged, and only these are described.
+// ExplainTop judges every candidate and returns the first n verdicts. Winner, weights and
+// counts cover all candidates. The winner is the same as Decide's. Only the n verdicts are
+// described, so a few cost little.
 func ExplainTop(m *Market, r *Request, n int) Explanation {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
@@ -85,7 +86,7 @@ func ExplainTop(m *Market, r *Request, n int) Explanation {
 	return out
 }
 
-// Judge is the verdict on one candidate, without its rank among the others.
+// Judge returns the verdict on one candidate, without its rank among the others.
 func Judge(m *Market, r *Request, id string) Verdict {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
@@ -108,7 +109,7 @@ func (c *contest) verdictOn(i int) Verdict {
 	return v
 }
 
-// shortlist keeps the size best of the contenders added in the order of their
+// shortlist keeps the best size contenders. Contenders must be added in the order of their
 // names; among equals the first stay.
 type shortlist struct {
 	size int

@@ -96,5 +96,5 @@ func TestLatencyFallsLinearlyToZero(t *testing.T) {
 	}
 }
 
-// explainAll has a verdict on every candidate.
+// explainAll returns a verdict on every candidate.
 func explainAll(m *Market, r *Request) Explanation { return ExplainTop(m, r, m.Len()) }

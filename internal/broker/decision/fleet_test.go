@@ -15,12 +15,12 @@ const gpu corev1.ResourceName = "nvidia.com/gpu"
 
 const gib int64 = 1 << 30
 
-// size is an amount of cores and of GiB of memory.
+// size returns an amount of cores and of GiB of memory.
 func size(cores, memory int64) quantity.Amounts {
 	return quantity.Amounts{corev1.ResourceCPU: cores * 1000, corev1.ResourceMemory: memory * gib}
 }
 
-// cluster has the free part of its cores and GiB available.
+// cluster returns a candidate with the given free and total cores and GiB of memory.
 func cluster(id string, freeCores, cores, freeMemory, memory int64) Candidate {
 	return Candidate{ID: id, Allocatable: size(cores, memory), Available: size(freeCores, freeMemory)}
 }
@@ -52,8 +52,8 @@ func market(t testing.TB, candidates ...Candidate) *Market {
 	return m
 }
 
-// fleet is a market of n differing clusters, the same for the same n, in which the
-// requester rome has measured the way to a few.
+// fleet returns a market of n different clusters, the same for the same n. The requester rome
+// has measured links to a few of them.
 func fleet(t testing.TB, n int) *Market {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	m := NewMarket()

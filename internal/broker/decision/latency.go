@@ -2,12 +2,11 @@ package decision
 
 import "time"
 
-// unacceptableLatency is the round trip that gets no points; the score falls
-// linearly to it.
+// unacceptableLatency is the round trip that scores 0. The score falls linearly to it.
 const unacceptableLatency = 200 * time.Millisecond
 
-// latency judges the round trip from the requester. A candidate that was not
-// measured gets 50 points, and nobody is judged when none was.
+// latency judges the round trip from the requester. A candidate without a measurement gets 50
+// points. If no candidate has one, the criterion does not count.
 type latency struct{}
 
 func (latency) name() string { return Latency }

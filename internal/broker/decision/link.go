@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Link is what is known between one requester and one provider. The zero Link
-// knows nothing, and stands in nobody's way.
+// Link is the broker's knowledge about one requester's connection to one provider. The zero
+// Link contains no knowledge and rejects no provider.
 type Link struct {
-	// Latency is the round trip, when Measured.
+	// Latency is the round trip; it is valid if Measured is set.
 	Latency  time.Duration
 	Measured bool
 	// Unreachable: the requester cannot reach the provider's API server.
 	Unreachable bool
-	// Detail says since when and why it is, for people.
+	// Detail says since when and why the provider is unreachable, for display.
 	Detail string
 	// Denied: the provider does not lend to this requester.
 	Denied bool
@@ -29,8 +29,8 @@ type linkTo struct {
 	Link
 }
 
-// SetLink records what is known between two clusters and reports whether the
-// provider is in the market. The zero Link forgets the pair.
+// SetLink stores a link between two clusters and reports whether the provider is in the market.
+// The zero Link deletes the entry.
 func (m *Market) SetLink(requester, provider string, l Link) bool {
 	i, ok := m.row[provider]
 	if !ok {
@@ -59,8 +59,8 @@ func (l links) findLink(provider int32) (int, bool) {
 	return slices.BinarySearchFunc(l, provider, func(e linkTo, p int32) int { return cmp.Compare(e.provider, p) })
 }
 
-// forgetLinks removes all links from and to a cluster that leaves: its row will be
-// another's.
+// forgetLinks removes all links from and to a cluster that leaves, because another cluster will
+// get its row.
 func (m *Market) forgetLinks(id string, i int32) {
 	delete(m.links, id)
 	for requester, known := range m.links {

@@ -15,59 +15,59 @@ import (
 
 // Candidate is a cluster that may provide.
 type Candidate struct {
-	// ID is the cluster ID; it also settles ties.
+	// ID is the cluster ID. Among equal candidates the first ID wins.
 	ID string
-	// Allocatable is what the cluster offers in all, Available what of it is still
-	// free to reserve. A resource that neither names was never advertised.
+	// Allocatable is the cluster's whole offer, Available the part of it that is still free to
+	// reserve. A resource in neither of them was never advertised.
 	Allocatable quantity.Amounts
 	Available   quantity.Amounts
-	// Prices are in Currency (an ISO 4217 code). A resource without a price is free
-	// of charge with a candidate that names any price; a candidate that names no
-	// price, or no currency, has no cost.
+	// Prices are in Currency (an ISO 4217 code). If a candidate names any price, its resources
+	// without a price are free of charge. A candidate without a price or without a currency has
+	// no cost.
 	Prices   map[corev1.ResourceName]Price
 	Currency string
-	// Reliability is the share of promises kept, 0 to 1; nil when nothing is known.
+	// Reliability is the share of promises kept, 0 to 1; nil if unknown.
 	Reliability *float64
-	// Stale candidates have missed advertisements; Denied ones an admin has shut out.
+	// Stale candidates have missed advertisements. Denied ones were shut out by an
+	// administrator.
 	Stale  bool
 	Denied bool
-	// Lending says whom the candidate lends to; nil for everybody. It is not to be
-	// changed afterwards.
+	// Lending restricts the requesters to which the candidate lends; nil for no restriction. It
+	// must not change afterwards.
 	Lending *lending.Terms
 	Region  string
 	Zone    string
-	// Labels and Claims are what constraints can ask for.
+	// Labels and Claims are matched by constraints.
 	Labels map[string]string
 	Claims map[string]string
-	// StoragePrice is for a GiB of data and hour, EgressPrice for a GiB that leaves the
-	// region.
+	// StoragePrice is for a GiB of data per hour, EgressPrice for a GiB that leaves the region.
 	StoragePrice Price
 	EgressPrice  Price
-	// Shapes is the histogram of free room on nodes. Without one, a request in pod
-	// shapes is not granted here: sums do not tell whether a pod fits on a node.
+	// Shapes is the histogram of free room on nodes. Without it, requests with pod shapes are
+	// not granted here, because sums do not tell whether a pod fits on a node.
 	Shapes []Shape
 }
 
-// Market is the table of all candidates. It and what runs on it (Decide, Explain,
-// Check) share scratch memory: one goroutine at a time may use a Market.
+// Market is the table of all candidates. Decide, Explain and Check share its scratch memory, so
+// only one goroutine at a time may use a Market.
 //
-// A row is one candidate and keeps its place until the candidate is removed; all
-// columns are as long as there are rows.
+// A row is one candidate. The candidate keeps its row until it is removed. All columns are as
+// long as the number of rows.
 type Market struct {
 	row  map[string]int32
 	ids  []string
 	free []int32
 
-	// byName lists the occupied rows by ID and rank is its inverse: comparing two
-	// ranks compares two IDs.
+	// byName lists the occupied rows by ID and rank is its inverse: to compare two ranks is to
+	// compare two IDs.
 	byName []int32
 	rank   []int32
 
 	marks    []mark
 	columns  []column
 	columnOf map[corev1.ResourceName]int32
-	// vacant are the columns that no candidate names, and named is what each row names,
-	// budget of them at most.
+	// vacant lists the columns that no candidate names. named holds each row's columns, at most
+	// budget of them.
 	vacant []int32
 	named  []names
 	budget int
@@ -88,9 +88,9 @@ type Market struct {
 	lends  []*lending.Terms
 	shapes [][]shape
 	links  map[string]links
-	// standings are nil for candidates that nothing is held against.
+	// standings holds the pauses of candidates, nil for none.
 	standings []*Standing
-	// exceeded says, by requester, why it is not served.
+	// exceeded holds, by requester, why candidates do not serve it.
 	exceeded map[string]*Excess
 
 	scratch contest
@@ -104,9 +104,9 @@ const (
 	stale
 	denied
 	rated
-	// choosy candidates do not lend to everybody.
+	// choosy candidates restrict the requesters to which they lend.
 	choosy
-	// suspended candidates take nothing new of some requesters, see Standing.
+	// suspended candidates take no new reservations of some requesters, see Standing.
 	suspended
 )
 
@@ -155,8 +155,7 @@ func (m *Market) After(id string) iter.Seq[string] {
 	}
 }
 
-// Upsert puts a candidate into the market, in place of what was known of it. Its
-// links stay. Nothing changes when it returns an error.
+// Upsert adds or replaces a candidate. Its links stay. After an error, nothing has changed.
 func (m *Market) Upsert(c Candidate) error {
 	if c.ID == "" {
 		return fmt.Errorf("%w: it has no ID", ErrCandidate)
@@ -197,9 +196,9 @@ func (m *Market) Upsert(c Candidate) error {
 	return nil
 }
 
-// SetAvailable replaces what a candidate has free and reports whether it is in the
-// market. Advertised resources that are not named have nothing left; for new ones LeftOut
-// holds.
+// SetAvailable replaces a candidate's free amounts and reports whether it is in the market.
+// Advertised resources that available does not name have nothing left. New resources may be
+// left out, see LeftOut.
 func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -223,8 +222,8 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	return true
 }
 
-// SetShapes replaces the histogram of a candidate and reports whether it is in the
-// market. Of the shapes counts what the candidate names itself.
+// SetShapes replaces the histogram of a candidate and reports whether it is in the market. Only
+// resources that the candidate names itself count.
 func (m *Market) SetShapes(id string, shapes []Shape) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -242,8 +241,7 @@ func (m *Market) SetStale(id string, isStale bool) bool {
 	return ok
 }
 
-// SetDenied allows a candidate to provide or not, and reports whether it is in the
-// market.
+// SetDenied shuts a candidate out or admits it, and reports whether it is in the market.
 func (m *Market) SetDenied(id string, isDenied bool) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -252,8 +250,8 @@ func (m *Market) SetDenied(id string, isDenied bool) bool {
 	return ok
 }
 
-// SetReliability records the share of promises kept (nil: nothing is known) and
-// reports whether the candidate is in the market.
+// SetReliability records the share of promises kept (nil: unknown) and reports whether the
+// candidate is in the market.
 func (m *Market) SetReliability(id string, share *float64) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -262,8 +260,8 @@ func (m *Market) SetReliability(id string, share *float64) bool {
 	return ok
 }
 
-// Remove takes a candidate and all its links out of the market and reports whether
-// it was there.
+// Remove removes a candidate and all its links from the market and reports whether it was
+// there.
 func (m *Market) Remove(id string) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -284,7 +282,7 @@ func (m *Market) Remove(id string) bool {
 	return true
 }
 
-// occupyRow gives a new ID a vacant row, or appends one.
+// occupyRow assigns a vacant row to a new ID, or appends one.
 func (m *Market) occupyRow(id string) int32 {
 	i := int32(len(m.ids))
 	if n := len(m.free); n > 0 {

@@ -35,7 +35,7 @@ func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
 	}
 }
 
-// named are so many resources that only one cluster has, from a number on.
+// named returns n resources that only one cluster has, numbered from the given number.
 func named(owner string, from, n int) quantity.Amounts {
 	out := size(1, 1)
 	for i := range n {
@@ -63,7 +63,7 @@ func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
 	}
 }
 
-// Whatever one cluster names, one after the other, the next one finds a column.
+// However many names one cluster uses over time, the next cluster finds a free column.
 func TestColumnsAreGivenBack(t *testing.T) {
 	m := market(t)
 	for i := range 100 {
@@ -114,8 +114,8 @@ func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T
 	}
 }
 
-// A column that goes from one resource to another keeps nothing of the former: a market with
-// a past decides as one that is new.
+// A column that is reused for another resource keeps no old values: a market with a history
+// decides like a new one.
 func TestAColumnThatIsReusedForgetsWhatItHeld(t *testing.T) {
 	m := market(t, offering("berlin", named("old", 0, 3)), offering("paris", size(4, 4)))
 	m.SetShapes("berlin", []Shape{{Count: 3, Free: named("old", 0, 3)}})

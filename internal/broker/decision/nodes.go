@@ -2,8 +2,8 @@ package decision
 
 import "github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 
-// checkNodes holds the needs against the nodes that the request selects: what is free
-// on others does not count.
+// checkNodes compares the needs with the free room on the nodes that the request selects. Room
+// on other nodes does not count.
 func (c *contest) checkNodes(i int) (need int, ok bool) {
 	for k := range c.needs {
 		if c.selectedRoom(i, &c.needs[k]) < c.needs[k].amount {
@@ -13,8 +13,8 @@ func (c *contest) checkNodes(i int) (need int, ok bool) {
 	return 0, true
 }
 
-// selectedRoom is what selected nodes of a row have free of a resource, saturating at
-// what is needed.
+// selectedRoom returns the free amount of a resource on the selected nodes of a row, but at
+// most the needed amount.
 func (c *contest) selectedRoom(i int, n *need) int64 {
 	var room int64
 	nodes := c.market.shapes[i]

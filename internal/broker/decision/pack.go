@@ -14,12 +14,12 @@ import (
 type kind struct {
 	count    int64
 	from, to int
-	// share is the largest share of any requested amount that one pod takes.
+	// share is the largest fraction of any requested amount that one pod takes.
 	share float64
 }
 
-// sortKinds reads the wanted pods and sorts them, the largest first: they are the hardest to
-// place.
+// sortKinds reads the wanted pods and sorts them by size, the largest first, because they are
+// the hardest to place.
 func (c *contest) sortKinds(pods []terms.Pods) {
 	c.kinds, c.podNeeds = c.kinds[:0], c.podNeeds[:0]
 	for _, p := range pods {
@@ -46,7 +46,8 @@ func (c *contest) shareOf(each quantity.Amounts) float64 {
 	return share
 }
 
-// bin is a number of nodes with the same free amounts, which begin at contest.room[at].
+// bin is a number of nodes with the same free amounts, which are stored from contest.room[at]
+// on.
 type bin struct {
 	count int64
 	at    int
@@ -83,8 +84,8 @@ func (c *contest) fillBins(nodes []shape) {
 	}
 }
 
-// placePods fills bins with pods of a kind and returns how many found room. It splits a bin
-// whose nodes do not all get the same number.
+// placePods fills bins with pods of a kind and returns how many pods it placed. It splits a bin
+// if its nodes do not all get the same number.
 func (c *contest) placePods(k kind) int64 {
 	pod, missing := c.podNeeds[k.from:k.to], k.count
 	for at := 0; at < len(c.bins) && missing > 0; at++ {

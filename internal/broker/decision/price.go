@@ -11,11 +11,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Price is money in billionths of a currency unit. As the price of a resource it
-// is for one hour of one core, one GiB (of what is measured in bytes) or one piece.
+// Price is money in billionths of a currency unit. The price of a resource is for one hour of
+// one core, one GiB (for resources measured in bytes) or one piece.
 type Price int64
 
-// MaxPrice is the highest price accepted: a billion currency units.
+// MaxPrice is the highest accepted price: a billion currency units.
 const MaxPrice Price = 1_000_000_000 * priceUnit
 
 const (
@@ -27,9 +27,9 @@ const (
 // ErrPrice is matched by every error of ParsePrice.
 var ErrPrice = errors.New("not a price")
 
-// ParsePrice reads a decimal string such as "0.045". Signs, exponents, more than
-// nine decimal places and prices above MaxPrice are errors. It is exact, and what it
-// accepts costs no allocation.
+// ParsePrice reads a decimal string such as "0.045". Signs, exponents, more than nine decimal
+// places and prices above MaxPrice are errors. It is exact, and a valid price costs no
+// allocation.
 func ParsePrice(s string) (Price, error) {
 	if err := plainDecimal(s); err != nil {
 		return 0, err
@@ -63,11 +63,11 @@ func tooDear(s string) error {
 	return fmt.Errorf("%q is %w: at most %s is accepted", s, ErrPrice, MaxPrice)
 }
 
-// String writes the price as a decimal number without trailing zeros.
+// String formats the price as a decimal number without trailing zeros.
 func (p Price) String() string { return decimal.New(int64(p), -pricePlaces).String() }
 
-// plainDecimal keeps exponents away from the decimal library: "1e999999999" is
-// short to write and very long to compute with.
+// plainDecimal keeps exponents away from the decimal library: "1e999999999" is short to write
+// and takes very long to compute with.
 func plainDecimal(s string) error {
 	if s == "" || len(s) > priceLength {
 		return fmt.Errorf("%q is %w: write 1 to %d characters", s, ErrPrice, priceLength)
@@ -80,7 +80,7 @@ func plainDecimal(s string) error {
 	return nil
 }
 
-// basePerPriced is how many base units one price is for.
+// basePerPriced returns the number of base units that one price covers.
 func basePerPriced(name corev1.ResourceName) float64 {
 	switch {
 	case name == corev1.ResourceCPU:

@@ -84,7 +84,7 @@ func anyRequest(t *rapid.T) *Request {
 
 type pair struct{ from, to string }
 
-// world is what a market was told, kept in plain form.
+// world is the input of a market, kept in plain form.
 type world struct {
 	candidates map[string]Candidate
 	links      map[pair]Link
@@ -105,8 +105,7 @@ func (w world) market(t *rapid.T, order []string) *Market {
 	return m
 }
 
-// anyMarket lets clusters come, change and go, and returns the market with what it
-// should amount to.
+// anyMarket adds, changes and removes clusters. It returns the market and its expected content.
 func anyMarket(t *rapid.T) (*Market, world) {
 	m, w := NewMarket(), world{candidates: map[string]Candidate{}, links: map[pair]Link{}}
 	if rapid.Bool().Draw(t, "rates") {

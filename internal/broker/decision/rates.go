@@ -8,17 +8,17 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Rates convert currencies. The zero Rates convert none.
+// Rates convert currencies. The zero Rates convert no currency.
 type Rates struct {
-	// Date they are of, for people.
+	// Date is the date of the rates, for display.
 	Date string
 	// Base is an ISO 4217 code.
 	Base string
-	// Per is how much of each other currency one unit of Base is.
+	// Per is the amount of each other currency that one unit of Base is worth.
 	Per map[string]Price
 }
 
-// Validate refuses what is no currency, and rates of zero.
+// Validate refuses invalid currencies, and rates of zero.
 func (r Rates) Validate() error {
 	if len(r.Per) == 0 && r.Base == "" {
 		return nil
@@ -39,7 +39,7 @@ func (r Rates) Validate() error {
 	return nil
 }
 
-// rateOf is how much one unit of Base is in a currency, 0 if that is not known.
+// rateOf returns the value of one unit of Base in a currency, 0 if unknown.
 func (r Rates) rateOf(code string) Price {
 	if code == r.Base && code != "" {
 		return priceUnit
@@ -47,8 +47,7 @@ func (r Rates) rateOf(code string) Price {
 	return r.Per[code]
 }
 
-// Convert turns an amount into another currency, to 30 decimal places; false where no
-// rate is known.
+// Convert converts an amount to another currency, to 30 decimal places; false without a rate.
 func (r Rates) Convert(amount decimal.Decimal, from, to string) (decimal.Decimal, bool) {
 	if from == to {
 		return amount, true
@@ -60,8 +59,8 @@ func (r Rates) Convert(amount decimal.Decimal, from, to string) (decimal.Decimal
 	return amount.Mul(b.decimalOf()).DivRound(a.decimalOf(), 30), true
 }
 
-// exceeds reports whether an amount is more than another, without rounding: both are
-// brought to the base by multiplication alone.
+// exceeds reports whether an amount is more than another. It does not round: it brings both to
+// the base by multiplication alone.
 func (r Rates) exceeds(amount decimal.Decimal, currency string, most decimal.Decimal, of string) bool {
 	if currency == of {
 		return amount.GreaterThan(most)
@@ -69,7 +68,8 @@ func (r Rates) exceeds(amount decimal.Decimal, currency string, most decimal.Dec
 	return amount.Mul(r.rateOf(of).decimalOf()).GreaterThan(most.Mul(r.rateOf(currency).decimalOf()))
 }
 
-// factorBetween turns prices of one currency into those of another; 0 where no rate is known.
+// factorBetween returns the factor from prices of one currency to those of another; 0 without a
+// rate.
 func (r Rates) factorBetween(from, to string) float64 {
 	if from == to {
 		return 1
@@ -81,6 +81,5 @@ func (r Rates) factorBetween(from, to string) float64 {
 	return float64(b) / float64(a)
 }
 
-// SetRates replaces the rates by which prices in several currencies are compared.
-// They must be valid.
+// SetRates replaces the rates for comparing prices in several currencies. They must be valid.
 func (m *Market) SetRates(r Rates) { m.rates = Rates{r.Date, r.Base, maps.Clone(r.Per)} }

@@ -12,7 +12,7 @@ import (
 // Reason is why a candidate cannot provide.
 type Reason string
 
-// The reasons, in the order in which they are checked.
+// The reasons, in the order of the checks.
 const (
 	// Self: the candidate is the requester.
 	Self Reason = "Self"
@@ -20,57 +20,59 @@ const (
 	AlreadyTried Reason = "AlreadyTried"
 	// Denied: the candidate may not provide, or not to this requester.
 	Denied Reason = "Denied"
-	// LendingPaused: the candidate's operator lets nobody come.
+	// LendingPaused: the candidate's operator has paused lending to all requesters.
 	LendingPaused = Reason(lending.LendingPaused)
-	// ConsumerDenied: the candidate's operator does not let this requester come.
+	// ConsumerDenied: the candidate's operator does not lend to this requester.
 	ConsumerDenied = Reason(lending.ConsumerDenied)
 	// Stale: the candidate has missed advertisements.
 	Stale Reason = "Stale"
-	// ExceededGrant: the requester ran more than it was granted, lately and repeatedly.
+	// ExceededGrant: the requester has recently and repeatedly exceeded its grants.
 	ExceededGrant Reason = "ExceededGrant"
-	// Paused: the candidate failed too often, lately, to deliver what it promised.
+	// Paused: the candidate has recently failed too often to deliver its promises.
 	Paused Reason = "Paused"
 	// Unreachable: the requester cannot reach the candidate's API server.
 	Unreachable Reason = "Unreachable"
-	// AffinityNotMet: the requester's reservations to be near to are elsewhere.
+	// AffinityNotMet: the reservations named by the request's affinity are on other clusters.
 	AffinityNotMet Reason = "AffinityNotMet"
-	// AntiAffinityNotMet: a reservation to be apart from is here.
+	// AntiAffinityNotMet: a reservation named by an anti-affinity is on this cluster.
 	AntiAffinityNotMet Reason = "AntiAffinityNotMet"
-	// WrongLocation: the candidate is in another region or zone than asked for.
+	// WrongLocation: the candidate is in another region or zone than the requested one.
 	WrongLocation Reason = "WrongLocation"
-	// NotIncluded: the request names the clusters that it wants, and not this one.
+	// NotIncluded: the request lists the acceptable clusters, and the candidate is not among
+	// them.
 	NotIncluded Reason = "NotIncluded"
-	// Excluded: the request does not want the candidate.
+	// Excluded: the request excludes the candidate by a constraint.
 	Excluded Reason = "Excluded"
-	// LabelsDoNotMatch: the candidate's labels are not those asked for.
+	// LabelsDoNotMatch: the candidate does not have the requested labels.
 	LabelsDoNotMatch Reason = "LabelsDoNotMatch"
 	// DataElsewhere: the candidate does not have the data set.
 	DataElsewhere Reason = "DataElsewhere"
-	// ClaimNotMade: the candidate does not claim what is required, or less of it.
+	// ClaimNotMade: the candidate does not make a required claim, or claims less.
 	ClaimNotMade Reason = "ClaimNotMade"
-	// NeverAdvertised: the candidate does not offer a resource at all.
+	// NeverAdvertised: the candidate does not offer a resource.
 	NeverAdvertised Reason = "NeverAdvertised"
 	// InsufficientResource: not enough of a resource is free.
 	InsufficientResource Reason = "InsufficientResource"
-	// NodesDoNotMatch: not enough of a resource is free on the nodes asked for.
+	// NodesDoNotMatch: not enough of a resource is free on the requested nodes.
 	NodesDoNotMatch Reason = "NodesDoNotMatch"
 	// ShapeDoesNotFit: the sums suffice, but the pods do not fit on the nodes.
 	ShapeDoesNotFit Reason = "ShapeDoesNotFit"
-	// NoPrice: a highest price is set, and the candidate's is not known in its currency.
+	// NoPrice: the request sets a highest price, and the candidate's price in that currency is
+	// unknown.
 	NoPrice Reason = "NoPrice"
-	// TooExpensive: the request costs more there than the highest price accepted.
+	// TooExpensive: the request costs more there than the highest accepted price.
 	TooExpensive Reason = "TooExpensive"
 
 	// UnknownCluster: the cluster named to Check is not in the market.
 	UnknownCluster Reason = "UnknownCluster"
 
-	// barred stands for the constraint that unmet names; it never leaves the package.
+	// barred stands for the constraint that unmetConstraint finds. It never leaves the package.
 	barred Reason = "barred"
-	// absent marks a row without a candidate; it never leaves the package.
+	// absent marks a row without a candidate. It never leaves the package.
 	absent Reason = "absent"
 )
 
-// Rejection is why a candidate cannot provide, with the dimension that failed.
+// Rejection is why a candidate cannot provide, with the figures of the failed check.
 type Rejection struct {
 	Reason Reason
 	// Resource is set for NeverAdvertised, InsufficientResource and NodesDoNotMatch.
@@ -78,11 +80,11 @@ type Rejection struct {
 	// Need and Have are base units of Resource; for ShapeDoesNotFit they count pods.
 	Need int64
 	Have int64
-	// Detail is what was not met, where Resource does not say it.
+	// Detail describes the unmet condition if Resource does not.
 	Detail string
 }
 
-// Message tells the rejection to a person.
+// Message describes the rejection for a person.
 func (r Rejection) Message() string {
 	if r.Detail != "" {
 		return r.Detail

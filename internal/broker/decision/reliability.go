@@ -1,8 +1,7 @@
 package decision
 
-// reliability judges how often a provider delivered what was promised. A candidate
-// nothing is known of gets 50 points, and nobody is judged when nothing is known
-// of any.
+// reliability judges how often a provider delivered its promises. A candidate without a record
+// gets 50 points. If no candidate has one, the criterion does not count.
 type reliability struct{}
 
 func (reliability) name() string                  { return Reliability }

@@ -7,30 +7,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Request is what a provider is sought for.
+// Request holds the requirements for a provider.
 type Request struct {
 	// Requester is the cluster that asks. It is never its own provider.
 	Requester string
-	// Amounts is what is to be reserved in all; amounts of zero or less ask nothing.
+	// Amounts is the total to reserve. Amounts of zero or less require nothing.
 	Amounts quantity.Amounts
-	// Pods must fit on the provider's nodes beside each other. Amounts hold what they
-	// need in all.
+	// Pods must fit on the provider's nodes at the same time. Amounts includes their total.
 	Pods []terms.Pods
-	// Exclude are the clusters that were tried for this request already.
+	// Exclude lists the clusters that were already tried for this request.
 	Exclude []string
-	// Constraints must be valid; nil restricts nothing. Affinity and AntiAffinity are
-	// not read: Near and Apart stand for them.
+	// Constraints must be valid; nil restricts nothing. Affinity and AntiAffinity are ignored:
+	// Near and Apart replace them.
 	Constraints *terms.Constraints
-	// Near are the only clusters wanted, where there are any, and Apart those that are
-	// not: the providers of other reservations of the requester.
+	// Near lists the only acceptable clusters, if there are any, and Apart the excluded ones.
+	// Both are providers of other reservations.
 	Near  []string
 	Apart []string
-	// Data is priced where it is stored and moved; nil means none.
+	// Data is priced for storage and transfer; nil for no data.
 	Data *terms.Data
-	// Duration is how long it is held; 0 counts as terms.UnboundedFor.
+	// Duration is how long the reservation is held; 0 counts as terms.UnboundedFor.
 	Duration time.Duration
-	// Currency is the one in which costs are compared; empty means that of the highest
-	// price accepted, or else the most common.
+	// Currency is the currency in which costs are compared. Empty means that of the highest
+	// accepted price, or else the most common one.
 	Currency string
 	// Weights must be valid; nil means the default preset.
 	Weights Weights

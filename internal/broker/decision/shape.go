@@ -10,16 +10,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Shape is one bar of a provider's histogram: how many nodes have at least this
-// much free each. Where Free names pods, every pod takes one of them.
+// Shape is one bar of a provider's histogram: Count nodes have at least Free each. If Free
+// names pods, every pod takes one of them.
 type Shape struct {
 	Count int64
 	Free  quantity.Amounts
-	// Labels that these nodes have, of those that the provider shows.
+	// Labels are the labels of these nodes, as far as the provider advertises them.
 	Labels map[string]string
 }
 
-// shape is a Shape with its amounts in column order; notNamed where it has none.
+// shape is a Shape with its amounts in column order; notNamed for missing amounts.
 type shape struct {
 	count  int64
 	free   []int64
@@ -28,7 +28,7 @@ type shape struct {
 
 const notNamed int64 = -1
 
-// readShapes are the shapes of a row, of which only the resources count that it names.
+// readShapes converts the shapes of a row. It ignores resources that the row does not name.
 func (m *Market) readShapes(i int32, shapes []Shape) []shape {
 	out := make([]shape, 0, len(shapes))
 	for _, s := range shapes {
@@ -59,8 +59,8 @@ func (m *Market) shapeWidth(i int32) int {
 }
 
 // fitsShapes reports whether the wanted pods fit on the nodes of a row, and how many do. For
-// pods of one size the count is exact. For several sizes the counted ones do fit, but a
-// better packing might place more.
+// pods of one size the count is exact. For several sizes the counted pods do fit, but a better
+// packing might place more.
 func (c *contest) fitsShapes(i int) (placed int64, ok bool) {
 	nodes := c.market.shapes[i]
 	switch len(c.kinds) {
@@ -75,7 +75,7 @@ func (c *contest) fitsShapes(i int) (placed int64, ok bool) {
 }
 
 // countFitting counts how many of the wanted pods the nodes take, up to want. It fills each
-// node by itself, which is exact because all pods are equal.
+// node separately, which is exact because all pods are equal.
 func (c *contest) countFitting(nodes []shape, pod []need, want int64) int64 {
 	var placed int64
 	for k := range nodes {

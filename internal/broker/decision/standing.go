@@ -1,9 +1,9 @@
 package decision
 
-// Standing is why a candidate takes nothing new although it has room. Every text is what
-// the requester is told.
+// Standing is why a candidate takes no new reservations although it has room. Requesters see
+// the texts.
 type Standing struct {
-	// Paused says why the candidate is paused for everybody, "" where it is not.
+	// Paused says why the candidate is paused for all requesters, "" if it is not.
 	Paused string
 	// PausedFor maps the ID of a requester to the reason why the provider is paused for it.
 	PausedFor map[string]string
@@ -13,7 +13,8 @@ func (s *Standing) isNone() bool {
 	return s == nil || s.Paused == "" && len(s.PausedFor) == 0
 }
 
-// suspensionReason returns why the requester is not served, with the text; "" where it may be.
+// suspensionReason returns the reason and its text if the candidate does not serve the
+// requester, else "".
 func (s *Standing) suspensionReason(requester string) (Reason, string) {
 	if s.Paused != "" {
 		return Paused, s.Paused
@@ -39,12 +40,12 @@ func (m *Market) SetStanding(id string, s *Standing) bool {
 	return true
 }
 
-// Excess is why a requester that exceeded its grants is not served. The texts are for the
-// requester.
+// Excess is why candidates do not serve a requester that exceeded its grants. The requester
+// sees the texts.
 type Excess struct {
 	// All is why no candidate serves it, "" if some may.
 	All string
-	// By is why single candidates do not, by their IDs.
+	// By says why single candidates do not serve it, by their IDs.
 	By map[string]string
 }
 
@@ -57,7 +58,7 @@ func (m *Market) SetExcess(requester string, x *Excess) {
 	m.exceeded[requester] = x
 }
 
-// describeSuspension returns why the candidate takes nothing new of the requester.
+// describeSuspension returns why the candidate takes no new reservations of the requester.
 func (c *contest) describeSuspension(i int) (Reason, string) {
 	if x := c.exceeded; x != nil && x.All != "" {
 		return ExceededGrant, x.All

@@ -25,9 +25,9 @@ const (
 	DefaultPreset = PresetBalanced
 )
 
-// Weights says how much each criterion counts, in percent from 0 to 100. They need
-// not add up to 100: a total is divided by the sum of the weights that apply. A
-// criterion that is not named does not count. Nil means the default preset.
+// Weights sets how much each criterion counts, in percent from 0 to 100. They need not add up
+// to 100: a total is divided by the sum of the weights that apply. A criterion without a weight
+// does not count. Nil means the default preset.
 type Weights map[string]int
 
 // ErrWeights is matched by every error of Validate and Preset.
@@ -35,8 +35,8 @@ var ErrWeights = errors.New("invalid weights")
 
 var presets = map[string]Weights{
 	PresetAvailability: {Availability: 100},
-	// Availability and cost stay at 70 to 30 whatever else counts: weights need not add up
-	// to 100.
+	// Availability and cost keep the ratio 70 to 30 even if other criteria count: weights need
+	// not add up to 100.
 	PresetBalanced:      {Availability: 70, Cost: 30, Reliability: 15},
 	PresetMultiCriteria: {Availability: 70, Cost: 20, Latency: 5, Reliability: 5},
 }
@@ -51,8 +51,8 @@ func Preset(name string) (Weights, error) {
 	return maps.Clone(w), nil
 }
 
-// Validate refuses unknown criteria, weights outside 0 to 100, and weights of
-// which none counts. Decide and Explain expect valid weights.
+// Validate refuses unknown criteria, weights outside 0 to 100, and weights that are all 0.
+// Decide and Explain expect valid weights.
 func (w Weights) Validate() error {
 	if w == nil {
 		return nil

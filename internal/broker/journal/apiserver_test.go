@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 )
 
-// TestAPIServer runs what needs a real API server, on one.
+// TestAPIServer runs the tests that need a real API server.
 func TestAPIServer(t *testing.T) {
 	cluster := controlplanetest.Start(t)
 	t.Run("conformance", func(t *testing.T) {
@@ -86,8 +86,8 @@ func testKill(t *testing.T, cluster *controlplane.ControlPlane, settle time.Dura
 	if _, err := journal.Verify(t.Context(), store, name, journal.Options{}); err != nil {
 		t.Error(err)
 	}
-	// A call made while nothing listens is refused for certain, and ends a term even
-	// if there were time to wait.
+	// A call without a listener is certainly refused. It ends a term even if SettleTimeout is
+	// not over.
 	if opened := s.opened.Load(); opened < 3 && settle < time.Second {
 		t.Errorf("the journal was opened %d times, want once and after each of two outages", opened)
 	}
@@ -100,7 +100,7 @@ type service struct {
 	// present is replaced whenever the journal is opened again.
 	present atomic.Pointer[term]
 	opened  atomic.Int64
-	// count is how many records were acknowledged, and progress tells of each.
+	// count is the number of acknowledged records; progress receives a value for each.
 	count    atomic.Int64
 	progress chan struct{}
 	cancel   context.CancelFunc
@@ -221,8 +221,8 @@ func (s *service) stop() {
 	s.wg.Wait()
 }
 
-// wantAcknowledged checks that all acknowledged records are stored where they were
-// said to be, and that none which was refused is.
+// wantAcknowledged checks that every acknowledged record is stored at its acknowledged
+// position, and that no refused record is stored.
 func (s *service) wantAcknowledged(t *testing.T, stored []journal.Record) {
 	t.Helper()
 	s.mu.Lock()

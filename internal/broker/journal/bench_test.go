@@ -22,9 +22,9 @@ import (
 // typical is a record of the size of a reservation's.
 const typical = `{"reserve":{"key":"0f8b2f9e-5a0d-4a71-9a37-1f2f5d1c9f10/1","name":"res-abcdefghij","requester":"rome","provider":"paris","amounts":{"cpu":500,"memory":536870912,"pods":10},"expires":"2030-01-01T00:00:00Z","digest":"c0ffee00c0ffee00c0ffee00"}}`
 
-// BenchmarkAppend has several goroutines append, each waiting for its own record, in
-// turns with as many that create a ConfigMap for each record. It reports both rates
-// and their ratio; on a busy machine the ratio alone says something.
+// BenchmarkAppend measures several goroutines that append, each waiting for its own record. In
+// turns, it measures as many goroutines that create a ConfigMap for each record. It reports
+// both rates and their ratio; on a busy machine only the ratio is meaningful.
 func BenchmarkAppend(b *testing.B) {
 	config := controlplanetest.Start(b).RESTConfig()
 	for _, segment := range []int{8 << 10, 64 << 10} {
@@ -104,8 +104,8 @@ func share(b *testing.B, goroutines, n int, call func(context.Context) error) ti
 	return time.Since(start)
 }
 
-// BenchmarkOpen recovers from a checkpoint and some records after it, on the fake
-// store: what it costs besides the API server.
+// BenchmarkOpen recovers from a checkpoint and some records after it. It uses the fake store,
+// so it measures the cost without the API server.
 func BenchmarkOpen(b *testing.B) {
 	server := journaltest.NewServer()
 	j, _, err := journal.Open(b.Context(), server.Client(), name, journal.Options{})

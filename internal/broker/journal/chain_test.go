@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzLine writes any record as a line and reads it back, and reads any text as a line
-// without accepting one that would not have been written so.
+// FuzzLine writes any record as a line and reads it back. It also checks that any accepted line
+// is exactly the line that appendLine would have written.
 func FuzzLine(f *testing.F) {
 	for _, record := range []string{"", "{}", ` {"a":1}`, "{\n}", "\xff", `"}`, `{"p":2,"h":"0011223344556677","record":{}}`} {
 		f.Add([]byte(record), record)
@@ -33,8 +33,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// TestChain fixes what a stored chain looks like: changing it would make every journal
-// unreadable.
+// TestChain pins the stored form of a chain: changing it would make every journal unreadable.
 func TestChain(t *testing.T) {
 	first := genesis("abc").after(kindRecord, []byte(`{"a":1}`))
 	second := first.after(kindOpen, []byte(`{}`))

@@ -21,14 +21,14 @@ type checkpointRef struct {
 	Chunks   int    `json:"chunks"`
 }
 
-// Checkpoint stores state, which stands for all records up to and including position,
-// so that the next Open needs only those after it. Position must be committed and not
-// lie before the last checkpoint. Appends may go on meanwhile.
+// Checkpoint stores state, which stands for all records up to and including position, so that
+// the next Open needs only the later ones. Position must be committed and must not lie before
+// the last checkpoint. Appends may continue meanwhile.
 //
-// The chunks have no effect until a record names them. After that, older checkpoints are
-// deleted, and sealed segments that the checkpoint covers and whose retention is over at
-// now. After an error the journal is as valid as before; if the checkpoint is valid and
-// only the deletion failed, the next checkpoint deletes the rest.
+// The chunks have no effect until a record names them. After that, Checkpoint deletes older
+// checkpoints. It also deletes sealed segments that the new checkpoint covers and whose
+// retention is over at now. After an error the journal is as valid as before; if the checkpoint
+// is valid and only the deletion failed, the next checkpoint deletes the rest.
 func (j *Journal) Checkpoint(ctx context.Context, state []byte, position uint64, now time.Time) error {
 	j.checkpointing.Lock()
 	defer j.checkpointing.Unlock()

@@ -79,8 +79,8 @@ func TestCheckpointPosition(t *testing.T) {
 	}
 }
 
-// TestRetention has segments sealed at hours 1, 2, 3 and so on, and a checkpoint of all
-// of them at hour 10.
+// TestRetention seals segments at hours 1, 2, 3 and so on, and writes a checkpoint of all of
+// them at hour 10.
 func TestRetention(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	tests := map[string]struct {
@@ -125,8 +125,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestBarrenCheckpoint has the API server fail at each part of a checkpoint: appends
-// go on, and the next checkpoint succeeds and clears up.
+// TestBarrenCheckpoint lets the API server fail at each part of a checkpoint. Appends continue,
+// and the next checkpoint succeeds and deletes the remains.
 func TestBarrenCheckpoint(t *testing.T) {
 	for _, part := range []string{"create test-checkpoint", "list ", "delete test-checkpoint", "delete test-journal"} {
 		t.Run(part, func(t *testing.T) {

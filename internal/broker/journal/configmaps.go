@@ -21,22 +21,22 @@ import (
 // fieldManager owns the fields of the journal's ConfigMaps.
 const fieldManager = "liqo-resource-broker-journal"
 
-// annotationTouched is what Touch changes. The next update removes it.
+// annotationTouched is the annotation that Touch changes. The next update removes it.
 const annotationTouched = "broker.fluidos.eu/journal-touched"
 
-// untracked has the API server drop what it knows of who set which field, and not work
-// that out again at every update: it is a quarter of what a small update costs it. The
-// tail has one writer, and its header names it.
+// untracked makes the API server drop its record of field owners, and skip computing it at
+// every update. That computation is a quarter of the cost of a small update. The journal does
+// not need it: the tail has one writer, and its header names that writer.
 var untracked = []metav1.ManagedFieldsEntry{{}}
 
 // listPage bounds one answer of a list.
 const listPage = 500
 
-// ConfigMaps is the Store in a namespace of a cluster. It needs the verbs get, list,
-// create, update, patch and delete on ConfigMaps there.
+// ConfigMaps is the Store in a namespace of a cluster. There it needs the verbs get, list,
+// create, update, patch and delete on ConfigMaps.
 type ConfigMaps struct {
 	objects typedcorev1.ConfigMapInterface
-	// names lists without the content, which may be many megabytes.
+	// names lists objects without their content, which may be many megabytes.
 	names metadata.ResourceInterface
 }
 
@@ -46,9 +46,9 @@ var _ Store = (*ConfigMaps)(nil)
 func NewConfigMaps(config *rest.Config, namespace string) (*ConfigMaps, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
-	// One call is in flight at a time, and the API server has its own fairness. For such
-	// calls HTTP/1.1 takes less of both sides, and a connection that nothing is heard of is
-	// given up with the first call that it does not answer.
+	// One call is in flight at a time, and the API server has its own fairness. For such calls
+	// HTTP/1.1 costs both sides less, and a dead connection is dropped with the first call that
+	// it does not answer.
 	config.QPS = -1
 	config.NextProtos = []string{"http/1.1"}
 	client, err := typedcorev1.NewForConfig(config)
@@ -132,8 +132,8 @@ func (s *ConfigMaps) List(ctx context.Context, selector map[string]string) ([]Ob
 	}
 }
 
-// callAPI makes a call and translates its answer. A call whose context has ended
-// already is not sent.
+// callAPI makes a call and translates its answer. It does not send a call whose context has
+// already ended.
 func callAPI(ctx context.Context, call func() (*corev1.ConfigMap, error)) (Object, error) {
 	if err := ctx.Err(); err != nil {
 		return Object{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -169,9 +169,9 @@ func fromConfigMap(cm *corev1.ConfigMap) Object {
 	}
 }
 
-// classifyError marks the errors which say for certain that nothing was changed. The API
-// server answers 500 also when etcd gave no answer in time, and a proxy may answer 5xx
-// for a request that it passed on, so none of those say it.
+// classifyError marks errors which guarantee that nothing was changed. A 500 or another 5xx is
+// no such guarantee: the API server answers 500 also when etcd did not answer in time, and a
+// proxy may answer 5xx for a request that it passed on.
 func classifyError(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -195,8 +195,7 @@ func isClientError(err error) bool {
 	return code >= 400 && code < 500 && code != http.StatusRequestTimeout
 }
 
-// neverConnected tells that a request failed before there was a connection to send
-// it on.
+// neverConnected reports whether a request failed before there was a connection to send it on.
 func neverConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -25,7 +25,7 @@ func TestClassify(t *testing.T) {
 	}
 	tests := map[string]struct {
 		err error
-		// want is nil where the outcome is unknown.
+		// want is nil if the outcome is unknown.
 		want error
 	}{
 		"no such object":                             {apierrors.NewNotFound(maps, "x"), ErrNotFound},

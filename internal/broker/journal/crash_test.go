@@ -75,11 +75,11 @@ func dieAt(n int, fault journaltest.Fault) func(journaltest.Call) journaltest.Fa
 	}
 }
 
-// deceased is what was known to a process when it died.
+// deceased is the knowledge of a process when it died.
 type deceased struct {
 	client *journaltest.Client
-	// acknowledged are the records known to be stored, tried also the one whose
-	// outcome nobody heard.
+	// acknowledged holds the records known to be stored. tried also holds the one whose outcome
+	// is unknown.
 	acknowledged, tried []string
 	// checkpoint is the last position known to be checkpointed.
 	checkpoint uint64
@@ -120,7 +120,7 @@ func lifeUntil(t *testing.T, server *journaltest.Server, faults func(journaltest
 	return life
 }
 
-// wantRecovered checks that a new process finds what was acknowledged, and goes on.
+// wantRecovered checks that a new process finds all acknowledged records, and continues.
 func wantRecovered(t *testing.T, server *journaltest.Server, life deceased) {
 	t.Helper()
 	client := server.Client()

@@ -9,40 +9,41 @@ import (
 var (
 	// ErrUnavailable: the record is not in the journal and never will be.
 	ErrUnavailable = errors.New("not written")
-	// ErrUnknown: the API server did not say in time whether the record was stored.
-	// Only opening the journal again tells.
+	// ErrUnknown: the API server did not confirm in time whether the record was stored. Only
+	// opening the journal again resolves it.
 	ErrUnknown = errors.New("outcome unknown")
-	// ErrFenced: another writer opened the journal, or someone edited its tail.
-	// Records that were under way may or may not have been stored before that.
+	// ErrFenced: another writer opened the journal, or its tail was edited. Records in flight
+	// may or may not have been stored before that.
 	ErrFenced = errors.New("fenced off by another writer")
-	// ErrFull: too many records wait for the API server. Comes with ErrUnavailable;
-	// the journal goes on and the caller may try again later.
+	// ErrFull: too many records wait for the API server. It is wrapped together with
+	// ErrUnavailable; the journal continues and the caller may try again later.
 	ErrFull = errors.New("journal queue is full")
-	// ErrTooLarge: the record exceeds MaxRecordBytes. Comes with ErrUnavailable.
+	// ErrTooLarge: the record exceeds MaxRecordBytes. It is wrapped together with
+	// ErrUnavailable.
 	ErrTooLarge = errors.New("record is too large")
 )
 
-// ErrDiverged says that what is stored does not go on from what a Follower has read.
+// ErrDiverged: the stored journal is not a continuation of the part that a Follower has read.
 var ErrDiverged = errors.New("the journal does not go on from what was read of it")
 
-// Refusals of a Store. Each says that the call changed nothing, and so does
-// ErrUnavailable; any other error of a write leaves its outcome unknown.
+// Refusals of a Store. Each of them, and ErrUnavailable, means that the call changed nothing.
+// After any other error of a write, its outcome is unknown.
 var (
 	ErrNotFound = errors.New("no such object")
 	ErrExists   = errors.New("object exists already")
 	ErrConflict = errors.New("object was changed by someone else")
 )
 
-// CorruptError reports that what is stored is not what a writer of this journal
+// CorruptError reports that the stored objects differ from those that a writer of this journal
 // wrote. Nothing is repaired or skipped: see docs/journal.md, "Repair".
 type CorruptError struct {
 	// Journal is the name given to Open.
 	Journal string
 	// Object is the name of the ConfigMap that is damaged or missing.
 	Object string
-	// Position is that of the first record in doubt.
+	// Position is the position of the first record in doubt.
 	Position uint64
-	// Reason says what does not fit.
+	// Reason describes the mismatch.
 	Reason string
 }
 

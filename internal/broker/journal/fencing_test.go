@@ -50,8 +50,8 @@ func TestFormerWriter(t *testing.T) {
 	}
 }
 
-// TestOpenAgainstABusyWriter has the former writer append whenever the opening one is
-// about to, so that no update that needs a resourceVersion ever comes in time.
+// TestOpenAgainstABusyWriter lets the former writer append just before each attempt of the
+// opening one. So an update that needs a resourceVersion never succeeds.
 func TestOpenAgainstABusyWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := journaltest.NewServer()
@@ -75,8 +75,8 @@ func TestOpenAgainstABusyWriter(t *testing.T) {
 	})
 }
 
-// TestOpenDuringTrim has the writer checkpoint and trim while another opens the
-// journal: what is missing then is no damage.
+// TestOpenDuringTrim checkpoints and trims while another writer opens the journal: objects that
+// are missing then are no damage.
 func TestOpenDuringTrim(t *testing.T) {
 	for _, part := range []string{"test-checkpoint-", "test-journal-0"} {
 		t.Run(part, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestOpenDuringTrim(t *testing.T) {
 	}
 }
 
-// TestContention lets many writers open one journal again and again while all append.
-// What was acknowledged to any of them must be there once, in one order for all.
+// TestContention lets many writers open one journal again and again while all append. Every
+// acknowledged record must be stored once, in one order for all writers.
 func TestContention(t *testing.T) {
 	const writers, lives, records = 6, 20, 20
 	server := journaltest.NewServer()

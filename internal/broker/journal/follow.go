@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Follower keeps up with a journal that another process writes, so that little is left to
-// read when it takes the journal over. Every read verifies by the chain of hashes that the
-// journal still contains what was read before. After ErrDiverged it does not, and the
-// Follower cannot be used further. It is not safe for concurrent use.
+// Follower reads a journal that another process writes, so that little is left to read when it
+// takes the journal over. Every read verifies by the chain of hashes that the journal still
+// contains all records read before. ErrDiverged means that it does not; the Follower is then
+// unusable. It is not safe for concurrent use.
 type Follower struct {
 	writer
 	journal string
@@ -42,9 +42,9 @@ func (f *Follower) Next(ctx context.Context) ([]Record, error) {
 	return found.recovery.Records, nil
 }
 
-// Open takes the journal over like the function Open, but the Recovery has no checkpoint
-// and only the records after those already read. The error wraps ErrDiverged if the whole
-// journal has to be read again.
+// Open takes the journal over like the function Open, but the Recovery has no checkpoint and
+// only the records after those already read. If the error wraps ErrDiverged, the whole journal
+// has to be read again.
 func (f *Follower) Open(ctx context.Context) (*Journal, Recovery, error) {
 	return f.takeOver(ctx, f.readOn)
 }

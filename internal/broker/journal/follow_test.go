@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// follower is a process that keeps up with a journal.
+// follower is a process that follows a journal.
 type follower struct {
 	*journal.Follower
 	state []journal.Record

@@ -11,14 +11,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// A batch is kept open until nothing has come for gatherPause, and for longestGather at
-// most: a few times what an update takes on a machine that has nothing else to do.
+// A batch stays open until no record has arrived for gatherPause, but at most for
+// longestGather. The latter is a few times the duration of an update on an otherwise idle
+// machine.
 const (
 	gatherPause   = 3 * time.Millisecond
 	longestGather = 12 * time.Millisecond
 )
 
-// Journal is one writer's hold of the log, from Open until the first failure.
+// Journal is one writer's access to the log, from Open until the first failure.
 type Journal struct {
 	writer
 	id string
@@ -26,12 +27,12 @@ type Journal struct {
 	// tail is the last committed segment as stored. It belongs to Run.
 	tail tail
 
-	// checkpointing makes checkpoints one at a time.
+	// checkpointing allows one checkpoint at a time.
 	checkpointing sync.Mutex
 	// wake tells Run that the queue is not empty. It holds one message.
 	wake chan struct{}
 
-	// mu guards the following.
+	// mu guards the fields below.
 	mu sync.Mutex
 	// queue holds the batches that have not been sent.
 	queue  []*batch
@@ -40,23 +41,23 @@ type Journal struct {
 	next link
 	// committed is the last position known to be stored.
 	committed uint64
-	// checkpoint is the newest valid one, and trimmed the position up to which sealed
-	// segments may be gone.
+	// checkpoint is the newest valid checkpoint. Sealed segments up to the position trimmed may
+	// be gone.
 	checkpoint *checkpointRef
 	trimmed    uint64
 	// cause is why the journal no longer accepts records; nil while it does.
 	cause error
 }
 
-// batch is what one update commits.
+// batch is a set of records that one update commits.
 type batch struct {
 	lines   []byte
 	records int
 	head    link
-	// checkpoint and trimmed are set when one of the records is a checkpoint's.
+	// checkpoint and trimmed are set if one of the records belongs to a checkpoint.
 	checkpoint *checkpointRef
 	trimmed    uint64
-	// callers counts the commits that a caller waits for.
+	// callers counts the commits on which a caller waits.
 	callers atomic.Int32
 	// err is the outcome once done is closed.
 	done chan struct{}
@@ -75,16 +76,16 @@ type Commit struct {
 	awaited  atomic.Bool
 }
 
-// Position is the record's place in the journal, 0 if it was refused. Positions grow
-// without end; the journal's own records take some, so an owner sees gaps.
+// Position returns the record's place in the journal, 0 if it was refused. Positions only grow.
+// The journal's own records take some, so an owner sees gaps.
 func (c *Commit) Position() uint64 { return c.position }
 
-// Done is closed when the outcome is known.
+// Done returns a channel that is closed when the outcome is known.
 func (c *Commit) Done() <-chan struct{} { return c.batch.done }
 
-// Wait returns nil once the record is stored for good. The error wraps ErrUnavailable
-// if the record is not stored and never will be, and otherwise ErrUnknown or
-// ErrFenced, or is that of ctx while the outcome is still open.
+// Wait returns nil once the record is durable. The error wraps ErrUnavailable if the record is
+// not stored and never will be. Otherwise it wraps ErrUnknown or ErrFenced, or it is the error
+// of ctx while the outcome is still open.
 func (c *Commit) Wait(ctx context.Context) error {
 	select {
 	case <-c.batch.done:
@@ -112,16 +113,17 @@ func refusedCommit(err error) *Commit {
 // ID returns the random ID of the journal, which is the same for all its writers.
 func (j *Journal) ID() string { return j.id }
 
-// Err returns nil while the journal accepts records, and then why it stopped.
+// Err returns nil while the journal accepts records. Afterwards it returns why the journal
+// stopped.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.cause
 }
 
-// Append queues a record for the next commit, in the order of the calls, and does not
-// block. It keeps no reference to record. A record of one-line JSON is kept as it is,
-// anything else in base64.
+// Append queues a record for the next commit, in the order of the calls, and does not block. It
+// keeps no reference to record. A record of one-line JSON is stored unchanged, any other record
+// in base64.
 func (j *Journal) Append(record []byte) *Commit {
 	if len(record) > MaxRecordBytes {
 		return refusedCommit(fmt.Errorf("journal %q: %w, %w: %d bytes, at most %d are allowed",
@@ -165,9 +167,9 @@ func (j *Journal) openBatch() *batch {
 	return b
 }
 
-// Run commits what is appended until ctx is done, when it returns nil, or until the
-// first failure, which it returns. Either way the journal has then stopped, and every
-// commit is settled. A commit in flight when ctx is done is still brought to its end.
+// Run commits appended records until ctx is done, when it returns nil, or until the first
+// failure, which it returns. In both cases the journal has then stopped, and every commit is
+// settled. Run completes a commit that is in flight when ctx is done.
 func (j *Journal) Run(ctx context.Context) error {
 	for expected := 0; ; {
 		j.gatherRecords(ctx, expected)
@@ -239,8 +241,8 @@ func (j *Journal) takeBatch() *batch {
 	return b
 }
 
-// acknowledgeBatch settles a batch that is stored, and returns how many records the next
-// one should wait for.
+// acknowledgeBatch settles a stored batch, and returns the number of records for which the next
+// one should wait.
 func (j *Journal) acknowledgeBatch(b *batch) int {
 	j.mu.Lock()
 	callers := int(b.callers.Load())
@@ -268,7 +270,7 @@ func (j *Journal) stopWith(cause error) {
 	}
 }
 
-// commitBatch brings one batch into the tail.
+// commitBatch stores one batch in the tail.
 func (j *Journal) commitBatch(ctx context.Context, b *batch) error {
 	failpoint.Hit(failpoint.JournalAppending)
 	stored, err := j.tail.extendWith(ctx, j.writer, b)

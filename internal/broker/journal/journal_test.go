@@ -51,8 +51,8 @@ func TestRecordsSurvive(t *testing.T) {
 	}
 }
 
-// TestGroupCommit has an API server which takes a second for each call, so that all
-// that is appended meanwhile must share the next one.
+// TestGroupCommit uses an API server which takes a second for each call, so that all records
+// appended meanwhile share the next call.
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := journaltest.NewServer().Client()
@@ -84,15 +84,15 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// TestCallersThatComeAgain has callers ask again as soon as they are answered. However
-// they began, they soon share every update; one alone waits for nobody.
+// TestCallersThatComeAgain lets callers append again as soon as they get an answer. Whatever
+// their initial order, they soon share every update. A single caller never waits for others.
 func TestCallersThatComeAgain(t *testing.T) {
 	const rounds, latency = 20, 20 * time.Millisecond
 	for title, test := range map[string]struct {
 		callers int
-		// records is how many each writes at most at a time; it waits for the last.
+		// records bounds how many each caller writes at a time; it waits for the last.
 		records int
-		// most is how many updates they may need, and longest how long.
+		// most bounds the number of updates, longest their duration.
 		most    int
 		longest time.Duration
 	}{

@@ -18,12 +18,12 @@ import (
 // machine drives several processes on one API server with faults at random.
 type machine struct {
 	server *journaltest.Server
-	// owners are the processes, alive or cut off, each with what it appended.
+	// owners holds the processes, alive or cut off, each with its appended records.
 	owners []*owner
-	// followed is one that keeps up, nil if nobody does.
+	// followed is a follower, nil if there is none.
 	followed *follower
 	pending  []attempt
-	// records counts all that were appended, so that each is unique.
+	// records counts all appended records, so that each is unique.
 	records int
 }
 
@@ -33,9 +33,8 @@ type attempt struct {
 	commit *journal.Commit
 }
 
-// TestMachine checks that whatever happens, a record that was acknowledged is
-// recovered at its position, one that was refused is not, and none appears twice,
-// out of order or out of nowhere.
+// TestMachine checks under any faults that an acknowledged record is recovered at its position,
+// that a refused one is not, and that no record is duplicated, reordered or invented.
 func TestMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A bubble has no deadline, and rapid asks only a plain *testing.T for one. It
@@ -58,7 +57,7 @@ func TestMachine(t *testing.T) {
 				"faults":     m.faults,
 				"deliver":    func(*rapid.T) { m.server.DeliverLate() },
 				"crash":      m.crash,
-				// Whatever can go on without time passing has gone on.
+				// Let everything finish that needs no time to pass.
 				"": func(*rapid.T) { synctest.Wait() },
 			})
 			m.finish(rt)
@@ -78,7 +77,7 @@ func (m *machine) open(rt *rapid.T) {
 	}
 }
 
-// follow keeps up with whoever appends.
+// follow follows the owners' records.
 func (m *machine) follow(rt *rapid.T) {
 	if m.followed == nil {
 		f, err := follow(m.server.Client())
@@ -99,7 +98,7 @@ func (m *machine) follow(rt *rapid.T) {
 	m.followed.state = append(m.followed.state, records...)
 }
 
-// takeOver by who has followed gives what reading everything gives.
+// takeOver checks that a follower's takeover gives the same result as reading everything.
 func (m *machine) takeOver(rt *rapid.T) {
 	f := m.followed
 	if f == nil {
@@ -154,7 +153,7 @@ func (m *machine) faults(rt *rapid.T) {
 	}
 }
 
-// drawFaults draws what happens to the next calls; those after them succeed.
+// drawFaults draws the faults of the next calls; later calls succeed.
 func drawFaults(rt *rapid.T) func(journaltest.Call) journaltest.Fault {
 	list := rapid.SliceOfN(rapid.SampledFrom([]journaltest.Fault{
 		journaltest.None, journaltest.None, journaltest.None, journaltest.Refused, journaltest.Lost,
@@ -170,8 +169,8 @@ func drawFaults(rt *rapid.T) func(journaltest.Call) journaltest.Fault {
 	}
 }
 
-// checkpoint stores the state up to what an owner knows to be committed, as its
-// successor would recover it.
+// checkpoint stores the state up to the last position that an owner knows to be committed, as
+// its successor would recover it.
 func (m *machine) checkpoint(rt *rapid.T) {
 	o := m.pick(rt)
 	if o == nil || o.Err() != nil {
@@ -187,7 +186,7 @@ func (m *machine) checkpoint(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	state = slices.DeleteFunc(state, func(r journal.Record) bool { return r.Position > position })
-	_ = o.saveAt(rt.Context(), state, position) // May meet faults, or be fenced off.
+	_ = o.saveAt(rt.Context(), state, position) // It may meet faults, or be fenced off.
 }
 
 func (m *machine) crash(rt *rapid.T) {
@@ -196,8 +195,8 @@ func (m *machine) crash(rt *rapid.T) {
 	}
 }
 
-// finish lets everything come to its end and checks the journal against what the
-// owners were told.
+// finish lets all calls complete and compares the journal with the outcomes that the owners
+// got.
 func (m *machine) finish(rt *rapid.T) {
 	for _, o := range m.owners {
 		o.client.Inject(nil)

@@ -14,8 +14,8 @@ type Record struct {
 	Data     []byte
 }
 
-// Recovery is what a journal holds: the owner's state is Checkpoint with Records
-// applied to it in order.
+// Recovery is the content of a journal: applying Records in order to Checkpoint gives the
+// owner's state.
 type Recovery struct {
 	// ID is the random ID of the journal. Another ID means another history.
 	ID string
@@ -24,18 +24,17 @@ type Recovery struct {
 	CheckpointPosition uint64
 	// Records are the owner's records after CheckpointPosition.
 	Records []Record
-	// Head is the last position. After Open it is that of the record that fences former
-	// writers, so no two terms have the same.
+	// Head is the last position. After Open it is the position of the record that fences off
+	// former writers, so no two terms have the same Head.
 	Head uint64
 }
 
-// Open takes the journal over, or creates it if nothing of it is stored: it reads and
-// verifies everything since the last checkpoint and appends a record that fences all
-// former writers off. Run must then be started.
+// Open takes the journal over, or creates it if no object of it exists. It reads and verifies
+// all records since the last checkpoint, and appends a record that fences off all former
+// writers. Run must then be started.
 //
-// The error is a *CorruptError if what is stored cannot be trusted. It wraps
-// ErrUnavailable or ErrUnknown if the API server does not answer as needed; Open may
-// then be called again.
+// The error is a *CorruptError if the stored objects cannot be trusted. It wraps ErrUnavailable
+// or ErrUnknown if the API server does not answer as needed; Open may then be called again.
 func Open(ctx context.Context, store Store, name string, opts Options) (*Journal, Recovery, error) {
 	w, err := newWriter(store, name, opts)
 	if err != nil {
@@ -51,8 +50,7 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 	})
 }
 
-// takeOver appends the record that fences former writers off to the contents that read
-// returns.
+// takeOver appends the record that fences off former writers to the contents that read returns.
 func (w writer) takeOver(ctx context.Context, read func(context.Context) (contents, error)) (*Journal, Recovery, error) {
 	// lost is the head after which another writer appended first.
 	var lost *link
@@ -63,8 +61,8 @@ func (w writer) takeOver(ctx context.Context, read func(context.Context) (conten
 		}
 		head := found.last.header.Head
 		if lost != nil && *lost != head {
-			// A busy writer may append again and again before this one does. A touch
-			// fences it, because it needs no resourceVersion.
+			// A busy writer may append again and again before this writer does. A touch fences
+			// the busy writer off, because it needs no resourceVersion.
 			if err := w.touchTail(ctx); err != nil {
 				return nil, Recovery{}, fmt.Errorf("open journal %q: %w", w.name, err)
 			}
@@ -106,7 +104,7 @@ func openingBatch(s segment) *batch {
 	return &batch{lines: appendLine(nil, head, kindOpen, payload), records: 1, head: head}
 }
 
-// touchTail fences off the present writer without a record.
+// touchTail fences off the present writer without appending a record.
 func (w writer) touchTail(ctx context.Context) error {
 	err := w.repeatUntilKnown(ctx, func(ctx context.Context) error { return w.store.Touch(ctx, w.name.tailName(), randomID()) })
 	if err != nil && !errors.Is(err, ErrConflict) {

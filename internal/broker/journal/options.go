@@ -35,8 +35,8 @@ type Options struct {
 	// RetainFor is how long a sealed segment is kept after a checkpoint has made it
 	// unnecessary, for audit: 24 h by default, negative for not at all.
 	RetainFor time.Duration
-	// RetainSegments is how many of those are kept at most: 4096 by default, negative
-	// for none. It protects etcd from a long retention under load.
+	// RetainSegments bounds the number of such segments: 4096 by default, negative for none. It
+	// protects etcd from a long retention under load.
 	RetainSegments int
 }
 

@@ -21,7 +21,7 @@ func TestOutcomes(t *testing.T) {
 	)
 	type faults = []journaltest.Fault
 	tests := map[string]struct {
-		// faults happen in this order, and the last one for ever if endless.
+		// faults occur in this order; the last one repeats forever if endless is set.
 		faults  faults
 		endless bool
 		// meanwhile happens between the first update and the second.
@@ -29,8 +29,8 @@ func TestOutcomes(t *testing.T) {
 		// reads always meet this fault.
 		reads journaltest.Fault
 		want  error
-		// wantStored tells whether the record is in the journal, once what was late
-		// has arrived.
+		// wantStored is true if the record must be in the journal after late calls have
+		// arrived.
 		wantStored bool
 	}{
 		"no fault":                                             {wantStored: true},

@@ -10,9 +10,9 @@ import (
 	"io"
 )
 
-// pack writes lines into one gzip file that grows with every batch. Lines resemble each
-// other, so a batch takes about a sixth of its length. The file is continued and not
-// written anew, so the cost of a batch does not depend on the length of the file.
+// pack writes lines into one gzip file that grows with every batch. Lines resemble each other,
+// so a batch takes about a sixth of its original length. pack continues the file instead of
+// rewriting it, so the cost of a batch does not depend on the length of the file.
 type pack struct {
 	deflate *flate.Writer
 	// begun is the file up to the last batch, without its end.
@@ -23,7 +23,7 @@ type pack struct {
 	batches int
 }
 
-// packHead begins every file: gzip, deflated, no name, time or system. packEnd ends its
+// packHead begins every file: gzip, deflated, without name, time or system. packEnd ends the
 // data: an empty last block.
 var (
 	packHead = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPack reads what was packed after every batch: the file is whole each time, and
-// small where lines are alike.
+// TestPack unpacks the file after every batch. The file must be complete each time, and small
+// if lines are similar.
 func TestPack(t *testing.T) {
 	p := newPack()
 	for _, begin := range []string{"first", "second"} {

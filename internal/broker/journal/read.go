@@ -12,8 +12,8 @@ import (
 // reader reads and verifies a journal, from its tail backwards.
 type reader struct {
 	writer
-	// sealed and states are the segments and checkpoints read so far, by name and by
-	// hash: they never change, so reading again after a conflict is short.
+	// sealed and states cache the segments by name and the checkpoints by hash. They never
+	// change, so reading again after a conflict is quick.
 	sealed map[string]history
 	states map[digest][]byte
 	// fetched are sealed segments that were read in advance.
@@ -41,8 +41,8 @@ func (r reader) readAll(ctx context.Context) (found contents, err error) {
 	return found, err
 }
 
-// readStable calls read with the tail. It repeats that if objects are missing or damaged
-// and the tail has changed: a living writer may have checkpointed and trimmed meanwhile.
+// readStable calls read with the tail. If objects are missing or damaged and the tail has
+// changed, it tries again: a live writer may have checkpointed and trimmed meanwhile.
 func (r reader) readStable(ctx context.Context, read func(tail Object) error) error {
 	for {
 		obj, err := r.getObject(ctx, r.name.tailName())
@@ -105,9 +105,9 @@ func recordsAfter(chain []history, position uint64) []Record {
 	return out
 }
 
-// checkHead returns the sealed segments, and an error if one of them or a checkpoint lies
-// beyond the tail's head: the tail was then replaced by an earlier version of itself. It
-// cannot detect an earlier version that was written after the last seal.
+// checkHead returns the sealed segments. It returns an error if a segment or a checkpoint lies
+// beyond the tail's head: the tail was then replaced by an earlier version of itself. It cannot
+// detect an earlier version that was written after the last seal.
 func (r reader) checkHead(ctx context.Context, head uint64) (sealed []stored, err error) {
 	for _, part := range []string{PartCheckpoint, PartSegment} {
 		sealed, err = r.listStored(ctx, part)
@@ -123,8 +123,8 @@ func (r reader) checkHead(ctx context.Context, head uint64) (sealed []stored, er
 	return sealed, nil
 }
 
-// prefetchSegments reads the segments after position at once, which walkBack would read one
-// after the other. walkBack reads again what fails here, and reports the error.
+// prefetchSegments reads concurrently the segments after position that walkBack would read one
+// after the other. If a read fails here, walkBack repeats it and reports the error.
 func (r reader) prefetchSegments(ctx context.Context, sealed []stored, position uint64) {
 	var names []string
 	for _, s := range sealed {
@@ -160,7 +160,7 @@ func (r reader) walkBack(ctx context.Context, last history, position uint64) ([]
 	return chain, nil
 }
 
-// segmentBefore reads the segment that the anchor of s names.
+// segmentBefore reads the segment to which the anchor of s refers.
 func (r reader) segmentBefore(ctx context.Context, s segment) (history, error) {
 	name := r.name.segmentName(s.header.Anchor)
 	if known, ok := r.sealed[name]; ok {
@@ -215,7 +215,7 @@ func (r reader) readCheckpoint(ctx context.Context, ref checkpointRef) ([]byte, 
 	return state, nil
 }
 
-// atOnce is how many objects are read concurrently.
+// atOnce is the number of concurrent reads.
 const atOnce = 8
 
 // getAll reads objects concurrently, each with its own error.

@@ -34,8 +34,8 @@ func (j *Journal) trimBound(ctx context.Context, position uint64, now time.Time)
 }
 
 // trimTo deletes the segments up to bound, and the checkpoints before ref. All of them lie
-// before a valid checkpoint, so a writer that was fenced meanwhile deletes nothing that its
-// successor needs.
+// before a valid checkpoint. So even a writer that was fenced off meanwhile deletes nothing
+// that its successor needs.
 func (j *Journal) trimTo(ctx context.Context, ref checkpointRef, bound uint64) error {
 	segments, err := j.listStored(ctx, PartSegment)
 	if err != nil {

@@ -12,26 +12,26 @@ import (
 // format is the version of the stored layout.
 const format = 1
 
-// Keys of a segment. Packed records are binary, everything else is text.
+// Keys of a segment's data. Packed records are binary, all other values are text.
 const (
 	keyHeader   = "header"
 	keyRecords  = "records"
 	keyChecksum = "checksum"
 )
 
-// maxUnpacked is how many times longer than the limit of a packed segment its unpacked
-// records may be, so that records that compress unusually well do not make a tail that
-// takes long to read.
+// maxUnpacked bounds the size of unpacked records, as a multiple of the limit of a packed
+// segment. Without it, records that compress unusually well would make a tail that takes long
+// to read.
 const maxUnpacked = 16
 
-// maxBatches is the number of updates after which a tail is sealed, however small it is.
-// Every update writes the whole tail, so with small batches most of it is repeated. A seal
-// costs two updates; with one every 32 updates, an update writes half as much and takes a
-// fifth less time than with tails of 8 KiB.
+// maxBatches is the number of updates after which a tail is sealed, however small it is. Every
+// update writes the whole tail, so small batches are mostly repetition. A seal costs two
+// updates. With a seal every 32 updates, an update writes half as much and takes a fifth less
+// time than with tails of 8 KiB.
 const maxBatches = 32
 
-// header describes the place of a segment. The tail's header is the root from which
-// everything else is found and verified.
+// header describes the place of a segment. The tail's header is the root from which all other
+// objects are found and verified.
 type header struct {
 	// Format is the version of the layout.
 	Format int `json:"format"`
@@ -39,24 +39,25 @@ type header struct {
 	Journal string `json:"journal"`
 	// Writer is the random ID of the writer that wrote this version.
 	Writer string `json:"writer"`
-	// Anchor is the last place of the previous segment, whose name follows from it.
+	// Anchor is the last place of the previous segment. The name of that segment derives from
+	// it.
 	Anchor link `json:"anchor"`
 	// Head is the last place of this segment.
 	Head link `json:"head"`
 	// Trimmed is the last position whose segment may be deleted. Every later segment must
 	// exist.
 	Trimmed uint64 `json:"trimmed"`
-	// Checkpoint is the newest valid one.
+	// Checkpoint is the newest valid checkpoint.
 	Checkpoint *checkpointRef `json:"checkpoint,omitempty"`
 }
 
-// content is a segment as it is stored.
+// content is a segment in its stored form.
 type content struct {
 	text   map[string]string
 	binary map[string][]byte
 }
 
-// size is that of the packed records.
+// size returns the size of the packed records.
 func (c content) size() int { return len(c.binary[keyRecords]) }
 
 // segment is a run of records.
@@ -75,14 +76,14 @@ func (s segment) checkpointPosition() uint64 {
 	return s.header.Checkpoint.Position
 }
 
-// newSegment returns the empty segment with which a journal begins.
+// newSegment returns the first segment of a journal, which is empty.
 func newSegment(id string) (segment, error) {
 	s := segment{header: header{Journal: id, Anchor: genesis(id)}, records: newPack()}
 	return s.withBatch(&batch{head: genesis(id)}, "")
 }
 
-// withBatch returns the segment after a batch of a writer. It takes over the records of s,
-// so s itself can no longer be continued.
+// withBatch returns the segment extended by a batch of a writer. The result takes over the
+// records of s, so s itself must not be extended again.
 func (s segment) withBatch(b *batch, writer string) (segment, error) {
 	s.header.Format = format
 	s.header.Writer = writer
@@ -115,8 +116,8 @@ func (s segment) successor() segment {
 	return s
 }
 
-// checksumOf covers every byte of a header and of the packed records. The head in the header
-// covers their content.
+// checksumOf returns a checksum of the header and the packed records. The head in the header
+// covers the content of the records.
 func checksumOf(text, packed []byte) string {
 	h := sha256.New()
 	h.Write(text)
@@ -174,7 +175,7 @@ func decodeHistory(obj Object) (history, uint64, error) {
 	return h, 0, nil
 }
 
-// readLines reads records from anchor on, and returns the last good place.
+// readLines reads the records after anchor, and returns the last good place.
 func readLines(lines string, anchor link) ([]entry, link, error) {
 	at := anchor
 	entries := make([]entry, 0, strings.Count(lines, "\n"))

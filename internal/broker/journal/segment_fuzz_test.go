@@ -2,7 +2,8 @@ package journal
 
 import "testing"
 
-// FuzzSegment: only what was written as a segment is accepted, byte by byte.
+// FuzzSegment checks that a segment is accepted only if it is byte for byte as a writer wrote
+// it.
 func FuzzSegment(f *testing.F) {
 	s, err := newSegment("fuzz")
 	if err != nil {

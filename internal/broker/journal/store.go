@@ -38,18 +38,18 @@ type Object struct {
 
 // Store keeps objects. Get and List see every write that was answered before them.
 //
-// A method whose error wraps ErrNotFound, ErrExists, ErrConflict or ErrUnavailable
-// has changed nothing and will not. After any other error a write may have happened
-// or may still happen later.
+// A method whose error wraps ErrNotFound, ErrExists, ErrConflict or ErrUnavailable has changed
+// nothing and never will. After any other error a write may have happened, or may still happen
+// later.
 type Store interface {
 	Get(ctx context.Context, name string) (Object, error)
 	// Create stores a new object, or returns ErrExists.
 	Create(ctx context.Context, obj Object) (Object, error)
-	// Update replaces the object if its resourceVersion is still the given one, and
-	// returns ErrConflict if not.
+	// Update replaces the object if its resourceVersion is still the given one; else it returns
+	// ErrConflict.
 	Update(ctx context.Context, obj Object) (Object, error)
-	// Touch gives the object another resourceVersion, whatever it has now, and leaves
-	// its content alone. No two touches of an object may have the same mark.
+	// Touch changes the object's resourceVersion unconditionally, and leaves its content alone.
+	// No two touches of an object may have the same mark.
 	Touch(ctx context.Context, name, mark string) error
 	Delete(ctx context.Context, name string) error
 	// List returns, in order of name and without Data and Binary, the objects that
@@ -62,8 +62,8 @@ type names string
 
 func (n names) tailName() string { return string(n) + "-journal-tail" }
 
-// segmentName names a sealed segment after its last place, so that segments with the same
-// name have the same content.
+// segmentName names a sealed segment after its last place, so that segments with the same name
+// have the same content.
 func (n names) segmentName(head link) string {
 	return fmt.Sprintf("%s-journal-%016d-%s", n, head.Position, head.Hash.shortText())
 }

@@ -25,7 +25,7 @@ type tail struct {
 	version string
 }
 
-// writer makes calls until their outcome is known.
+// writer repeats calls until their outcome is known.
 type writer struct {
 	// id is random, so that no two writers ever store the same tail.
 	id    string
@@ -41,7 +41,7 @@ func newWriter(store Store, name string, opts Options) (writer, error) {
 	return writer{id: randomID(), store: store, name: names(name), opts: opts.withDefaults()}, nil
 }
 
-// randomID has 130 bits, in characters that suit any place.
+// randomID returns 130 random bits in lower-case letters and digits.
 func randomID() string { return strings.ToLower(rand.Text()) }
 
 // extendWith stores the tail with one more batch. A full tail is sealed first.
@@ -62,7 +62,7 @@ func (t tail) extendWith(ctx context.Context, w writer, b *batch) (tail, error) 
 	return tail{segment: next, version: version}, err
 }
 
-// sealSegment stores a copy of a tail under the name that its successor refers to. It copies
+// sealSegment stores a copy of a tail under the name to which its successor refers. It copies
 // the stored bytes, so that copies by two writers are the same.
 func (w writer) sealSegment(ctx context.Context, s segment) error {
 	err := w.putObject(ctx, Object{
@@ -78,8 +78,8 @@ func (w writer) sealSegment(ctx context.Context, s segment) error {
 	return nil
 }
 
-// putObject creates an object whose name determines its content. An attempt with an unknown
-// outcome can simply be repeated.
+// putObject creates an object whose name determines its content. So it can repeat an attempt
+// with an unknown outcome.
 func (w writer) putObject(ctx context.Context, obj Object) error {
 	return w.repeatUntilKnown(ctx, func(ctx context.Context) error {
 		_, err := w.store.Create(ctx, obj)
@@ -123,10 +123,10 @@ func (w writer) repeatUntilKnown(ctx context.Context, call func(context.Context)
 	}
 }
 
-// swapTail replaces the tail that was stored under version. Whether an attempt without
-// an answer was carried out is settled by repeating it: either the repetition is
-// stored, or it is refused because version is gone, and then nothing of ours can be
-// stored any more and the tail shows whether it was ours that replaced it.
+// swapTail replaces the tail that was stored under version. If an attempt gets no answer,
+// swapTail repeats it to learn its outcome. Either the repetition is stored, or it is refused
+// because version is gone. In the latter case no earlier attempt can be stored later, and the
+// stored tail shows whether an attempt of this writer replaced the old one.
 func (w writer) swapTail(ctx context.Context, version string, next content) (string, error) {
 	obj := Object{Name: w.name.tailName(), Labels: w.name.labelsOf(PartTail), Data: next.text, Binary: next.binary, ResourceVersion: version}
 	ctx, cancel := context.WithTimeout(ctx, w.opts.SettleTimeout)
@@ -154,8 +154,8 @@ func (w writer) swapTail(ctx context.Context, version string, next content) (str
 	}
 }
 
-// confirmSwap finds out after a refusal whether the writer's own earlier attempt replaced
-// the tail.
+// confirmSwap finds out after a refusal whether an earlier attempt of this writer replaced the
+// tail.
 func (w writer) confirmSwap(ctx context.Context, mine Object) (string, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var stored Object

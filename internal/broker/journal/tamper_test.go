@@ -21,7 +21,7 @@ import (
 // audited keeps all segments.
 var audited = journal.Options{SegmentBytes: 600}
 
-// longHistory is a journal with sealed segments before and after its checkpoint.
+// longHistory returns a journal with sealed segments before and after its checkpoint.
 func longHistory(t *testing.T) (*journaltest.Server, *owner) {
 	t.Helper()
 	server := journaltest.NewServer()
@@ -52,10 +52,10 @@ func TestTampering(t *testing.T) {
 		// object is the one to edit, or the first whose name begins like this.
 		object string
 		edit   func(*journal.Object) bool
-		// wantObject is object where empty.
+		// wantObject is the same as object if empty.
 		wantObject   string
 		wantPosition uint64
-		// wantOpen tells that Open does not depend on what is damaged.
+		// wantOpen is true if Open does not depend on the damaged part.
 		wantOpen bool
 	}{
 		"a deleted tail": {
@@ -122,7 +122,7 @@ func TestTampering(t *testing.T) {
 			_, err := journal.Verify(t.Context(), server.Client(), name, audited)
 			var corrupt *journal.CorruptError
 			if object == tail && !errors.As(err, &corrupt) {
-				// Without a tail there is nothing to verify; Open tells.
+				// Without a tail, Verify has nothing to verify; Open reports the damage.
 				wantErrors(t, err, journal.ErrNotFound)
 			} else {
 				wantCorrupt(t, err, object, test.wantPosition)
@@ -197,7 +197,7 @@ func sealedAt(t *testing.T, server *journaltest.Server) []place {
 
 func remove(*journal.Object) bool { return false }
 
-// text edits records as somebody does who unpacks them and packs them again.
+// text edits records as a person would who unpacks and repacks them.
 func text(edit func(string) string) func(*journal.Object) bool {
 	return func(obj *journal.Object) bool {
 		obj.Binary["records"] = pack(edit(unpack(obj.Binary["records"])))
@@ -220,7 +220,7 @@ func unpack(file []byte) string {
 func pack(all string) []byte {
 	var file bytes.Buffer
 	w := gzip.NewWriter(&file)
-	_, _ = w.Write([]byte(all)) // memory takes it
+	_, _ = w.Write([]byte(all)) // a write to memory cannot fail
 	_ = w.Close()
 	return file.Bytes()
 }
@@ -237,8 +237,8 @@ func lines(edit func([]string) []string) func(*journal.Object) bool {
 	})
 }
 
-// TestRandomTampering makes one random edit at a time. All are found, and what Open
-// accepts because it does not need the damaged part is the true state.
+// TestRandomTampering makes one random edit at a time. Verify finds every edit. If Open accepts
+// the journal because it does not need the damaged part, the state is the true one.
 func TestRandomTampering(t *testing.T) {
 	const edits = 3000
 	server, former := longHistory(t)
@@ -312,8 +312,8 @@ func tamper(random *rand.Rand, server *journaltest.Server, objects []journal.Obj
 				put(slices.Insert(all, k, all[i]))
 			}
 		case 5:
-			// A tail set back to what it was when it was sealed last is not to be told
-			// from one whose writer crashed at that moment.
+			// A tail that is set back to its state at the last seal looks the same as a tail
+			// whose writer crashed at that moment.
 			lastSealed := objects[len(objects)-2].Name
 			if other.Name != victim.Name && other.Name != lastSealed {
 				kind = "the content of another object"

@@ -5,21 +5,20 @@ import (
 	"fmt"
 )
 
-// Verified says what Verify has found intact.
+// Verified is the part of a journal that Verify found intact.
 type Verified struct {
 	// ID is the random ID of the journal.
 	ID string
-	// After is the position before the first record that is kept, Head the last one.
+	// After is the position before the first kept record, Head the position of the last one.
 	After, Head uint64
-	// Segments counts the ConfigMaps of the chain, the tail among them.
+	// Segments counts the ConfigMaps of the chain, including the tail.
 	Segments int
-	// Records counts all records, also those of the journal itself.
+	// Records counts all records, including those of the journal itself.
 	Records int
 }
 
-// Verify reads everything that is kept, also what lies before the last checkpoint,
-// and returns a *CorruptError for the newest place at which it does not fit together.
-// It changes nothing.
+// Verify reads all kept objects, including those before the last checkpoint. It returns a
+// *CorruptError for the newest place at which they do not fit together. It changes nothing.
 func Verify(ctx context.Context, store Store, name string, opts Options) (Verified, error) {
 	w, err := newWriter(store, name, opts)
 	if err != nil {

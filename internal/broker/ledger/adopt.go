@@ -9,12 +9,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Adopt enters a placement that the book has lost and that its provider reports. It
-// takes its capacity whether it fits or not, because it already runs.
+// Adopt enters a placement that the book has lost and that its provider reports. It takes the
+// placement's capacity whether it fits or not, because the placement already runs.
 //
-// If the book does not have its reservation either, that is entered as unclaimed. The
-// requester is not told of it before it has claimed it, so that no provider can make a
-// reservation in another cluster's name.
+// If the book does not have the reservation either, Adopt enters it as unclaimed. The requester
+// does not learn of it before it has claimed it. So no provider can create a reservation in
+// another cluster's name.
 type Adopt struct {
 	PlacementRef
 	Provider  string           `json:"provider"`
@@ -22,16 +22,17 @@ type Adopt struct {
 	Amounts   quantity.Amounts `json:"amounts"`
 	Duration  time.Duration    `json:"duration,omitempty"`
 	Until     time.Time        `json:"until"`
-	// Acknowledged is whether the provider had accepted it.
+	// Acknowledged is true if the provider had accepted the placement.
 	Acknowledged bool `json:"acknowledged,omitempty"`
-	// Withdrawn is why the provider was told to give it up, "" if it was not.
+	// Withdrawn is the reason with which the provider was told to give the placement up, "" for
+	// none.
 	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
 // Claim notes that the requester has confirmed an adopted reservation.
 type Claim struct {
 	Name string `json:"name"`
-	// Key it was asked for with, "" for none; with the rest of the request.
+	// Key of the original request, "" for none. The fields below are the rest of the request.
 	Key      string `json:"key,omitempty"`
 	Digest   string `json:"digest,omitempty"`
 	Tenant   string `json:"tenant,omitempty"`
@@ -42,17 +43,17 @@ type Claim struct {
 }
 
 const (
-	// Superseded is why a placement is given up when a newer one is adopted.
+	// Superseded is the reason for giving up a placement when a newer one is adopted.
 	Superseded = "Superseded"
 	// withdrawnLost marks a placement that no provider has announced.
 	withdrawnLost = "Lost"
 	// maxAdopted is the highest number of an adopted placement.
 	maxAdopted = 100
-	// maxLost is how many placements that nobody has announced one adoption may add.
+	// maxLost bounds the placements without an announcement that one adoption may add.
 	maxLost = 16
 )
 
-// adoptedKey is a key that no request can have: those contain no slash.
+// adoptedKey returns a key that no request can have: keys of requests contain no slash.
 func adoptedKey(name string) string { return "adopted/" + name }
 
 func (p *Placement) isLost() bool { return p.Withdrawn == withdrawnLost }
@@ -72,7 +73,7 @@ func (r *Reservation) Adoptable(number int32) bool {
 	return p == nil || p.isLost()
 }
 
-// checkFields checks what does not depend on the state.
+// checkFields checks the conditions that do not depend on the state.
 func (a *Adopt) checkFields() error {
 	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == withdrawnLost || a.Amounts.IsZero() {
 		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
@@ -117,8 +118,8 @@ func (a *Adopt) checkAgainst(s *State) error {
 	return nil
 }
 
-// hasRoomBelow reports whether the claimed capacity, which is never less than the held
-// one, stays below a limit when more is added.
+// hasRoomBelow reports whether the claimed capacity plus more stays below a limit. The claimed
+// capacity is never less than the held one.
 func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	for name, amount := range more {
 		if c.claimed[name] > limit-amount {
@@ -141,12 +142,12 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 	p := r.Placement(a.Placement)
 	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: instantOf(at), Withdrawn: a.Withdrawn}
 	if a.Acknowledged {
-		// It may run already, so no deadline for its node applies.
+		// The placement may run already, so no deadline for its node applies.
 		p.AcknowledgedAt, p.EverReady = instantOf(at), true
 	}
 	s.clusters[a.Provider].addHold(PlacementName(r.Name, p.Number), r.Amounts)
 	if r.Waiting != nil && r.Stands(p) {
-		// It was granted by a record that is lost.
+		// The record that granted it is lost.
 		s.leaveQueue(r)
 		r.Until = a.Until
 		r.updateHistory(func(h *History) { h.GrantedAt = at })
@@ -158,7 +159,7 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 	}
 }
 
-// countMissing counts the numbers between a new placement and the ones in the book.
+// countMissing returns how many numbers lie between a new placement and those in the book.
 func (r *Reservation) countMissing(number int32) int32 {
 	switch first, last := r.Skipped+1, r.lastNumber(); {
 	case len(r.Placements) == 0:
@@ -170,8 +171,8 @@ func (r *Reservation) countMissing(number int32) int32 {
 	}
 }
 
-// ensurePlacement extends Placements so that it contains the number. The numbers between
-// it and the others are marked as lost; those before the first known one are only skipped.
+// ensurePlacement extends Placements so that it contains the number. It marks missing
+// placements in between as lost. Those before the first known placement are only skipped.
 func (r *Reservation) ensurePlacement(number int32, provider string) {
 	if len(r.Placements) == 0 {
 		r.Skipped = number - 1
@@ -188,7 +189,7 @@ func (r *Reservation) ensurePlacement(number int32, provider string) {
 	}
 }
 
-// withdrawOthers gives up the standing placements other than the current one.
+// withdrawOthers gives up all standing placements except the current one.
 func (s *State) withdrawOthers(at time.Time, r *Reservation) {
 	current := r.Current()
 	for i := range r.Placements {

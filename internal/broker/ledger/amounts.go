@@ -7,20 +7,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Pending is a change of amounts that the provider's agent has not answered. Until it
-// does, the larger of both amounts is held for each resource, and the consumer may use
-// the old amounts.
+// Pending is a change of amounts that the provider's agent has not answered. Until then, the
+// larger of both amounts is held for each resource, and the consumer may use the old amounts.
 type Pending struct {
-	// Generation of the Edit.
+	// Generation is that of the Edit.
 	Generation int64
-	// Placement whose provider is asked.
+	// Placement is the placement whose provider has to answer.
 	Placement int32
 	Amounts   quantity.Amounts
-	// Fallback is the digest of the request that remains if the provider refuses.
+	// Fallback is the digest of the request that stays in force if the provider refuses.
 	Fallback string
 }
 
-// Refusal is why the last change of amounts is not in force.
+// Refusal is why the last change of amounts did not take effect.
 type Refusal struct {
 	Generation int64
 	Reason     string
@@ -30,20 +29,21 @@ type Refusal struct {
 type Settle struct {
 	PlacementRef
 	Generation int64 `json:"generation"`
-	// Refused is why the provider keeps the old amounts, "" if it accepted the new ones.
+	// Refused is the reason why the provider keeps the old amounts, "" if it accepted the new
+	// ones.
 	Refused string `json:"refused,omitempty"`
 }
 
-// Restate corrects the amounts of a placement after the book has lost a change: the
-// provider reports them. It applies whether they fit or not, because they are in use.
+// Restate corrects the amounts of a placement after the book has lost a change. The provider
+// reports the amounts. They apply whether they fit or not, because they are in use.
 type Restate struct {
 	PlacementRef
 	Amounts quantity.Amounts `json:"amounts"`
-	// Digest of the request with these amounts.
+	// Digest is the digest of the request with these amounts.
 	Digest string `json:"digest,omitempty"`
 }
 
-// Wanted returns the amounts that the requester asked for last and that were not refused.
+// Wanted returns the amounts that the requester last asked for and that were not refused.
 func (r *Reservation) Wanted() quantity.Amounts {
 	if r.Pending != nil {
 		return r.Pending.Amounts
@@ -51,7 +51,7 @@ func (r *Reservation) Wanted() quantity.Amounts {
 	return r.Amounts
 }
 
-// AgreedWith returns the amounts that the provider of a placement acknowledged last.
+// AgreedWith returns the amounts that the provider of a placement last acknowledged.
 func (r *Reservation) AgreedWith(p *Placement) quantity.Amounts {
 	if p.Amounts != nil {
 		return p.Amounts
@@ -76,8 +76,8 @@ func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 	return held.Max(asked.Amounts)
 }
 
-// checkAmountsOf refuses a change of amounts that does not fit, or that comes while the
-// provider has another one to answer.
+// checkAmountsOf refuses a change of amounts that does not fit, or that comes before the
+// provider has answered an earlier one.
 func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 	if wanted.IsZero() {
 		return fmt.Errorf("reservation %q: %w: change to no amount", r.Name, ErrMalformed)
@@ -102,8 +102,8 @@ func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 	return nil
 }
 
-// Growth reports whether the provider of the current placement has room for the amounts
-// beyond the ones it holds, and if not, which resource, the first by name, is short.
+// Growth reports whether the provider of the current placement has room for the additional
+// amounts. If not, it returns the shortage of the first short resource by name.
 func (s *State) Growth(r *Reservation, wanted quantity.Amounts) (quantity.Shortage, bool) {
 	p := r.Current()
 	c := s.clusters[p.Provider]
@@ -111,8 +111,8 @@ func (s *State) Growth(r *Reservation, wanted quantity.Amounts) (quantity.Shorta
 	return quantity.Fits(now.Max(wanted).Sub(now), c.Available())
 }
 
-// changeAmounts asks the provider for other amounts. They are in force at once if the
-// provider has no agent or the reservation has no placement that stands.
+// changeAmounts asks the provider for other amounts. They take effect at once if the provider
+// has no agent or the reservation has no standing placement.
 func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	p := r.Current()
 	if r.Stands(p) && s.HasAgent(p.Provider) {
@@ -123,8 +123,8 @@ func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	s.refreshHold(r, p)
 }
 
-// setAmounts puts other amounts in force for one placement, if it stands, and for later
-// ones. The remaining placements keep theirs until their providers change them.
+// setAmounts puts other amounts in force for one placement, if it stands, and for later ones.
+// All other placements keep their amounts until their providers change them.
 func (r *Reservation) setAmounts(with *Placement, amounts quantity.Amounts) {
 	for i := range r.Placements {
 		switch p := &r.Placements[i]; {
@@ -137,7 +137,7 @@ func (r *Reservation) setAmounts(with *Placement, amounts quantity.Amounts) {
 	r.Amounts = amounts
 }
 
-// refreshHold locks the amounts of HeldBy in place of the former ones.
+// refreshHold locks the amounts of HeldBy instead of the former ones.
 func (s *State) refreshHold(r *Reservation, p *Placement) {
 	if p == nil || p.ProviderGone {
 		return
@@ -174,13 +174,13 @@ func (e *Settle) applyTo(s *State, _ time.Time) {
 	s.refreshHold(r, p)
 }
 
-// GivenUp is the reason of a Refusal whose placement was given up before its provider had
-// answered the change.
+// GivenUp is the reason of a Refusal if the placement was given up before its provider answered
+// the change.
 const GivenUp = "its provider had not answered when the placement was given up"
 
-// dropPending decides a change whose provider will no longer answer. The placement keeps
-// both amounts locked until it is gone. A change to less needs no consent and is put in
-// force, unless another provider has taken over with the old amounts; any other change is
+// dropPending decides a change whose provider will no longer answer. The placement keeps both
+// amounts locked until it is gone. A change to smaller amounts needs no consent: it takes
+// effect, unless another provider has taken over with the old amounts. Any other change is
 // dropped.
 func (r *Reservation) dropPending(p *Placement) {
 	asked := r.AskedOf(p)

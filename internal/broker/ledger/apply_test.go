@@ -33,7 +33,7 @@ func TestThreeReservationsOnOneProvider(t *testing.T) {
 	b.wantAvailable(paris, cpu(5000))
 }
 
-// TestAvailable follows what paris can still grant of 8 cores.
+// TestAvailable follows the amounts that paris can still grant of 8 cores.
 func TestAvailable(t *testing.T) {
 	own := offer(paris, cpu(8000))
 	own.Change.(*Offer).Allocated = cpu(2500)

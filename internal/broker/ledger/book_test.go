@@ -12,8 +12,8 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// Clusters of the tests: rome asks, paris and berlin lend, oslo's offer is written
-// by hand.
+// Clusters of the tests: rome requests, paris and berlin lend, and oslo has a hand-written
+// offer.
 const (
 	rome   = "rome"
 	paris  = "paris"
@@ -21,8 +21,7 @@ const (
 	oslo   = "oslo"
 )
 
-// begin is the instant of the first event of a book; every event is a second later
-// than the one before.
+// begin is the time of the first event of a book; each further event is one second later.
 var begin = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func second(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
@@ -82,14 +81,14 @@ func handWritten(cluster string, allocatable quantity.Amounts) Event {
 	return e
 }
 
-// offerUsing is an offer of an agent that tells what runs for which placement.
+// offerUsing returns an offer of an agent that reports the usage of its placements.
 func offerUsing(cluster string, allocatable quantity.Amounts, used map[string]quantity.Amounts) Event {
 	e := offer(cluster, allocatable)
 	e.Change.(*Offer).Used = used
 	return e
 }
 
-// reserve asks for rome, for an hour, with a key that is "key-" and the name.
+// reserve returns a reservation of rome for an hour, with the key "key-" plus the name.
 func reserve(name, provider string, amounts quantity.Amounts) Event {
 	return Event{Change: &Reserve{
 		Name: name, Key: "key-" + name, Digest: "digest", Requester: rome, Amounts: amounts,

@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Ceilings are the highest ratios of over-subscription, whatever clusters offer. They
-// replace the former ones.
+// Ceilings bound the ratios of over-subscription, whatever ratios clusters offer. They replace
+// the former ceilings.
 type Ceilings struct {
 	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`
 }
@@ -30,13 +30,13 @@ func (c *Ceilings) applyTo(s *State, _ time.Time) {
 	}
 }
 
-// stretchOf returns how many times the resources of an offer may be promised: the ratios
-// it asks for, bounded by the ceilings.
+// stretchOf returns how many times the resources of an offer may be promised: the offered
+// ratios, bounded by the ceilings.
 func (s *State) stretchOf(o *Offer) quantity.Ratios {
 	return o.OverSubscription.Within(s.ceilings.OverSubscription)
 }
 
-// LendableOf returns what Lendable would return with that offer.
+// LendableOf returns the result of Lendable for that offer.
 func (s *State) LendableOf(o *Offer) quantity.Amounts {
 	return o.Allocatable.Stretched(s.stretchOf(o))
 }
@@ -46,9 +46,9 @@ func (s *State) HasCeilings(ratios quantity.Ratios) bool {
 	return maps.Equal(s.ceilings.OverSubscription, ratios)
 }
 
-// Stretch returns how many times the cluster's resources may be promised.
+// Stretch returns the factor by which each of the cluster's resources may be promised.
 func (c *Cluster) Stretch() quantity.Ratios { return c.stretch }
 
-// Lendable returns the amounts that may be promised in all, to the cluster's own pods and
-// to others.
+// Lendable returns the total amounts that may be promised, to the cluster's own pods and to
+// reservations.
 func (c *Cluster) Lendable() quantity.Amounts { return c.Allocatable.Stretched(c.stretch) }

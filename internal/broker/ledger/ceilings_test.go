@@ -7,8 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// TestOverSubscription follows what paris can still grant of 8 cores, which it offers one
-// and a half times.
+// TestOverSubscription follows the amounts that paris can still grant of 8 cores, which it
+// offers one and a half times.
 func TestOverSubscription(t *testing.T) {
 	stretched := func(allocatable int64, ratio int64) Event {
 		e := offer(paris, cpu(allocatable))

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Close ends the wait for a requester whose agent is silent, once every provider is gone.
-// If the agent comes back it still gets its instruction to release, and the reservation is
-// not forgotten before it has done so.
+// Close ends the wait for a requester whose agent is silent, once every provider is gone. If
+// the agent returns, it still gets its instruction to release. The reservation is not forgotten
+// before the agent has done so.
 type Close struct {
 	Name string `json:"name"`
 }

@@ -8,8 +8,8 @@ import (
 
 func closed(name string) Event { return Event{Change: &Close{Name: name}} }
 
-// A requester's agent that is not waited for any more is told all the same, and its
-// reservation is in the book until it has answered.
+// A requester's agent still gets its instruction after the broker stopped waiting for it. Its
+// reservation stays in the book until it has answered.
 func TestAReservationIsClosedWithoutItsRequester(t *testing.T) {
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), reserve("r", paris, cpu(1000)), end("r", EndExpired), providerGone("r", 1))
 	steps := []struct {
@@ -31,7 +31,8 @@ func TestAReservationIsClosedWithoutItsRequester(t *testing.T) {
 	}
 }
 
-// anyClose goes a step further with what ends, until its requester alone is waited for.
+// anyClose takes an ending reservation one step further, until only its requester has not
+// confirmed.
 func (m *machine) anyClose(c choose) Event {
 	ref := m.anyPlacement(c)
 	for _, g := range m.naive.grants {

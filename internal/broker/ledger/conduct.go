@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Conduct counts the recent failures between one cluster and each of its counterparts,
-// and pauses the cluster after too many. A provider's counterparts are its requesters, a
+// Conduct counts the recent failures between one cluster and each of its counterparts, and
+// pauses the cluster after too many. A provider's counterparts are its requesters; a
 // requester's are its providers.
 //
-// Every counterpart has its own tally, because a counterpart may lie: alone it can only
-// keep the cluster away from itself. The cluster is paused for all counterparts only after
-// reports from two of them. For the same reason a success takes points from its
-// counterpart's tally alone: an accomplice cannot make up for failures that others report.
+// Every counterpart has its own tally, because a counterpart may lie. A single one can only
+// keep the cluster away from itself: the cluster is paused for all counterparts only after
+// reports from two of them. Likewise, a success takes points only from its own counterpart's
+// tally: an accomplice cannot make up for failures that others report.
 //
-// All of it follows from events that are journaled for other reasons, and their times.
+// All of it follows from events that are journaled for other reasons, and from their times.
 type Conduct struct {
-	// Tallies by the counterpart's cluster ID.
+	// Tallies holds one tally for each counterpart, by cluster ID.
 	Tallies map[string]Tally `json:"tallies,omitempty"`
 	// Pause is in force for all counterparts.
 	Pause
 }
 
-// Tally counts what went wrong with one counterpart.
+// Tally counts the failures with one counterpart.
 type Tally struct {
 	Points int32 `json:"points,omitempty"`
 	// Served reports whether the counterpart was served and has no points.
@@ -33,29 +33,29 @@ type Tally struct {
 	Pause
 }
 
-// Pause keeps new placements away until an instant. After it, while there are too many
-// points, one placement at a time is let in, as a trial.
+// Pause blocks new placements until an instant. After it, as long as there are too many points,
+// one placement at a time is admitted as a trial.
 type Pause struct {
 	// Until is when the newest pause ends or ended; zero before the first.
 	Until time.Time `json:"until,omitzero"`
-	// Level counts pauses that followed each other, see levelAt.
+	// Level counts consecutive pauses, see levelAt.
 	Level int32 `json:"level,omitempty"`
-	// Trial names the placement or the quote that was let in after Until; "" for none.
+	// Trial names the placement or the quote that was admitted after Until; "" for none.
 	Trial string `json:"trial,omitempty"`
 }
 
 const (
-	// failurePoints are added by a failure, refusalPoints by a refusal before the placement
-	// was accepted: that costs the requester little time. A success takes successPoints away.
+	// failurePoints are added by a failure, refusalPoints by a refusal before the placement was
+	// accepted, which costs the requester little time. A success subtracts successPoints.
 	failurePoints int32 = 2
 	refusalPoints int32 = 1
 	successPoints int32 = 1
-	// pauseAt is the number of points that pauses a cluster: three failures in a row, or
-	// more than one failure in three placements for a long time. A tally has no more than
-	// that, so that one success ends a trial.
+	// pauseAt is the number of points that pauses a cluster: three failures in a row, or over a
+	// long time more than one failure in three placements. A tally never exceeds it, so that
+	// one success ends a trial.
 	pauseAt int32 = 3 * failurePoints
-	// mostOfOne is how many points one counterpart can add to those that pause a cluster for
-	// all counterparts.
+	// mostOfOne bounds the points that one counterpart contributes to a pause for all
+	// counterparts.
 	mostOfOne int32 = 2 * failurePoints
 	// shortestPause is the first pause. Each further one is twice as long, up to
 	// longestPause.
@@ -84,8 +84,8 @@ func (p *Pause) levelAt(at time.Time) int32 {
 	return p.Level - int32(min(calm/levelLasts, time.Duration(p.Level)))
 }
 
-// beginPause starts a pause unless one is in force: failures of placements that were
-// granted before it are no new information.
+// beginPause starts a pause unless one is in force. Failures during a pause are no new
+// information: their placements were granted before it.
 func (p *Pause) beginPause(at time.Time) {
 	if at.Before(p.Until) {
 		return
@@ -109,8 +109,8 @@ func (t *Tally) pointsAt(at time.Time) int32 {
 	return t.Points
 }
 
-// Points sums the tallies of all counterparts, each up to mostOfOne, and subtracts one
-// failure for every counterpart that was served meanwhile.
+// Points sums the tallies of all counterparts, each up to mostOfOne, and subtracts one failure
+// for every counterpart that was served since.
 func (c *Conduct) Points(at time.Time) int32 {
 	if c == nil {
 		return 0
@@ -127,7 +127,7 @@ func (c *Conduct) Points(at time.Time) int32 {
 	return max(sum, 0)
 }
 
-// addFailure adds points to a counterpart's tally, for a placement of that name.
+// addFailure adds points to a counterpart's tally, for the named placement.
 func (c *Conduct) addFailure(at time.Time, counterpart, placement string, points int32) {
 	before, tried := c.Points(at), c.Trial == placement
 	t := c.Tallies[counterpart]
@@ -141,7 +141,7 @@ func (c *Conduct) addFailure(at time.Time, counterpart, placement string, points
 	}
 }
 
-// addSuccess takes a point from a counterpart's tally.
+// addSuccess subtracts points from a counterpart's tally.
 func (c *Conduct) addSuccess(at time.Time, counterpart, placement string) {
 	t := c.Tallies[counterpart]
 	if t.Trial == placement {
@@ -166,8 +166,8 @@ func (c *Conduct) beginTrial(at time.Time, counterpart, placement string) {
 	}
 }
 
-// endTrial ends the trial of a placement that was given up. Its counterpart waits before
-// it gets another one, or it could keep others from theirs.
+// endTrial ends the trial of a placement that was given up. Its counterpart has to wait for
+// another trial; otherwise it could keep other counterparts from theirs.
 func (c *Conduct) endTrial(at time.Time, counterpart, placement string) {
 	t, ok := c.Tallies[counterpart]
 	if t.Trial == placement {
@@ -183,8 +183,8 @@ func (c *Conduct) endTrial(at time.Time, counterpart, placement string) {
 	}
 }
 
-// setTally replaces a tally. If there are too many, the one that changed first is dropped,
-// those without points before the others.
+// setTally replaces a tally. If there are too many, it drops the one that changed first, and
+// tallies without points before others.
 func (c *Conduct) setTally(at time.Time, counterpart string, t Tally) {
 	if c.Tallies == nil {
 		c.Tallies = map[string]Tally{}
@@ -196,7 +196,7 @@ func (c *Conduct) setTally(at time.Time, counterpart string, t Tally) {
 	}
 }
 
-// dropOutdated drops tallies that are too old, and successes once no failure is left.
+// dropOutdated drops tallies that are too old, and successes if no failure is left.
 func (c *Conduct) dropOutdated(at time.Time) {
 	failed := false
 	for _, t := range c.Tallies {
@@ -240,15 +240,15 @@ func (c *Conduct) copyConduct() *Conduct {
 	return &Conduct{Tallies: maps.Clone(c.Tallies), Pause: c.Pause}
 }
 
-// Suspension is why a cluster takes nothing new.
+// Suspension is why a cluster gets no new placements.
 type Suspension struct {
 	// Until is when the pause ends; zero while a placement is on trial.
 	Until time.Time
-	// Failures is how many failures in a row amount to the points.
+	// Failures is the number of failures in a row to which the points amount.
 	Failures int32
-	// Trial names what is on trial; "" during a pause.
+	// Trial names the placement or quote on trial; "" during a pause.
 	Trial string
-	// Level counts pauses that followed each other.
+	// Level counts consecutive pauses.
 	Level int32
 }
 
@@ -265,7 +265,7 @@ func (p *Pause) suspensionFor(points int32, now time.Time) *Suspension {
 	return s
 }
 
-// Suspended returns why nothing new is placed for any counterpart, nil where it may be.
+// Suspended returns why no counterpart gets new placements, nil if they may.
 func (c *Conduct) Suspended(now time.Time) *Suspension {
 	if c == nil {
 		return nil
@@ -273,7 +273,7 @@ func (c *Conduct) Suspended(now time.Time) *Suspension {
 	return c.suspensionFor(c.Points(now), now)
 }
 
-// SuspendedFor calls f, in no order, for every counterpart for which nothing new is placed.
+// SuspendedFor calls f, in no order, for every counterpart that gets no new placements.
 func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Suspension)) {
 	if c == nil {
 		return
@@ -285,7 +285,7 @@ func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Susp
 	}
 }
 
-// Failures returns how many failures each counterpart holds against the cluster.
+// Failures returns the number of recent failures with each counterpart.
 func (c *Conduct) Failures(now time.Time) map[string]int32 {
 	if c == nil {
 		return nil
@@ -299,7 +299,7 @@ func (c *Conduct) Failures(now time.Time) map[string]int32 {
 	return out
 }
 
-// Next returns when the next pause or tally ends by the passing of time; zero for never.
+// Next returns when time alone ends the next pause or tally; zero for never.
 func (c *Conduct) Next(now time.Time) time.Time {
 	var next time.Time
 	note := func(at time.Time) {
@@ -319,7 +319,7 @@ func (c *Conduct) Next(now time.Time) time.Time {
 }
 
 // updateProviding changes the conduct of a provider, updateConsuming that of a requester.
-// Neither does anything for a cluster that is not in the book.
+// Neither has an effect for a cluster that is not in the book.
 func (s *State) updateProviding(at time.Time, id string, begin bool, change func(*Conduct)) {
 	if c := s.clusters[id]; c != nil {
 		c.Providing = updateConduct(c.Providing, at, begin, change)

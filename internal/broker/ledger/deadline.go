@@ -4,21 +4,21 @@ import (
 	"time"
 )
 
-// Limits are how long a placement may take.
+// Limits bound how long a placement may take.
 type Limits struct {
-	// Acknowledge is how long a provider's agent may take to answer. For an agent
-	// that enrols while the placement stands it counts from its first offer, as
-	// Ready does for the consumer's.
+	// Acknowledge is the time for a provider's agent to answer. For an agent that enrols while
+	// the placement stands, it counts from the agent's first offer. The same holds for Ready
+	// and the consumer's agent.
 	Acknowledge time.Duration
-	// Ready is how long, from the provider's acknowledgement, the consumer's
-	// virtual node may take to become Ready for the first time.
+	// Ready is the time from the provider's acknowledgement until the consumer's virtual node
+	// must be Ready for the first time.
 	Ready time.Duration
 }
 
-// Due is what happens to a reservation at a deadline.
+// Due is the step that a reservation takes at a deadline.
 type Due string
 
-// What can be due.
+// Values of Due.
 const (
 	// DueNothing: the reservation has no deadline.
 	DueNothing Due = ""
@@ -28,7 +28,7 @@ const (
 	DueAcknowledgement Due = "Unacknowledged"
 	// DueReady: the virtual node did not become Ready in time.
 	DueReady Due = "NeverReady"
-	// DueQueue: it has waited for as long as it may.
+	// DueQueue: it has waited as long as allowed.
 	DueQueue Due = "QueueTimeout"
 	// DueNotice: its placement has to make room for a higher priority.
 	DueNotice Due = "Notice"
@@ -54,8 +54,8 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		if r.Beside(p) == nil {
 			return at, due
 		}
-		// No agent acknowledges it, but its node has a deadline, as the placement beside it
-		// waits for that.
+		// No agent acknowledges the placement. Its node still has a deadline, because the
+		// placement beside it waits for the node.
 		answered = p.AssignedAt
 	}
 	if answered.IsZero() {
@@ -84,8 +84,8 @@ func (r *Reservation) nextEnd() (time.Time, Due) {
 	return at, due
 }
 
-// knownSince returns when the cluster's agent could first know of something that happened
-// at an instant: for an agent that enrolled later, its deadlines run from its first offer.
+// knownSince returns when the cluster's agent could first know of an earlier event. For an
+// agent that enrolled later, its deadlines run from its first offer.
 func (s *State) knownSince(clusterID string, at time.Time) time.Time {
 	if since := s.clusters[clusterID].AgentSince; since.After(at) {
 		return since

@@ -7,20 +7,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Edit changes a reservation that stands.
+// Edit changes a standing reservation.
 type Edit struct {
 	Name string `json:"name"`
 	// Generation numbers the requester's changes. It grows with each.
 	Generation int64 `json:"generation"`
-	// Digest of the request after the change: the requester repeats that one.
+	// Digest is the digest of the request after the change. The requester repeats the changed
+	// request.
 	Digest string `json:"digest,omitempty"`
-	// Duration and Until as in Reserve.
+	// Duration and Until are as in Reserve.
 	Duration time.Duration `json:"duration,omitempty"`
 	Until    time.Time     `json:"until"`
-	// Amounts that are wanted from now on; nil for no change. If the provider has an agent,
-	// they are in force with its Settle.
+	// Amounts are the new amounts; nil for no change. If the provider has an agent, they take
+	// effect with its Settle.
 	Amounts quantity.Amounts `json:"amounts,omitempty"`
-	// Fallback is the digest of the request with the old amounts, which is in force if the
+	// Fallback is the digest of the request with the old amounts, which stays in force if the
 	// provider refuses the new ones; "" if Amounts is nil.
 	Fallback string `json:"fallback,omitempty"`
 }

@@ -9,9 +9,9 @@ import (
 type End struct {
 	Name   string    `json:"name"`
 	Reason EndReason `json:"reason"`
-	// Message explains the reason to people.
+	// Message explains the reason to users.
 	Message string `json:"message,omitempty"`
-	// Explanation, if set, is why no cluster could serve it.
+	// Explanation, if set, says why no cluster could serve it.
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 

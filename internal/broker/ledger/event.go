@@ -15,9 +15,9 @@ type Event struct {
 	Change Change
 }
 
-// Change is what an event does to the book. The types in changeTypes implement it.
+// Change is the effect of an event on the book. The types in changeTypes implement it.
 type Change interface {
-	// subject is the name of the reservation that the change is about, "" if it is about
+	// subject returns the name of the reservation that the change concerns, "" if it concerns
 	// none or several.
 	subject() string
 	// checkAgainst returns why the state does not allow the change, nil if it does.
@@ -26,8 +26,8 @@ type Change interface {
 	applyTo(s *State, at time.Time)
 }
 
-// changeTypes has every type of change by the name of its kind in the journal. A journal
-// holds no others.
+// changeTypes maps the name of each kind of change in the journal to its type. A journal
+// contains no other kinds.
 var changeTypes = map[string]reflect.Type{
 	// Clusters.
 	"offer":      reflect.TypeFor[*Offer](),
@@ -70,7 +70,7 @@ var changeTypes = map[string]reflect.Type{
 	"claim":     reflect.TypeFor[*Claim](),
 }
 
-// kinds is changeTypes the other way round.
+// kinds is the inverse of changeTypes.
 var kinds = func() map[reflect.Type]string {
 	out := make(map[reflect.Type]string, len(changeTypes))
 	for kind, t := range changeTypes {
@@ -79,20 +79,20 @@ var kinds = func() map[reflect.Type]string {
 	return out
 }()
 
-// Reservation returns the name of the reservation that the event is about, "" if it is
-// about none or several.
+// Reservation returns the name of the reservation that the event concerns, "" if it concerns
+// none or several.
 func (e *Event) Reservation() string { return e.Change.subject() }
 
-// Checked is an event that its state allows for as long as no other event is applied.
+// Checked is an event that the state allows as long as no other event is applied.
 type Checked struct {
 	state *State
 	event *Event
-	// position of the state when it was checked.
+	// position is that of the state at the time of the check.
 	position uint64
 }
 
-// Check returns the event ready to be applied, or why the state does not allow it. It
-// changes nothing.
+// Check returns the event ready to be applied, or the reason why the state does not allow it.
+// It changes nothing.
 func (s *State) Check(e *Event) (Checked, error) {
 	if kinds[reflect.TypeOf(e.Change)] == "" {
 		return Checked{}, fmt.Errorf("%w: an event of type %T", ErrMalformed, e.Change)
@@ -100,8 +100,8 @@ func (s *State) Check(e *Event) (Checked, error) {
 	return Checked{s, e, s.position}, e.Change.checkAgainst(s)
 }
 
-// Apply makes the event, which is stored at position in the log. It panics if the state
-// has changed since Check.
+// Apply applies the event, which is stored at position in the log. It panics if the state has
+// changed since Check.
 func (c Checked) Apply(position uint64) {
 	if c.state.position != c.position {
 		panic(fmt.Sprintf("ledger: event %d was checked at position %d and is applied at %d", position, c.position, c.state.position))
@@ -110,7 +110,7 @@ func (c Checked) Apply(position uint64) {
 	c.event.Change.applyTo(c.state, c.event.At)
 }
 
-// Apply checks and makes an event of the log. If it returns an error, nothing has changed.
+// Apply checks and applies an event of the log. After an error, nothing has changed.
 func (s *State) Apply(position uint64, e *Event) error {
 	checked, err := s.Check(e)
 	if err == nil {
@@ -119,13 +119,13 @@ func (s *State) Apply(position uint64, e *Event) error {
 	return err
 }
 
-// The journal has events as {"at":TIME,"KIND":CHANGE}.
+// The journal stores events as {"at":TIME,"KIND":CHANGE}.
 const (
 	atKey   = `{"at":"`
 	kindKey = `","`
 )
 
-// MarshalJSON writes the event as the journal has it.
+// MarshalJSON encodes the event in the form of the journal.
 func (e Event) MarshalJSON() ([]byte, error) {
 	kind := kinds[reflect.TypeOf(e.Change)]
 	if kind == "" {
@@ -143,8 +143,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return append(append(out, change...), '}'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes and no other JSON: a general parser would
-// scan every record three times, and a takeover reads all of them.
+// UnmarshalJSON reads only the exact form that MarshalJSON writes: a general parser would scan
+// every record three times, and a takeover reads all records.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	rest, isEvent := bytes.CutPrefix(text, []byte(atKey))
 	at, rest, hasTime := bytes.Cut(rest, []byte(kindKey))

@@ -8,16 +8,17 @@ import (
 )
 
 // Exceed notes a provider's report that a requester ran more for a placement than it was
-// granted, and that pods were evicted for it. How one provider's report counts, see Conduct.
+// granted, and that the provider evicted pods for it. Conduct explains how one provider's
+// reports count.
 type Exceed struct {
 	PlacementRef
 	// Pods is how many pods the provider has evicted so far.
 	Pods int32 `json:"pods"`
-	// Amounts are the largest that the provider has seen beyond the grant.
+	// Amounts are the largest excess over the grant that the provider has seen.
 	Amounts quantity.Amounts `json:"amounts,omitempty"`
 }
 
-// Excess is how far a requester went beyond the grant of a placement.
+// Excess is the amount by which a requester exceeded the grant of a placement.
 type Excess struct {
 	Pods    int32
 	Amounts quantity.Amounts `json:",omitempty"`
@@ -25,7 +26,7 @@ type Excess struct {
 	At time.Time
 }
 
-// MaxExcess is how many resources an Exceed may name.
+// MaxExcess bounds the resources that an Exceed may name.
 const MaxExcess = 16
 
 // Grows reports whether the figures are larger than the known ones.

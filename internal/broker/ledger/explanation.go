@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Explanation is why a provider was chosen, or why none was: candidates, best first,
-// and how many were rejected for each reason. "" is no explanation.
+// Explanation records why a provider was chosen, or why none was: the candidates, best first,
+// and the number of rejections for each reason. "" is no explanation.
 //
-// Every grant in the journal and every reservation in the book has one, so it is a short
-// text that leaves out what a candidate has in common with the one before:
+// Every grant in the journal and every reservation in the book has one. So it is a short text
+// that leaves out values equal to the previous candidate's:
 //
 //	availability cost
 //	*cluster-1 66.67 50 100 @0.5/EUR
@@ -21,11 +21,11 @@ import (
 //	8~7 !TooSmall cpu: 8 of 4
 //	#Stale=3 TooSmall=1
 //
-// The first line names the criteria. Then comes a line for each candidate: its ID, its
-// score, its score under each criterion, and its price per hour. 8~2 is the first 8
-// characters of the previous ID followed by 2, = is the previous value, - is no value, and
-// == stands for all previous values. A star marks candidates with the highest score. After
-// ! follows a reason and a message. The last line counts the rejected candidates by reason.
+// The first line names the criteria. Each candidate has one line: its ID, its score, its score
+// under each criterion, and its price per hour. 8~2 is the first 8 characters of the previous
+// ID followed by 2, = is the previous value, - is no value, and == stands for all previous
+// values. A star marks candidates with the highest score. A reason and a message follow a !.
+// The last line counts the rejected candidates by reason.
 type Explanation string
 
 // Candidate is one line of an Explanation.
@@ -35,17 +35,17 @@ type Candidate struct {
 	Criteria  map[string]string `json:"criteria,omitempty"`
 	Reason    string            `json:"reason,omitempty"`
 	Message   string            `json:"message,omitempty"`
-	// PricePerHour is in Currency for the whole request.
+	// PricePerHour is the price of the whole request, in Currency.
 	PricePerHour string `json:"pricePerHour,omitempty"`
 	Currency     string `json:"currency,omitempty"`
 }
 
-// LowerScore is the reason of a candidate that could provide and was not chosen, because
-// another one scores higher, or as high and comes first by name.
+// LowerScore is the reason of a candidate that could provide but was not chosen, because
+// another one has a higher score, or the same score and an earlier name.
 const LowerScore = "LowerScore"
 
-// Explain writes an Explanation. IDs, criteria, scores and reasons must have no spaces, and
-// scores two decimals.
+// Explain writes an Explanation. IDs, criteria, scores and reasons must not contain spaces, and
+// scores must have two decimals.
 func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
 	var text strings.Builder
 	text.Grow(512) // the result is a copy without the rest
@@ -83,14 +83,14 @@ func criteriaOf(candidates []Candidate) []string {
 	return out
 }
 
-// line is a candidate before the previous values are left out.
+// line is a candidate in full, before equal values are left out.
 type line struct {
 	id     string
 	won    bool
 	scores []string
-	// price is the amount, a slash and the currency, "" for no price.
+	// price consists of the amount, a slash and the currency; "" for no price.
 	price string
-	// why is the reason and the message, "" if score and star imply them.
+	// why consists of the reason and the message; "" if score and star imply them.
 	why string
 }
 
@@ -163,7 +163,7 @@ func commonPrefix(a, b string) int {
 	return n
 }
 
-// shortenScore returns a score as it is written; expandScore reads it.
+// shortenScore returns a score in its written form; expandScore is its inverse.
 func shortenScore(score string) string {
 	if score == "" {
 		return "-"

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Shut makes a key that has no reservation unusable, so that a request that arrives after
-// its own release is refused.
+// Shut makes a key without reservation unusable. So a request that arrives after its own
+// release is refused.
 type Shut struct {
 	Requester string `json:"requester"`
 	Key       string `json:"key"`
@@ -32,8 +32,7 @@ func (k Shut) compare(other Shut) int {
 	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
 }
 
-// Forget drops reservations that are over, and shut keys, from the book. Their keys can be
-// used again.
+// Forget drops ended reservations and shut keys from the book. Their keys can be used again.
 type Forget struct {
 	Names []string `json:"names,omitempty"`
 	Keys  []Shut   `json:"keys,omitempty"`
@@ -58,7 +57,7 @@ func (f *Forget) applyTo(s *State, _ time.Time) {
 	for _, name := range f.Names {
 		r := s.reservations[name]
 		if r == nil {
-			continue // named twice
+			continue // the event names it twice
 		}
 		delete(s.keys, keyRef{r.Requester, r.Key})
 		delete(s.reservations, name)

@@ -5,47 +5,47 @@ import (
 	"time"
 )
 
-// Heal grants a second placement to a reservation whose provider is silent or has called
-// it back. Both hold capacity, and the one that is given up in the end holds it until its
-// provider confirms that it is gone.
+// Heal grants a second placement to a reservation whose provider is silent or has recalled it.
+// Both placements hold capacity. The one that is given up holds it until its provider confirms
+// that it is gone.
 type Heal struct {
 	Name        string      `json:"name"`
 	Provider    string      `json:"provider"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Reasons for giving up one of two placements that stood.
+// Reasons for giving up one of two standing placements.
 const (
-	// ProviderLost: the provider was silent, and another one serves the reservation.
+	// ProviderLost: the provider was silent, and another one now serves the reservation.
 	ProviderLost = "ProviderLost"
-	// ProviderBack: the first provider is no longer silent, or has withdrawn its recall,
-	// before the second one served.
+	// ProviderBack: before the second provider served, the first one called again or withdrew
+	// its recall.
 	ProviderBack = "ProviderBack"
 )
 
-// HealStep is the next step for a reservation whose provider is or was silent, or has
-// called it back.
+// HealStep is the next step for a reservation whose provider is or was silent, or has recalled
+// it.
 type HealStep string
 
-// Steps of healing. They follow from the book alone, so a broker that takes over continues
-// where the former one stopped.
+// Steps of healing. They follow from the book alone, so a broker that takes over continues at
+// the same step.
 const (
-	// HealNothing: there is nothing to do, or another event has to come first.
+	// HealNothing: no step is possible, or another event has to come first.
 	HealNothing HealStep = ""
 	// HealBegin: find another provider.
 	HealBegin HealStep = "Begin"
 	// HealFinish: the new placement serves; give the older one up.
 	HealFinish HealStep = "Finish"
-	// HealReturn: the older placement may stay and the new one does not serve yet; give the
-	// new one up.
+	// HealReturn: the older placement may stay and the new one does not serve yet; give the new
+	// one up.
 	HealReturn HealStep = "Return"
 )
 
 // Healing returns the next step for a reservation.
 //
-// Healing begins only if the placement has served: one that has not is given up at its own
-// deadline. A reservation that must make room anyway, that asked for one provider, or that
-// is unclaimed stays where it is. Patience (healing: Wait) does not apply to a recall.
+// Healing begins only if the placement has served; otherwise the placement is given up at its
+// own deadline. A reservation stays on its provider if it must make room anyway, if it asked
+// for one provider, or if it is unclaimed. Patience (healing: Wait) does not apply to a recall.
 func (s *State) Healing(r *Reservation) HealStep {
 	p := r.Current()
 	if !r.Stands(p) || r.Waiting != nil {
@@ -68,12 +68,12 @@ func (s *State) Healing(r *Reservation) HealStep {
 	}
 }
 
-// mustLeave reports whether a placement is to be replaced by another one.
+// mustLeave reports whether another placement has to replace this one.
 func (s *State) mustLeave(r *Reservation, p *Placement) bool {
 	return r.isCalledBack(p) || !s.clusters[p.Provider].LostSince.IsZero() && !r.Patient
 }
 
-// WhyLeft returns why the older of two placements is given up once the new one serves.
+// WhyLeft returns the reason for giving up the older of two placements once the new one serves.
 func (r *Reservation) WhyLeft(older *Placement) string {
 	if r.isCalledBack(older) {
 		return Recalled

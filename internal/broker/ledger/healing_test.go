@@ -16,7 +16,7 @@ func isBack(cluster string) Event { return Event{Change: &Reach{ClusterID: clust
 
 func heal(name, provider string) Event { return Event{Change: &Heal{Name: name, Provider: provider}} }
 
-// calledBack has paris, which serves r, want it back.
+// calledBack returns a recall by paris, which serves r.
 func calledBack(name string, placement int32, in time.Duration) Event {
 	return Event{Change: &Recall{PlacementRef: at(name, placement), Ends: begin.Add(in)}}
 }
@@ -25,7 +25,7 @@ func notCalledBack(name string, placement int32) Event {
 	return Event{Change: &Recall{PlacementRef: at(name, placement)}}
 }
 
-// served is r, which paris serves for rome.
+// served is the history of r, which paris serves for rome.
 var served = []Event{
 	offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)), handWritten(oslo, cpu(8000)),
 	reserve("r", paris, cpu(1000)), acknowledge("r", 1), nodeReady("r", 1, true),
@@ -126,8 +126,8 @@ func TestHealing(t *testing.T) {
 	}
 }
 
-// Of two placements that stand each has its own phase, and the reservation is Active as
-// long as one is Ready; both hold until their provider has confirmed.
+// Each of two standing placements has its own phase. The reservation is Active as long as one
+// is Ready. Both hold capacity until their provider has confirmed.
 func TestTwoPlacementsStandWhileOneIsHealed(t *testing.T) {
 	b := newBook(t, served...)
 	b.apply(isLost(paris), heal("r", berlin))
@@ -234,7 +234,7 @@ func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 	}
 }
 
-// After a restored state each provider says what it keeps; the one that stays is right.
+// After a restore, each provider reports its amounts; those of the remaining placement apply.
 func TestWhatTheProviderKeepsThatStaysIsInForce(t *testing.T) {
 	b := newBook(t, served...)
 	b.apply(isLost(paris), heal("r", berlin), Event{Change: &Restate{PlacementRef: at("r", 1), Amounts: cpu(3000)}})

@@ -10,13 +10,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Keep holds capacity for a quote until its requester takes it over. The provider is not
-// told of it.
+// Keep holds capacity for a quote until its requester takes it over. The provider does not
+// learn of it.
 type Keep struct {
-	// Reserve is what would be granted. Name and key are the quote's own, and Until is when
-	// the hold ends.
+	// Reserve is the reservation that would be granted. Name and key are the quote's own, and
+	// Until is when the hold ends.
 	Reserve
-	// PriceTotal and RatesDate were quoted. The ledger only stores them.
+	// PriceTotal and RatesDate are the quoted values. The ledger only stores them.
 	PriceTotal string `json:"priceTotal,omitempty"`
 	RatesDate  string `json:"ratesDate,omitempty"`
 }
@@ -46,12 +46,12 @@ const (
 	HoldDenied HoldEnding = "Denied"
 	// HoldTaken: a reservation took it over.
 	HoldTaken HoldEnding = "Taken"
-	// HoldLost: the book was restored from an older state, after which it may have been
-	// taken over.
+	// HoldLost: the book was restored from an older state. The quote may have been taken over
+	// in the lost part.
 	HoldLost HoldEnding = "Lost"
 )
 
-// Quote is a held decision in the book.
+// Quote is a decision in the book for which capacity is held.
 type Quote struct {
 	Keep
 	HeldAt time.Time
@@ -59,22 +59,22 @@ type Quote struct {
 	Ended HoldEnding `json:",omitempty"`
 	// TakenBy is the reservation that took it over, "" if none did.
 	TakenBy string `json:",omitempty"`
-	// Changed is the position of the last event that touched it.
+	// Changed is the position of the last event that changed it.
 	Changed uint64
 }
 
 // Over reports whether the quote can no longer be taken over.
 func (q *Quote) Over() bool { return q.Ended != "" }
 
-// endedQuotes is how many ended quotes are remembered for each requester, so that a late
-// repetition of a request learns what became of its quote.
+// endedQuotes bounds the ended quotes that are kept for each requester, so that a late
+// repetition of a request gets the outcome of its quote.
 const endedQuotes = 100
 
 // quotes indexes the quotes in the book.
 type quotes struct {
 	named map[string]*Quote
 	keys  map[keyRef]*Quote
-	// of has the quotes of each requester in the order of their last change.
+	// of holds the quotes of each requester, in the order of their last change.
 	of map[string][]*Quote
 }
 
@@ -85,7 +85,7 @@ func newQuotes() quotes {
 // Quote returns a quote by its name, nil if it is unknown or ended long ago.
 func (s *State) Quote(name string) *Quote { return s.quotes.named[name] }
 
-// QuoteByKey returns the quote of a requester's key, and whether the key is shut.
+// QuoteByKey returns the quote of a requester's key, and reports whether the key is shut.
 func (s *State) QuoteByKey(requester, key string) (q *Quote, shut bool) {
 	_, shut = s.shut[keyRef{requester, key}]
 	return s.quotes.keys[keyRef{requester, key}], shut
@@ -169,7 +169,7 @@ func (s *State) checkHeld(name string) error {
 
 func (t *Take) subject() string { return t.Name }
 
-// checkTake is checkReserve for what is held already: it was granted then, whatever the
+// checkAgainst does not check the capacity again: it was granted with the quote, whatever the
 // provider has by now.
 func (t *Take) checkAgainst(s *State) error {
 	if err := s.checkRequest(&t.Reserve); err != nil {
@@ -193,7 +193,7 @@ func (t *Take) applyTo(s *State, at time.Time) {
 
 func (l *LetGo) applyTo(s *State, _ time.Time) { s.releaseQuote(s.Quote(l.Name), l.Reason) }
 
-// releaseQuote frees the capacity of a quote and keeps the reason.
+// releaseQuote frees the capacity of a quote and stores the reason.
 func (s *State) releaseQuote(q *Quote, why HoldEnding) {
 	if c := s.clusters[q.Provider]; c.quoted[q.Name] != nil {
 		delete(c.quoted, q.Name)

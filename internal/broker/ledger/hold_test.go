@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// keep holds a quote for rome, with a key that is "quote/" and the name.
+// keep returns a quote held for rome, with the key "quote/" plus the name.
 func keep(name, provider string, amounts quantity.Amounts) Event {
 	return Event{Change: &Keep{Reserve: Reserve{
 		Name: name, Key: "quote/" + name, Digest: "digest", Requester: rome, Amounts: amounts,
@@ -19,12 +19,12 @@ func keep(name, provider string, amounts quantity.Amounts) Event {
 
 func letGo(name string, why HoldEnding) Event { return Event{Change: &LetGo{Name: name, Reason: why}} }
 
-// take reserves what is held for a quote.
+// take returns a reservation of the capacity held for a quote.
 func take(name, quote, provider string, amounts quantity.Amounts) Event {
 	return Event{Change: &Take{Quote: quote, Reserve: *reserve(name, provider, amounts).Change.(*Reserve)}}
 }
 
-// TestHeldForQuotes follows what paris can still grant of 8 cores.
+// TestHeldForQuotes follows the amounts that paris can still grant of 8 cores.
 func TestHeldForQuotes(t *testing.T) {
 	held := keep("q", paris, cpu(3000))
 	restored := func(seen uint64) Event {
@@ -87,7 +87,7 @@ func TestWhatIsNotHeldIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// What became of a quote is known until a hundred others of its requester have ended.
+// The outcome of a quote is known until a hundred other quotes of its requester have ended.
 func TestQuotesAreForgotten(t *testing.T) {
 	b := newBook(t, offer(paris, cpu(8000)), keep("still", paris, cpu(1000)))
 	for i := range 101 {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Instant is a time.Time in a third of its size, as nanoseconds since the Unix epoch: every
-// reservation has several. The zero Instant is the zero time.Time. JSON has it as a time.
+// Instant is a time in nanoseconds since the Unix epoch. It takes a third of the size of a
+// time.Time, and every reservation has several. The zero Instant is the zero time.Time. In JSON
+// it is a time.
 type Instant int64
 
 func instantOf(t time.Time) Instant {

@@ -1,19 +1,20 @@
 package ledger
 
-// InstructionState is what both sides of a placement have to do.
+// InstructionState is the task of both sides of a placement.
 type InstructionState string
 
 // States of an instruction.
 const (
 	// Hold: set the placement up and keep it.
 	Hold InstructionState = "Hold"
-	// Release: take down what was made for the placement, then report that it is gone.
+	// Release: take down everything that was made for the placement, then report that it is
+	// gone.
 	Release InstructionState = "Release"
-	// Ended: both sides have reported that.
+	// Ended: both sides have reported that they are gone.
 	Ended InstructionState = "Ended"
 )
 
-// Instruction derives what both sides of a placement have to do.
+// Instruction derives the task of both sides of a placement.
 func (s *State) Instruction(r *Reservation, p *Placement) InstructionState {
 	switch {
 	case r.Stands(p):

@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// fleet is a book of clusters whose reservations are spread evenly; every cluster
-// has room for one more.
+// fleet returns a book of clusters whose reservations are spread evenly; every cluster has room
+// for one more.
 func fleet(b *testing.B, clusters, reservations int) book {
 	b.Helper()
 	amounts := quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30}
@@ -25,8 +25,8 @@ func fleet(b *testing.B, clusters, reservations int) book {
 	return l
 }
 
-// BenchmarkReserveAndRelease is one whole life of a reservation, six events, in a
-// book of a thousand clusters; its cost must not grow with the reservations in it.
+// BenchmarkReserveAndRelease measures the whole life of a reservation, six events, in a book of
+// a thousand clusters. The cost must not grow with the number of reservations in it.
 func BenchmarkReserveAndRelease(b *testing.B) {
 	for _, reservations := range []int{0, 1_000, 100_000} {
 		b.Run(fmt.Sprintf("reservations=%d", reservations), func(b *testing.B) {
@@ -58,7 +58,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkOffer counts the placements of its own cluster again, 100 here.
+// BenchmarkOffer measures an offer, which recounts the 100 placements of its cluster.
 func BenchmarkOffer(b *testing.B) {
 	l := fleet(b, 1000, 100_000)
 	event := offer("cluster-7", cpu(100_000))

@@ -6,11 +6,11 @@ import (
 )
 
 // LiftPauses clears the failures of a cluster, as a provider and as a requester, after an
-// operator has looked into them.
+// operator has investigated them.
 type LiftPauses struct {
 	ClusterID string `json:"clusterID"`
-	// Mark identifies one request of the operator. It stays on the cluster's object and must not
-	// lift pauses that begin later.
+	// Mark identifies one request of the operator. It stays on the cluster's object, so the
+	// same mark must not lift later pauses.
 	Mark string `json:"mark"`
 }
 

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Lineage begins a new history of the book: the first one, or one that continues from an
-// older state after records were lost. Clusters acted on the lost records, so each of them
-// has to announce what it holds.
+// Lineage begins a new history of the book: the first one, or one that continues from an older
+// state after records were lost. Clusters acted on the lost records, so each of them has to
+// announce its holdings.
 type Lineage struct {
 	// ID is random and was never used before.
 	ID string `json:"id"`
-	// Key authenticates positions. Only the first lineage has one, because every state that
-	// can be restored must know it.
+	// Key authenticates positions. Only the first lineage has one, so that every state that can
+	// be restored knows it.
 	Key []byte `json:"key,omitempty"`
-	// Seen is a lost position that a cluster knows; 0 for the first lineage.
+	// Seen is a lost position that a cluster showed; 0 for the first lineage.
 	Seen uint64 `json:"seen,omitempty"`
-	// By is the cluster that knew it.
+	// By is the cluster that showed it.
 	By string `json:"by,omitempty"`
 }
 
-// Announced notes that a cluster has announced everything that it provides and consumes.
+// Announced notes that a cluster has announced all placements that it provides and consumes.
 type Announced struct {
 	ClusterID string `json:"clusterID"`
 }
@@ -29,13 +29,13 @@ type Announced struct {
 // Branch is a lineage in the book.
 type Branch struct {
 	Lineage
-	// Since is the position at which it began.
+	// Since is the position at which the lineage began.
 	Since uint64
 	At    time.Time
 }
 
-// lineagesKept is how many lineages are remembered. Positions of an older one are treated
-// as unknown.
+// lineagesKept bounds the remembered lineages. Positions of an older lineage are treated as
+// unknown.
 const lineagesKept = 32
 
 // Branch returns the present lineage, nil before the first.
@@ -49,7 +49,7 @@ func (s *State) Branch() *Branch {
 // Key returns the key that authenticates positions, nil before the first lineage.
 func (s *State) Key() []byte { return s.key }
 
-// LineageEnd returns the last position of a lineage that is part of this history, and
+// LineageEnd returns the last position of a lineage that is part of this history, and reports
 // whether the lineage is known.
 func (s *State) LineageEnd(id string) (uint64, bool) {
 	for i := range s.branches {
@@ -64,8 +64,8 @@ func (s *State) LineageEnd(id string) (uint64, bool) {
 	return 0, false
 }
 
-// Restored reports whether the book continues from an older state, so that clusters may
-// hold placements that it does not have.
+// Restored reports whether the book continues from an older state. Clusters may then hold
+// placements that the book does not have.
 func (s *State) Restored() bool {
 	b := s.Branch()
 	return b != nil && b.By != ""

@@ -26,16 +26,16 @@ var resources = []corev1.ResourceName{corev1.ResourceCPU, gpu, "beds"}
 // choose returns a number from 0 to n-1.
 type choose func(n int) int
 
-// machine tries random events on a State and on the naive book beside it.
+// machine applies random events to a State and to the naive book, and compares them.
 type machine struct {
 	state   *State
 	naive   *naive
-	history [][]byte // accepted events as the journal would hold them
+	history [][]byte // accepted events in the form of the journal
 	now     time.Time
-	// twin was restored from a snapshot and follows in JSON what happens since.
+	// twin was restored from a snapshot and applies all later events from JSON.
 	twin *State
-	// snapshots is how many events pass until a refused one is asked to leave the
-	// whole snapshot as it was; 1 asks every one.
+	// snapshots is the interval, in events, at which the machine checks that a refused event
+	// leaves the whole snapshot unchanged; 1 checks every refused event.
 	snapshots, tried int
 }
 
@@ -43,7 +43,7 @@ func newMachine(snapshots int) *machine {
 	return &machine{state: New(), naive: newNaive(), now: begin, snapshots: snapshots}
 }
 
-// try asks both books for one event and compares them.
+// try applies one event to both books and compares them.
 func (m *machine) try(e Event) error {
 	m.now = m.now.Add(time.Second)
 	e.At = m.now
@@ -91,8 +91,8 @@ func (m *machine) heldNow() map[string]quantity.Amounts {
 	return out
 }
 
-// keptHolds: only the provider's own word, or the end of a placement that nobody
-// speaks for, gives capacity back.
+// keptHolds checks that capacity becomes free only by the provider's own report, or by the end
+// of a placement whose provider has no agent.
 func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error {
 	mayFree := func(cluster string) bool {
 		switch e.Change.(type) {
@@ -115,7 +115,7 @@ func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error 
 	return nil
 }
 
-// snapshotBefore spares the snapshot of a book whose event will be accepted.
+// snapshotBefore skips the snapshot if the event will be accepted.
 func (m *machine) snapshotBefore(e *Event) ([]byte, error) {
 	if m.tried++; m.tried%m.snapshots != 0 {
 		return nil, nil
@@ -140,10 +140,10 @@ func (m *machine) unchanged(position uint64, before []byte) error {
 	return err
 }
 
-// follow writes an accepted event down and lets the twin read any from JSON.
+// follow records an accepted event and lets the twin decode every event from JSON.
 func (m *machine) follow(e *Event, answer error) error {
 	if answer != nil && (m.twin == nil || e.Change == nil) {
-		return nil // what has no change is never written
+		return nil // an event without a change is never written
 	}
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -165,7 +165,7 @@ func (m *machine) follow(e *Event, answer error) error {
 	return nil
 }
 
-// restart makes the twin anew from a snapshot.
+// restart restores the twin from a new snapshot.
 func (m *machine) restart() error {
 	if err := m.twinAgrees(); err != nil {
 		return err
@@ -217,8 +217,8 @@ func sameSnapshot(a, b *State) error {
 	return err
 }
 
-// trials are the events that a machine tries. Most could be accepted, some cannot;
-// the weights keep a simulated book about half full.
+// trials are the events that a machine tries. Most may be accepted, some never are. The weights
+// keep a simulated book about half full.
 var trials = []struct {
 	name   string
 	weight int
@@ -283,7 +283,7 @@ func (m *machine) anyName(c choose) string { return fmt.Sprint("r", c(10)) }
 
 func (m *machine) anyKey(c choose) string { return fmt.Sprint("key-r", c(12)) }
 
-// anyPlacement is usually one that exists.
+// anyPlacement usually returns an existing placement.
 func (m *machine) anyPlacement(c choose) PlacementRef {
 	if len(m.naive.grants) == 0 || c(12) == 0 {
 		return at(m.anyName(c), int32(c(4)))
@@ -305,8 +305,8 @@ func (m *machine) anyAmounts(c choose) quantity.Amounts {
 	return out
 }
 
-// anyOffer rises and falls, at times below what is held. The hand-written cluster
-// and the requester get an agent late or never.
+// anyOffer rises and falls, sometimes below the held amounts. The hand-written cluster and the
+// requester get an agent late or never.
 func (m *machine) anyOffer(c choose) Event {
 	id := oneOf(c, paris, paris, berlin, berlin, oslo, rome)
 	if c(10) == 0 {
@@ -346,7 +346,8 @@ func (m *machine) anyReserve(c choose) Event {
 	return e
 }
 
-// anyMove usually moves what was withdrawn and waits for another provider.
+// anyMove usually moves a reservation whose placement was withdrawn and that needs another
+// provider.
 func (m *machine) anyMove(c choose) Event {
 	name := m.anyName(c)
 	for _, g := range m.naive.grants {
@@ -373,7 +374,7 @@ func (m *machine) anyEnd(c choose) Event {
 	return end(m.anyName(c), oneOf(c, EndReleased, EndExpired, EndFailed, EndReleased, EndExpired, EndFailed, ""))
 }
 
-// anyChange is usually the next one, of what a provider has acknowledged.
+// anyChange usually returns the next change of a reservation that a provider has acknowledged.
 func (m *machine) anyChange(c choose) Event {
 	ch := &Edit{Name: m.anyName(c), Generation: int64(c(5)), Duration: time.Duration(c(3)) * time.Hour, Until: m.now.Add(time.Duration(c(99)) * time.Minute)}
 	for _, g := range m.naive.grants {
@@ -387,7 +388,7 @@ func (m *machine) anyChange(c choose) Event {
 	return Event{Change: ch}
 }
 
-// anySettle is usually of a change that waits for its answer.
+// anySettle usually answers a change that waits for its answer.
 func (m *machine) anySettle(c choose) Event {
 	e := &Settle{PlacementRef: m.anyPlacement(c), Generation: int64(c(5)), Refused: oneOf(c, "", "", "InsufficientCapacity")}
 	for _, entry := range m.naive.entries {
@@ -398,7 +399,7 @@ func (m *machine) anySettle(c choose) Event {
 	return Event{Change: e}
 }
 
-// anyForget usually names what is over, at times twice or beside what is not.
+// anyForget usually names ended reservations, sometimes twice or together with others.
 func (m *machine) anyForget(c choose) Event {
 	f := &Forget{}
 	for _, e := range m.naive.entries {
@@ -418,7 +419,7 @@ func (m *machine) anyForget(c choose) Event {
 	return Event{Change: f}
 }
 
-// anyLineage follows the one before, or says too little.
+// anyLineage usually continues the previous lineage; sometimes it lacks required fields.
 func (m *machine) anyLineage(c choose) Event {
 	l := &Lineage{ID: fmt.Sprint("lineage-", len(m.history)), Key: []byte("key")}
 	if m.naive.lineage != "" {
@@ -430,7 +431,7 @@ func (m *machine) anyLineage(c choose) Event {
 	return Event{Change: l}
 }
 
-// anyAdopt is often one more placement of a reservation, at times with a gap.
+// anyAdopt often adds a placement to a reservation, sometimes with a gap.
 func (m *machine) anyAdopt(c choose) Event {
 	a := &Adopt{
 		PlacementRef: at(m.anyName(c), int32(c(4)*oneOf(c, 1, 1, 1, 8))), Provider: oneOf(c, paris, berlin, oslo, "nowhere"),
@@ -462,8 +463,8 @@ func TestBookAgainstNaiveBook(t *testing.T) {
 	})
 }
 
-// TestSimulation is the same machine without shrinking: fast enough for a million
-// events (-ledger.steps=1000000).
+// TestSimulation runs the same machine without shrinking: fast enough for a million events
+// (-ledger.steps=1000000).
 func TestSimulation(t *testing.T) {
 	const stepsPerSeed = 200
 	steps := *simulatedSteps

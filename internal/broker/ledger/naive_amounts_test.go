@@ -6,14 +6,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// naiveAsked is what one provider is to say yes or no to.
+// naiveAsked is a change that one provider has to answer.
 type naiveAsked struct {
 	generation int64
 	number     int32
 	amounts    quantity.Amounts
 }
 
-// mayHold is all that a provider may keep for a grant, as nobody knows how far it is.
+// mayHold returns the most that a provider may hold for a grant, since its progress with a
+// change is unknown.
 func (n *naive) mayHold(g *naiveGrant, resource corev1.ResourceName) int64 {
 	most := n.kept[g][resource]
 	if asked := g.entry.asked; asked != nil && asked.number == g.number {
@@ -22,7 +23,7 @@ func (n *naive) mayHold(g *naiveGrant, resource corev1.ResourceName) int64 {
 	return most
 }
 
-// newest is the last grant that was not given up; where all were, the last one.
+// newest returns the last grant that was not given up; if all were given up, the last one.
 func (n *naive) newest(entry *naiveEntry) *naiveGrant {
 	var newest, kept *naiveGrant
 	for _, newest = range n.grantsOf(entry) {
@@ -96,7 +97,7 @@ func (n *naive) settle(e *Settle) {
 	g.entry.asked = nil
 }
 
-// unanswered is what becomes of a change that a provider will not answer.
+// unanswered decides a change that a provider will not answer.
 func (n *naive) unanswered(g *naiveGrant) {
 	asked := g.entry.asked
 	if asked == nil || asked.number != g.number {

@@ -8,7 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// stretched is how much of an amount may be promised.
+// stretched returns how much of an amount may be promised.
 func (n *naive) stretched(amount int64, resource corev1.ResourceName, o *Offer) int64 {
 	offered, ceiling := o.OverSubscription[resource], n.ceilings[resource]
 	if offered == 0 || ceiling == 0 {
@@ -18,7 +18,7 @@ func (n *naive) stretched(amount int64, resource corev1.ResourceName, o *Offer) 
 	return product.Div(product, big.NewInt(100)).Int64()
 }
 
-// anyCeilings come and go: what was promised by higher ones stands.
+// anyCeilings sets and removes ceilings; promises under higher ones stand.
 func (m *machine) anyCeilings(c choose) Event {
 	e := Event{Change: &Ceilings{}}
 	if c(3) > 0 {

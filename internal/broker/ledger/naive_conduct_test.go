@@ -14,7 +14,7 @@ type naiveParty struct {
 	consumes bool
 }
 
-// naiveDealing is what a counterpart saw of a party.
+// naiveDealing is a counterpart's experience with a party.
 type naiveDealing struct {
 	at         time.Time
 	peer, name string
@@ -27,7 +27,7 @@ type naiveExcess struct {
 	amounts quantity.Amounts
 }
 
-// naiveSpell is a pause: who is out, until when, and how often before.
+// naiveSpell is a pause: its end, its level, and the placement on trial.
 type naiveSpell struct {
 	until time.Time
 	level int
@@ -47,7 +47,7 @@ func (n *naive) deal(p naiveParty, d naiveDealing) {
 	}
 }
 
-// blame is of a provider whose placement is withdrawn.
+// blame notes a failure of the provider of a withdrawn placement.
 func (n *naive) blame(g *naiveGrant, e *Event) {
 	points := 0
 	if e.Change.(*Withdraw).Reason != "ProviderLost" {
@@ -97,7 +97,7 @@ func (n *naive) exceed(e *Event) {
 	n.deal(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.name(), "bad", 2})
 }
 
-// naiveBook is what all dealings of a party come to, from the first one on.
+// naiveBook is the result of all dealings of a party, from the first one on.
 type naiveBook struct {
 	all    naiveSpell
 	scores map[string]naiveScore
@@ -117,7 +117,7 @@ func (b *naiveBook) points(at time.Time) int {
 	return max(sum, 0)
 }
 
-// remaining is how much of the length of earlier pauses still counts.
+// remaining returns how many levels of earlier pauses still count.
 func (p naiveSpell) remaining(at time.Time) int {
 	level := p.level
 	for t := p.until.Add(2 * time.Hour); level > 0 && !t.After(at); t = t.Add(2 * time.Hour) {
@@ -221,8 +221,8 @@ func (p naiveSpell) out(points int, now time.Time) string {
 	}
 }
 
-// conductDiffers counts all that was seen of a cluster anew, and wants it kept away from
-// the same counterparts for as long.
+// conductDiffers recounts all dealings of a cluster. It returns an error unless the State
+// blocks the same counterparts for the same time.
 func (n *naive) conductDiffers(s *State, id string) error {
 	for _, consumes := range []bool{false, true} {
 		party := naiveParty{id, consumes}
@@ -283,7 +283,7 @@ func (b *naiveBook) differs(c *Conduct, now time.Time) error {
 	return nil
 }
 
-// anyExceed is usually of a placement that stands, and of more than before.
+// anyExceed usually reports a growing excess of a standing placement.
 func (m *machine) anyExceed(c choose) Event {
 	e := &Exceed{PlacementRef: m.anyPlacement(c), Pods: int32(c(20))}
 	if c(2) == 0 {

@@ -1,7 +1,7 @@
 package ledger
 
-// both are the grants of an entry that stand: at most two, of which the older one is, or
-// was, on a provider that is lost.
+// both returns the standing grants of an entry, at most two. If there are two, the provider of
+// the older one is or was lost.
 func (n *naive) both(entry *naiveEntry) []*naiveGrant {
 	var out []*naiveGrant
 	for _, g := range n.grantsOf(entry) {
@@ -39,7 +39,7 @@ func (n *naive) refusalsToHeal(h *Heal) (no []error) {
 	return no
 }
 
-// anyHeal is usually one that nothing speaks against; where there is none, the loss of a
+// anyHeal usually returns an allowed Heal. If none is allowed, it returns the loss of a
 // provider that would allow one.
 func (m *machine) anyHeal(c choose) Event {
 	e := Event{Change: &Heal{Name: m.anyName(c), Provider: oneOf(c, paris, berlin, oslo, "nowhere")}}

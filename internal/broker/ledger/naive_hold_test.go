@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// naiveHold is what is held for a quote, or was: the naive book never forgets one.
+// naiveHold is a hold of a quote, current or ended: the naive book never forgets one.
 type naiveHold struct {
 	kept    Keep
 	ended   HoldEnding
 	takenBy string
-	// after counts those of the same requester that ended since it did.
+	// after counts the holds of the same requester that ended after this one.
 	after int
 }
 
@@ -97,7 +97,7 @@ func (n *naive) loseHolds() {
 	}
 }
 
-// remembered are the keys of quotes that the book has not forgotten.
+// remembered counts the quotes that the book has not forgotten.
 func (n *naive) remembered() int {
 	count := 0
 	for _, h := range n.quotes {
@@ -141,7 +141,7 @@ func (n *naive) holdsDiffer(s *State) error {
 	return nil
 }
 
-// anyHold is usually one that is held.
+// anyHold usually returns a held quote.
 func (m *machine) anyHold(c choose) string {
 	for _, h := range m.naive.quotes {
 		if h.ended == "" && c(5) > 0 {
@@ -167,7 +167,7 @@ func (m *machine) anyLetGo(c choose) Event {
 	return letGo(m.anyHold(c), oneOf(c, HoldExpired, HoldReleased, HoldDenied, HoldExpired, HoldReleased, HoldDenied, ""))
 }
 
-// anyTake usually takes over just what is held.
+// anyTake usually takes over exactly the held capacity.
 func (m *machine) anyTake(c choose) Event {
 	e := m.anyReserve(c)
 	for tries := 0; m.naive.entry(e.Change.(*Reserve).Name) != nil && tries < 5; tries++ {

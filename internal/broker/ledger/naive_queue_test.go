@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// naiveWait is one stay in the queue. The naive book never forgets one: a stay that is
-// over has left set.
+// naiveWait is one stay in the queue. The naive book never forgets one: a finished stay has
+// left set.
 type naiveWait struct {
 	entry    *naiveEntry
-	came     int // how many stays began before it
+	came     int // number of stays that began before it
 	until    time.Time
 	hold     time.Duration
 	left     bool
 	provider string // where it takes the place of victims; "" if it only waits
 	victims  []PlacementRef
-	grants   []*naiveGrant // of the victims, which are others once a name is used again
+	grants   []*naiveGrant // of the victims; a reused name has other grants
 	priority int32
 	ends     time.Time
 }
 
-// waits is the stay of an entry that is not over, nil if there is none.
+// waits returns the unfinished stay of an entry, nil if there is none.
 func (n *naive) waits(entry *naiveEntry) *naiveWait {
 	for _, w := range n.queue {
 		if w.entry == entry && !w.left && entry.end == "" {
@@ -32,7 +32,7 @@ func (n *naive) waits(entry *naiveEntry) *naiveWait {
 	return nil
 }
 
-// notice is the stay for which a placement has to make room, nil if it need not.
+// notice returns the stay for which a placement has to make room, nil if there is none.
 func (n *naive) notice(g *naiveGrant) *naiveWait {
 	for _, w := range n.queue {
 		if n.waits(w.entry) == w && g.stands() && slices.Contains(w.grants, g) {
@@ -42,7 +42,7 @@ func (n *naive) notice(g *naiveGrant) *naiveWait {
 	return nil
 }
 
-// holds is whether a provider has not confirmed yet that a placement is gone.
+// holds reports whether a provider still has to confirm that a placement is gone.
 func (n *naive) holds(ref PlacementRef) bool {
 	g := n.grant(ref)
 	return g != nil && !g.left
@@ -159,7 +159,7 @@ func (n *naive) recordQueue(e *Event) {
 	}
 }
 
-// queueDiffers says where a State has another queue.
+// queueDiffers describes how the queue of a State differs.
 func (n *naive) queueDiffers(s *State) error {
 	for _, entry := range n.entries {
 		r, w := s.Reservation(entry.name), n.waits(entry)
@@ -213,7 +213,7 @@ func (n *naive) noticesDiffer(s *State) error {
 	return nil
 }
 
-// anyEnqueue is a new request, or usually one whose placement was given up.
+// anyEnqueue queues a new request, or usually one whose placement was given up.
 func (m *machine) anyEnqueue(c choose) Event {
 	q := &Enqueue{Until: m.now.Add(time.Duration(c(99)+1) * time.Minute)}
 	if c(2) == 0 {
@@ -237,7 +237,7 @@ func (m *machine) anyEnqueue(c choose) Event {
 	return Event{Change: q}
 }
 
-// anyWaiting is usually one that waits.
+// anyWaiting usually returns a waiting reservation.
 func (m *machine) anyWaiting(c choose) string {
 	var names []string
 	for _, entry := range m.naive.entries {
@@ -259,7 +259,7 @@ func (m *machine) anyGrant(c choose) Event {
 	return Event{Change: g}
 }
 
-// anyPreempt names placements of one provider, at times twice or of others.
+// anyPreempt names placements of one provider, sometimes twice or of other providers.
 func (m *machine) anyPreempt(c choose) Event {
 	p := &Preempt{Name: m.anyWaiting(c), Provider: oneOf(c, paris, berlin, oslo), Priority: 10, Ends: m.now.Add(time.Minute)}
 	for _, g := range m.naive.grants {

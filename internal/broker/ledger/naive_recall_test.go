@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// calledBack is the grant of an entry that stands and that its provider wants back, nil if
-// none is.
+// calledBack returns the standing grant of an entry that its provider has recalled, nil if
+// there is none.
 func (n *naive) calledBack(entry *naiveEntry) *naiveGrant {
 	for _, g := range n.both(entry) {
 		if !g.recalled.IsZero() {
@@ -31,7 +31,7 @@ func (n *naive) refusalsToRecall(c *Recall) (no []error) {
 	return no
 }
 
-// recallsDiffer says where the book keeps another call back, or none.
+// recallsDiffer describes how the recalls of the book differ.
 func (n *naive) recallsDiffer(s *State) error {
 	for _, entry := range n.entries {
 		got := s.Reservation(entry.name).CalledBack()
@@ -45,7 +45,7 @@ func (n *naive) recallsDiffer(s *State) error {
 	return nil
 }
 
-// anyRecall is withdrawn at times.
+// anyRecall sometimes withdraws the recall.
 func (m *machine) anyRecall(c choose) Event {
 	e := &Recall{PlacementRef: m.anyPlacement(c)}
 	if c(3) > 0 {

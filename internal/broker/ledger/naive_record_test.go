@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// naiveOutcome is what became of a grant at an instant.
+// naiveOutcome is the outcome of a grant at an instant.
 type naiveOutcome struct {
 	provider, kind string
 	at             time.Time
@@ -18,8 +18,8 @@ var weights = map[string]struct{ kept, broken float64 }{
 	"ready": {1, 0}, "refused": {0, 0.5}, "unanswered": {0, 1}, "never ready": {0, 1}, "dropped": {0, 1},
 }
 
-// delivered: those before it that waited for a node in vain, one after the other, are to
-// blame for that.
+// delivered counts a success. The immediately preceding grants whose node never became Ready
+// count as failures.
 func (n *naive) delivered(g *naiveGrant, at time.Time) {
 	n.outcomes = append(n.outcomes, naiveOutcome{g.provider, "ready", at, at.Sub(g.assigned)})
 	n.deal(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.name(), "good", 0})
@@ -52,8 +52,8 @@ func (n *naive) leave(g *naiveGrant, e *Event) {
 	n.outcomes = append(n.outcomes, naiveOutcome{provider: g.provider, kind: kind, at: e.At})
 }
 
-// recordDiffers counts all outcomes of a cluster anew. What is forgotten week by week it
-// weighs exactly, so a thousandth for every week may be missing.
+// recordDiffers recounts all outcomes of a cluster. It weighs the weekly decay exactly, so a
+// thousandth may be missing for every week.
 func (n *naive) recordDiffers(s *State, id string) error {
 	record := s.Cluster(id).Record
 	counts, took := map[string]int64{}, time.Duration(0)

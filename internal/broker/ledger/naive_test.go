@@ -11,9 +11,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// naive keeps the same book the slow way: it writes down what happened in lists and
-// counts everything again whenever it is asked. It shares no arithmetic and no rule
-// with State.
+// naive keeps the same book the slow way: it stores all events in lists and recounts everything
+// for each question. It shares no arithmetic and no rule with State.
 type naive struct {
 	clusters map[string]*naiveCluster
 	grants   []*naiveGrant
@@ -22,27 +21,28 @@ type naive struct {
 	queue    []*naiveWait
 	quotes   []*naiveHold
 	ceilings quantity.Ratios
-	// kept is what the provider of a grant has said that it keeps.
+	// kept holds the amounts that the provider of a grant reported to keep.
 	kept map[*naiveGrant]quantity.Amounts
-	// outcomes are what became of grants, and why is why one was withdrawn.
+	// outcomes holds the outcomes of grants, why the reasons for withdrawals.
 	outcomes []naiveOutcome
 	why      map[*naiveGrant]string
-	// dealings are what clusters did to each other, by the one that is to blame or praise.
+	// dealings holds the experiences of clusters with each other, by the party that earned
+	// them.
 	dealings map[naiveParty][]naiveDealing
-	// exceeded is what a requester ran beyond a grant.
+	// exceeded holds how far a requester exceeded a grant.
 	exceeded map[*naiveGrant]naiveExcess
-	// lineage is the present one, and restored whether it is not the first.
+	// lineage is the current one; restored is true if it is not the first.
 	lineage  string
 	restored bool
 }
 
 type naiveCluster struct {
 	last  Offer
-	since time.Time // of its agent; zero while none spoke
-	// announced is the lineage in which it did.
+	since time.Time // of its agent; zero before the first offer
+	// announced is the lineage in which it announced its holdings.
 	announced string
 	lost      time.Time
-	// lifted is the mark with which its pauses were lifted last.
+	// lifted is the mark with which its pauses were last lifted.
 	lifted string
 }
 
@@ -68,10 +68,10 @@ type naiveGrant struct {
 	ready     bool
 	readyOnce bool
 	withdrawn bool
-	left      bool // the provider did
-	leftToo   bool // the consumer did
-	lost      bool // nothing is known of it but its number
-	// recalled is until when its provider lends it, zero where that does not want it back.
+	left      bool // the provider is gone
+	leftToo   bool // the consumer is gone
+	lost      bool // only its number is known
+	// recalled is the end of its recall, zero if its provider has not recalled it.
 	recalled time.Time
 }
 
@@ -107,7 +107,7 @@ func (n *naive) grantsOf(entry *naiveEntry) []*naiveGrant {
 	return out
 }
 
-// newestNumber is 0 before the first grant.
+// newestNumber returns the number of the newest grant, 0 before the first.
 func (n *naive) newestNumber(entry *naiveEntry) int32 {
 	all := n.grantsOf(entry)
 	if len(all) == 0 {
@@ -125,7 +125,7 @@ func (n *naive) grant(ref PlacementRef) *naiveGrant {
 	return nil
 }
 
-// claimed is Σ max(held, used), and what runs without a hold.
+// claimed returns Σ max(held, used), including usage without a hold.
 func (n *naive) claimed(cluster string, resource corev1.ResourceName) int64 {
 	used := n.clusters[cluster].last.Used
 	var sum int64
@@ -160,7 +160,7 @@ func (n *naive) freeBeside(claimed int64, cluster string, resource corev1.Resour
 	return max(0, n.stretched(last.Allocatable[resource], resource, &last)-last.Allocated[resource]-claimed)
 }
 
-// refusals are all the reasons against an event; State may give any of them.
+// refusals returns all reasons against an event; State may give any of them.
 func (n *naive) refusals(e *Event) []error {
 	var no []error
 	refuse := func(when bool, reason error) {
@@ -327,7 +327,7 @@ func (n *naive) over(entry *naiveEntry) bool {
 	return entry.end != ""
 }
 
-// allLeft is whether no provider has anything of an entry.
+// allLeft reports whether no provider holds anything for an entry.
 func (n *naive) allLeft(entry *naiveEntry) bool {
 	for _, g := range n.grantsOf(entry) {
 		if !g.left {
@@ -337,7 +337,7 @@ func (n *naive) allLeft(entry *naiveEntry) bool {
 	return true
 }
 
-// record writes down an event that was accepted.
+// record stores an accepted event.
 func (n *naive) record(e *Event) {
 	switch change := e.Change.(type) {
 	case *Offer:
@@ -456,7 +456,7 @@ func (n *naive) record(e *Event) {
 	}
 }
 
-// adopt fills the number in, and those between it and others that nobody has announced.
+// adopt adds the adopted grant, and lost grants for the missing numbers in between.
 func (n *naive) adopt(e *Event) {
 	a := e.Change.(*Adopt)
 	entry := n.entry(a.Name)
@@ -538,7 +538,7 @@ func (n *naive) forget(f *Forget) {
 	}
 }
 
-// differs says where a State tells something else than this book.
+// differs describes how a State differs from this book.
 func (n *naive) differs(s *State) error {
 	for id := range n.clusters {
 		if err := n.clusterDiffers(s, id); err != nil {

@@ -8,33 +8,34 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Offer is what a cluster advertises. It replaces the cluster's former offer.
+// Offer is the content of a cluster's advertisement. It replaces the cluster's former offer.
 type Offer struct {
 	ClusterID   string `json:"clusterID"`
 	ClusterName string `json:"clusterName,omitempty"`
 	Endpoint    string `json:"endpoint,omitempty"`
 	Region      string `json:"region,omitempty"`
 	Zone        string `json:"zone,omitempty"`
-	// Agent is true for an offer of the cluster's agent, false for a hand-written one. A
-	// cluster that has had an agent keeps being treated as one with an agent.
+	// Agent is true for an offer from the cluster's agent, false for a hand-written one. Once a
+	// cluster has had an agent, it is always treated as having one.
 	Agent       bool             `json:"agent,omitempty"`
 	Capacity    quantity.Amounts `json:"capacity"`
 	Allocatable quantity.Amounts `json:"allocatable"`
-	// Allocated is what the cluster's own pods request.
+	// Allocated is the sum of the requests of the cluster's own pods.
 	Allocated quantity.Amounts `json:"allocated,omitempty"`
-	// Used is what the pods of each placement request, by placement name.
+	// Used holds the requests of each placement's pods, by placement name.
 	Used map[string]quantity.Amounts `json:"used,omitempty"`
-	// UsedApart keeps Used as it is in the former offer, for events of type Usage to change:
-	// the usage of a cluster with many placements does not fit into one record.
+	// UsedApart keeps Used from the former offer. Events of type Usage then change it: the
+	// usage of a cluster with many placements does not fit into one record.
 	UsedApart bool    `json:"usedApart,omitempty"`
 	Shapes    []Shape `json:"shapes,omitempty"`
-	// OverSubscription is how many times its resources may be promised, within the ceilings.
+	// OverSubscription holds the ratios at which the cluster's resources may be promised,
+	// within the ceilings.
 	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`
 	Cost             *Cost           `json:"cost,omitempty"`
 	// Labels and Claims are matched by the constraints of requests.
 	Labels map[string]string `json:"labels,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`
-	// Lending restricts whom the cluster lends to; nil for no restriction.
+	// Lending restricts the requesters to which the cluster lends; nil for no restriction.
 	Lending *lending.Terms `json:"lending,omitempty"`
 	// Source is the object that contains a hand-written offer.
 	Source *Manifest `json:"source,omitempty"`
@@ -48,7 +49,7 @@ type Shape struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Cost is a cluster's prices as decimal strings, as it advertised them.
+// Cost holds a cluster's advertised prices as decimal strings.
 type Cost struct {
 	CPU       string            `json:"cpu,omitempty"`
 	Memory    string            `json:"memory,omitempty"`
@@ -68,14 +69,14 @@ type ObjectRef struct {
 // Manifest is an object that contains a hand-written offer.
 type Manifest struct {
 	ObjectRef
-	// Digest of the offer in it, to detect changes.
+	// Digest of the contained offer, to detect changes.
 	Digest string `json:"digest"`
 }
 
 func (*Offer) subject() string { return "" }
 
-// checkAgainst keeps every sum in the book within an int64: a sum that saturates would
-// differ between a book that added and subtracted and one that was restored.
+// checkAgainst keeps every sum in the book within an int64. A saturated sum would depend on the
+// order of additions, and so differ between a running and a restored book.
 func (o *Offer) checkAgainst(*State) error {
 	if o.ClusterID == "" {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
@@ -109,7 +110,7 @@ func (o *Offer) applyTo(s *State, at time.Time) {
 		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}
 		s.clusters[o.ClusterID] = c
 	}
-	id := c.ClusterID // reservations share this string
+	id := c.ClusterID // reservations share this string, to save memory
 	known := c.Agent
 	if o.Agent && !known {
 		c.AgentSince = at
@@ -129,11 +130,11 @@ func (o *Offer) applyTo(s *State, at time.Time) {
 	}
 }
 
-// objectName names an object that contains an offer, whatever its UID.
+// objectName identifies an object that contains an offer, independently of its UID.
 type objectName struct{ namespace, name string }
 
-// indexManifest makes ByManifest find the cluster by the object of its present offer and no
-// longer by that of the earlier one.
+// indexManifest makes ByManifest find the cluster by the object of its current offer instead of
+// that of the earlier one.
 func (s *State) indexManifest(c *Cluster, earlier *Manifest) {
 	if earlier != nil {
 		if key := (objectName{earlier.Namespace, earlier.Name}); s.manifests[key] == c {
@@ -145,8 +146,8 @@ func (s *State) indexManifest(c *Cluster, earlier *Manifest) {
 	}
 }
 
-// ByManifest returns the cluster whose offer is in the object of that name, nil if there
-// is none. The caller must not change it.
+// ByManifest returns the cluster whose offer is in the named object, nil if there is none. The
+// caller must not change it.
 func (s *State) ByManifest(namespace, name string) *Cluster {
 	return s.manifests[objectName{namespace, name}]
 }

@@ -1,6 +1,6 @@
 package ledger
 
-// Phase of a reservation. It is not stored but follows from placements and end.
+// Phase of a reservation. It is not stored but derived from the placements and the end.
 type Phase string
 
 // Phases of a reservation that is in the book.
@@ -69,11 +69,11 @@ func (s *State) isGone(r *Reservation) bool {
 	return true
 }
 
-// PlacementOver reports whether both sides have taken the placement down. A side that had
-// no agent when the placement was given up has nothing to take down.
+// PlacementOver reports whether both sides have taken the placement down. A side that had no
+// agent when the placement was given up has nothing to take down.
 func (s *State) PlacementOver(_ *Reservation, p *Placement) bool {
 	return p.ProviderGone && p.ConsumerGone
 }
 
-// Over reports whether the reservation has ended and nothing of it is left.
+// Over reports whether the reservation has ended and all its placements are gone.
 func (s *State) Over(r *Reservation) bool { return r.EndReason != "" && s.isGone(r) }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sight is everything that is derived from one reservation.
+// sight is the state derived from one reservation.
 type sight struct {
 	Phase       Phase
 	Placement   PlacementPhase
@@ -19,8 +19,8 @@ func (b book) sight(name string, placement int32) sight {
 	return sight{b.Phase(r), b.PlacementPhase(r, p), b.Instruction(r, p)}
 }
 
-// TestPhases sees placement 1 of r after the events of each case; both sides have an
-// agent unless the sentence says otherwise.
+// TestPhases checks the phases of placement 1 of r after the events of each case. Both sides
+// have an agent unless the case name says otherwise.
 func TestPhases(t *testing.T) {
 	withAgents := []Event{offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)), reserve("r", paris, cpu(1000))}
 	withoutProviderAgent := []Event{offer(rome, nil), handWritten(oslo, cpu(8000)), reserve("r", oslo, cpu(1000))}

@@ -11,10 +11,10 @@ type PlacementRef struct {
 	Placement int32  `json:"placement"`
 }
 
-// String is the placement's name.
+// String returns the placement's name.
 func (ref PlacementRef) String() string { return PlacementName(ref.Name, ref.Placement) }
 
-// subject serves every change that names its placement by embedding PlacementRef.
+// subject implements Change for every type that embeds PlacementRef.
 func (ref PlacementRef) subject() string { return ref.Name }
 
 func (s *State) findPlacement(ref PlacementRef) (*Reservation, *Placement) {
@@ -47,7 +47,7 @@ func (s *State) checkStanding(ref PlacementRef) error {
 	return nil
 }
 
-// checkLeft refuses a placement that stands: only one that was given up can be gone, so an
+// checkLeft refuses a standing placement. Only a placement that was given up can be gone, so an
 // agent that reports Gone by mistake frees nothing.
 func (s *State) checkLeft(ref PlacementRef) error {
 	r, p := s.findPlacement(ref)
@@ -99,8 +99,8 @@ type Acknowledge struct{ PlacementRef }
 
 func (a *Acknowledge) checkAgainst(s *State) error { return s.checkStanding(a.PlacementRef) }
 
-// applyTo counts as a success of the provider if the requester has no agent that could
-// report the node as Ready.
+// applyTo counts a success of the provider if the requester has no agent that could report the
+// node as Ready.
 func (a *Acknowledge) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(a.PlacementRef)
 	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
@@ -109,8 +109,8 @@ func (a *Acknowledge) applyTo(s *State, at time.Time) {
 	s.changePlacement(a.PlacementRef, func(p *Placement) { p.noteAcknowledged(at) })
 }
 
-// noteAcknowledged keeps the first instant, so that a provider cannot postpone the deadline
-// of the node by repeating its report.
+// noteAcknowledged keeps the first instant, so that a provider cannot postpone the node's
+// deadline by repeating its report.
 func (p *Placement) noteAcknowledged(at time.Time) {
 	if p.AcknowledgedAt.IsZero() {
 		p.AcknowledgedAt = instantOf(at)
@@ -131,7 +131,7 @@ type Withdraw struct {
 	Refused bool `json:"refused,omitempty"`
 }
 
-// checkAgainst wants a reason because a placement without one counts as standing.
+// checkAgainst requires a reason, because a placement without one counts as standing.
 func (w *Withdraw) checkAgainst(s *State) error {
 	if w.Reason == "" {
 		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
@@ -150,10 +150,10 @@ func (w *Withdraw) applyTo(s *State, at time.Time) {
 	s.releaseSides(at, r, p)
 }
 
-// releaseSides marks the sides of a placement that have no agent as gone: nothing was set
-// up there, and no report will ever come. It does so at once, because an agent that enrols
-// later must not revive an old placement. It also ends trial, notice and recall of the
-// placement, and decides its pending change.
+// releaseSides marks the sides of a placement that have no agent as gone: nothing was set up
+// there, and no report will ever come. It does so at once, because an agent that enrols later
+// must not revive an old placement. It also ends the trial, notice and recall of the placement,
+// and decides its pending change.
 func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
 	s.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, PlacementName(r.Name, p.Number)) })
 	if r.Notice != nil && r.Notice.Placement == p.Number {
@@ -170,12 +170,12 @@ func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
 		p.ConsumerGone = true
 	}
 	if last := r.Current(); r.Stands(last) && last.Amounts != nil && r.Beside(last) == nil {
-		r.setAmounts(last, last.Amounts) // the amounts that only the other one had agreed to are obsolete
+		r.setAmounts(last, last.Amounts) // drop the amounts to which only the other placement's provider had agreed
 	}
 }
 
-// ProviderGone notes that the provider of a placement has taken everything down. It
-// gives the capacity back.
+// ProviderGone notes that the provider of a placement has taken everything down. It frees the
+// capacity.
 type ProviderGone struct{ PlacementRef }
 
 func (g *ProviderGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }

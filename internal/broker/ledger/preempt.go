@@ -9,11 +9,11 @@ import (
 // Preempt gives notice to placements that have to make room for a waiting reservation with
 // a higher priority.
 type Preempt struct {
-	// Name of the waiting reservation.
+	// Name is the name of the waiting reservation.
 	Name string `json:"name"`
-	// Priority of the waiting reservation, higher than that of every victim.
+	// Priority is that of the waiting reservation. It is higher than that of every victim.
 	Priority int32 `json:"priority"`
-	// Provider of all victims.
+	// Provider is the provider of all victims.
 	Provider string   `json:"provider"`
 	Victims  []Victim `json:"victims"`
 	// Ends is when the victims' placements are given up.
@@ -26,14 +26,14 @@ type Victim struct {
 	Priority int32 `json:"priority"`
 }
 
-// Preemption is what a waiting reservation keeps of a Preempt.
+// Preemption is the state that a waiting reservation keeps of a Preempt.
 type Preemption struct {
 	Provider string
 	Ends     time.Time
 	Victims  []PlacementRef
 }
 
-// Notice is what a victim keeps of a Preempt.
+// Notice is the state that a victim keeps of a Preempt.
 type Notice struct {
 	Placement int32
 	// By is the waiting reservation, Priority its priority.
@@ -86,7 +86,7 @@ func (p *Preempt) applyTo(s *State, _ time.Time) {
 	r.Waiting.Preemption, r.Changed = preemption, s.position
 }
 
-// withdrawNotices lets victims that have not made room yet stay.
+// withdrawNotices withdraws the notices of victims that have not made room yet.
 func (s *State) withdrawNotices(by string, p *Preemption) {
 	for _, ref := range p.Victims {
 		if r := s.reservations[ref.Name]; r != nil && r.Notice != nil && r.Notice.By == by {
@@ -95,8 +95,8 @@ func (s *State) withdrawNotices(by string, p *Preemption) {
 	}
 }
 
-// Victims returns the reservations that make or made room for a waiting one, except those
-// that are forgotten.
+// Victims returns the reservations that make or made room for a waiting one, without forgotten
+// ones.
 func (s *State) Victims(r *Reservation) []*Reservation {
 	if r == nil || r.Waiting == nil || r.Waiting.Preemption == nil {
 		return nil

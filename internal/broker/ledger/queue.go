@@ -10,9 +10,9 @@ import (
 type Enqueue struct {
 	// Request is a new reservation, without provider; nil if Name is set.
 	Request *Reserve `json:"request,omitempty"`
-	// Name of a reservation in the book.
+	// Name is the name of a reservation in the book.
 	Name string `json:"name,omitempty"`
-	// Until is when it stops waiting.
+	// Until is when the wait ends without a grant.
 	Until time.Time `json:"until"`
 	// Explanation is why no cluster can serve it.
 	Explanation Explanation `json:"explanation,omitempty"`
@@ -22,17 +22,18 @@ type Enqueue struct {
 type Grant struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
-	// Until is when it ends unless it is renewed.
+	// Until is when the reservation ends unless it is renewed.
 	Until       time.Time   `json:"until"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 // Waiting is the state of a reservation in the queue.
 type Waiting struct {
-	// Position of its Enqueue in the log: among equals, the lower one is served first.
+	// Position is that of its Enqueue in the log. Among equal priorities, the lower position is
+	// served first.
 	Position uint64
 	Since    time.Time
-	// Until is when it stops waiting.
+	// Until is when the wait ends without a grant.
 	Until time.Time
 	// Left is how long it will be held once it is granted; 0 for as long as it is renewed.
 	Left time.Duration
@@ -107,7 +108,7 @@ func (g *Grant) applyTo(s *State, at time.Time) {
 	s.addPlacement(at, r, g.Provider)
 }
 
-// leaveQueue takes a reservation out of the queue and withdraws the notices to its victims.
+// leaveQueue removes a reservation from the queue and withdraws the notices to its victims.
 func (s *State) leaveQueue(r *Reservation) {
 	if r.Waiting == nil {
 		return
@@ -118,7 +119,7 @@ func (s *State) leaveQueue(r *Reservation) {
 	r.Waiting = nil
 }
 
-// ReservedAt returns when capacity was first locked for the reservation, zero if it was not.
+// ReservedAt returns when capacity was first locked for the reservation, zero if never.
 func (r *Reservation) ReservedAt() time.Time {
 	switch {
 	case r.History != nil && !r.GrantedAt.IsZero():

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reach notes that a cluster's agent is silent, or that it is no longer. Holds stay as they
+// Reach notes that a cluster's agent fell silent, or that it called again. Holds stay as they
 // are; the reservations on the cluster are marked as changed.
 type Reach struct {
 	ClusterID string `json:"clusterID"`

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Recall notes that the provider of a placement calls it back, or no longer does.
+// Recall notes that the provider of a placement recalls it, or withdraws its recall.
 type Recall struct {
 	PlacementRef
-	// Ends is when the placement is given up; zero if it may stay after all.
+	// Ends is when the placement is given up; zero if the recall is withdrawn.
 	Ends time.Time `json:"ends,omitzero"`
-	// Message from the provider's operator.
+	// Message is from the provider's operator.
 	Message string `json:"message,omitempty"`
 }
 
-// CallBack is what a reservation keeps of a Recall.
+// CallBack is the state that a reservation keeps of a Recall.
 type CallBack struct {
 	Placement int32
 	Ends      time.Time
 	Message   string `json:",omitempty"`
 }
 
-// Recalled is the reason for giving up a placement that its provider has called back.
+// Recalled is the reason for giving up a placement that its provider has recalled.
 const Recalled = "Recalled"
 
-// CalledBack returns the recall of a standing placement, nil if there is none. Of two
-// standing placements only one can be called back; a recall of the other one is refused
-// until the first is given up.
+// CalledBack returns the recall of a standing placement, nil if there is none. Only one of two
+// standing placements can be recalled at a time: a recall of the other one is refused until the
+// first is given up.
 func (r *Reservation) CalledBack() *CallBack {
 	if r.History == nil {
 		return nil
@@ -34,7 +34,7 @@ func (r *Reservation) CalledBack() *CallBack {
 	return r.CallBack
 }
 
-// isCalledBack reports whether this placement is called back.
+// isCalledBack reports whether this placement is recalled.
 func (r *Reservation) isCalledBack(p *Placement) bool {
 	c := r.CalledBack()
 	return c != nil && c.Placement == p.Number

@@ -2,41 +2,40 @@ package ledger
 
 import "time"
 
-// Record counts how the placements on a provider turned out. It follows from events that
-// are journaled for other reasons.
+// Record counts the outcomes of the placements on a provider. It follows from events that are
+// journaled for other reasons.
 //
-// Its share is the mean of a Beta distribution over kept and broken promises (A. Jøsang,
-// R. Ismail, The Beta Reputation System, 2002) that begins with one of each. At the end of
-// every week, all counts are halved. Whole weeks and integers give the same result on every
-// machine.
+// Its share is the mean of a Beta distribution over kept and broken promises (A. Jøsang, R.
+// Ismail, The Beta Reputation System, 2002) that begins with one of each. At the end of every
+// week, all counts are halved. Whole weeks and integers give the same result on every machine.
 type Record struct {
-	// Granted counts placements, Ready the ones whose virtual node became Ready.
+	// Granted counts all placements, Ready those whose virtual node became Ready.
 	Granted int64 `json:"granted,omitempty"`
 	Ready   int64 `json:"ready,omitempty"`
-	// Refused counts placements that the provider gave up itself, Unanswered those it did
-	// not acknowledge in time. NeverReady counts those whose node did not become Ready in
-	// time, but only if another provider's node did for the same reservation: otherwise the
-	// consumer may be at fault.
+	// Refused counts placements that the provider itself gave up, Unanswered those that it did
+	// not acknowledge in time. NeverReady counts those whose node did not become Ready in time,
+	// but only if another provider's node did for the same reservation: otherwise the consumer
+	// may be at fault.
 	Refused    int64 `json:"refused,omitempty"`
 	Unanswered int64 `json:"unanswered,omitempty"`
 	NeverReady int64 `json:"neverReady,omitempty"`
-	// Dropped counts placements that served and were given up because of the provider.
+	// Dropped counts placements that had served and were given up because of the provider.
 	Dropped int64 `json:"dropped,omitempty"`
 	// ToReady is the sum of the times from grant to Ready.
 	ToReady time.Duration `json:"toReady,omitempty"`
-	// Kept and Broken are thousandths of promises, as of Week.
+	// Kept and Broken are in thousandths of a promise, as of Week.
 	Kept   int64 `json:"kept,omitempty"`
 	Broken int64 `json:"broken,omitempty"`
 	Week   int64 `json:"week,omitempty"`
 }
 
 const (
-	// promise is the count of one promise. A refusal counts half, because it comes at once.
+	// promise is the weight of one promise. A refusal counts half, because it comes at once.
 	promise = 1000
 	week    = int64(7 * 24 * time.Hour / time.Second)
 )
 
-// Share returns the share of promises kept, 0 to 1, and whether any is known.
+// Share returns the share of promises kept, 0 to 1, and reports whether there is any record.
 func (r Record) Share(now time.Time) (float64, bool) {
 	r.ageTo(now)
 	if r.Kept+r.Broken == 0 {
@@ -72,14 +71,14 @@ func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
 	r.Broken += thousandths
 }
 
-// HandshakeRefused is why a requester gives a placement up whose provider sent it a message
-// of the handshake that no honest provider sends. It is the requester's word, so it counts
-// like a node that did not become Ready: once another provider has served.
+// HandshakeRefused is the reason of a requester that gives a placement up because its provider
+// sent an invalid handshake message, which no honest provider sends. Only the requester says
+// so. So it counts like a node that did not become Ready: once another provider has served.
 const HandshakeRefused = "HandshakeRefused"
 
 func (s *State) recordOf(p *Placement) *Record { return &s.clusters[p.Provider].Record }
 
-// NodeReady says whether the consumer's virtual node is Ready.
+// NodeReady reports whether the consumer's virtual node is Ready.
 type NodeReady struct {
 	PlacementRef
 	Ready bool `json:"ready"`
@@ -87,9 +86,9 @@ type NodeReady struct {
 
 func (e *NodeReady) checkAgainst(s *State) error { return s.checkStanding(e.PlacementRef) }
 
-// applyTo notes the consumer's report about a placement's node. When the node is Ready for
-// the first time, its provider has kept its promise, and the providers of the placements
-// right before it that never became Ready have not.
+// applyTo notes the consumer's report about a placement's node. If the node is Ready for the
+// first time, its provider has kept its promise. The providers of the immediately preceding
+// placements that never became Ready have broken theirs.
 func (e *NodeReady) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(e.PlacementRef)
 	p.Ready, r.Changed = e.Ready, s.position
@@ -131,9 +130,9 @@ func (s *State) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdr
 	}
 }
 
-// pointsOf returns the points that giving a placement up adds to its provider's tally. None
-// for a silent provider, which gets no new placements anyway, or for the refusal of a
-// cluster that the provider does not lend to.
+// pointsOf returns the points that giving a placement up adds to its provider's tally. It
+// returns 0 for a silent provider, which gets no new placements anyway, and if the provider
+// refused a cluster to which it does not lend.
 func (s *State) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
 	switch {
 	case w.Reason == ProviderLost:

@@ -16,31 +16,31 @@ type Reserve struct {
 	Requester string `json:"requester"`
 	Tenant    string `json:"tenant,omitempty"`
 	Priority  int32  `json:"priority,omitempty"`
-	// Queue is true if it waits when no cluster can serve it, at first or later.
+	// Queue is true if the reservation waits whenever no cluster can serve it.
 	Queue   bool             `json:"queue,omitempty"`
 	Amounts quantity.Amounts `json:"amounts"`
-	// Target is the requested provider, "" for any.
+	// Target is the only acceptable provider, "" for any.
 	Target string `json:"target,omitempty"`
 	// Duration is how long it is held; 0 for as long as it is renewed.
 	Duration time.Duration `json:"duration,omitempty"`
 	// Until is when it ends unless it is renewed.
 	Until    time.Time `json:"until"`
 	Provider string    `json:"provider"`
-	// Patient is true if it stays with a silent provider (healing: Wait).
+	// Patient is true if the reservation stays with a silent provider (healing: Wait).
 	Patient bool `json:"patient,omitempty"`
 	// Wait is how long it may wait in the queue; 0 for the configured time.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Object is the Reservation that a user created in the broker cluster, nil for an
+	// Object is the Reservation object that a user created in the broker cluster, nil for an
 	// agent's request.
 	Object *ObjectRef `json:"object,omitempty"`
 	// Explanation of the decision. The ledger does not read it.
 	Explanation Explanation `json:"explanation,omitempty"`
-	// Terms are what every provider has to meet, nil for none; see Demands. The ledger only
+	// Terms are the requirements for every provider, nil for none; see Demands. The ledger only
 	// stores them.
 	*terms.Terms
 }
 
-// Demands returns what every provider has to meet.
+// Demands returns the requirements for every provider.
 func (r *Reserve) Demands() terms.Terms {
 	if r.Terms == nil {
 		return terms.Terms{}
@@ -96,7 +96,7 @@ func (r *Reserve) applyTo(s *State, at time.Time) {
 	s.addPlacement(at, reservation, r.Provider)
 }
 
-// addReservation makes a new reservation known by its name and by its key.
+// addReservation indexes a new reservation by its name and by its key.
 func (s *State) addReservation(r *Reservation) {
 	s.internRequest(&r.Reserve)
 	s.reservations[r.Name] = r

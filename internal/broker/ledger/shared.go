@@ -6,15 +6,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// shared interns amounts and strings. Most reservations have the same few amounts and
-// strings and name the same few clusters, and each of 100,000 would have copies of its own.
-// Interned values must not be changed.
+// shared interns amounts and strings. Most reservations have the same few amounts and strings
+// and name the same few clusters. Without interning, each of 100,000 reservations would have
+// its own copies. Interned values must not be changed.
 type shared struct {
 	amounts map[string]quantity.Amounts
 	words   map[string]string
 }
 
-// maxShared bounds the number of interned amounts, and of strings, in case hardly any are
+// maxShared bounds the number of interned amounts and that of strings, in case hardly any are
 // equal.
 const maxShared = 1024
 

@@ -43,8 +43,8 @@ type snapshotShut struct {
 // Frozen is a copy of the book at one position. It can be encoded while the book changes.
 type Frozen struct{ snapshot }
 
-// Freeze copies what later events change in place. That takes a small part of the time of
-// encoding it.
+// Freeze copies the parts that later events change in place. It takes a small part of the time
+// of encoding.
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyQuotes(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
@@ -92,7 +92,7 @@ func (f *Frozen) Bytes() ([]byte, error) {
 	return b, nil
 }
 
-// marshal encodes reservations one by one: they are most of a book, and encoding/json needs
+// marshal encodes reservations one by one: they make up most of a book, and encoding/json needs
 // three times the memory of its output.
 func (f *Frozen) marshal() ([]byte, error) {
 	rest := f.snapshot
@@ -120,8 +120,8 @@ func (f *Frozen) marshal() ([]byte, error) {
 // Snapshot encodes the present book.
 func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
 
-// Restore decodes a snapshot. Holds are not stored but follow from the placements, so the
-// two cannot disagree.
+// Restore decodes a snapshot. Holds are not stored but derived from the placements, so the two
+// cannot disagree.
 func Restore(b []byte) (*State, error) {
 	var in snapshot
 	if err := json.Unmarshal(b, &in); err != nil {

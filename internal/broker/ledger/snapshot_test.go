@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// everything is one event of each kind with every field set.
+// everything returns one event of each kind with every field set.
 func everything() []Event {
 	explanation := Explain([]Candidate{
 		{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"},
@@ -126,8 +126,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever is restored writes itself down the same way again and takes
-// events without panic.
+// FuzzRestore checks that a restored book encodes to the same bytes again and accepts events
+// without panic.
 func FuzzRestore(f *testing.F) {
 	b := newBook(f)
 	f.Add([]byte(b.snapshot()))
@@ -158,13 +158,12 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 		for _, e := range everything() {
-			_ = s.Apply(s.Position()+1, &e) // a book that was made up may refuse it
+			_ = s.Apply(s.Position()+1, &e) // a made-up book may refuse it
 		}
 	})
 }
 
-// FuzzEvent: no event that can be read panics, and one that is refused changes
-// nothing.
+// FuzzEvent checks that no decodable event panics, and that a refused one changes nothing.
 func FuzzEvent(f *testing.F) {
 	for _, e := range everything() {
 		raw, err := json.Marshal(e)

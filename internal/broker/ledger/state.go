@@ -13,7 +13,8 @@ type State struct {
 	clusters     map[string]*Cluster
 	manifests    map[objectName]*Cluster
 	reservations map[string]*Reservation
-	// keys has the reservation of each key, shut the time since when a key is unusable.
+	// keys holds the reservation of each key, shut the time at which each unusable key was
+	// shut.
 	keys     map[keyRef]*Reservation
 	shut     map[keyRef]time.Time
 	position uint64
@@ -51,19 +52,19 @@ type Cluster struct {
 	LostSince time.Time
 	// AnnouncedIn is the newest lineage in which it announced its holdings; "" for none.
 	AnnouncedIn string
-	// Record of the placements on the cluster.
+	// Record counts the outcomes of the placements on the cluster.
 	Record Record
-	// Providing counts its recent failures as a provider, Consuming those as a consumer that
-	// went beyond its grants. Each is nil if there are none.
+	// Providing counts the cluster's recent failures as a provider, Consuming those as a
+	// consumer that exceeded its grants. Each is nil if there are none.
 	Providing, Consuming *Conduct
 	// Lifted is the mark with which an operator last lifted its pauses; "" for none.
 	Lifted string
-	// holds has the locked amounts of each placement here, by placement name.
+	// holds holds the locked amounts of each placement here, by placement name.
 	holds map[string]quantity.Amounts
 	// quoted are the quotes that hold capacity here, by name.
 	quoted map[string]*Quote
-	// claimed is the sum of max(held, used) over all placements, with or without a hold, and
-	// of the amounts of quotes.
+	// claimed is the sum of max(held, used) over all placements, with or without a hold, plus
+	// the amounts of quotes.
 	claimed quantity.Amounts
 	// stretch is OverSubscription bounded by the ceilings.
 	stretch quantity.Ratios
@@ -78,7 +79,8 @@ func (c *Cluster) Held() quantity.Amounts {
 	return sum
 }
 
-// Claimed sums for each placement the larger of held and used, and the amounts of quotes.
+// Claimed returns the sum of the larger of held and used for each placement, plus the amounts
+// of quotes.
 func (c *Cluster) Claimed() quantity.Amounts { return c.claimed }
 
 // Available returns what can still be granted, never below zero.
@@ -106,10 +108,10 @@ func (c *Cluster) recountClaimed() {
 	c.claimed = claimed
 }
 
-// addHold and removeHold change claimed by the difference that one placement makes, so
-// their cost does not depend on the number of placements. Neither saturates, so each undoes
-// the other: the sum of holds is at most quantity.Limit, and the sum of usage is less
-// (Offer.checkAgainst).
+// addHold and removeHold change claimed by the difference that one placement makes, so their
+// cost does not depend on the number of placements. Neither saturates, so each undoes the
+// other: the sum of holds is at most quantity.Limit, and the sum of usage is less (see
+// Offer.checkAgainst).
 func (c *Cluster) addHold(placement string, amounts quantity.Amounts) {
 	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement]).Sub(c.Used[placement]))
 	c.holds[placement] = amounts
@@ -128,31 +130,31 @@ type Reservation struct {
 	EndReason EndReason
 	// Placements have consecutive numbers.
 	Placements []Placement
-	// Skipped is the number before the first of them. It is 0 unless earlier placements were
+	// Skipped is the number before the first placement. It is 0 unless earlier placements were
 	// lost and not announced.
 	Skipped int32 `json:",omitempty"`
 	// Waiting is set while the reservation waits in the queue.
 	Waiting *Waiting `json:",omitempty"`
 	// Notice is set while its placement has to make room.
 	Notice *Notice `json:",omitempty"`
-	// History is nil before there is any.
+	// History is nil as long as all its fields are zero.
 	*History
-	// Unclaimed is true if only its provider has confirmed it, see Adopt.
+	// Unclaimed is true if only the provider has confirmed the reservation, see Adopt.
 	Unclaimed bool `json:",omitempty"`
-	// Generation of the last Edit, 0 before the first.
+	// Generation is that of the last Edit, 0 before the first.
 	Generation int64 `json:",omitempty"`
 	// Pending is a change of amounts that the provider has not answered, nil if there is none.
 	Pending *Pending `json:",omitempty"`
-	// Refusal of the last Edit, nil if it was not refused.
+	// Refusal is that of the last Edit, nil if it was not refused.
 	Refusal *Refusal `json:",omitempty"`
 	// Changed is the position of the last event that changed it.
 	Changed uint64
 }
 
-// History has what most reservations lack, to save memory. It is never changed in place:
-// views share it.
+// History holds fields that most reservations do not need, to save memory. It is never changed
+// in place: views share it.
 type History struct {
-	// EndMessage explains the end to people, EndedAt is its time.
+	// EndMessage explains the end to users, EndedAt is its time.
 	EndMessage string
 	EndedAt    time.Time
 	// GrantedAt is when a reservation that had to wait got its first placement; else zero.
@@ -161,7 +163,7 @@ type History struct {
 	Left int32 `json:",omitempty"`
 	// CallBack is the recall by its provider; use CalledBack.
 	CallBack *CallBack `json:",omitempty"`
-	// Closed is true once the requester's agent is no longer waited for, see Close.
+	// Closed is true once the broker no longer waits for the requester's agent, see Close.
 	Closed bool `json:",omitempty"`
 }
 
@@ -181,7 +183,7 @@ type Placement struct {
 	Number int32
 	// Ready reports the state of the consumer's virtual node.
 	Ready bool
-	// EverReady is true once the node was Ready.
+	// EverReady is true once the node has been Ready.
 	EverReady    bool
 	ProviderGone bool
 	ConsumerGone bool
@@ -193,9 +195,9 @@ type Placement struct {
 	// Withdrawn is why the placement was given up before the reservation's end; "" if it was
 	// not.
 	Withdrawn string
-	// Amounts that it holds if they differ from the reservation's, else nil.
+	// Amounts are the amounts that it holds if they differ from the reservation's, else nil.
 	Amounts quantity.Amounts `json:",omitempty"`
-	// Excess is how far its requester went beyond the grant; nil for not at all.
+	// Excess is how far its requester exceeded the grant; nil for not at all.
 	Excess *Excess `json:",omitempty"`
 }
 
@@ -204,8 +206,8 @@ func PlacementName(reservation string, number int32) string {
 	return fmt.Sprintf("%s-%d", reservation, number)
 }
 
-// Current returns the newest placement that was not given up before the reservation's end.
-// If all were, it returns the one that was given up last. It is nil before the first one.
+// Current returns the newest placement that was not given up before the reservation's end. If
+// all were given up, it returns the last of them. It returns nil before the first placement.
 func (r *Reservation) Current() *Placement {
 	for i := len(r.Placements) - 1; i >= 0; i-- {
 		if p := &r.Placements[i]; p.Withdrawn == "" {
@@ -261,7 +263,7 @@ func (s *State) Reservations(f func(*Reservation)) {
 	}
 }
 
-// ByKey returns the reservation of a requester's key, and whether the key is shut.
+// ByKey returns the reservation of a requester's key, and reports whether the key is shut.
 func (s *State) ByKey(requester, key string) (r *Reservation, shut bool) {
 	_, shut = s.shut[keyRef{requester, key}]
 	return s.keys[keyRef{requester, key}], shut

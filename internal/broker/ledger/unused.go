@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Unused yields the amounts that each placement holds here and does not use, sorted by
-// placement name. Placements that use all of them are left out.
+// Unused yields the amounts that each placement holds here but does not use, sorted by
+// placement name. It leaves out placements that use everything they hold.
 func (c *Cluster) Unused() iter.Seq2[string, quantity.Amounts] {
 	return func(yield func(string, quantity.Amounts) bool) {
 		for _, name := range slices.Sorted(maps.Keys(c.holds)) {

@@ -44,7 +44,8 @@ func (u *Usage) applyTo(s *State, _ time.Time) {
 	c.recountClaimed()
 }
 
-// checkUsed keeps the sum within what recountClaimed can add up.
+// checkUsed returns an error if the sum of the usage exceeds the limit for the sums in the
+// book.
 func checkUsed(clusterID string, used map[string]quantity.Amounts) error {
 	running := quantity.Amounts{}
 	for placement, amounts := range used {

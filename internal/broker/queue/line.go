@@ -12,7 +12,7 @@ import (
 // Waiter is a waiting request.
 type Waiter struct {
 	ID string
-	// Class groups waiters with equal needs that the same clusters can serve.
+	// Class groups waiters that have equal needs and can be served by the same clusters.
 	Class string
 	Needs quantity.Amounts
 	Rank  Rank
@@ -48,7 +48,7 @@ type Line struct {
 type waiter struct {
 	Waiter
 	class *class
-	// needs by column; columns beyond the end are zero.
+	// needs holds the needs by column; columns beyond the end are zero.
 	needs []int64
 }
 
@@ -141,13 +141,13 @@ func (l *Line) Rank(id string) (Rank, bool) {
 	return entry.Rank, true
 }
 
-// First returns the first waiter whose needs fit into free and that accept takes; "" if there
-// is none. accept is called once per class.
+// First returns the first waiter whose needs fit into free and that accept approves; "" if
+// there is none. It calls accept once per class.
 func (l *Line) First(free quantity.Amounts, accept func(id string) bool) string {
 	return l.FirstOf(math.MinInt32, free, accept)
 }
 
-// FirstOf is First, restricted to waiters of priority least or higher.
+// FirstOf does the same as First, but only for waiters with at least the given priority.
 func (l *Line) FirstOf(least int32, free quantity.Amounts, accept func(id string) bool) string {
 	room := make([]int64, len(l.columns))
 	for name, at := range l.columns {

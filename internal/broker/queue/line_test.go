@@ -84,7 +84,7 @@ func TestFirstPrefersPriorityThenArrival(t *testing.T) {
 	}
 }
 
-// list is a naive line that is sorted again at every question.
+// list is a naive line that is sorted again for every question.
 type list []Waiter
 
 func (l list) sorted() []string {

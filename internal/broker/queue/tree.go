@@ -1,7 +1,7 @@
 package queue
 
-// tree is a treap of waiters in the order of their ranks. The weights derive from the
-// positions, so that the same waiters always give the same tree.
+// tree is a treap of waiters, ordered by rank. The weights derive from the positions, so that
+// the same waiters always form the same tree.
 type tree struct{ root *node }
 
 type node struct {
@@ -71,7 +71,8 @@ func (n *node) subtreeSize() int {
 	return n.size
 }
 
-// childToward returns the branch on the way to a rank; a node with that very rank counts as left.
+// childToward returns the branch on the way to a rank. If n has exactly that rank,
+// it returns the left branch.
 func (n *node) childToward(r Rank) *node {
 	if n.Waiter.Rank.Before(r) {
 		return n.right
@@ -139,7 +140,7 @@ func (n *node) removeRank(r Rank) *node {
 }
 
 // firstFitting returns the first waiter in order, of priority least or higher, whose needs fit
-// into room and that accept takes.
+// into room and that accept approves.
 func (n *node) firstFitting(least int32, room []int64, accept func(id string) bool) *waiter {
 	if n == nil || !fitsInto(n.least, room) {
 		return nil

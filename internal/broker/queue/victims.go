@@ -13,18 +13,18 @@ import (
 // Holder holds capacity that a waiter of higher priority may take.
 type Holder struct {
 	ID string
-	// Priority of the placement.
+	// Priority is that of the placement.
 	Priority int32
 	// Since is when it was placed.
 	Since time.Time
-	// Amounts become free when the holder is evicted.
+	// Amounts are the amounts that become free if the holder is evicted.
 	Amounts quantity.Amounts
 }
 
 // Site is a cluster that could serve a waiter after evicting some holders.
 type Site struct {
 	ID string
-	// Free is what is free without an eviction; it may be negative.
+	// Free is the amount that is free without an eviction; it may be negative.
 	Free    quantity.Amounts
 	Holders []Holder
 }
@@ -36,7 +36,7 @@ type Sacrifice struct {
 	Victims []Holder
 }
 
-// compareEviction sorts holders in the order of their eviction: the lower priority first, then the
+// compareEviction sorts holders in the order of eviction: lower priority first, then the
 // younger, then the first by name.
 func (a Holder) compareEviction(b Holder) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Since.Compare(a.Since), cmp.Compare(a.ID, b.ID))
@@ -48,7 +48,8 @@ const searchSteps = 20_000
 
 // Preempt returns the site where evicting the fewest holders of lower priority makes room for
 // needs; false if there is no such site. Among sets of equal size it compares the last victims,
-// then those before them, and prefers the one that yields first; then the first site by name.
+// then those before them, and prefers the set whose victim is evicted first. Among equal sets
+// it takes the first site by name.
 func Preempt(needs quantity.Amounts, priority int32, sites []Site) (Sacrifice, bool) {
 	var best Sacrifice
 	for _, s := range sites {
@@ -77,8 +78,8 @@ func (s Sacrifice) compareSacrifice(other Sacrifice) int {
 	return cmp.Compare(s.Site, other.Site)
 }
 
-// findVictims returns the victims on one site, or none if the needs already fit. It is false if
-// even evicting all holders of lower priority makes no room.
+// findVictims returns the victims on one site, or none if the needs already fit. It returns
+// false if evicting all holders of lower priority does not make enough room.
 func (s *Site) findVictims(needs quantity.Amounts, priority int32) ([]Holder, bool) {
 	lower := slices.DeleteFunc(slices.Clone(s.Holders), func(h Holder) bool { return h.Priority >= priority })
 	slices.SortFunc(lower, Holder.compareEviction)
@@ -105,7 +106,7 @@ func (s *Site) findVictims(needs quantity.Amounts, priority int32) ([]Holder, bo
 	return some, true
 }
 
-// lackOf returns how much of each resource is missing, without resources of which nothing is.
+// lackOf returns the missing amount of each resource, without resources that are not short.
 func lackOf(needs, free quantity.Amounts) quantity.Amounts {
 	lack := needs.Sub(free)
 	for name, missing := range lack {
@@ -116,8 +117,8 @@ func lackOf(needs, free quantity.Amounts) quantity.Amounts {
 	return lack
 }
 
-// pickGreedily takes holders in order until there is room, then spares those that turn out
-// unnecessary, the last ones first. It returns nil if there never is room.
+// pickGreedily takes holders in order until there is room. Then it spares unnecessary ones, the
+// last ones first. It returns nil if there is never room.
 func pickGreedily(lack quantity.Amounts, lower []Holder) []Holder {
 	sum, taken := quantity.Amounts{}, 0
 	for ; taken < len(lower) && !coversLack(sum, lack); taken++ {
@@ -141,11 +142,11 @@ func coversLack(sum, lack quantity.Amounts) bool {
 }
 
 // search tries sets of holders of one size in the order of preference: sets whose last member
-// yields first come first.
+// is evicted earlier come first.
 type search struct {
 	lower []Holder
-	// amounts holds the amounts of lower by resource; most[i] is the maximum among the first i of
-	// them.
+	// amounts holds the amounts of lower by resource; most[i] is the maximum among the first i
+	// of them.
 	amounts, most [][]int64
 	lack          []int64
 	picked        []int
@@ -174,7 +175,8 @@ func toColumnsOf(names []corev1.ResourceName, amounts quantity.Amounts) []int64 
 	return out
 }
 
-// searchSets picks n more among the first holders of lower that cover what is missing.
+// searchSets picks n more among the first holders of lower so that they cover the missing
+// amounts.
 func (s *search) searchSets(n, among int) bool {
 	if n == 0 {
 		return !slices.ContainsFunc(s.lack, func(l int64) bool { return l > 0 })
@@ -197,7 +199,8 @@ func (s *search) searchSets(n, among int) bool {
 	return false
 }
 
-// canCover reports whether holder last and the largest n-1 before it can cover what is missing.
+// canCover reports whether the holder at last and the largest n-1 before it can cover the
+// missing amounts.
 func (s *search) canCover(n, last int) bool {
 	for k, lack := range s.lack {
 		rest := lack - s.amounts[last][k]

@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// holds makes a holder that was placed the given minutes after noon.
+// holds returns a holder that was placed the given minutes after noon.
 func holds(id string, priority int32, minute int, cpu int64) Holder {
 	return Holder{ID: id, Priority: priority, Since: noon.Add(time.Duration(minute) * time.Minute), Amounts: cpus(cpu)}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 )
 
-// serverFields are those that a store fills in.
+// serverFields ignores the fields that a store fills in.
 var serverFields = cmpopts.IgnoreFields(journal.Object{}, "ResourceVersion", "Created")
 
-// Conformance runs what the journal relies on against the stores that open returns;
-// each must be empty.
+// Conformance tests the store behaviour on which the journal relies. Each store that open
+// returns must be empty.
 func Conformance(t *testing.T, open func(t *testing.T) journal.Store) {
 	tests := map[string]func(*testing.T, journal.Store){
 		"an object is read as it was created":                    testRoundTrip,

@@ -1,5 +1,5 @@
-// Package journaltest provides an API server in memory for tests of the journal and
-// of what is built on it, and the tests that every journal.Store has to pass.
+// Package journaltest provides an in-memory API server for tests of the journal and its users,
+// and the tests that every journal.Store has to pass.
 package journaltest
 
 import (
@@ -30,15 +30,15 @@ type Server struct {
 	late    []func()
 }
 
-// NewServer returns an empty server, whose objects carry no time of creation.
+// NewServer returns an empty server, whose objects carry no creation time.
 func NewServer() *Server {
 	return &Server{objects: map[string]journal.Object{}, Now: func() time.Time { return time.Time{} }}
 }
 
-// Client returns a client of its own.
+// Client returns a new client of the server.
 func (s *Server) Client() *Client { return &Client{server: s} }
 
-// DeliverLate carries out the writes that were held back on the way.
+// DeliverLate carries out the delayed writes.
 func (s *Server) DeliverLate() {
 	s.mu.Lock()
 	late := s.late
@@ -60,8 +60,8 @@ func (s *Server) Objects() []journal.Object {
 	return all
 }
 
-// Tamper changes an object as someone with full rights may, immutable or not, and
-// deletes it if edit returns false.
+// Tamper changes an object with full rights, even an immutable one, and deletes it if edit
+// returns false.
 func (s *Server) Tamper(name string, edit func(*journal.Object) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Server) Clone() *Server {
 	return &Server{Now: s.Now, objects: maps.Clone(s.objects), version: s.version}
 }
 
-// Restore sets the server back to what another one holds.
+// Restore resets the server to the objects of another one.
 func (s *Server) Restore(snapshot *Server) {
 	from := snapshot.Clone()
 	s.mu.Lock()
@@ -209,26 +209,27 @@ func clone(obj journal.Object) journal.Object {
 	return obj
 }
 
-// errNoAnswer is what a client knows when a connection breaks after sending.
+// errNoAnswer is the client's error when a connection breaks after sending.
 var errNoAnswer = errors.New("connection reset by peer")
 
-// Fault is what happens to one call.
+// Fault is the fate of one call.
 type Fault int
 
-// Faults. Those of calls that only read all lead to an error without effect.
+// Faults of a call. For calls that only read, each fault except None is an error without
+// effect.
 const (
 	// None: the call succeeds or fails as usual.
 	None Fault = iota
-	// Refused: nothing is sent, and the client knows.
+	// Refused: nothing is sent, and the client knows that.
 	Refused
-	// Lost: the request does not arrive, and the client does not know.
+	// Lost: the request does not arrive, and the client does not know that.
 	Lost
-	// Unanswered: the request is carried out, and the client does not know.
+	// Unanswered: the request is carried out, and the client does not know that.
 	Unanswered
 	// Late: the client gets no answer, and the request is carried out by DeliverLate.
 	Late
-	// Stopped: this call and all later ones of the client do not arrive, as if its
-	// process had been killed before.
+	// Stopped: this call and all later ones of the client do not arrive, as if its process had
+	// been killed before them.
 	Stopped
 	// StoppedAfter: the same, but this call is still carried out.
 	StoppedAfter
@@ -257,7 +258,7 @@ type Client struct {
 
 var _ journal.Store = (*Client)(nil)
 
-// Inject sets what happens to the calls from now on; nil heals.
+// Inject sets the faults of all further calls; nil removes them.
 func (c *Client) Inject(faults func(Call) Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +301,7 @@ func (c *Client) next(verb, name string) (Fault, time.Duration) {
 	return fault, c.latency
 }
 
-// do makes a call with what happens to it. It runs effect at most once.
+// do makes a call with its fault. It runs effect at most once.
 func (c *Client) do(ctx context.Context, verb, name string, effect func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrUnavailable, err)
@@ -315,7 +316,7 @@ func (c *Client) do(ctx context.Context, verb, name string, effect func() error)
 	case Refused:
 		return fmt.Errorf("%w: connection refused", journal.ErrUnavailable)
 	case Unanswered, StoppedAfter:
-		_ = effect() // Nobody hears how it went.
+		_ = effect() // The client never learns the result.
 	case Late:
 		c.server.mu.Lock()
 		c.server.late = append(c.server.late, func() { _ = effect() })
