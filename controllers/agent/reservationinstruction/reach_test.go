@@ -50,6 +50,13 @@ func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 			sight: sight{endpoint: endpoint}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering, NodeReady: misled},
 			want: []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateRefused, Reason: agentv1alpha1.ReasonHandshakeRefused, Message: misled.Message}},
 		},
+		"it sends that before it was probed": {
+			sight: sight{}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering, NodeReady: misled},
+		},
+		"it sends that, and cannot be reached": {
+			sight: sight{endpoint: endpoint, why: refused}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering, NodeReady: misled},
+			want: []v1.StatusReport{{Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateRefused, Reason: agentv1alpha1.ReasonUnreachable, Message: refused}},
+		},
 		"it sends that after its node was Ready": {
 			sight: sight{endpoint: endpoint}, state: plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: misled},
 			change: func(i *agentv1alpha1.ReservationInstruction) { i.Status.Delivered = true },

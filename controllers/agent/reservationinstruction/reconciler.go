@@ -84,11 +84,14 @@ func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state pl
 }
 
 func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, node placement.Aspect) {
-	why := r.unreached(inst, node.True)
+	why, known := r.unreached(inst, node.True)
 	switch {
 	case why != "":
 		r.say(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
 	case node.Reason == agentv1alpha1.ReasonHandshakeRefused && !inst.Status.Delivered:
+		if !known {
+			return // an unreachable provider is the better reason: the broker then avoids the pair
+		}
 		r.say(inst, v1.StatusReportStateRefused, node)
 	case node.True:
 		r.say(inst, v1.StatusReportStateReady, node)
