@@ -31,7 +31,7 @@ var finders = map[string]finder{
 	"stale-grant":       byModel("is to give", "is to hold", "can give it", "overbooked", "has room"),
 	"forget-key":        byModel("has the reservations", "asking again with"),
 	"forget-tombstone":  byModel("was given back, asking with it"),
-	"agent-clock":       byModel(" can give ", "is to give", "has room", "no cluster can hold", "has not answered"),
+	"agent-clock":       byModel(" can give ", "is to give", "is to hold", "has room", "no cluster can hold", "has not answered"),
 	"old-advertisement": byModel("the broker counts", "overbooked", "is to give", " can give "),
 	"early-resale":      byModel("has not confirmed that it is free"),
 	"release-twice":     byModel("the broker counts", "overbooked"),
@@ -45,7 +45,7 @@ var finders = map[string]finder{
 	"short-pause":       byLedger("it is suspended"),
 	"one-word":          byLedger("it is suspended"),
 	"accomplice":        byLedger("it is suspended"),
-	"skip-swap":         {folder: ".", test: "TestAPausedLeader", says: []string{"records are lost"}, slow: true},
+	"skip-swap":         {folder: ".", test: "TestPausedLeaderGrantsNothing", says: []string{"records are lost"}, slow: true},
 	"hasty-answer":      {folder: ".", test: "TestKilledAtEveryPoint", says: []string{"the journal has"}, slow: true},
 }
 
