@@ -29,7 +29,7 @@ func byLedger(says ...string) finder {
 
 var finders = map[string]finder{
 	"stale-grant":       byModel("is to give", "is to hold", "can give it", "overbooked", "has room"),
-	"forget-key":        byModel("has the reservations", "asking again with"),
+	"forget-key":        byModel("has the reservations", "asking again with", "finds <nil>, it belongs to"),
 	"forget-tombstone":  byModel("was given back, asking with it"),
 	"agent-clock":       byModel(" can give ", "is to give", "is to hold", "has room", "no cluster can hold", "has not answered"),
 	"old-advertisement": byModel("the broker counts", "overbooked", "is to give", " can give "),
