@@ -55,7 +55,7 @@ func (p consumerSide) consume(ctx context.Context, inst *agentv1alpha1.Reservati
 	if err != nil {
 		return plan.ConsumerState{}, err
 	}
-	actions, state := plan.PlanConsumer(scene.ConsumerView)
+	actions, state := plan.ForConsumer(scene.ConsumerView)
 	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAtLost(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {

@@ -64,7 +64,7 @@ func (p providerSide) provide(ctx context.Context, inst *agentv1alpha1.ProviderI
 	if err := p.DisownMaps(ctx, scene.Consumer, scene.namespace); err != nil {
 		return plan.ProviderState{}, err
 	}
-	actions, state := plan.PlanProvider(scene.ProviderView)
+	actions, state := plan.ForProvider(scene.ProviderView)
 	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAgain(scene)), scene.Network.LookAgainAfter())
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {

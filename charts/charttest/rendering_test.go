@@ -113,7 +113,7 @@ func checkOffloadedPodsHook(t *testing.T, hook *admissionregistrationv1.Validati
 	}
 	for namespace, want := range map[string]bool{"liqo.io/remote-cluster-id": true, "team": false, "liqo.io/remote-cluster-id liqo.io/tenant-namespace": false} {
 		set := labels.Set{}
-		for _, key := range strings.Fields(namespace) {
+		for key := range strings.FieldsSeq(namespace) {
 			set[key] = "rome"
 		}
 		if selector.Matches(set) != want {

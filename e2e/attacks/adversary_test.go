@@ -159,7 +159,7 @@ func removal(r *rand.Rand) []client.DeleteOption {
 	var options []client.DeleteOption
 	switch r.IntN(4) {
 	case 0:
-		options = append(options, client.PropagationPolicy(pick(r, []client.PropagationPolicy{"Foreground", "Background", "Orphan"})))
+		options = append(options, pick(r, []client.PropagationPolicy{"Foreground", "Background", "Orphan"}))
 	case 1:
 		options = append(options, client.GracePeriodSeconds(r.IntN(600)))
 	case 2:

@@ -301,6 +301,9 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 			"create a pod": func(ctx context.Context) error {
 				return ended.Create(ctx, e2etest.ShadowPod("rome", second.Status.NodeName, s.attacker.landing, "stolen"))
 			},
+			"execute commands": func(ctx context.Context) error { return connect(ctx, ended, s.attacker.landing, "exec") },
+			"attach":           func(ctx context.Context) error { return connect(ctx, ended, s.attacker.landing, "attach") },
+			"forward ports":    func(ctx context.Context) error { return connect(ctx, ended, s.attacker.landing, "portforward") },
 		} {
 			if err := try(ctx); !apierrors.IsForbidden(err) {
 				return fmt.Sprintf("the ended identity not to %s, it got: %v", what, err), nil

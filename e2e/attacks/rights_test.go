@@ -152,8 +152,8 @@ func expand(who, where, what, verbs string) []string {
 	}
 	var rights []string
 	for _, subject := range subjects {
-		for _, resource := range strings.Fields(strings.ReplaceAll(strings.ReplaceAll(what, "`", ""), ",", " ")) {
-			for _, verb := range strings.Fields(strings.ReplaceAll(verbs, ",", " ")) {
+		for resource := range strings.FieldsSeq(strings.ReplaceAll(strings.ReplaceAll(what, "`", ""), ",", " ")) {
+			for verb := range strings.FieldsSeq(strings.ReplaceAll(verbs, ",", " ")) {
 				rights = append(rights, subject+" | "+where+" | "+resource+" | "+verb)
 			}
 		}

@@ -3,6 +3,7 @@ package attacks
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -334,9 +335,7 @@ func (s *scene) pause(t *testing.T, cluster, process string) (resume func()) {
 func withValues(t *testing.T, env *local.Environment, member string, values map[string]any) {
 	t.Helper()
 	before, changed := env.Product.Values(member), env.Product.Values(member)
-	for name, value := range values {
-		changed[name] = value
-	}
+	maps.Copy(changed, values)
 	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), member, before)) })
 	check(t, env.Product.Upgrade(t.Context(), member, changed))
 }

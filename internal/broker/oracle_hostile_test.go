@@ -78,7 +78,7 @@ func (m *machine) reportOnOthers(c choose) error {
 		Placement: 1, Role: oneOf(c, consumer, provider), State: oneOf(c, v1.StatusReportStateGone, v1.StatusReportStateRefused),
 	})
 	if fault.ReasonOf(err) != fault.NotFound {
-		return fmt.Errorf("a report on a placement of others: %v", err) //nolint:errorlint // it must not pass for a refusal
+		return fmt.Errorf("a report on a placement of others: %v", err) // not wrapped: it must not pass for a refusal
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (g *Guard) checkTenant(ctx context.Context, consumer string, csr []byte) (g
 	var tenants authv1beta1.TenantList
 	if ns != nil {
 		if err := g.opts.Reader.List(ctx, &tenants, client.InNamespace(ns.Name)); err != nil {
-			return false, fmt.Errorf("Tenant of %q: %w", consumer, err)
+			return false, fmt.Errorf("tenant of %q: %w", consumer, err)
 		}
 	}
 	for i := range tenants.Items {

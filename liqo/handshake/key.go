@@ -46,6 +46,7 @@ func (k *ClusterKey) parsePrivate() (any, error) {
 	return x509.ParsePKCS8PrivateKey(block.Bytes)
 }
 
+// SameKey reports whether two PEM texts contain the same public key.
 func SameKey(a, b []byte) bool {
 	_, left, err := authentication.ParseTenantPublicKey(a)
 	if err != nil {

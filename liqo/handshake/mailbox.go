@@ -68,6 +68,7 @@ func (b *Mailbox) WakeConsumer(ctx context.Context, provider string) error {
 	return notify(ctx, b.consumer, provider)
 }
 
+// NewMailbox returns the mailbox of a cluster.
 func NewMailbox(self string, verify Verifier) *Mailbox {
 	return &Mailbox{
 		self: self, verify: verify, epoch: rand.Text(), messages: map[mailboxKey]Received{},
@@ -76,6 +77,7 @@ func NewMailbox(self string, verify Verifier) *Mailbox {
 	}
 }
 
+// Deliver checks an envelope that the broker received from a cluster, and keeps its message.
 func (b *Mailbox) Deliver(ctx context.Context, from string, envelope []byte) error {
 	signer, payload, err := b.verify(envelope)
 	if err != nil {

@@ -36,6 +36,7 @@ const (
 	StepProviderNetwork Step = 5 // provider to consumer
 )
 
+// Steps of the handshake and of connecting networks, in their order.
 var (
 	HandshakeSteps = []Step{StepRequest, StepChallenge, StepAnswer, StepCredentials}
 	NetworkSteps   = []Step{StepConsumerNetwork, StepProviderNetwork}
@@ -128,6 +129,7 @@ type Credentials struct {
 	ProxyURL        *string `json:"proxyURL,omitempty"`
 }
 
+// AuthParams returns the credentials as Liqo's Identity has them.
 func (c *Credentials) AuthParams() authv1beta1.AuthParams {
 	return authv1beta1.AuthParams{APIServer: c.APIServer, CA: c.CA, SignedCRT: c.SignedCRT, ProxyURL: c.ProxyURL}
 }
@@ -220,6 +222,7 @@ func CheckCredentials(c *Credentials, publicKey []byte, consumer string) error {
 	return checkNamespace(c.TenantNamespace)
 }
 
+// CertificateFits reports whether a certificate is for a consumer's control plane and its key.
 func CertificateFits(crt, publicKey []byte, consumer string) bool {
 	cert := ParseCertificate(crt)
 	return cert != nil && string(cert.RawSubjectPublicKeyInfo) == string(publicKey) &&

@@ -56,6 +56,7 @@ func CheckSigningRequest(csr []byte, want Subject) error {
 	return nil
 }
 
+// ParseSigningRequest reads one certificate request of bounded size.
 func ParseSigningRequest(csr []byte) (*x509.CertificateRequest, error) {
 	if len(csr) > maxSigningRequest {
 		return nil, fmt.Errorf("it has %d bytes, at most %d are read", len(csr), maxSigningRequest)

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
+// ViewOf returns what plans need to know of an object.
 func ViewOf(obj metav1.Object) plan.ObjectView {
 	return plan.ObjectView{Exists: true, Ours: Ours(obj), Terminating: obj.GetDeletionTimestamp() != nil}
 }
@@ -45,6 +46,7 @@ func FindTenantNamespace(ctx context.Context, r client.Reader, peer string) (*co
 	return nil, fmt.Errorf("tenant namespace of %q: %d namespaces carry its labels, Liqo allows one", peer, len(list.Items))
 }
 
+// ViewOfNamespace returns what plans need to know of a namespace; nil means that it does not exist.
 func ViewOfNamespace(ns *corev1.Namespace) plan.ObjectView {
 	if ns == nil {
 		return plan.ObjectView{}
@@ -81,12 +83,14 @@ func listLabelled(ctx context.Context, r client.Reader, kind schema.GroupVersion
 	return list.Items, nil
 }
 
+// NewMetadataList returns an empty list of a kind's metadata.
 func NewMetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind)
 	return list
 }
 
+// NewMetadata returns an empty object of a kind, for its metadata.
 func NewMetadata(kind schema.GroupVersionKind) client.Object {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)

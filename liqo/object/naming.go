@@ -74,6 +74,7 @@ func Ours(obj metav1.Object) bool {
 	return obj.GetLabels()[agentv1alpha1.ManagedByLabel] == agentv1alpha1.ManagedByValue
 }
 
+// OurLabels returns the labels of an object that the agent makes for a peer.
 func OurLabels(peer string) map[string]string {
 	return map[string]string{
 		agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue,
@@ -81,6 +82,7 @@ func OurLabels(peer string) map[string]string {
 	}
 }
 
+// TenantNamespaceLabels returns the labels of a tenant namespace that the agent makes for a peer.
 func TenantNamespaceLabels(peer string) map[string]string {
 	labels := OurLabels(peer)
 	labels[consts.TenantNamespaceLabel] = "true"
@@ -116,9 +118,11 @@ func Replicated(obj metav1.Object) bool { return obj.GetLabels()[ReplicatedLabel
 // clusters and approves itself.
 const RemoteTenantCSRLabel = "liqo.io/remote-tenant-csr"
 
-// ResourceSlice and ResourceSliceSpec are Liqo's types, for callers that do not import Liqo.
+// Types of Liqo, for callers that do not import Liqo.
 type (
-	ResourceSlice     = authv1beta1.ResourceSlice
+	// ResourceSlice is Liqo's.
+	ResourceSlice = authv1beta1.ResourceSlice
+	// ResourceSliceSpec is Liqo's.
 	ResourceSliceSpec = authv1beta1.ResourceSliceSpec
 )
 

@@ -141,8 +141,8 @@ type ConsumerState struct {
 	Again time.Duration
 }
 
-// PlanConsumer returns the next actions for a placement, and its state.
-func PlanConsumer(v ConsumerView) ([]Action, ConsumerState) {
+// ForConsumer returns the next actions for a placement, and its state.
+func ForConsumer(v ConsumerView) ([]Action, ConsumerState) {
 	if v.Release {
 		return planRelease(v)
 	}

@@ -166,7 +166,7 @@ func TestConsumerHoldsAPlacement(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanConsumer(consumer(test.change))
+			actions, state := ForConsumer(consumer(test.change))
 			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
@@ -255,7 +255,7 @@ func TestConsumerTakesAPlacementDown(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanConsumer(test.view)
+			actions, state := ForConsumer(test.view)
 			if diff := cmp.Diff(test.want, actions); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}

@@ -129,7 +129,7 @@ func TestANodeIsDrained(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanConsumer(test.view)
+			actions, state := ForConsumer(test.view)
 			if diff := cmp.Diff(test.want, actions); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
@@ -151,7 +151,7 @@ func TestPodsAreAskedAFewAtATime(t *testing.T) {
 	asked := map[string]bool{}
 	for look := 0; len(asked) < len(pods) && look < len(pods); look++ {
 		now := drainBegan.Add(time.Duration(look) * drainLook)
-		actions, _ := PlanConsumer(draining(at(now), pods...))
+		actions, _ := ForConsumer(draining(at(now), pods...))
 		for _, a := range actions {
 			if len(a.Pods) > atOnce {
 				t.Fatalf("%d pods are asked at once", len(a.Pods))
@@ -199,7 +199,7 @@ func TestADrainSaysWhatHoldsIt(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, state := PlanConsumer(test.view)
+			_, state := ForConsumer(test.view)
 			if state.Drained.Message != test.want {
 				t.Errorf("got  %s\nwant %s", state.Drained.Message, test.want)
 			}

@@ -53,7 +53,7 @@ func TestProviderTakesWhatIsNotGivenBack(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanProvider(provider(test.change))
+			actions, state := ForProvider(provider(test.change))
 			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
@@ -74,7 +74,7 @@ func TestATenantIsRestoredUnlessAPersonDrainedIt(t *testing.T) {
 		"a person's":        {TenantView{ObjectView: theirs, Ready: true, Drained: true, Reclaimed: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanProvider(provider(func(v *ProviderView) { v.Tenant = test.tenant }))
+			actions, state := ForProvider(provider(func(v *ProviderView) { v.Tenant = test.tenant }))
 			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}

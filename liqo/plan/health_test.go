@@ -35,7 +35,7 @@ func TestWhatIsWrongWithAPlacementThatServed(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, s := PlanConsumer(consumer(func(v *ConsumerView) {
+			_, s := ForConsumer(consumer(func(v *ConsumerView) {
 				v.Health.Delivered = true
 				tt.change(v)
 			}))

@@ -82,7 +82,7 @@ func TestConsumerGivesUpWhatItCannotTakeDown(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanConsumer(test.view)
+			actions, state := ForConsumer(test.view)
 			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}

@@ -100,9 +100,9 @@ type ProviderState struct {
 	Again time.Duration
 }
 
-// PlanProvider returns the next actions for a placement that this cluster has acknowledged,
+// ForProvider returns the next actions for a placement that this cluster has acknowledged,
 // and its state.
-func PlanProvider(v ProviderView) ([]Action, ProviderState) {
+func ForProvider(v ProviderView) ([]Action, ProviderState) {
 	if v.Release || v.Unpeer {
 		return planProviderRelease(v)
 	}

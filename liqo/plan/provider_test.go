@@ -93,7 +93,7 @@ func TestProviderMakesThePeering(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanProvider(provider(test.change))
+			actions, state := ForProvider(provider(test.change))
 			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
@@ -119,7 +119,7 @@ func TestProviderShowsTheGrant(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, state := PlanProvider(provider(func(v *ProviderView) { v.Replica = test.replica }))
+			_, state := ForProvider(provider(func(v *ProviderView) { v.Replica = test.replica }))
 			if state.Phase != test.phase || state.Granted.True != test.granted {
 				t.Errorf("got %+v, want phase %q, granted %v", state, test.phase, test.granted)
 			}
@@ -136,7 +136,7 @@ func TestProviderSaysWhetherMoreIsGivenThanKept(t *testing.T) {
 		"the slice grants more": {func(v *ProviderView) { v.Replica.Exceeds = true }, true},
 		"the quota lets in more, whatever the slice says": {func(v *ProviderView) { v.QuotaExceeds = true }, true},
 	} {
-		if _, state := PlanProvider(provider(tc.change)); state.Exceeds != tc.want {
+		if _, state := ForProvider(provider(tc.change)); state.Exceeds != tc.want {
 			t.Errorf("%s: %v, want %v", name, state.Exceeds, tc.want)
 		}
 	}
@@ -189,7 +189,7 @@ func TestProviderConfirmsOnlyWhenNothingRuns(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			actions, state := PlanProvider(provider(func(v *ProviderView) { v.Release = true; test.change(v) }))
+			actions, state := ForProvider(provider(func(v *ProviderView) { v.Release = true; test.change(v) }))
 			if diff := cmp.Diff(test.want, verbs(actions)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}

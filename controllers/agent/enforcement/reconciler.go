@@ -25,7 +25,7 @@ import (
 const cordonFor = time.Minute
 
 // Reconcile enforces the grant of one placement. It ignores ended placements: they are released
-// as a whole, see plan.PlanProvider.
+// as a whole, see plan.ForProvider.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {

@@ -126,19 +126,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Peering != nil {
 		kinds = append(kinds, opts.Peering.ProviderWatches()...)
 		r.watchLiqo(b)
-		if err := setupSlices(mgr, opts); err != nil {
-			return err
-		}
-		if err := setupRights(mgr, opts); err != nil {
-			return err
-		}
-		if err := setupBindings(mgr, opts); err != nil {
-			return err
-		}
-		if err := setupObjectQuotas(mgr, opts); err != nil {
-			return err
-		}
-		if err := r.setupPlaceholders(mgr); err != nil {
+		if err := r.setupPeering(mgr); err != nil {
 			return err
 		}
 	}
@@ -212,4 +200,14 @@ func (r *Reconciler) withPeer(ctx context.Context, peer string) (requests []reco
 		}
 	}
 	return requests
+}
+
+// setupPeering adds the controllers that serve peers beside the instructions.
+func (r *Reconciler) setupPeering(mgr ctrl.Manager) error {
+	for _, setup := range []func(ctrl.Manager, Options) error{setupSlices, setupRights, setupBindings, setupObjectQuotas} {
+		if err := setup(mgr, r.opts); err != nil {
+			return err
+		}
+	}
+	return r.setupPlaceholders(mgr)
 }

@@ -68,7 +68,7 @@ func fetchPrices(ctx context.Context, client *http.Client, address string) (said
 	if err != nil {
 		return nil, shortReason(err)
 	}
-	defer response.Body.Close() // only read from
+	defer func() { _ = response.Body.Close() }() // only read from
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the server answers %s", response.Status)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -71,14 +72,7 @@ func (r Rules) CheckAddr(ip netip.Addr) error {
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-func isMetadata(ip netip.Addr) bool {
-	for _, known := range metadata {
-		if ip == known {
-			return true
-		}
-	}
-	return false
-}
+func isMetadata(ip netip.Addr) bool { return slices.Contains(metadata, ip) }
 
 // CheckHost rejects a host, an IP address or a DNS name, if any of its addresses is rejected. A
 // name can resolve to other addresses later.

@@ -23,7 +23,7 @@ var (
 	ErrTooLarge = errors.New("record is too large")
 )
 
-// ErrDiverged: the stored journal is not a continuation of the part that a Follower has read.
+// ErrDiverged means that the stored journal does not continue the part that a Follower has read.
 var ErrDiverged = errors.New("the journal does not go on from what was read of it")
 
 // Refusals of a Store. Each of them, and ErrUnavailable, means that the call changed nothing.

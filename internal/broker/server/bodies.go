@@ -149,7 +149,7 @@ type trackedBody struct {
 
 func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err == io.EOF //nolint:errorlint // readers of net/http return it bare
+	b.ended = b.ended || err == io.EOF // readers of net/http return it bare
 	return n, err
 }
 

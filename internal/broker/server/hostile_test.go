@@ -51,7 +51,7 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 				}
 			})
 			conn := s.write(t, slowBody(tc.method, tc.path))
-			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil) //nolint:bodyclose // the connection ends with the test
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestUnusedBodiesMustArriveInTime(t *testing.T) {
 	for _, path := range []string{"/api/v1/ping", documentPath} {
 		s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.bodyTimeout = 100 * time.Millisecond })
 		conn := s.write(t, slowBody(get, path))
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil) //nolint:bodyclose // the connection ends with the test
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,14 +114,14 @@ func startListener(t *testing.T, authority *pki.Authority, shows *x509.Certifica
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() }) // the test is over
+	t.Cleanup(func() { _ = listener.Close() }) // the test is over
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go conn.Read(make([]byte, 1)) // completes the handshake
+			go func() { _, _ = conn.Read(make([]byte, 1)) }() // completes the handshake
 		}
 	}()
 	return fmt.Sprintf("localhost:%d", listener.Addr().(*net.TCPAddr).Port)

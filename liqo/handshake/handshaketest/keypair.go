@@ -19,6 +19,7 @@ type KeyPair struct {
 	PEM     []byte
 }
 
+// NewKeyPair returns a new key pair.
 func NewKeyPair(t *testing.T) KeyPair {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -39,6 +40,7 @@ func (k KeyPair) Certificate(t *testing.T, as string) []byte {
 	return k.CertificateFor(t, as, time.Unix(0, 0), time.Unix(1<<33, 0))
 }
 
+// CertificateFor returns a self-signed certificate for a common name, valid from and to a time.
 func (k KeyPair) CertificateFor(t *testing.T, as string, from, to time.Time) []byte {
 	t.Helper()
 	template := &x509.Certificate{
@@ -52,6 +54,7 @@ func (k KeyPair) CertificateFor(t *testing.T, as string, from, to time.Time) []b
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
+// PrivatePEM returns the private key as Liqo stores it.
 func (k KeyPair) PrivatePEM(t *testing.T) []byte {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(k.Private)
@@ -61,10 +64,12 @@ func (k KeyPair) PrivatePEM(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
+// EncodeRequest returns a certificate request as PEM.
 func EncodeRequest(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
+// Request returns a certificate request that the key signs.
 func (k KeyPair) Request(t *testing.T, template *x509.CertificateRequest) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, k.Private)
@@ -84,14 +89,17 @@ func (k KeyPair) RequestFor(t *testing.T, names ...pkix.RelativeDistinguishedNam
 	return k.Request(t, &x509.CertificateRequest{RawSubject: raw})
 }
 
+// Attributes of a certificate request's subject.
 var (
 	OIDOrganisation = asn1.ObjectIdentifier{2, 5, 4, 10}
 	OIDUnit         = asn1.ObjectIdentifier{2, 5, 4, 11}
 	OIDCommonName   = asn1.ObjectIdentifier{2, 5, 4, 3}
 )
 
+// RDN returns one part of a subject.
 func RDN(parts ...pkix.AttributeTypeAndValue) pkix.RelativeDistinguishedNameSET { return parts }
 
+// Part returns one attribute of a subject.
 func Part(oid asn1.ObjectIdentifier, value any) pkix.AttributeTypeAndValue {
 	return pkix.AttributeTypeAndValue{Type: oid, Value: value}
 }
