@@ -78,7 +78,7 @@ func TestDockerignoreKeepsSourcesOfBothBinaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range strings.Fields(string(out)) {
+	for dir := range strings.FieldsSeq(string(out)) {
 		folder, err := filepath.Rel(top, dir)
 		if err != nil {
 			t.Fatal(err)

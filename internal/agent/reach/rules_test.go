@@ -60,7 +60,7 @@ func TestAddressesThatAreDialled(t *testing.T) {
 				if !ok {
 					return nil, errors.New("no such host")
 				}
-				for _, a := range strings.Fields(addresses) {
+				for a := range strings.FieldsSeq(addresses) {
 					ips = append(ips, netip.MustParseAddr(a))
 				}
 				return ips, nil
