@@ -20,8 +20,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// PublishAdvertisement implements the server's Broker. An advertisement older than the last one
-// gets an answer and changes nothing.
+// PublishAdvertisement implements the server's Broker. A repetition of the last advertisement
+// gets an answer and changes nothing. An older one is refused with fault.Conflict.
 func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	if adv.ClusterID != clusterID {
 		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot advertise %q", clusterID, adv.ClusterID)
@@ -32,11 +32,14 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	}
 	var receipt *v1.AdvertisementReceipt
 	err = b.changeOf(ctx, clusterID, func(s *session) error {
-		overtaken := s.clusters.of(clusterID).overtaken(adv.Epoch, adv.Sequence)
-		if err := s.clusters.acceptOffer(offer, adv.Epoch, adv.Sequence); err != nil {
+		epoch, repeated, err := s.clusters.of(clusterID).orderAdvertisement(clusterID, adv)
+		if err != nil {
 			return err
 		}
-		if !overtaken {
+		if !repeated {
+			if err := s.clusters.acceptOffer(offer, epoch, adv.Sequence); err != nil {
+				return err
+			}
 			s.links.report(clusterID, adv.Links)
 			if err := s.reservations.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
@@ -46,6 +49,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		s.recovery.markSeen(clusterID)
 		c := s.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
+			Epoch:       epoch,
 			NextSeconds: int32(advertiseEvery.Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
@@ -65,9 +69,6 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 // other offer stays pending until a decision rests on it.
 func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) error {
 	p := cs.of(offer.ClusterID)
-	if p.overtaken(epoch, sequence) {
-		return nil
-	}
 	known := cs.s.book.Cluster(offer.ClusterID)
 	if known != nil && known.Agent {
 		if what := leap(&known.Offer, offer, cs.s.now().Sub(p.heard)); what != "" {
@@ -117,9 +118,20 @@ func (cs *clusters) recordAllPending() (bool, error) {
 	return found, nil
 }
 
-// overtaken reports whether the broker has accepted a newer advertisement.
-func (p *presence) overtaken(epoch, sequence int64) bool {
-	return epoch < p.epoch || epoch == p.epoch && sequence <= p.sequence
+// orderAdvertisement returns the epoch of an advertisement, a new one for an agent that has
+// none yet, and whether the advertisement repeats the last one. It returns fault.Conflict for an
+// older one. The broker forgets epochs when it restarts: an agent then keeps the one it has.
+func (p *presence) orderAdvertisement(clusterID string, adv *v1.Advertisement) (epoch int64, repeated bool, err error) {
+	switch {
+	case adv.Epoch == 0:
+		return p.epoch + 1, false, nil
+	case adv.Epoch < p.epoch:
+		return 0, false, fault.New(fault.Conflict, "another agent has advertised cluster %q since epoch %d began: epoch %d is in force; ask for a new epoch with epoch 0",
+			clusterID, adv.Epoch, p.epoch)
+	case adv.Epoch == p.epoch && adv.Sequence < p.sequence:
+		return 0, false, fault.New(fault.Conflict, "advertisement %d of cluster %q is older than advertisement %d: send a higher sequence", adv.Sequence, clusterID, p.sequence)
+	}
+	return adv.Epoch, adv.Epoch == p.epoch && adv.Sequence == p.sequence, nil
 }
 
 // materialShare is the least change that is worth a record, as a divisor of the allocatable

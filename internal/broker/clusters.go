@@ -13,7 +13,7 @@ import (
 // presence is the broker's knowledge of one cluster beyond the book.
 type presence struct {
 	// heard is when the cluster was last heard; epoch and sequence are those of its newest
-	// advertisement.
+	// advertisement. Each epoch is a start of its agent, numbered by the broker.
 	heard           time.Time
 	epoch, sequence int64
 	// pending is an offer that differs too little from the recorded one to be worth a record.

@@ -81,8 +81,12 @@ func TestWhatCannotBeReachedIsLeftOutWithTheReason(t *testing.T) {
 		"an advertisement that was overtaken": {
 			[]v1.Link{open("paris", 0)},
 			func(f *fleet) {
-				f.sequence -= 5
-				f.look(shut("paris"))
+				_, err := f.PublishAdvertisement(f.t.Context(), "rome", &v1.Advertisement{
+					ClusterID: "rome", Epoch: 1, Sequence: f.sequence - 1, EndpointURL: endpointOf("rome"), Links: []v1.Link{shut("paris")},
+				})
+				if fault.ReasonOf(err) != fault.Conflict {
+					f.t.Errorf("got %v, want a conflict", err)
+				}
 			},
 			"paris",
 		},
@@ -92,7 +96,6 @@ func TestWhatCannotBeReachedIsLeftOutWithTheReason(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "16", "64Gi")
 				f.advertise("berlin", "8", "16Gi", busy)
-				f.sequence += 10
 				f.look(tt.found...)
 				if tt.then != nil {
 					tt.then(f)

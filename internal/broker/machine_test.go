@@ -336,7 +336,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 	id := oneOf(c, "paris", "paris", "paris", "berlin", "berlin", "rome")
 	m.sequence++
 	adv := &v1.Advertisement{
-		ClusterID: id, EndpointURL: endpointOf(id), Epoch: 1, Sequence: m.sequence, Timestamp: m.now().Add(time.Duration(c(101)-50) * time.Hour),
+		ClusterID: id, EndpointURL: endpointOf(id), Epoch: m.anyEpoch(c, id), Sequence: m.sequence, Timestamp: m.now().Add(time.Duration(c(101)-50) * time.Hour),
 		Allocatable: v1.Amounts{"cpu": strconv.Itoa(4 + c(9)), "memory": "64Gi"}, Allocated: v1.Amounts{"cpu": strconv.Itoa(c(3))},
 	}
 	if c(5) == 0 {
@@ -345,7 +345,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 	adv.Capacity = adv.Allocatable
 	said := &lender{
 		amounts: quantity.Amounts{corev1.ResourceCPU: amountsOf(v1.Amounts{"cpu": adv.Allocatable["cpu"]})[corev1.ResourceCPU], corev1.ResourceMemory: 64 << 30},
-		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, unheard: map[string]bool{}, agent: true, heard: m.now(), epoch: 1, sequence: adv.Sequence,
+		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, unheard: map[string]bool{}, agent: true, heard: m.now(),
 	}
 	for _, name := range m.names {
 		r := m.told[name]
@@ -362,12 +362,44 @@ func (m *machine) advertise(c choose) (cause, error) {
 			}
 		}
 	}
-	if _, err := m.PublishAdvertisement(context.Background(), id, adv); err != nil {
+	if err := m.publish(adv, said); err != nil {
 		return cause{}, err
 	}
-	m.hear(id, said)
 	// Small differences are recorded when a decision rests on them.
 	return cause{}, m.settleOffers()
+}
+
+// anyEpoch returns the epoch of a cluster's next advertisement: mostly the one that the broker
+// knows, 0 for an agent that has just started, and older ones of agents that have not noticed
+// that another one leads.
+func (m *machine) anyEpoch(c choose, id string) int64 {
+	known := m.epochOf(id)
+	switch c(10) {
+	case 0:
+		return 0
+	case 1:
+		return max(1, known-1)
+	}
+	return known
+}
+
+// publish sends an advertisement and compares the broker's answer about its order with the
+// oracle's.
+func (m *machine) publish(adv *v1.Advertisement, said *lender) error {
+	epoch, newer := m.order(adv)
+	receipt, err := m.PublishAdvertisement(context.Background(), adv.ClusterID, adv)
+	switch {
+	case newer < 0 && fault.ReasonOf(err) != fault.Conflict:
+		return fmt.Errorf("advertisement %d of epoch %d of %s, which is overtaken, was answered with %v", adv.Sequence, adv.Epoch, adv.ClusterID, err)
+	case newer < 0:
+		return nil
+	case err != nil:
+		return err
+	case receipt.Epoch != epoch:
+		return fmt.Errorf("an advertisement of epoch %d of %s has epoch %d in its receipt, want %d", adv.Epoch, adv.ClusterID, receipt.Epoch, epoch)
+	}
+	m.hear(adv, said)
+	return nil
 }
 
 // settleOffers makes the broker record pending offers, so that the compared figures are the
@@ -389,7 +421,7 @@ func (m *machine) offerByHand(c choose) (cause, error) {
 	if err := m.OfferManifest(context.Background(), offer); err != nil {
 		return cause{}, err
 	}
-	m.hear("oslo", &lender{amounts: amounts, heard: m.now()})
+	m.hearManifest("oslo", &lender{amounts: amounts, heard: m.now()})
 	return cause{}, nil
 }
 

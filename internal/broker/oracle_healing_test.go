@@ -112,7 +112,7 @@ func (m *machine) fallSilent(c choose) (cause, error) {
 		}
 		m.sequence++
 		said := *l
-		said.heard, said.epoch, said.sequence = m.now(), 1, m.sequence
+		said.heard, said.epoch, said.sequence = m.now(), m.epochOf(id), m.sequence
 		if err := m.repeat(id, &said); err != nil {
 			return cause{}, err
 		}
@@ -145,6 +145,6 @@ func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
 	maps.DeleteFunc(said.used, func(name string, _ quantity.Amounts) bool {
 		return !slices.ContainsFunc(adv.Usage, func(u v1.Usage) bool { return ledger.PlacementName(u.Reservation, u.Placement) == name })
 	})
-	m.hear(id, said)
+	m.hear(adv, said)
 	return m.settleOffers()
 }

@@ -34,11 +34,12 @@ func (m *machine) nameResources(c choose) error {
 	for i := range 1 + c(64) {
 		whole[fmt.Sprintf("evil-%d.example.com/r%d", m.sequence, i)] = "1"
 	}
-	_, err := m.PublishAdvertisement(context.Background(), evil, &v1.Advertisement{
+	adv := &v1.Advertisement{
 		ClusterID: evil, EndpointURL: endpointOf(evil), Epoch: 1, Sequence: m.sequence, Timestamp: m.now(), Capacity: whole, Allocatable: whole,
-	})
+	}
+	_, err := m.PublishAdvertisement(context.Background(), evil, adv)
 	if err == nil {
-		m.hear(evil, &lender{amounts: quantity.Amounts{}, agent: true, heard: m.now(), epoch: 1, sequence: m.sequence})
+		m.hear(adv, &lender{amounts: quantity.Amounts{}, agent: true, heard: m.now()})
 	}
 	return err
 }

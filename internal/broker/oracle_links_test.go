@@ -27,7 +27,7 @@ func (m *machine) look(c choose) (cause, error) {
 	}
 	m.sequence++
 	said := *l
-	said.heard, said.epoch, said.sequence = m.now(), 1, m.sequence
+	said.heard, said.epoch, said.sequence = m.now(), m.epochOf(id), m.sequence
 	var links []v1.Link
 	for _, to := range []string{"paris", "berlin", "rome", "oslo", "nowhere"} {
 		if c(2) == 0 {

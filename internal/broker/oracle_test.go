@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -175,13 +176,41 @@ func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time
 	return out
 }
 
-// hear applies an advertisement unless a newer one was applied.
-func (o *oracle) hear(id string, said *lender) {
+// epochOf returns the epoch of a cluster's newest advertisement, 1 if the broker knows none.
+func (o *oracle) epochOf(id string) int64 {
+	if known := o.lenders[id]; known != nil && known.epoch > 0 {
+		return known.epoch
+	}
+	return 1
+}
+
+// order returns the epoch that an advertisement should get, and whether it is newer than the
+// newest one (positive), the same one again (0) or older (negative).
+func (o *oracle) order(adv *v1.Advertisement) (epoch int64, newer int) {
+	var known lender
+	if l := o.lenders[adv.ClusterID]; l != nil {
+		known = *l
+	}
+	if adv.Epoch == 0 {
+		return known.epoch + 1, 1
+	}
+	return adv.Epoch, cmp.Or(cmp.Compare(adv.Epoch, known.epoch), cmp.Compare(adv.Sequence, known.sequence))
+}
+
+// hear applies an advertisement that is newer than the newest one.
+func (o *oracle) hear(adv *v1.Advertisement, said *lender) {
+	epoch, newer := o.order(adv)
+	if newer <= 0 {
+		return
+	}
+	said.epoch, said.sequence = epoch, adv.Sequence
+	o.lenders[adv.ClusterID] = said
+}
+
+// hearManifest applies a manifest, which counts only for a cluster without an agent.
+func (o *oracle) hearManifest(id string, said *lender) {
 	if known := o.lenders[id]; known != nil {
-		if said.agent && (said.epoch < known.epoch || said.epoch == known.epoch && said.sequence <= known.sequence) {
-			return
-		}
-		said.agent = said.agent || known.agent
+		said.agent, said.epoch, said.sequence = known.agent, known.epoch, known.sequence
 	}
 	o.lenders[id] = said
 }

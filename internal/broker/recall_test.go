@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // callsBack makes paris recall the first placement of a reservation with its advertisement; nil
@@ -147,13 +148,18 @@ func TestACallBackIsOfThePlacementsOwnProvider(t *testing.T) {
 	})
 }
 
-func TestAnOlderWordCallsNothingBack(t *testing.T) {
+func TestAnOlderAdvertisementCallsNothingBack(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.callsBack(r, in(10*time.Minute))
 		f.callsBack(r, nil)
-		f.sequence -= 2
-		f.callsBack(r, in(time.Minute))
+		_, err := f.PublishAdvertisement(t.Context(), "paris", &v1.Advertisement{
+			ClusterID: "paris", Epoch: 1, Sequence: f.sequence - 1, EndpointURL: endpointOf("paris"),
+			Usage: []v1.Usage{{Reservation: r.Name, Placement: 1, Used: v1.Amounts{}, Recall: in(time.Minute)}},
+		})
+		if fault.ReasonOf(err) != fault.Conflict {
+			t.Errorf("the older advertisement was answered with %v, want a conflict", err)
+		}
 		if got := f.get("rome", r.Name).Notice; got != nil {
 			t.Errorf("rome is told %+v", got)
 		}

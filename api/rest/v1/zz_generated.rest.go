@@ -348,7 +348,9 @@ type Advertisement struct {
 	Cost        Cost      `json:"cost,omitempty,omitzero"`
 	EndpointURL string    `json:"endpointURL,omitempty,omitzero"`
 
-	// Epoch Increases with every start of the agent.
+	// Epoch The number that the broker gave the sending agent. 0 asks for a number, which the
+	// receipt contains. Agents of one cluster that follow each other thus need no
+	// common clock.
 	Epoch int64 `json:"epoch"`
 
 	// Labels Labels of the cluster. A request's clusterSelector matches against them.
@@ -370,7 +372,8 @@ type Advertisement struct {
 	// ceiling.
 	OverSubscription map[string]string `json:"overSubscription,omitempty,omitzero"`
 
-	// Sequence Increases with every advertisement of an epoch. The broker drops older ones.
+	// Sequence Increases with every advertisement of an epoch. The broker answers a repetition of
+	// the last one and refuses older ones with 409. A refused agent asks for a new epoch.
 	Sequence int64 `json:"sequence"`
 
 	// Timestamp When the amounts were counted, by the caller's clock.
@@ -386,12 +389,15 @@ type AdvertisementReceipt struct {
 	// Available Kubernetes quantities by resource name.
 	Available Amounts `json:"available"`
 
+	// Epoch The epoch of the advertisement. The sender names it in the next one.
+	Epoch int64 `json:"epoch"`
+
 	// LeftOut Resources that decisions ignore, because the cluster names more of them than its
 	// budget allows or the broker knows too many. The rest of the advertisement
 	// counts.
 	LeftOut []string `json:"leftOut,omitempty,omitzero"`
 
-	// NextSeconds Seconds until the broker expects the next advertisement.
+	// NextSeconds Seconds until the broker expects the next advertisement. The sender may send it earlier.
 	NextSeconds int32 `json:"nextSeconds"`
 
 	// Peers Clusters whose API servers the caller should probe. A caller that peers probes

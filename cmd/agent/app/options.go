@@ -162,7 +162,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.networking, "networking", o.networking, "connect this cluster's network with those of its peers through Liqo's gateways: enabled, disabled, or auto (if the Deployment of Liqo's networking module exists when the agent starts); both clusters must connect")
 	fs.StringVar(&o.gatewayServiceType, "gateway-service-type", o.gatewayServiceType, "type of the Service of this cluster's gateways, which consumers reach over UDP: LoadBalancer, NodePort or ClusterIP")
 
-	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "interval between advertisements while nothing changes, unless the broker asks for another one")
+	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "interval between advertisements while nothing changes; the broker's own interval counts if it is shorter")
 	fs.DurationVar(&o.pollInterval, "instruction-poll-interval", o.pollInterval, "interval between requests for instructions when the broker does not support long polling")
 	fs.StringVar(&o.advertisementName, "advertisement-name", o.advertisementName, "name of the Advertisement")
 	fs.StringVar(&o.advertisementNamespace, "advertisement-namespace", o.advertisementNamespace, "namespace of the Advertisement")

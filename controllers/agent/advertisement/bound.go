@@ -129,7 +129,7 @@ func complete(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
 	if len(short) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonShortened
 	}
-	if receipt != nil && len(receipt.LeftOut) > 0 {
+	if len(receipt.LeftOut) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonLeftOut
 		short = append(short, fmt.Sprintf("the broker leaves %s out of its decisions: this cluster names more resources than BrokerConfig.spec.memberBudget allows, or all clusters name too many; "+
 			"withhold resources that nobody asks for, or have the budget raised", strings.Join(receipt.LeftOut, ", ")))

@@ -28,7 +28,7 @@ func (r *Reconciler) found() []v1.Link {
 // look schedules probes of the peers named in the receipt and marks the reported links as
 // delivered.
 func (r *Reconciler) look(told []v1.Link, receipt *v1.AdvertisementReceipt) {
-	if r.options.Peers == nil || receipt == nil {
+	if r.options.Peers == nil {
 		return
 	}
 	r.options.Peers.Told(told)

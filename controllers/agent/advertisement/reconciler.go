@@ -196,11 +196,14 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	defer cancel()
 	receipt, err := r.send(ctx, msg)
 	if err != nil {
+		if overtaken(err) {
+			r.epoch = 0
+		}
 		r.failures++
 		r.due = r.options.Clock.Now().Add(r.jitter(pause(err, r.failures, r.options.Interval)))
 		return refusal(err)
 	}
-	r.failures = 0
+	r.failures, r.epoch = 0, receipt.Epoch
 	r.published, r.complete = now, complete(&r.bound, receipt)
 	r.look(msg.Links, receipt)
 	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
@@ -210,21 +213,20 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	}
 }
 
-// interval returns the interval that the broker asked for, within bounds: an answer can neither
-// silence an agent nor make it flood the broker.
+// interval returns the operator's interval, or the broker's if that is shorter. An answer cannot
+// make an agent flood the broker: the least is a second.
 func (r *Reconciler) interval(receipt *v1.AdvertisementReceipt) time.Duration {
-	if receipt == nil || receipt.NextSeconds <= 0 {
+	if receipt.NextSeconds <= 0 {
 		return r.options.Interval
 	}
-	asked := time.Duration(receipt.NextSeconds) * time.Second
-	return min(max(asked, time.Second), 4*r.options.Interval)
+	return min(r.options.Interval, time.Duration(receipt.NextSeconds)*time.Second)
 }
 
 // pause returns how long to wait after this many consecutive failures. A refused advertisement
 // is repeated only at the next interval, when the cause may have passed.
 func pause(err error, failures int, interval time.Duration) time.Duration {
 	wait := interval
-	if unreached(err) {
+	if unreached(err) || overtaken(err) {
 		wait = min(interval, firstRetry<<min(failures-1, 16))
 	}
 	return max(wait, retryAfter(err))
@@ -245,8 +247,15 @@ func refusal(err error) metav1.Condition {
 		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
 		c.Message = "the broker cannot be told what this cluster offers; what runs keeps running: " + err.Error()
 	}
+	if overtaken(err) {
+		c.Message = "asking the broker for a new epoch; if this repeats, two agents run for this cluster: stop one of them. " + err.Error()
+	}
 	return c
 }
+
+// overtaken reports whether the broker has a newer advertisement of this cluster from another
+// agent, for example the leader before this one.
+func overtaken(err error) bool { return fault.ReasonOf(err) == fault.Conflict }
 
 // unreached reports whether err means that the broker made no decision.
 func unreached(err error) bool {

@@ -104,8 +104,9 @@ type Options struct {
 	Name, Namespace string
 	// InstructionNamespace holds the ProviderInstructions; DefaultNamespace if empty.
 	InstructionNamespace string
-	// Interval between two advertisements while nothing changes; DefaultInterval.
-	// The broker may ask for another one, between a second and four times this.
+	// Interval between two advertisements while nothing changes; DefaultInterval. The broker
+	// may ask for a shorter one, down to a second, because it counts a cluster as silent after
+	// three of its own.
 	Interval time.Duration
 	// Peers probes the clusters that the broker asks about; nil disables probes.
 	Peers Peers
@@ -151,8 +152,9 @@ type Reconciler struct {
 	jitter func(time.Duration) time.Duration
 
 	missing, pending *prometheus.GaugeVec
-	epoch            int64
-	sequence         int64
+	// epoch is the number that the broker gave this agent, 0 before its first answer. sequence
+	// numbers the advertisements.
+	epoch, sequence int64
 
 	// written and generation are the offer last written to the Advertisement and the generation
 	// this produced.
@@ -183,8 +185,8 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 	options.setDefaults()
 	return &Reconciler{
 		client: c, publisher: publisher, accounts: accounts, recorder: recorder, options: options,
-		jitter: func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
-		epoch:  options.Clock.Now().UnixNano(), missing: newMissingGauge(), pending: newPendingGauge(),
+		jitter:  func(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 0.2) },
+		missing: newMissingGauge(), pending: newPendingGauge(),
 	}
 }
 

@@ -169,7 +169,7 @@ func (b *Broker) PublishAdvertisement(_ context.Context, clusterID string, adv *
 	if err := b.recordCall(Call{Operation: PublishAdvertisement, ClusterID: clusterID, Body: adv}); err != nil {
 		return nil, err
 	}
-	return &v1.AdvertisementReceipt{NextSeconds: 30, Reserved: v1.Amounts{}, Available: maps.Clone(adv.Allocatable)}, nil
+	return &v1.AdvertisementReceipt{Epoch: max(adv.Epoch, 1), NextSeconds: 30, Reserved: v1.Amounts{}, Available: maps.Clone(adv.Allocatable)}, nil
 }
 
 // RequestReservation grants on Provider.
