@@ -13,6 +13,9 @@ import (
 type Terms struct {
 	// Paused stops all new placements.
 	Paused bool `json:"paused,omitempty"`
+	// Unready stops all new placements while the cluster cannot serve them. It is the reason of
+	// the cluster's condition LiqoReady; "" for a cluster that can.
+	Unready string `json:"unready,omitempty"`
 	// Allow lists the only consumers; if empty, all are allowed.
 	Allow []string `json:"allow,omitempty"`
 	// Deny lists excluded consumers. It takes precedence over Allow.
@@ -26,6 +29,8 @@ type Reason string
 const (
 	// LendingPaused: the cluster grants nothing new to any consumer.
 	LendingPaused Reason = "LendingPaused"
+	// ProviderNotReady: the cluster cannot peer, for example because its Liqo does not run.
+	ProviderNotReady Reason = "ProviderNotReady"
 	// ConsumerDenied: the cluster grants nothing new to this consumer.
 	ConsumerDenied Reason = "ConsumerDenied"
 	// Recalled: the cluster asked for the reservation back.
@@ -39,6 +44,8 @@ func (t *Terms) Refuses(consumer string) Reason {
 		return ""
 	case t.IsPaused():
 		return LendingPaused
+	case t.Unready != "":
+		return ProviderNotReady
 	case slices.Contains(t.Deny, consumer), len(t.Allow) > 0 && !slices.Contains(t.Allow, consumer):
 		return ConsumerDenied
 	default:
@@ -51,7 +58,7 @@ func (t *Terms) IsPaused() bool { return t != nil && t.Paused }
 
 // OrNil returns a pointer to t, or nil if t restricts nothing.
 func (t Terms) OrNil() *Terms {
-	if !t.Paused && len(t.Allow) == 0 && len(t.Deny) == 0 {
+	if !t.Paused && t.Unready == "" && len(t.Allow) == 0 && len(t.Deny) == 0 {
 		return nil
 	}
 	return &t
@@ -62,6 +69,8 @@ func (r Reason) Message(consumer string) string {
 	switch r {
 	case LendingPaused:
 		return "lending is paused"
+	case ProviderNotReady:
+		return "cannot peer at present: its Liqo is missing or does not run"
 	case Recalled:
 		return "has called this reservation back"
 	default:

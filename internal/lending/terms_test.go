@@ -10,6 +10,8 @@ func TestTermsRefuse(t *testing.T) {
 		"nil terms refuse nobody":                           {nil, ""},
 		"zero terms refuse nobody":                          {&Terms{}, ""},
 		"paused terms refuse everybody":                     {&Terms{Paused: true, Allow: []string{"rome"}}, LendingPaused},
+		"an unready cluster refuses everybody":              {&Terms{Unready: "LiqoMissing", Allow: []string{"rome"}}, ProviderNotReady},
+		"a pause is the reason of an unready cluster":       {&Terms{Paused: true, Unready: "LiqoMissing"}, LendingPaused},
 		"a denied consumer is refused":                      {&Terms{Deny: []string{"milan", "rome"}}, ConsumerDenied},
 		"a deny list refuses nobody else":                   {&Terms{Deny: []string{"milan"}}, ""},
 		"a consumer missing from the allow list is refused": {&Terms{Allow: []string{"milan"}}, ConsumerDenied},
@@ -32,6 +34,7 @@ func TestOrNilReturnsNilForTermsThatRefuseNobody(t *testing.T) {
 	}{
 		"empty":   {Terms{}, true},
 		"paused":  {Terms{Paused: true}, false},
+		"unready": {Terms{Unready: "LiqoMissing"}, false},
 		"allowed": {Terms{Allow: []string{"rome"}}, false},
 		"denied":  {Terms{Deny: []string{"rome"}}, false},
 	} {

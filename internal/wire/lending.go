@@ -61,10 +61,10 @@ func names(ids []agentv1alpha1.ClusterID) []string {
 
 // FromLending converts terms for an advertisement.
 func FromLending(t lending.Terms) v1.Lending {
-	return v1.Lending{Paused: t.Paused, Allow: t.Allow, Deny: t.Deny}
+	return v1.Lending{Paused: t.Paused, Unready: t.Unready, Allow: t.Allow, Deny: t.Deny}
 }
 
 // ToLending is the reverse of FromLending.
 func ToLending(in v1.Lending) lending.Terms {
-	return lending.Terms{Paused: in.Paused, Allow: in.Allow, Deny: in.Deny}
+	return lending.Terms{Paused: in.Paused, Unready: in.Unready, Allow: in.Allow, Deny: in.Deny}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -24,6 +25,8 @@ import (
 // Deployments of Liqo's chart, and the label and flags that show how Liqo works.
 const (
 	managerDeployment = "liqo-controller-manager"
+	// replicatorDeployment copies ResourceSlices between clusters.
+	replicatorDeployment = "liqo-crd-replicator"
 	webhookDeployment = "liqo-webhook"
 	versionLabel      = "app.kubernetes.io/version"
 	limitsFlag        = "default-limits-enforcement"
@@ -64,6 +67,8 @@ type Installation struct {
 	Quota bool
 	// Networking is true when Liqo's networking module runs, which connects clusters.
 	Networking bool
+	// Stopped are Deployments of Liqo of which no pod is available.
+	Stopped []string
 	// Limits is what other clusters' pods must declare to be admitted.
 	Limits offloadingv1beta1.LimitsEnforcement
 }
@@ -76,11 +81,11 @@ func ObserveInstallation(ctx context.Context, server rest.Interface, reader clie
 	if seen.Served, err = Served(ctx, server); !seen.Served || err != nil {
 		return seen, err
 	}
-	var manager, webhook appsv1.Deployment
+	var manager, webhook, replicator appsv1.Deployment
 	for _, d := range []struct {
 		name string
 		into *appsv1.Deployment
-	}{{managerDeployment, &manager}, {webhookDeployment, &webhook}} {
+	}{{managerDeployment, &manager}, {webhookDeployment, &webhook}, {replicatorDeployment, &replicator}} {
 		err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.name}, d.into)
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			seen.Hidden = err.Error()
@@ -91,7 +96,20 @@ func ObserveInstallation(ctx context.Context, server rest.Interface, reader clie
 		}
 	}
 	seen.read(&manager, &webhook)
+	for _, d := range []*appsv1.Deployment{&manager, &webhook, &replicator} {
+		if isStopped(d) {
+			seen.Stopped = append(seen.Stopped, d.Name)
+		}
+	}
 	return seen, nil
+}
+
+// isStopped reports whether Kubernetes says that a Deployment is not available. One of which
+// nothing is known yet counts as available.
+func isStopped(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse
+	})
 }
 
 func (i *Installation) read(manager, webhook *appsv1.Deployment) {
@@ -161,6 +179,15 @@ func (v Verdict) Condition() metav1.Condition {
 	return c
 }
 
+// WhyUnready returns the reason of the condition LiqoReady if no cluster can peer with this one,
+// else "". Limits that Liqo does not enforce prevent no peering.
+func WhyUnready(c *metav1.Condition) string {
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason == agentv1alpha1.ReasonLimitsNotEnforced {
+		return ""
+	}
+	return c.Reason
+}
+
 // Judge returns the verdict for the installation's most serious problem.
 func (i Installation) Judge() Verdict {
 	found, unread := version.ParseGeneric(i.Version)
@@ -178,6 +205,9 @@ func (i Installation) Judge() Verdict {
 	case unread == nil && (found.Major() != testedVersion.Major() || found.Minor() < testedVersion.Minor()):
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoVersionUnsupported, another,
 			"Liqo %s is not supported", i.Version)
+	case len(i.Stopped) > 0:
+		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning, "look at its pods and their events",
+			"no pod of Liqo's %s is available: nobody can peer", strings.Join(i.Stopped, ", "))
 	case !i.Quota:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced, "set controllerManager.config.enableResourceEnforcement=true in Liqo's chart",
 			"Liqo %s does not enforce its quotas: pods of other clusters may take more than they reserved", i.Version)

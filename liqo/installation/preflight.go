@@ -2,6 +2,7 @@ package installation
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,19 +14,23 @@ import (
 )
 
 const (
-	// preflightEvery is how long an observation of Liqo is used. It is short so that a repair
-	// shows soon; three reads in two minutes are cheap.
-	preflightEvery = 2 * time.Minute
+	// preflightEvery is how long an observation of Liqo is used. While it lasts, a cluster whose
+	// Liqo has stopped may still be chosen, and one whose Liqo is back is not. Four reads in this
+	// time are cheap.
+	preflightEvery = 20 * time.Second
 	// preflightTimeout bounds one observation, because the caller has other work.
 	preflightTimeout = 5 * time.Second
 )
 
-// Preflight checks Liqo in this cluster at intervals. It is not safe for concurrent use.
+// Preflight checks Liqo in this cluster at intervals.
 type Preflight struct {
 	observe func(context.Context) (Installation, error)
 	clock   clock.PassiveClock
-	next    time.Time
-	last    metav1.Condition
+
+	// mu guards next, when Liqo is observed again, and last, the newest observation.
+	mu   sync.Mutex
+	next time.Time
+	last metav1.Condition
 }
 
 // NewPreflight returns a Preflight for the Liqo in a namespace. It reads from the API server,
@@ -38,7 +43,14 @@ func NewPreflight(server rest.Interface, reader client.Reader, namespace string,
 
 // Condition returns the state of Liqo. While the API server does not answer, it returns the last
 // observation.
-func (p *Preflight) Condition(ctx context.Context) metav1.Condition {
+func (p *Preflight) Condition(ctx context.Context) *metav1.Condition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.observeDue(ctx)
+	return &last
+}
+
+func (p *Preflight) observeDue(ctx context.Context) metav1.Condition {
 	now := p.clock.Now()
 	if now.Before(p.next) {
 		return p.last

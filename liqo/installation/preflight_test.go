@@ -114,6 +114,21 @@ func TestLiqoIsLookedAt(t *testing.T) {
 		})
 	}
 
+	t.Run("a Deployment that is not available", func(t *testing.T) {
+		deployments, _ := renderLiqo(t, configured("defaultLimitsEnforcement", "Hard"))
+		check(t, client.IgnoreNotFound(admin.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace("liqo"))))
+		check(t, manifest.Install(t.Context(), admin, deployments))
+		replicator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-crd-replicator"}}
+		for status, reason := range map[corev1.ConditionStatus]string{
+			corev1.ConditionFalse: agentv1alpha1.ReasonLiqoNotRunning, corev1.ConditionTrue: agentv1alpha1.ReasonLiqoReady,
+		} {
+			check(t, admin.Get(t.Context(), client.ObjectKeyFromObject(replicator), replicator))
+			replicator.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: status}}
+			check(t, admin.Status().Update(t.Context(), replicator))
+			later()
+			want(t, reason, "")
+		}
+	})
 	t.Run("a network that failed from the beginning", func(t *testing.T) {
 		preflight = installation.NewPreflight(server.RESTClient(), reader, "liqo", clock)
 		down = errors.New("connection refused")

@@ -181,6 +181,8 @@ const (
 	// work with the latter.
 	ReasonLiqoVersionUnsupported = "LiqoVersionUnsupported"
 	ReasonLiqoVersionUntested    = "LiqoVersionUntested"
+	// ReasonLiqoNotRunning means that a Deployment of Liqo has no available pod.
+	ReasonLiqoNotRunning = "LiqoNotRunning"
 	// ReasonLimitsNotEnforced means that Liqo lets other clusters use more than they reserved.
 	ReasonLimitsNotEnforced = "LimitsNotEnforced"
 	// ReasonBrokerCompatible and the next two belong to BrokerCompatible.

@@ -705,6 +705,10 @@ type Lending struct {
 
 	// Paused Grant nothing new to any cluster.
 	Paused bool `json:"paused,omitempty,omitzero"`
+
+	// Unready Why the caller cannot peer at present, as one word, for example LiqoNotRunning. The
+	// broker places nothing new on it until an advertisement without this field.
+	Unready string `json:"unready,omitempty,omitzero"`
 }
 
 // Link defines model for Link.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -14,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
 // freeCapacity provides the capacity snapshot of this cluster.
@@ -31,13 +33,15 @@ type admission struct {
 	namespace string
 	// terms returns how much of the free capacity is lent.
 	terms func() offering.Terms
+	// liqo returns the condition of Liqo, nil without peering.
+	liqo func(context.Context) *metav1.Condition
 	// admitted holds the amounts that this process admitted and that the cache may not show as
 	// enforced yet.
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, free freeCapacity, namespace string, terms func() offering.Terms) *admission {
-	return &admission{client: c, capacity: free, namespace: namespace, terms: terms, admitted: map[string]quantity.Amounts{}}
+func newAdmission(c client.Reader, free freeCapacity, namespace string, terms func() offering.Terms, liqo func(context.Context) *metav1.Condition) *admission {
+	return &admission{client: c, capacity: free, namespace: namespace, terms: terms, liqo: liqo, admitted: map[string]quantity.Amounts{}}
 }
 
 func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
@@ -51,6 +55,7 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 		return providerinstruction.Admission{}, err
 	}
 	lends := wire.LendingTerms(policy)
+	lends.Unready = installation.WhyUnready(a.liqo(ctx))
 	why := lends.Refuses(inst.Spec.RequesterClusterID)
 	if why == "" && lending.RecallOf(wire.Recalls(policy), inst.Spec.RequesterClusterID, inst.Spec.ReservationName) != nil {
 		why = lending.Recalled

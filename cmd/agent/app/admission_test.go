@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -36,6 +37,10 @@ func provides(name, cpu string, phase agentv1alpha1.InstructionPhase, enforced b
 	}
 }
 
+func liqoReady(status metav1.ConditionStatus, reason string) *metav1.Condition {
+	return &metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: status, Reason: reason}
+}
+
 func TestAdmission(t *testing.T) {
 	cores := func(n int64) quantity.Amounts { return quantity.Amounts{"cpu": n * 1000} }
 	tests := map[string]struct {
@@ -45,6 +50,7 @@ func TestAdmission(t *testing.T) {
 		stretch   quantity.Ratios
 		cap       quantity.Amounts
 		policy    *agentv1alpha1.LendingPolicySpec
+		liqo      *metav1.Condition
 		cpu       string
 		refused   string
 	}{
@@ -67,14 +73,17 @@ func TestAdmission(t *testing.T) {
 		"beside what was released or refused": {others: []*agentv1alpha1.ProviderInstruction{
 			provides("b", "4", agentv1alpha1.InstructionReleased, false), provides("c", "4", agentv1alpha1.InstructionRefused, false),
 		}, cpu: "8"},
-		"whom the operator allows":       {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "8"},
-		"a consumer that is not allowed": {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"milan"}}}, cpu: "1", refused: "does not lend to rome"},
-		"a denied consumer":              {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "1", refused: "does not lend to rome"},
-		"a recalled reservation":         {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Reservation: "res-a"}}}, cpu: "1", refused: "has called this reservation back"},
-		"a recalled consumer":            {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "rome"}}}, cpu: "1", refused: "does not lend to rome"},
-		"all consumers recalled":         {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "*"}}}, cpu: "1", refused: "lending is paused"},
-		"while lending is paused":        {policy: &agentv1alpha1.LendingPolicySpec{Paused: true}, cpu: "1", refused: "lending is paused"},
-		"beside what is not decided yet": {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
+		"whom the operator allows":        {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "8"},
+		"a consumer that is not allowed":  {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Allow: []agentv1alpha1.ClusterID{"milan"}}}, cpu: "1", refused: "does not lend to rome"},
+		"a denied consumer":               {policy: &agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}}, cpu: "1", refused: "does not lend to rome"},
+		"a recalled reservation":          {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Reservation: "res-a"}}}, cpu: "1", refused: "has called this reservation back"},
+		"a recalled consumer":             {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "rome"}}}, cpu: "1", refused: "does not lend to rome"},
+		"all consumers recalled":          {policy: &agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "*"}}}, cpu: "1", refused: "lending is paused"},
+		"while lending is paused":         {policy: &agentv1alpha1.LendingPolicySpec{Paused: true}, cpu: "1", refused: "lending is paused"},
+		"while Liqo does not run":         {liqo: liqoReady(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning), cpu: "1", refused: "cannot peer at present"},
+		"with a Liqo that cannot be read": {liqo: liqoReady(metav1.ConditionUnknown, agentv1alpha1.ReasonLiqoHidden), cpu: "1"},
+		"with a Liqo that limits nothing": {liqo: liqoReady(metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced), cpu: "1"},
+		"beside what is not decided yet":  {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +99,8 @@ func TestAdmission(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Terms { return offering.Terms{Ratios: test.stretch, Cap: test.cap} })
+			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Terms { return offering.Terms{Ratios: test.stretch, Cap: test.cap} },
+				func(context.Context) *metav1.Condition { return test.liqo })
 			got, err := a.admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +121,8 @@ func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	}
 	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
-	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Terms { return offering.Terms{} })
+	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Terms { return offering.Terms{} },
+		func(context.Context) *metav1.Condition { return nil })
 	for _, step := range []struct {
 		inst *agentv1alpha1.ProviderInstruction
 		want bool

@@ -345,10 +345,11 @@ func (a *agent) addControllers(config *rest.Config) error {
 	if a.scout != nil {
 		advertises.Peers, consumes.Reach = a.scout, a.scout
 	}
-	var err error
-	if advertises.Liqo, err = a.liqoCondition(config); err != nil {
+	liqo, err := a.liqoCondition(config)
+	if err != nil {
 		return err
 	}
+	advertises.Liqo = liqo
 	err = advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertises).SetupWithManager(a.mgr)
 	if err != nil {
 		return err
@@ -367,7 +368,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offer).admit,
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offer, liqo).admit,
 		Peering: a.peering, Place: a.settings.place,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Placeholders: a.placeholders(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
@@ -375,14 +376,15 @@ func (a *agent) addControllers(config *rest.Config) error {
 	})
 }
 
-// liqoCondition returns the function that reports Liqo's state, or nil without peering.
-func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) metav1.Condition, error) {
+// liqoCondition returns the function that reports Liqo's state. It reports nil without peering.
+func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) *metav1.Condition, error) {
 	if a.withoutLiqo {
 		// Installing Liqo takes effect at the agent's next start.
-		return func(context.Context) metav1.Condition { return installation.Installation{}.Judge().Condition() }, nil
+		missing := installation.Installation{}.Judge().Condition()
+		return func(context.Context) *metav1.Condition { return &missing }, nil
 	}
 	if a.peeringMode == peeringNone {
-		return nil, nil
+		return func(context.Context) *metav1.Condition { return nil }, nil
 	}
 	server, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

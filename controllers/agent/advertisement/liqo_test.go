@@ -20,23 +20,25 @@ func TestHowLiqoIsStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
 	)
 	b := newBench(t)
 	var shown metav1.Condition
-	b.options.Liqo = func(context.Context) metav1.Condition { return shown }
+	b.options.Liqo = func(context.Context) *metav1.Condition { return &shown }
 	for i, step := range []struct {
 		name            string
 		status          metav1.ConditionStatus
 		reason, message string
 		// event is empty if the condition did not change.
 		event string
+		// unready is what the broker is told.
+		unready string
 	}{
-		{"what cannot be read from the beginning is no news", unknown, hidden, "forbidden", ""},
-		{"it can be read", isTrue, ready, "v1.2.0", "Normal LiqoReady v1.2.0"},
-		{"nothing happens", isTrue, ready, "v1.2.0", ""},
-		{"another patch is installed", isTrue, ready, "v1.2.1", ""},
-		{"another minor version", isTrue, untested, "v1.3.0", "Warning LiqoVersionUntested v1.3.0"},
-		{"without limits", isFalse, unlimited, "None", "Warning LimitsNotEnforced None"},
-		{"with half of them", isFalse, unlimited, "Soft", ""},
-		{"it is gone", isFalse, missing, "none", "Warning LiqoMissing none"},
-		{"it cannot be read any more", unknown, hidden, "forbidden", "Normal LiqoHidden forbidden"},
+		{"what cannot be read from the beginning is no news", unknown, hidden, "forbidden", "", ""},
+		{"it can be read", isTrue, ready, "v1.2.0", "Normal LiqoReady v1.2.0", ""},
+		{"nothing happens", isTrue, ready, "v1.2.0", "", ""},
+		{"another patch is installed", isTrue, ready, "v1.2.1", "", ""},
+		{"another minor version", isTrue, untested, "v1.3.0", "Warning LiqoVersionUntested v1.3.0", ""},
+		{"without limits", isFalse, unlimited, "None", "Warning LimitsNotEnforced None", ""},
+		{"with half of them", isFalse, unlimited, "Soft", "", ""},
+		{"it is gone", isFalse, missing, "none", "Warning LiqoMissing none", "LiqoMissing"},
+		{"it cannot be read any more", unknown, hidden, "forbidden", "Normal LiqoHidden forbidden", ""},
 	} {
 		shown = metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: step.status, Reason: step.reason, Message: step.message}
 		b.after(DefaultInterval)
@@ -46,6 +48,10 @@ func TestHowLiqoIsStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
 		got := meta.FindStatusCondition(b.advertisement().Status.Conditions, shown.Type)
 		if got == nil || got.Status != step.status || got.Reason != step.reason || got.Message != step.message {
 			t.Errorf("%s: condition %+v, want %+v", step.name, got, shown)
+		}
+		all := b.broker.Advertised()
+		if got := all[len(all)-1].Lending.Unready; got != step.unready {
+			t.Errorf("%s: the broker is told %q, want %q", step.name, got, step.unready)
 		}
 		event := ""
 		if len(b.events.Events) > 0 {
@@ -60,7 +66,7 @@ func TestHowLiqoIsStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
 	}
 
 	// Peering is disabled.
-	b.options.Liqo = nil
+	b.options.Liqo = func(context.Context) *metav1.Condition { return nil }
 	b.after(DefaultInterval)
 	if got := meta.FindStatusCondition(b.advertisement().Status.Conditions, shown.Type); got != nil {
 		t.Errorf("condition %+v of a cluster that does not peer", got)

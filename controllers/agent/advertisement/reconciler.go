@@ -23,6 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
 const (
@@ -48,7 +49,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	}
 	r.looked = r.options.Clock.Now()
 
-	adv, now, err := r.observe(ctx)
+	liqo := r.options.Liqo(ctx)
+	adv, now, err := r.observe(ctx, liqo)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -78,8 +80,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if r.options.Guarded != nil {
 		conditions = append(conditions, *r.options.Guarded)
 	}
-	if r.options.Liqo != nil {
-		conditions = append(conditions, r.options.Liqo(ctx))
+	if liqo != nil {
+		conditions = append(conditions, *liqo)
 	}
 	if err := r.report(ctx, adv, conditions); err != nil {
 		return conflictLater(err)
@@ -87,8 +89,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 }
 
-// observe reads the Advertisement, which may not exist yet, and builds the offer.
-func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement, *offer, error) {
+// observe reads the Advertisement, which may not exist yet, and builds the offer. It contains
+// whether the cluster can peer, as the condition LiqoReady tells.
+func (r *Reconciler) observe(ctx context.Context, liqo *metav1.Condition) (*agentv1alpha1.Advertisement, *offer, error) {
 	adv := &agentv1alpha1.Advertisement{}
 	if err := r.client.Get(ctx, r.request().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
 		return nil, nil, fmt.Errorf("read advertisement %q: %w", r.options.Name, err)
@@ -110,6 +113,7 @@ func (r *Reconciler) observe(ctx context.Context) (*agentv1alpha1.Advertisement,
 		EndpointURL: r.options.EndpointURL, Topology: offered.Topology,
 		Labels: offered.Labels, Claims: offered.Claims, Lending: wire.LendingTerms(policy),
 	}
+	id.Lending.Unready = installation.WhyUnready(liqo)
 	if id.Labels == nil {
 		id.Labels = maps.Clone(adv.Spec.Labels)
 	}

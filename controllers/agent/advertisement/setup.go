@@ -115,8 +115,8 @@ type Options struct {
 	// Guarded reports whether admission limits peers to their reservations; nil without
 	// peering.
 	Guarded *metav1.Condition
-	// Liqo returns the condition of Liqo in this cluster; nil without peering.
-	Liqo func(context.Context) metav1.Condition
+	// Liqo returns the condition of Liqo in this cluster, nil for a cluster that need not peer.
+	Liqo func(context.Context) *metav1.Condition
 	// Clock is the wall clock unless set.
 	Clock clock.PassiveClock
 }
@@ -127,6 +127,9 @@ func (o *Options) setDefaults() {
 	o.InstructionNamespace = orDefault(o.InstructionNamespace, DefaultNamespace)
 	o.ClusterName = orDefault(o.ClusterName, o.ClusterID)
 	o.Interval = orDefault(o.Interval, DefaultInterval)
+	if o.Liqo == nil {
+		o.Liqo = func(context.Context) *metav1.Condition { return nil }
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}

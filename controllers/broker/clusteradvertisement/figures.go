@@ -116,6 +116,11 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(lending.LendingPaused),
 			"no new placements: the cluster's LendingPolicy pauses lending, running workloads stay"
 	}
+	if ready.Status == metav1.ConditionTrue && v.Lending != nil && v.Lending.Unready != "" {
+		status.Active = false
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(lending.ProviderNotReady),
+			fmt.Sprintf("no new placements: the cluster reports that its Liqo does not work (%s), see condition LiqoReady of its Advertisement", v.Lending.Unready)
+	}
 	for _, c := range append([]metav1.Condition{ready, fresh, plausibleCondition(v), withinBudgetCondition(v)}, conductConditions(v, obj)...) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)

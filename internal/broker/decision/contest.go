@@ -283,7 +283,7 @@ func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 		if c.constrained {
 			out.Reason, out.Detail = c.unmetConstraint(i)
 		}
-	case LendingPaused, ConsumerDenied:
+	case LendingPaused, ProviderNotReady, ConsumerDenied:
 		out.Detail = lending.Reason(reason).Message(c.request.Requester)
 	case Unreachable:
 		out.Detail = c.knownLink(i).Detail

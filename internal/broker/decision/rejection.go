@@ -22,6 +22,8 @@ const (
 	Denied Reason = "Denied"
 	// LendingPaused: the candidate's operator has paused lending to all requesters.
 	LendingPaused = Reason(lending.LendingPaused)
+	// ProviderNotReady: the candidate reports that it cannot peer.
+	ProviderNotReady = Reason(lending.ProviderNotReady)
 	// ConsumerDenied: the candidate's operator does not lend to this requester.
 	ConsumerDenied = Reason(lending.ConsumerDenied)
 	// Stale: the candidate has missed advertisements.
