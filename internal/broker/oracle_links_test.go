@@ -53,11 +53,15 @@ func (m *machine) cannotReach(c choose) (cause, error) {
 	if r == nil || len(r.placements) == 0 {
 		return cause{}, nil
 	}
+	reason := oneOf(c, unreachable, unreachable, ledger.HandshakeRefused, ledger.HandshakeRefused, declined)
 	err := m.ReportStatus(context.Background(), r.requester, r.name, &v1.StatusReport{
-		Placement: int32(c(len(r.placements)) + 1), Role: consumer, State: v1.StatusReportStateRefused, Reason: oneOf(c, unreachable, ledger.HandshakeRefused),
+		Placement: int32(c(len(r.placements)) + 1), Role: consumer, State: v1.StatusReportStateRefused, Reason: reason,
 	})
 	if fault.ReasonOf(err) == fault.Conflict {
 		err = nil
+	}
+	if reason == declined {
+		return cause{released: r.name}, err
 	}
 	return cause{}, err
 }

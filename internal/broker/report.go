@@ -2,11 +2,13 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // ReportStatus implements the server's Broker. A report of an already known state changes
@@ -125,17 +127,29 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 	}
 }
 
-// takeConsumerRefusal withdraws a placement whose node cannot become Ready, because the
-// requester cannot reach the provider or refuses its handshake. A placement whose node was
-// Ready stays: its workloads keep running.
+// Reasons of a requester that refuses the reservation itself, on whatever provider.
+const (
+	// declined: its operator takes no reservations that were made in the broker's cluster.
+	declined = "Refused"
+	// unusable: its agent cannot carry the instruction out.
+	unusable = "Invalid"
+)
+
+// takeConsumerRefusal handles a placement whose node cannot become Ready. It finds another
+// provider if the requester cannot reach this one or refuses its handshake, and ends the
+// reservation if the requester refuses it as such. A placement whose node was Ready stays: its
+// workloads keep running.
 func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
-	if report.Reason != unreachable && report.Reason != ledger.HandshakeRefused {
+	if !slices.Contains([]string{unreachable, ledger.HandshakeRefused, declined, unusable}, report.Reason) {
 		return errMisplaced(report)
 	}
 	if !r.Stands(p) || p.EverReady {
 		return nil
 	}
-	if report.Reason == unreachable {
+	switch report.Reason {
+	case declined, unusable:
+		return rs.release(r, r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
+	case unreachable:
 		rs.s.links.reportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
 	}
 	return rs.withdraw(r, p, report.Reason)

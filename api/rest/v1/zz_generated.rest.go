@@ -1117,7 +1117,9 @@ type StatusReport struct {
 	// and Gone once everything is taken down. While the node was
 	// never Ready, it reports Refused with reason Unreachable when it cannot reach the
 	// provider's API server, and with reason HandshakeRefused when it refuses the
-	// provider's handshake.
+	// provider's handshake: the broker then finds another provider. With reason Refused
+	// (its operator takes no reservations that were made in the broker's cluster) or
+	// Invalid (its agent cannot carry the instruction out) the reservation ends.
 	State StatusReportState `json:"state"`
 }
 
@@ -1129,7 +1131,9 @@ type StatusReportRole string
 // and Gone once everything is taken down. While the node was
 // never Ready, it reports Refused with reason Unreachable when it cannot reach the
 // provider's API server, and with reason HandshakeRefused when it refuses the
-// provider's handshake.
+// provider's handshake: the broker then finds another provider. With reason Refused
+// (its operator takes no reservations that were made in the broker's cluster) or
+// Invalid (its agent cannot carry the instruction out) the reservation ends.
 type StatusReportState string
 
 // Topology defines model for Topology.

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // isQuiet reports whether a new condition only says that nothing is wrong. Such a condition
@@ -42,5 +43,5 @@ func (r *Reconciler) tell(adv *agentv1alpha1.Advertisement, c metav1.Condition) 
 	if c.Status == metav1.ConditionFalse {
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(adv, nil, kind, c.Reason, "Publish", "%s", c.Message)
+	r.recorder.Eventf(adv, nil, kind, c.Reason, "Publish", "%s", message.Clip(c.Message, message.MaxNote))
 }

@@ -170,7 +170,11 @@ func TestEveryInstructionAndState(t *testing.T) {
 		},
 		"or not, where that is turned off": {
 			in: instruction(consumer, hold), options: Options{RefuseBrokerReservations: true},
-			want: outcome{report: v1.StatusReportStateNotReady},
+			want: outcome{report: v1.StatusReportStateRefused},
+		},
+		"one that was taken before that was turned off stays": {
+			objects: []client.Object{consumerObject()},
+			in:      instruction(consumer, hold), options: Options{RefuseBrokerReservations: true}, want: outcome{consumer: "hold"},
 		},
 		"a repetition without a key does not take the request out": {
 			objects: []client.Object{consumerObject(func(o *agentv1alpha1.ReservationInstruction) {
@@ -208,7 +212,7 @@ func TestEveryInstructionAndState(t *testing.T) {
 
 		"a consumer declines what it cannot read": {
 			in:   instruction(consumer, hold, func(in *v1.Instruction) { in.Resources = v1.Amounts{"cpu": "lots"} }),
-			want: outcome{report: v1.StatusReportStateNotReady},
+			want: outcome{report: v1.StatusReportStateRefused},
 		},
 		"a provider declines what it cannot read": {
 			in:   instruction(provider, hold, func(in *v1.Instruction) { in.Resources = v1.Amounts{"cpu": "lots"} }),
@@ -217,7 +221,7 @@ func TestEveryInstructionAndState(t *testing.T) {
 		"a placement does not change its provider": {
 			objects: []client.Object{consumerObject()},
 			in:      instruction(consumer, hold, func(in *v1.Instruction) { in.ProviderID = "berlin" }),
-			want:    outcome{consumer: "hold", report: v1.StatusReportStateNotReady},
+			want:    outcome{consumer: "hold", report: v1.StatusReportStateRefused},
 		},
 		"a placement does not change its requester": {
 			objects: []client.Object{providerObject()},

@@ -184,8 +184,14 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 	}
 	if in.Key == "" {
 		if i.options.RefuseBrokerReservations {
-			return i.decline(ctx, in, agentv1alpha1.ReasonRefused,
-				"this cluster takes no reservations that were made in the broker cluster (--accept-broker-reservations=false)")
+			known, err := i.knows(ctx, in)
+			if err != nil {
+				return err
+			}
+			if !known {
+				return i.decline(ctx, in, agentv1alpha1.ReasonRefused,
+					"the cluster takes no reservations that are made in the broker's cluster (its agent has --accept-broker-reservations=false)")
+			}
 		}
 		i.standing.note(in, &agentv1alpha1.ReservationInstruction{})
 		_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
@@ -207,6 +213,17 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 	}
 	_, err = WriteConsumer(ctx, i.client, i.options.Namespace, in, RequestOf(rr, open), received)
 	return err
+}
+
+// knows reports whether an instruction was accepted earlier. What runs for it stays.
+func (i *Instructions) knows(ctx context.Context, in *v1.Instruction) (bool, error) {
+	obj := &agentv1alpha1.ReservationInstruction{}
+	name := types.NamespacedName{Namespace: i.options.Namespace, Name: placement.Name(in.Reservation, in.Placement)}
+	err := i.client.Get(ctx, name, obj)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read reservation instruction %q: %w", name.Name, err)
+	}
+	return err == nil, nil
 }
 
 // requestOf returns the ResourceRequest whose UID is the key, nil if there is none.
@@ -255,11 +272,8 @@ func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) 
 // decline tells the broker that a placement will not be served.
 func (i *Instructions) decline(ctx context.Context, in *v1.Instruction, reason, message string) error {
 	report := &v1.StatusReport{
-		Placement: in.Placement, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady,
+		Placement: in.Placement, Role: v1.StatusReportRole(in.Role), State: v1.StatusReportStateRefused,
 		Reason: reason, Message: message,
-	}
-	if in.Role == v1.InstructionRoleProvider {
-		report.Role, report.State = v1.StatusReportRoleProvider, v1.StatusReportStateRefused
 	}
 	return i.report(ctx, in, report)
 }
