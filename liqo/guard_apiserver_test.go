@@ -145,10 +145,10 @@ func (g *guarded) boundsCreation() {
 		"a slice of another consumer's": {object: sliceOf("rome", "res-west-1"), why: "no live reservation"},
 		"that slice by whose it is":     {as: "west-rome", object: sliceOf("west-rome", "res-west-1")},
 		"less than nothing":             {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.(*authv1beta1.ResourceSlice).Spec.Resources["cpu"] = resource.MustParse("-1") }), why: "may not be negative"},
-		"a finalizer":                   {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.SetFinalizers([]string{"a.io/b"}) }), why: "finalizers and owners"},
+		"a finalizer":                   {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.SetFinalizers([]string{"a.io/b"}) }), why: "metadata.finalizers and metadata.ownerReferences"},
 		"an owner": {object: with(sliceOf("rome", ownSlice), func(o client.Object) {
 			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"}})
-		}), why: "finalizers and owners"},
+		}), why: "metadata.finalizers and metadata.ownerReferences"},
 		"annotations of 17 KiB":                    {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.SetAnnotations(map[string]string{"a": strings.Repeat("x", 17<<10)}) }), why: "16 KiB"},
 		"annotations of 15 KiB":                    {object: with(sliceOf("rome", ownSlice), func(o client.Object) { o.SetAnnotations(map[string]string{"a": strings.Repeat("x", 15<<10)}) })},
 		"its own renewal":                          {object: renewOf("rome", "controlplane-paris")},
@@ -156,7 +156,7 @@ func (g *guarded) boundsCreation() {
 		"a renewal of another consumer's":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.ConsumerClusterID = "west-rome" }), why: "must be for the control plane of rome"},
 		"a renewal of a slice's identity":          {object: with(renewOf("rome", "controlplane-paris"), func(o client.Object) { o.(*authv1beta1.Renew).Spec.IdentityType = "ResourceSlice" }), why: "must be for the control plane of rome"},
 		"as many namespaces as are let":            {object: mapOf("rome", "paris", namespaces)},
-		"one more":                                 {object: mapOf("rome", "paris", tooMany), why: "at most 10 namespaces"},
+		"one more":                                 {object: mapOf("rome", "paris", tooMany), why: "11 namespaces, this cluster accepts at most 10"},
 		"a second map":                             {object: mapOf("rome", "other", nil), why: "must be named paris"},
 		"a name that ends like its own":            {object: mapOf("rome", "paris", map[string]string{"demo": "demo-north-rome"}), why: "must be named NAMESPACE-rome"},
 		"its own name, which is another's as well": {object: mapOf("rome", "paris", map[string]string{"demo-west": "demo-west-rome"}), why: "ID of another consumer: -west-rome"},
@@ -203,11 +203,11 @@ func (g *guarded) keepsMetadata() {
 		why    string
 	}{
 		"its resources":           {change: func(s *authv1beta1.ResourceSlice) { s.Spec.Resources["cpu"] = resource.MustParse("2") }},
-		"the cordon":              {change: func(s *authv1beta1.ResourceSlice) { delete(s.Annotations, consts.CordonResourceAnnotation) }, why: "may not change labels and annotations"},
-		"another annotation":      {change: func(s *authv1beta1.ResourceSlice) { s.Annotations["a"] = "b" }, why: "may not change labels and annotations"},
-		"another label":           {change: func(s *authv1beta1.ResourceSlice) { s.Labels["a"] = "b" }, why: "may not change labels and annotations"},
-		"the finalizer":           {change: func(s *authv1beta1.ResourceSlice) { s.Finalizers = nil }, why: "finalizers and owners"},
-		"a finalizer of its own":  {change: func(s *authv1beta1.ResourceSlice) { s.Finalizers = append(s.Finalizers, "a.io/b") }, why: "finalizers and owners"},
+		"the cordon":              {change: func(s *authv1beta1.ResourceSlice) { delete(s.Annotations, consts.CordonResourceAnnotation) }, why: "metadata.labels and metadata.annotations of a replica may not be changed"},
+		"another annotation":      {change: func(s *authv1beta1.ResourceSlice) { s.Annotations["a"] = "b" }, why: "metadata.labels and metadata.annotations of a replica may not be changed"},
+		"another label":           {change: func(s *authv1beta1.ResourceSlice) { s.Labels["a"] = "b" }, why: "metadata.labels and metadata.annotations of a replica may not be changed"},
+		"the finalizer":           {change: func(s *authv1beta1.ResourceSlice) { s.Finalizers = nil }, why: "metadata.finalizers and metadata.ownerReferences"},
+		"a finalizer of its own":  {change: func(s *authv1beta1.ResourceSlice) { s.Finalizers = append(s.Finalizers, "a.io/b") }, why: "metadata.finalizers and metadata.ownerReferences"},
 		"resources below nothing": {change: func(s *authv1beta1.ResourceSlice) { s.Spec.Resources["cpu"] = resource.MustParse("-2") }, why: "may not be negative"},
 	} {
 		g.Run(name, func(t *testing.T) {

@@ -44,7 +44,7 @@ var objects = map[string]struct{ text, want string }{
 	"a Service with much to say":   {`{apiVersion: v1, kind: Service, spec: {ports: [{port: 80}]}, metadata: {annotations: {a: ` + strings.Repeat("x", 33<<10) + `}}}`, "services judged has"},
 	"many endpoints":               {shadowSlices(1000), "this cluster allows 32768 (guard.limits.manifestSize)"},
 	"a hundred endpoints":          {shadowSlices(100), ""},
-	"endpoints at the metadata":    {shadowSlice("10.0.0.7", "169.254.169.254"), "169.254.169.254: loopback, link-local"},
+	"endpoints at the metadata":    {shadowSlice("10.0.0.7", "169.254.169.254"), "169.254.169.254 is not allowed: it is loopback, link-local"},
 	"endpoints at the host":        {shadowSlice("127.0.0.1"), "127.0.0.1"},
 	"endpoints at the IPv6 host":   {shadowSlice("::1"), "::1"},
 	"endpoints on the link":        {shadowSlice("fe80::1"), "fe80::1"},
@@ -52,7 +52,7 @@ var objects = map[string]struct{ text, want string }{
 	"endpoints everywhere":         {shadowSlice("224.0.0.1"), "224.0.0.1"},
 	"endpoints in disguise":        {shadowSlice("::ffff:169.254.169.254"), "::ffff:169.254.169.254"},
 	"endpoints by name":            {shadowSlice("metadata.google.internal"), "metadata.google.internal"},
-	"an Event":                     {`{apiVersion: v1, kind: Event, involvedObject: {kind: Pod, name: a}}`, "a virtual kubelet does not write /events"},
+	"an Event":                     {`{apiVersion: v1, kind: Event, involvedObject: {kind: Pod, name: a}}`, "a virtual kubelet does not write events"},
 	"an object with a finalizer":   {`{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [example.com/stay]}}`, "metadata.finalizers"},
 	"a Service with a finalizer":   {`{apiVersion: v1, kind: Service, metadata: {finalizers: [example.com/stay]}, spec: {ports: [{port: 80}]}}`, "metadata.finalizers"},
 	"something others delete":      {`{apiVersion: v1, kind: Secret, metadata: {ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: b}]}}`, "metadata.ownerReferences"},
@@ -76,7 +76,7 @@ var allowedObjects = map[string]struct{ text, want string }{
 	"an Ingress for everything":            {ingress("''", "nginx", ""), "must name a host"},
 	"an Ingress with TLS for another":      {ingress("shop.example.com", "nginx", "tls: [{hosts: [bank.example.com]}]"), "must name a host"},
 	"an Ingress with TLS for everything":   {ingress("shop.example.com", "nginx", "tls: [{secretName: a}]"), "must name a host"},
-	"an Ingress with a default":            {ingress("shop.example.com", "nginx", "defaultBackend: {service: {name: a, port: {number: 80}}}"), "no default backend"},
+	"an Ingress with a default":            {ingress("shop.example.com", "nginx", "defaultBackend: {service: {name: a, port: {number: 80}}}"), "spec.defaultBackend must not be set"},
 	"an Ingress of another class":          {ingress("shop.example.com", "internal", ""), "spec.ingressClassName must be one of nginx"},
 	"an Ingress that commands":             {strings.Replace(ingress("shop.example.com", "nginx", ""), "metadata: {", "metadata: {annotations: {nginx.ingress.kubernetes.io/configuration-snippet: a}, ", 1), "metadata.annotations has nginx.ingress.kubernetes.io/configuration-snippet"},
 	"an Ingress that rewrites":             {strings.Replace(ingress("shop.example.com", "nginx", ""), "metadata: {", "metadata: {annotations: {nginx.ingress.kubernetes.io/rewrite-target: /}, ", 1), ""},
@@ -209,7 +209,7 @@ func (s *site) testConnections() {
 		if err := connect(user, subresource); err == nil || apierrors.IsForbidden(err) {
 			s.Errorf("%s of an identity that may write: %v", subresource, err)
 		}
-		s.wantRefused(subresource+" of an identity without a reservation", "no reservation stands behind", connect("res-ended00000-1-0123456789ab", subresource))
+		s.wantRefused(subresource+" of an identity without a reservation", "has no live reservation", connect("res-ended00000-1-0123456789ab", subresource))
 	}
 }
 
@@ -267,5 +267,5 @@ func (s *site) testQuotasAreOutOfReach() {
 		refusal = raise()
 		return refusal == nil || !strings.Contains(refusal.Error(), "cannot patch resource"), nil // the role is in effect
 	}))
-	s.wantRefused("raising a quota with a role that allows it", "a virtual kubelet does not write /resourcequotas", refusal)
+	s.wantRefused("raising a quota with a role that allows it", "a virtual kubelet does not write resourcequotas", refusal)
 }

@@ -63,7 +63,7 @@ var attacksWithPods = map[string]struct {
 	"a request of almost nothing":    {amounts(map[string]any{"cpu": "1n", "memory": "64Mi"}, nil), "at least 1m of cpu"},
 	"no requests":                    {inContainer(map[string]any{}, "resources"), "resources.requests must have"},
 	"no memory request":              {amounts(map[string]any{"cpu": "1"}, nil), "and memory"},
-	"a limit that becomes a request": {amounts(map[string]any{"cpu": "1", "memory": "64Mi"}, map[string]any{"nvidia.com/gpu": "1"}), "what resources.limits names"},
+	"a limit that becomes a request": {amounts(map[string]any{"cpu": "1", "memory": "64Mi"}, map[string]any{"nvidia.com/gpu": "1"}), "every resource in resources.limits"},
 	"an init container that requests nothing": {
 		inits(container("first", map[string]any{"resources": map[string]any{}})), "container first: resources.requests must have"},
 	"a sidecar that requests nothing": {
@@ -211,7 +211,7 @@ func (s *site) testLife() {
 	}{
 		"a finalizer later":            {patch(`{"metadata":{"finalizers":["example.com/stay"]}}`), "metadata.finalizers may not be set"},
 		"an owner later":               {patch(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"b"}]}}`), "metadata.ownerReferences"},
-		"another slice's pod later":    {patch(`{"metadata":{"labels":{"offloading.liqo.io/nodename":"res-bbbbbbbbbb-1"}}}`), "must name the own slice, " + slice},
+		"another slice's pod later":    {patch(`{"metadata":{"labels":{"offloading.liqo.io/nodename":"res-bbbbbbbbbb-1"}}}`), "label offloading.liqo.io/nodename must be " + slice},
 		"a larger pod later":           {patch(`{"spec":{"pod":{"activeDeadlineSeconds":5}}}`), "spec of a ShadowPod and its AppArmor annotations cannot change"},
 		"AppArmor turned off later":    {patch(`{"metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/main":"unconfined"}}}`), "AppArmor"},
 		"a deletion in the foreground": {s.peer.Delete(ctx, pod.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground)), "propagationPolicy Background"},
@@ -227,7 +227,7 @@ func (s *site) testLife() {
 	s.check(s.peer.Delete(ctx, other, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 
 	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightDelete})
-	s.awaitRefusal("no reservation stands behind "+user, s.shadowPod("late"))
+	s.awaitRefusal("user "+user+" has no live reservation", s.shadowPod("late"))
 	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightWrite})
 	s.check(wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return s.peer.Create(ctx, s.shadowPod("late"), client.DryRunAll) == nil, nil
@@ -251,14 +251,14 @@ func (s *site) testLabels() {
 	for name, label := range map[string]string{"another slice": "res-bbbbbbbbbb-1", "no slice": "", "a part of the own": strings.TrimSuffix(slice, "-1")} {
 		pod := s.shadowPod("stolen")
 		pod.SetLabels(map[string]string{"offloading.liqo.io/origin": consumer, "offloading.liqo.io/nodename": label})
-		s.wantRefused("a pod of "+name, "must name the own slice", s.peer.Create(s.Context(), pod, client.DryRunAll))
+		s.wantRefused("a pod of "+name, "label offloading.liqo.io/nodename must be "+slice, s.peer.Create(s.Context(), pod, client.DryRunAll))
 	}
 	for key, value := range map[string]string{
 		"broker.fluidos.eu/placeholder": "true", "app.kubernetes.io/managed-by": "liqo-resource-broker", "offloading.liqo.io/component": "virtual-kubelet",
 	} {
 		pod := s.shadowPod("stolen")
 		pod.SetLabels(map[string]string{"offloading.liqo.io/nodename": slice, key: value})
-		s.wantRefused("a pod with label "+key, "by which this cluster knows its own", s.peer.Create(s.Context(), pod, client.DryRunAll))
+		s.wantRefused("a pod with label "+key, "by which this cluster finds its own", s.peer.Create(s.Context(), pod, client.DryRunAll))
 	}
 	pod := s.shadowPod("stolen")
 	pod.SetFinalizers([]string{"orphan"})

@@ -186,9 +186,8 @@ func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 	resume()
 }
 
-// TestCollectionsOfOthersStay checks objects that this cluster keeps for a peer in the peer's
-// namespace. A peer may delete a whole collection at once; objects that are not its replicas must
-// stay.
+// TestCollectionsOfOthersStay deletes whole collections of objects as a peer, which Liqo's roles
+// allow. The objects that the provider itself keeps in the peer's tenant namespace must stay.
 func TestCollectionsOfOthersStay(t *testing.T) {
 	s := open(t)
 	s.pause(t, "rome", replicator)

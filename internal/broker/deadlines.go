@@ -117,8 +117,8 @@ func (d *deadlines) of(r *ledger.Reservation) time.Time {
 	return at
 }
 
-// withoutHealing returns the same as of, without healing steps, for a reservation that is not
-// over.
+// withoutHealing returns when time changes a reservation that is not over, leaving out the steps
+// of its healing.
 func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 	at := d.ofPlacement(r)
 	if d.s.recovery.isStranger(r) {

@@ -106,7 +106,8 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 			continue
 		}
 		more := want - max(kept, l.used[ledger.PlacementName(r.name, int32(n+1))][resource])
-		// Amounts already in use are available to it, even if more is reserved than free.
+		// The placement may always have what its pods already use, even if the provider has less
+		// free than it has lent.
 		free := max(o.free(p.provider, resource)-o.kept(p.provider, resource, nobody), 0)
 		if !o.lends(p.provider, now) || more > free {
 			return fault.Conflict

@@ -29,12 +29,12 @@ type Options struct {
 // objects that Liqo, Kubernetes and the admission policies read.
 type Guard struct {
 	opts Options
-	// opened holds the UIDs of placements whose rights are open although the cache may not
-	// show them as provided yet.
+	// opened holds the UIDs of the instructions for which OpenRights wrote rights and that the
+	// cache may not show as enforced yet.
 	opened sync.Map
 }
 
-// New returns a Guard; it needs all options but Elsewhere and Log.
+// New returns a Guard. Only the options Elsewhere and Log may be left unset.
 func New(o Options) *Guard { return &Guard{opts: o} }
 
 // TenantNamespaceOf returns the name of the peer's tenant namespace, "" if there is none.

@@ -38,9 +38,8 @@ func sliceKey(slice, consumer string) string { return consumer + "/" + slice }
 
 // Rights returns the rights of every identity of the guarded consumers. An identity may write
 // while its placement stands. After the placement's end it may only delete, and nothing once the
-// placement is gone. The policies need these rights because Liqo's certificates are valid for a
-// year and cannot be revoked, and because Liqo's role is bound to the consumer and not to the
-// slice.
+// placement is gone. The policies need these rights because Liqo's certificates cannot be revoked and
+// outlive their slice, and because Liqo binds its role to the consumer and not to the slice.
 func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) map[string]agentv1alpha1.PeerRight {
 	rights := map[string]agentv1alpha1.PeerRight{}
 	for _, consumer := range guarded {

@@ -156,8 +156,8 @@ const (
 	ReasonShortened = "Shortened"
 	ReasonLeftOut   = "LeftOut"
 	// ReasonGuarded, ReasonGuardDisabled (the chart's admission policies for peers are off) and
-	// ReasonWebhookDisabled (the agent's webhook is off, so that the agent notices some attacks
-	// only after they began) belong to Guarded.
+	// ReasonWebhookDisabled (the agent's webhook is off, so that peers can get certificates of any
+	// groups, and excess pods start before they are evicted) belong to Guarded.
 	ReasonGuarded         = "Guarded"
 	ReasonGuardDisabled   = "GuardDisabled"
 	ReasonWebhookDisabled = "WebhookDisabled"

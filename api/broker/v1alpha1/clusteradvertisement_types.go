@@ -98,7 +98,8 @@ type ClusterAdvertisementSpec struct {
 	// +optional
 	Topology *Topology `json:"topology,omitempty"`
 
-	// resources are the cluster's amounts and what is left of them.
+	// resources are the cluster's capacity and how much of it is allocated, reserved and
+	// available.
 	// +required
 	Resources ResourceMetrics `json:"resources"`
 

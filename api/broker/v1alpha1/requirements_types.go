@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Constraints restrict which clusters may provide. Fields that are not set do not restrict.
-// They also apply to later providers of the same reservation.
+// Constraints restrict which clusters may provide, also when the reservation moves to another
+// provider. Fields that are not set do not restrict.
 type Constraints struct {
 	// regions lists the regions that the provider may be in.
 	// +optional

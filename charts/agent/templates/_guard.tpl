@@ -11,7 +11,7 @@ off as false.
 {{- if and .Values.guard.enabled (include "liqo-resource-broker-agent.peers" .) }}true{{ end -}}
 {{- end -}}
 
-{{/* Non-empty if the webhook corrects writes of peers. */}}
+{{/* Non-empty if the agent's webhooks check and correct what peers write. */}}
 {{- define "liqo-resource-broker-agent.mendsPeers" -}}
 {{- if and (include "liqo-resource-broker-agent.guardsPeers" .) .Values.webhook.enabled }}true{{ end -}}
 {{- end -}}
@@ -46,8 +46,9 @@ matchConditions:
 
 {{/*
 Variables shared by the policies for offloaded namespaces: the consumer of the namespace,
-whether the agent guards this consumer, and whether the caller is one of its identities. The
-API server evaluates a variable when a rule uses it.
+whether the agent guards this consumer (offloaded), and whether the caller is a ServiceAccount
+(resident) or one of the consumer's identities (guarded). The API server evaluates a variable
+only when a rule uses it.
 */}}
 {{- define "liqo-resource-broker-agent.offloadedPeer" -}}
 - name: consumer
@@ -93,7 +94,7 @@ API server evaluates a variable when a rule uses it.
 {{- if and (include "liqo-resource-broker-agent.guardsPeers" .) (or .Values.guard.limits.offloaded .Values.guard.limits.tenant) }}true{{ end -}}
 {{- end -}}
 
-{{/* The limits of kinds of Liqo, with which the agent waits until Kubernetes counts these kinds. */}}
+{{/* The limits on kinds of Liqo. The agent applies each once Kubernetes counts that kind. */}}
 {{- define "liqo-resource-broker-agent.probedKinds" -}}
 {{- $kinds := dict -}}
 {{- if include "liqo-resource-broker-agent.objectLimits" . -}}

@@ -94,7 +94,8 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != want {
 				t.Errorf("%+v, want %s", c, want)
 			}
-			// The placement's reason is less specific and does not replace it.
+			// The reason on the ReservationInstruction is less specific and does not replace the
+			// reason of the reservation's end.
 			inst := &agentv1alpha1.ReservationInstruction{}
 			says(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, agentv1alpha1.ReasonReleased, "given back")(inst)
 			b.editor(rr).ending(nil, inst)

@@ -73,7 +73,7 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 	})
 }
 
-// Nodes that are not lent count as little as cordoned ones. When they are lent again, their
+// Nodes that are not lent do not count, just as cordoned ones. When they are lent again, their
 // pods count again.
 func TestOnlyNodesThatAreLentCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ func (a Account) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
 	return &v1.EnrolmentTerms{TrustDomain: pong.TrustDomain}, nil
 }
 
-// Enrol implements Enroller. The account itself is the approval.
+// Enrol implements Enroller. The ServiceAccount identifies the cluster, so no approval is needed.
 func (a Account) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *httptransport.Approval, error) {
 	issued, err := a.Broker.RenewCertificate(ctx, &v1.RenewalRequest{Csr: request.Csr})
 	return issued, nil, err

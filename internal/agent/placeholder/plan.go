@@ -72,8 +72,8 @@ type Held struct {
 	Short quantity.Amounts
 }
 
-// Decide plans placeholders for the reserved capacity of each placement that is not used. Used
-// capacity is that of the placement's running pods and of the pods for which it makes room.
+// Decide plans placeholders for the part of each placement's reserved capacity that is not used.
+// Pods that run and pods for which the plan makes room count as use.
 func Decide(v View) Plan {
 	v.Placeholders = slices.Clone(v.Placeholders)
 	p := planner{View: v, room: map[string]quantity.Amounts{}, used: map[string]quantity.Amounts{}, standing: map[string][]Placeholder{}, left: map[string][]string{}}

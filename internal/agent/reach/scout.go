@@ -119,8 +119,9 @@ func (s *Scout) look(ctx context.Context, endpoint string) (time.Duration, error
 	return roundTrip, err
 }
 
-// tunnelled returns the round trip of pods to a cluster whose API server answers. Pods use the
-// tunnel, so its state takes precedence.
+// tunnelled returns the round trip through the tunnel to a cluster, or an error if the tunnel is
+// down. Without a tunnel it returns dialled, the round trip of the probe: pods use the tunnel if
+// there is one, so its state matters more than that of the API server.
 func (s *Scout) tunnelled(ctx context.Context, clusterID string, dialled time.Duration) (time.Duration, error) {
 	roundTrip, why, known := s.through(ctx, clusterID)
 	switch {

@@ -19,7 +19,8 @@ type Made struct {
 	Token
 	// Text is the token itself. It is stored nowhere else.
 	Text string
-	// Approved is false if the cluster must be approved as well.
+	// Approved is false if the BrokerConfig does not admit the cluster yet. Then it needs an
+	// approval besides the token.
 	Approved bool
 }
 

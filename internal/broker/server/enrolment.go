@@ -95,8 +95,8 @@ func NewEnrolment(o Options) (*Server, error) {
 	return s, nil
 }
 
-// admitArrived counts a request once it has arrived completely. It keeps the connection open until the request is
-// answered.
+// admitArrived counts a request that has arrived completely against the limits of its address. It keeps the connection
+// open until the request is answered.
 func (s *Server) admitArrived(r *http.Request) (func(), error) {
 	done, err := s.limits.admit(callerOf(r.Context()), s.clock.Now())
 	if err != nil {

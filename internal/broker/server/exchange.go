@@ -37,7 +37,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// callerOf returns the calling cluster. It is never empty behind serve.
+// callerOf returns the calling cluster. It is never empty in a handler that serve calls.
 func callerOf(ctx context.Context) string {
 	if x := exchangeOf(ctx); x != nil {
 		return x.cluster

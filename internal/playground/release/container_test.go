@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// inside returns the surroundings of a container with two volumes and two ports.
+// inside returns the environment in which container c starts, in a pod with two volumes and two
+// ports.
 func inside(c corev1.Container) surroundings {
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "tls", MountPath: "/etc/broker/tls"}, {Name: "scratch", MountPath: "/tmp"}}
 	return surroundings{
