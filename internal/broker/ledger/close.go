@@ -13,8 +13,8 @@ type Close struct {
 }
 
 // Closable reports whether an ended reservation only waits for its requester.
-func (s *State) Closable(r *Reservation) bool {
-	return s.Phase(r) == Releasing && r.allProvidersGone()
+func (r *Reservation) Closable() bool {
+	return r.Phase() == Releasing && r.allProvidersGone()
 }
 
 // allProvidersGone reports whether every provider has confirmed that nothing is left.
@@ -34,7 +34,7 @@ func (c *Close) checkAgainst(s *State) error {
 	switch {
 	case r == nil:
 		return fmt.Errorf("reservation %q: %w", c.Name, ErrUnknown)
-	case !s.Closable(r):
+	case !r.Closable():
 		return fmt.Errorf("reservation %q: %w: it does not only wait for its requester", c.Name, ErrTaken)
 	}
 	return nil

@@ -25,7 +25,7 @@ func TestAReservationIsClosedWithoutItsRequester(t *testing.T) {
 		if diff := cmp.Diff(step.want, b.sight("r", 1)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if got := b.Over(b.Reservation("r")); got != step.over {
+		if got := b.Reservation("r").Over(); got != step.over {
 			t.Errorf("over: %t, want %t", got, step.over)
 		}
 	}

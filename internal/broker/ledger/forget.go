@@ -46,7 +46,7 @@ func (f *Forget) checkAgainst(s *State) error {
 		if r == nil {
 			return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
 		}
-		if !s.Over(r) {
+		if !r.Over() {
 			return fmt.Errorf("reservation %q: %w: it is not over", name, ErrTaken)
 		}
 	}

@@ -134,9 +134,9 @@ func TestTwoPlacementsStandWhileOneIsHealed(t *testing.T) {
 	r := b.Reservation("r")
 	see := func(want ...string) {
 		t.Helper()
-		got := []string{string(b.Phase(r)), r.Provider, r.Serving().Provider}
+		got := []string{string(r.Phase()), r.Provider, r.Serving().Provider}
 		for i := range r.Placements {
-			got = append(got, string(b.PlacementPhase(r, &r.Placements[i])))
+			got = append(got, string(r.PlacementPhase(&r.Placements[i])))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("phase, newest, serving, placements (-want +got):\n%s", diff)
@@ -160,8 +160,8 @@ func TestTwoPlacementsStandWhileOneIsHealed(t *testing.T) {
 func TestTheOlderPlacementStandsOn(t *testing.T) {
 	b := newBook(t, served...)
 	b.apply(isLost(paris), heal("r", berlin), withdraw("r", 2))
-	if r := b.Reservation("r"); b.Phase(r) != Active || r.Current().Number != 1 || r.Provider != paris {
-		t.Errorf("%s on %s, placement %d", b.Phase(r), r.Provider, r.Current().Number)
+	if r := b.Reservation("r"); r.Phase() != Active || r.Current().Number != 1 || r.Provider != paris {
+		t.Errorf("%s on %s, placement %d", r.Phase(), r.Provider, r.Current().Number)
 	}
 	b.wantAvailable(berlin, cpu(7000))
 }
@@ -169,12 +169,12 @@ func TestTheOlderPlacementStandsOn(t *testing.T) {
 func TestTheEndGivesBothPlacementsUp(t *testing.T) {
 	b := newBook(t, served...)
 	b.apply(isLost(paris), heal("r", berlin), end("r", EndExpired), providerGone("r", 2), consumerGone("r", 1), consumerGone("r", 2))
-	if r := b.Reservation("r"); b.Phase(r) != Releasing {
-		t.Errorf("%s while paris keeps capacity", b.Phase(r))
+	if r := b.Reservation("r"); r.Phase() != Releasing {
+		t.Errorf("%s while paris keeps capacity", r.Phase())
 	}
 	b.apply(providerGone("r", 1))
-	if r := b.Reservation("r"); b.Phase(r) != Released {
-		t.Errorf("%s when both are gone", b.Phase(r))
+	if r := b.Reservation("r"); r.Phase() != Released {
+		t.Errorf("%s when both are gone", r.Phase())
 	}
 }
 

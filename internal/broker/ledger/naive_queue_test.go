@@ -168,8 +168,8 @@ func (n *naive) queueDiffers(s *State) error {
 			return fmt.Errorf("reservation %s waits: %+v, want %+v", entry.name, r.Waiting, w)
 		case w == nil:
 			continue
-		case !r.Waiting.Until.Equal(w.until) || r.Waiting.Left != w.hold || s.Phase(r) != Queued:
-			return fmt.Errorf("reservation %s is %s and waits as %+v, want %+v", entry.name, s.Phase(r), r.Waiting, w)
+		case !r.Waiting.Until.Equal(w.until) || r.Waiting.Left != w.hold || r.Phase() != Queued:
+			return fmt.Errorf("reservation %s is %s and waits as %+v, want %+v", entry.name, r.Phase(), r.Waiting, w)
 		}
 		var provider string
 		if p := r.Waiting.Preemption; p != nil {

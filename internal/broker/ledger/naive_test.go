@@ -561,11 +561,11 @@ func (n *naive) differs(s *State) error {
 		if r == nil || r != s.Reservation(e.name) {
 			return fmt.Errorf("reservation %s is not found by its key", e.name)
 		}
-		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
+		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || r.Over() != n.over(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
 		}
-		if waits := e.end != "" && !n.over(e) && !(e.closed && n.allLeft(e)); (s.Phase(r) == Releasing) != waits {
-			return fmt.Errorf("reservation %s is %s, want one that waits: %t", e.name, s.Phase(r), waits)
+		if waits := e.end != "" && !n.over(e) && !(e.closed && n.allLeft(e)); (r.Phase() == Releasing) != waits {
+			return fmt.Errorf("reservation %s is %s, want one that waits: %t", e.name, r.Phase(), waits)
 		}
 		if standing := n.both(e); len(standing) > 2 || len(standing) > 0 && r.Provider != standing[len(standing)-1].provider {
 			return fmt.Errorf("reservation %s is on %s, and these stand: %+v", e.name, r.Provider, standing)
@@ -646,7 +646,7 @@ func (g *naiveGrant) differs(s *State) error {
 	case g.left && g.leftToo:
 		want = Ended
 	}
-	if instruction := s.Instruction(r, p); instruction != want {
+	if instruction := r.Instruction(p); instruction != want {
 		return fmt.Errorf("instruction %s, want %s", instruction, want)
 	}
 	return nil

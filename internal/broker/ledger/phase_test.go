@@ -16,7 +16,7 @@ type sight struct {
 func (b book) sight(name string, placement int32) sight {
 	r := b.Reservation(name)
 	p := r.Placement(placement)
-	return sight{b.Phase(r), b.PlacementPhase(r, p), b.Instruction(r, p)}
+	return sight{r.Phase(), r.PlacementPhase(p), r.Instruction(p)}
 }
 
 // TestPhases checks the phases of placement 1 of r after the events of each case. Both sides
@@ -137,7 +137,7 @@ func TestPhases(t *testing.T) {
 			if diff := cmp.Diff(tc.want, b.sight("r", 1)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if over := tc.want.Phase == Released || tc.want.Phase == Failed; b.Over(b.Reservation("r")) != over {
+			if over := tc.want.Phase == Released || tc.want.Phase == Failed; b.Reservation("r").Over() != over {
 				t.Errorf("over: %t, want %t", !over, over)
 			}
 		})

@@ -150,11 +150,11 @@ func FuzzRestore(f *testing.F) {
 			t.Errorf("(-restored +restored again):\n%s", diff)
 		}
 		for _, r := range s.reservations {
-			s.Phase(r)
+			r.Phase()
 			s.Deadline(r, Limits{Acknowledge: time.Second, Ready: time.Second})
 			for _, p := range r.Placements {
-				s.Instruction(r, &p)
-				s.PlacementPhase(r, &p)
+				r.Instruction(&p)
+				r.PlacementPhase(&p)
 			}
 		}
 		for _, e := range everything() {
