@@ -95,7 +95,7 @@ func TestQuotesAreForgotten(t *testing.T) {
 		b.apply(keep(name, paris, cpu(1000)), letGo(name, HoldExpired))
 	}
 	for name, want := range map[string]bool{"q0": false, "q1": true, "q100": true, "still": true} {
-		if got, _ := b.QuoteByKey(rome, "quote/"+name); (got != nil) != want || got != b.Quote(name) {
+		if got, _ := b.QuoteByKey(rome, "quote/"+name); (got != nil) != want || got != b.Quotes().Named(name) {
 			t.Errorf("quote %s: %+v, known: want %t", name, got, want)
 		}
 	}
@@ -105,8 +105,8 @@ func TestQuotesAreForgotten(t *testing.T) {
 	}
 	for _, s := range []book{b, {t, again}} {
 		s.apply(keep("last", paris, cpu(1000)), letGo("last", HoldExpired))
-		if s.Quote("q1") != nil || s.Quote("q2") == nil {
-			t.Errorf("the oldest is %+v, the next %+v", s.Quote("q1"), s.Quote("q2"))
+		if s.Quotes().Named("q1") != nil || s.Quotes().Named("q2") == nil {
+			t.Errorf("the oldest is %+v, the next %+v", s.Quotes().Named("q1"), s.Quotes().Named("q2"))
 		}
 	}
 }

@@ -94,7 +94,9 @@ func (l *Lineage) applyTo(s *State, at time.Time) {
 		s.key = slices.Clone(l.Key)
 	}
 	if s.Branch() != nil {
-		s.releaseAllQuotes()
+		for _, q := range s.quotes.AllHeld() {
+			s.releaseQuote(q, HoldLost)
+		}
 	}
 	b := Branch{Lineage: *l, Since: s.position, At: at}
 	b.Key = nil

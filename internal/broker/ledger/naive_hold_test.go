@@ -115,7 +115,7 @@ func (n *naive) holdsDiffer(s *State) error {
 		if h.after >= 100 {
 			continue
 		}
-		if q == nil || q != s.Quote(h.kept.Name) {
+		if q == nil || q != s.Quotes().Named(h.kept.Name) {
 			return fmt.Errorf("quote %s is not found by its key", h.kept.Name)
 		}
 		if q.Ended != h.ended || q.TakenBy != h.takenBy || !q.Until.Equal(h.kept.Until) || q.HeldAt.IsZero() {
@@ -130,12 +130,12 @@ func (n *naive) holdsDiffer(s *State) error {
 	}
 	sum := 0
 	for requester, want := range held {
-		if got := len(s.HeldFor(requester)); got != want {
+		if got := len(s.Quotes().HeldFor(requester)); got != want {
 			return fmt.Errorf("%d quotes are held for %s, want %d", got, requester, want)
 		}
 		sum += want
 	}
-	if got := len(s.AllHeld()); got != sum {
+	if got := len(s.Quotes().AllHeld()); got != sum {
 		return fmt.Errorf("%d quotes are held, want %d", got, sum)
 	}
 	return nil

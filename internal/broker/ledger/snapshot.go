@@ -46,7 +46,7 @@ type Frozen struct{ snapshot }
 // Freeze copies the parts that later events change in place. It takes a small part of the time
 // of encoding.
 func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyQuotes(), Ceilings: s.ceilings}
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyAll(), Ceilings: s.ceilings}
 	for _, c := range s.clusters {
 		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
 	}
@@ -225,6 +225,26 @@ func (s *State) restorePlacements(r *Reservation) error {
 		if !p.ProviderGone {
 			c.holds[PlacementName(r.Name, p.Number)] = r.HeldBy(p)
 		}
+	}
+	return nil
+}
+
+func (s *State) restoreQuote(q *Quote) error {
+	if q == nil || q.Name == "" || s.clusters[q.Provider] == nil {
+		return fmt.Errorf("%w: quote without name or provider", ErrMalformed)
+	}
+	if s.quotes.Named(q.Name) != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, ErrTaken)
+	}
+	if err := checkAmounts(q.Amounts); err != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, err)
+	}
+	if err := s.checkKeyFree(q.Requester, q.Key); err != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, err)
+	}
+	s.quotes.add(q)
+	if q.Ended == "" {
+		s.clusters[q.Provider].quoted[q.Name] = q
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type State struct {
 	branches []Branch
 	key      []byte
 	shared   shared
-	quotes   quotes
+	quotes   Quotes
 	ceilings Ceilings
 }
 
