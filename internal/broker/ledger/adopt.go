@@ -89,7 +89,7 @@ func (a *Adopt) checkAgainst(s *State) error {
 	if err := a.checkFields(); err != nil {
 		return err
 	}
-	c := s.clusters[a.Provider]
+	c := s.Cluster(a.Provider)
 	if c == nil {
 		return fmt.Errorf("provider %q: %w", a.Provider, ErrUnknown)
 	}
@@ -145,7 +145,7 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 		// The placement may run already, so no deadline for its node applies.
 		p.AcknowledgedAt, p.EverReady = instantOf(at), true
 	}
-	s.clusters[a.Provider].addHold(PlacementName(r.Name, p.Number), r.Amounts)
+	s.Cluster(a.Provider).addHold(PlacementName(r.Name, p.Number), r.Amounts)
 	if r.Waiting != nil && r.Stands(p) {
 		// The record that granted it is lost.
 		s.leaveQueue(r)

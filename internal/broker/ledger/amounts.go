@@ -78,7 +78,7 @@ func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 
 // checkAmountsOf refuses a change of amounts that does not fit, or that comes before the
 // provider has answered an earlier one.
-func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
+func (cs *clusters) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 	if wanted.IsZero() {
 		return fmt.Errorf("reservation %q: %w: change to no amount", r.Name, ErrMalformed)
 	}
@@ -93,10 +93,10 @@ func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 		return nil
 	case r.Beside(p) != nil:
 		return fmt.Errorf("reservation %q: %w: it is on its way to another provider", r.Name, ErrTaken)
-	case s.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero():
+	case cs.hasAgent(p.Provider) && p.AcknowledgedAt.IsZero():
 		return fmt.Errorf("reservation %q: %w: its provider has not acknowledged it", r.Name, ErrTaken)
 	}
-	if short, fits := s.Growth(r, wanted); !fits {
+	if short, fits := cs.growthOf(r, wanted); !fits {
 		return fmt.Errorf("provider %q: %w: %s needs %d more, has %d", p.Provider, ErrOverbooked, short.Resource, short.Need, short.Have)
 	}
 	return nil
@@ -104,23 +104,23 @@ func (s *State) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 
 // Growth reports whether the provider of the current placement has room for the additional
 // amounts. If not, it returns the shortage of the first short resource by name.
-func (s *State) Growth(r *Reservation, wanted quantity.Amounts) (quantity.Shortage, bool) {
+func (cs *clusters) growthOf(r *Reservation, wanted quantity.Amounts) (quantity.Shortage, bool) {
 	p := r.Current()
-	c := s.clusters[p.Provider]
+	c := cs.byID[p.Provider]
 	now := r.HeldBy(p).Max(c.Used[PlacementName(r.Name, p.Number)])
 	return quantity.Fits(now.Max(wanted).Sub(now), c.Available())
 }
 
 // changeAmounts asks the provider for other amounts. They take effect at once if the provider
 // has no agent or the reservation has no standing placement.
-func (s *State) changeAmounts(r *Reservation, c *Edit) {
+func (cs *clusters) changeAmounts(r *Reservation, c *Edit) {
 	p := r.Current()
-	if r.Stands(p) && s.HasAgent(p.Provider) {
+	if r.Stands(p) && cs.hasAgent(p.Provider) {
 		r.Pending = &Pending{Generation: c.Generation, Placement: p.Number, Amounts: c.Amounts, Fallback: c.Fallback}
 	} else {
 		r.setAmounts(p, c.Amounts)
 	}
-	s.refreshHold(r, p)
+	cs.refreshHold(r, p)
 }
 
 // setAmounts puts other amounts in force for one placement, if it stands, and for later ones.
@@ -138,11 +138,11 @@ func (r *Reservation) setAmounts(with *Placement, amounts quantity.Amounts) {
 }
 
 // refreshHold locks the amounts of HeldBy instead of the former ones.
-func (s *State) refreshHold(r *Reservation, p *Placement) {
+func (cs *clusters) refreshHold(r *Reservation, p *Placement) {
 	if p == nil || p.ProviderGone {
 		return
 	}
-	c, name := s.clusters[p.Provider], PlacementName(r.Name, p.Number)
+	c, name := cs.byID[p.Provider], PlacementName(r.Name, p.Number)
 	c.removeHold(name)
 	c.addHold(name, r.HeldBy(p))
 }
@@ -171,7 +171,7 @@ func (e *Settle) applyTo(s *State, _ time.Time) {
 	} else {
 		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, e.Refused}
 	}
-	s.refreshHold(r, p)
+	s.clusters.refreshHold(r, p)
 }
 
 // GivenUp is the reason of a Refusal if the placement was given up before its provider answered
@@ -215,7 +215,7 @@ func (e *Restate) checkAgainst(s *State) error {
 	if err := checkAmounts(e.Amounts); err != nil {
 		return fmt.Errorf("placement %s: %w", e.PlacementRef, err)
 	}
-	held := s.clusters[p.Provider].Held().Sub(r.HeldBy(p))
+	held := s.Cluster(p.Provider).Held().Sub(r.HeldBy(p))
 	for name, sum := range held.Add(e.Amounts) {
 		if sum > quantity.Limit {
 			return fmt.Errorf("placement %s: %w: %d of %s would be held", e.PlacementRef, ErrOverbooked, sum, name)
@@ -235,5 +235,5 @@ func (e *Restate) applyTo(s *State, _ time.Time) {
 	} else {
 		p.Amounts = e.Amounts
 	}
-	s.refreshHold(r, p)
+	s.clusters.refreshHold(r, p)
 }

@@ -24,26 +24,26 @@ func (c *Ceilings) checkAgainst(*State) error {
 }
 
 func (c *Ceilings) applyTo(s *State, _ time.Time) {
-	s.ceilings = *c
-	for _, cluster := range s.clusters {
-		cluster.stretch = s.stretchOf(&cluster.Offer)
+	s.clusters.ceilings = *c
+	for _, cluster := range s.clusters.byID {
+		cluster.stretch = s.clusters.stretchOf(&cluster.Offer)
 	}
 }
 
 // stretchOf returns how many times the resources of an offer may be promised: the offered
 // ratios, bounded by the ceilings.
-func (s *State) stretchOf(o *Offer) quantity.Ratios {
-	return o.OverSubscription.Within(s.ceilings.OverSubscription)
+func (cs *clusters) stretchOf(o *Offer) quantity.Ratios {
+	return o.OverSubscription.Within(cs.ceilings.OverSubscription)
 }
 
 // LendableOf returns the result of Lendable for that offer.
 func (s *State) LendableOf(o *Offer) quantity.Amounts {
-	return o.Allocatable.Stretched(s.stretchOf(o))
+	return o.Allocatable.Stretched(s.clusters.stretchOf(o))
 }
 
 // HasCeilings reports whether these ratios are in force.
 func (s *State) HasCeilings(ratios quantity.Ratios) bool {
-	return maps.Equal(s.ceilings.OverSubscription, ratios)
+	return maps.Equal(s.clusters.ceilings.OverSubscription, ratios)
 }
 
 // Stretch returns the factor by which each of the cluster's resources may be promised.

@@ -320,14 +320,14 @@ func (c *Conduct) Next(now time.Time) time.Time {
 
 // updateProviding changes the conduct of a provider, updateConsuming that of a requester.
 // Neither has an effect for a cluster that is not in the book.
-func (s *State) updateProviding(at time.Time, id string, begin bool, change func(*Conduct)) {
-	if c := s.clusters[id]; c != nil {
+func (cs *clusters) updateProviding(at time.Time, id string, begin bool, change func(*Conduct)) {
+	if c := cs.byID[id]; c != nil {
 		c.Providing = updateConduct(c.Providing, at, begin, change)
 	}
 }
 
-func (s *State) updateConsuming(at time.Time, id string, begin bool, change func(*Conduct)) {
-	if c := s.clusters[id]; c != nil {
+func (cs *clusters) updateConsuming(at time.Time, id string, begin bool, change func(*Conduct)) {
+	if c := cs.byID[id]; c != nil {
 		c.Consuming = updateConduct(c.Consuming, at, begin, change)
 	}
 }
@@ -345,11 +345,11 @@ func updateConduct(c *Conduct, at time.Time, begin bool, change func(*Conduct)) 
 }
 
 // noteFailed records that a provider failed a requester.
-func (s *State) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
-	s.updateProviding(at, p.Provider, true, func(c *Conduct) { c.addFailure(at, r.Requester, PlacementName(r.Name, p.Number), points) })
+func (cs *clusters) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
+	cs.updateProviding(at, p.Provider, true, func(c *Conduct) { c.addFailure(at, r.Requester, PlacementName(r.Name, p.Number), points) })
 }
 
 // noteServed records that a provider served a requester.
-func (s *State) noteServed(at time.Time, r *Reservation, p *Placement) {
-	s.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, PlacementName(r.Name, p.Number)) })
+func (cs *clusters) noteServed(at time.Time, r *Reservation, p *Placement) {
+	cs.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, PlacementName(r.Name, p.Number)) })
 }

@@ -39,7 +39,7 @@ func (c *Edit) checkAgainst(s *State) error {
 	if c.Amounts == nil {
 		return nil
 	}
-	return s.checkAmountsOf(r, c.Amounts)
+	return s.clusters.checkAmountsOf(r, c.Amounts)
 }
 
 func (c *Edit) applyTo(s *State, _ time.Time) {
@@ -58,7 +58,7 @@ func (c *Edit) applyTo(s *State, _ time.Time) {
 		r.Pending = &pending
 	}
 	if c.Amounts != nil {
-		s.changeAmounts(r, c)
+		s.clusters.changeAmounts(r, c)
 	}
 }
 

@@ -28,14 +28,14 @@ func (k *Keep) checkAgainst(s *State) error {
 	if err := s.checkRequest(&k.Reserve); err != nil {
 		return err
 	}
-	return s.checkFits(k.Provider, k.Amounts)
+	return s.clusters.checkFits(k.Provider, k.Amounts)
 }
 
 func (k *Keep) applyTo(s *State, at time.Time) {
 	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
 	s.internRequest(&q.Reserve)
 	s.quotes.add(q)
-	s.clusters[q.Provider].addQuote(q)
+	s.Cluster(q.Provider).addQuote(q)
 }
 
 // Take grants a reservation the capacity that is held for a quote.
@@ -87,7 +87,7 @@ func (l *LetGo) applyTo(s *State, _ time.Time) { s.releaseQuote(s.quotes.Named(l
 
 // releaseQuote frees the capacity of a quote and stores the reason.
 func (s *State) releaseQuote(q *Quote, why HoldEnding) {
-	s.clusters[q.Provider].removeQuote(q)
+	s.Cluster(q.Provider).removeQuote(q)
 	q.Ended, q.Changed, q.Explanation = why, s.position, ""
 	s.quotes.moveToEnded(q)
 }

@@ -73,7 +73,7 @@ func (s *State) Restored() bool {
 
 // Awaits reports whether a cluster's agent has not announced its holdings yet.
 func (s *State) Awaits(clusterID string) bool {
-	return s.Restored() && s.HasAgent(clusterID) && s.clusters[clusterID].AnnouncedIn != s.Branch().ID
+	return s.Restored() && s.HasAgent(clusterID) && s.Cluster(clusterID).AnnouncedIn != s.Branch().ID
 }
 
 func (*Lineage) subject() string { return "" }
@@ -109,7 +109,7 @@ func (l *Lineage) applyTo(s *State, at time.Time) {
 func (*Announced) subject() string { return "" }
 
 func (a *Announced) checkAgainst(s *State) error {
-	if s.clusters[a.ClusterID] == nil {
+	if s.Cluster(a.ClusterID) == nil {
 		return fmt.Errorf("cluster %q: %w", a.ClusterID, ErrUnknown)
 	}
 	return nil
@@ -117,6 +117,6 @@ func (a *Announced) checkAgainst(s *State) error {
 
 func (a *Announced) applyTo(s *State, _ time.Time) {
 	if b := s.Branch(); b != nil {
-		s.clusters[a.ClusterID].AnnouncedIn = b.ID
+		s.Cluster(a.ClusterID).AnnouncedIn = b.ID
 	}
 }

@@ -84,8 +84,8 @@ func expected(got error, refusals []error) error {
 }
 
 func (m *machine) heldNow() map[string]quantity.Amounts {
-	out := make(map[string]quantity.Amounts, len(m.state.clusters))
-	for id, c := range m.state.clusters {
+	out := make(map[string]quantity.Amounts, len(m.state.clusters.byID))
+	for id, c := range m.state.clusters.byID {
 		out[id] = c.Held()
 	}
 	return out
@@ -105,7 +105,7 @@ func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error 
 		}
 	}
 	for id, was := range before {
-		now := m.state.clusters[id].Held()
+		now := m.state.clusters.byID[id].Held()
 		for resource, amount := range was {
 			if now[resource] < amount && !mayFree(id) {
 				return fmt.Errorf("%s held %d of %s and now holds %d", id, amount, resource, now[resource])

@@ -80,7 +80,7 @@ func (m *Move) checkAgainst(s *State) error {
 	if r.Stands(r.Current()) {
 		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
 	}
-	return s.checkFits(m.Provider, r.Amounts)
+	return s.clusters.checkFits(m.Provider, r.Amounts)
 }
 
 func (m *Move) applyTo(s *State, at time.Time) {
@@ -104,7 +104,7 @@ func (a *Acknowledge) checkAgainst(s *State) error { return s.checkStanding(a.Pl
 func (a *Acknowledge) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(a.PlacementRef)
 	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
-		s.noteServed(at, r, p)
+		s.clusters.noteServed(at, r, p)
 	}
 	s.changePlacement(a.PlacementRef, func(p *Placement) { p.noteAcknowledged(at) })
 }
@@ -141,7 +141,7 @@ func (w *Withdraw) checkAgainst(s *State) error {
 
 func (w *Withdraw) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(w.PlacementRef)
-	s.recordLeft(at, r, p, w)
+	s.clusters.recordLeft(at, r, p, w)
 	p.Withdrawn, p.Ready = w.Reason, false
 	if p.Number < r.lastNumber() || r.History != nil {
 		r.updateHistory(func(h *History) { h.Left = p.Number })
@@ -155,7 +155,7 @@ func (w *Withdraw) applyTo(s *State, at time.Time) {
 // must not revive an old placement. It also ends the trial, notice and recall of the placement,
 // and decides its pending change.
 func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
-	s.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, PlacementName(r.Name, p.Number)) })
+	s.clusters.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, PlacementName(r.Name, p.Number)) })
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
 	}
@@ -182,7 +182,7 @@ func (g *ProviderGone) checkAgainst(s *State) error { return s.checkLeft(g.Place
 
 func (g *ProviderGone) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(g.PlacementRef)
-	s.noteKeptWithin(at, r, p)
+	s.clusters.noteKeptWithin(at, r, p)
 	s.freeCapacity(r, p)
 }
 
@@ -192,7 +192,7 @@ func (s *State) freeCapacity(r *Reservation, p *Placement) {
 		return
 	}
 	p.ProviderGone = true
-	s.clusters[p.Provider].removeHold(PlacementName(r.Name, p.Number))
+	s.Cluster(p.Provider).removeHold(PlacementName(r.Name, p.Number))
 }
 
 // ConsumerGone notes that the requester has taken its side of a placement down.

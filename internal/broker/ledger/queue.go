@@ -95,7 +95,7 @@ func (g *Grant) checkAgainst(s *State) error {
 	if r.Waiting == nil {
 		return fmt.Errorf("reservation %q: %w: it does not wait", g.Name, ErrTaken)
 	}
-	return s.checkFits(g.Provider, r.Amounts)
+	return s.clusters.checkFits(g.Provider, r.Amounts)
 }
 
 func (g *Grant) applyTo(s *State, at time.Time) {

@@ -19,7 +19,7 @@ type Reach struct {
 func (*Reach) subject() string { return "" }
 
 func (e *Reach) checkAgainst(s *State) error {
-	c := s.clusters[e.ClusterID]
+	c := s.Cluster(e.ClusterID)
 	if c == nil {
 		return fmt.Errorf("cluster %q: %w", e.ClusterID, ErrUnknown)
 	}
@@ -30,7 +30,7 @@ func (e *Reach) checkAgainst(s *State) error {
 }
 
 func (e *Reach) applyTo(s *State, _ time.Time) {
-	c := s.clusters[e.ClusterID]
+	c := s.Cluster(e.ClusterID)
 	c.LostSince = e.Since
 	s.markHolders(c)
 }

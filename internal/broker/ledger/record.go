@@ -76,7 +76,7 @@ func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
 // so. So it counts like a node that did not become Ready: once another provider has served.
 const HandshakeRefused = "HandshakeRefused"
 
-func (s *State) recordOf(p *Placement) *Record { return &s.clusters[p.Provider].Record }
+func (cs *clusters) recordOf(p *Placement) *Record { return &cs.byID[p.Provider].Record }
 
 // NodeReady reports whether the consumer's virtual node is Ready.
 type NodeReady struct {
@@ -96,8 +96,8 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 		return
 	}
 	p.EverReady = true
-	s.noteServed(at, r, p)
-	record := s.recordOf(p)
+	s.clusters.noteServed(at, r, p)
+	record := s.clusters.recordOf(p)
 	record.addKept(at)
 	record.Ready++
 	record.ToReady += max(at.Sub(p.AssignedAt.Time()), 0)
@@ -107,16 +107,16 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 			return
 		}
 		if earlier.Withdrawn == string(DueReady) || earlier.Withdrawn == HandshakeRefused {
-			in := s.recordOf(earlier)
+			in := s.clusters.recordOf(earlier)
 			in.addBroken(at, &in.NeverReady, promise)
-			s.noteFailed(at, r, earlier, failurePoints)
+			s.clusters.noteFailed(at, r, earlier, failurePoints)
 		}
 	}
 }
 
 // recordLeft counts a placement that is given up if its provider is responsible.
-func (s *State) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
-	in := s.recordOf(p)
+func (cs *clusters) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
+	in := cs.recordOf(p)
 	switch {
 	case w.Reason == ProviderLost, w.Refused && p.EverReady:
 		in.addBroken(at, &in.Dropped, promise)
@@ -125,21 +125,21 @@ func (s *State) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdr
 	case w.Reason == string(DueAcknowledgement):
 		in.addBroken(at, &in.Unanswered, promise)
 	}
-	if points := s.pointsOf(r, p, w); points > 0 {
-		s.noteFailed(at, r, p, points)
+	if points := cs.pointsOf(r, p, w); points > 0 {
+		cs.noteFailed(at, r, p, points)
 	}
 }
 
 // pointsOf returns the points that giving a placement up adds to its provider's tally. It
 // returns 0 for a silent provider, which gets no new placements anyway, and if the provider
 // refused a cluster to which it does not lend.
-func (s *State) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
+func (cs *clusters) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
 	switch {
 	case w.Reason == ProviderLost:
 		return 0
 	case !w.Refused && w.Reason == string(DueAcknowledgement):
 		return failurePoints
-	case !w.Refused, s.clusters[p.Provider].Lending.Refuses(r.Requester) != "":
+	case !w.Refused, cs.byID[p.Provider].Lending.Refuses(r.Requester) != "":
 		return 0
 	case p.AcknowledgedAt.IsZero():
 		return refusalPoints

@@ -46,8 +46,8 @@ type Frozen struct{ snapshot }
 // Freeze copies the parts that later events change in place. It takes a small part of the time
 // of encoding.
 func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyAll(), Ceilings: s.ceilings}
-	for _, c := range s.clusters {
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyAll(), Ceilings: s.clusters.ceilings}
+	for _, c := range s.clusters.byID {
 		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
 	}
 	// One allocation for all of them.
@@ -138,9 +138,9 @@ func (s *State) restoreAll(in *snapshot) error {
 	if err := in.Ceilings.checkAgainst(s); err != nil {
 		return err
 	}
-	s.position, s.branches, s.key, s.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
+	s.position, s.branches, s.key, s.clusters.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
 	for _, c := range in.Clusters {
-		if err := s.restoreCluster(&c); err != nil {
+		if err := s.clusters.restore(&c); err != nil {
 			return err
 		}
 	}
@@ -160,27 +160,27 @@ func (s *State) restoreAll(in *snapshot) error {
 		}
 		s.shut[keyRef{k.Requester, k.Key}] = k.At
 	}
-	for _, c := range s.clusters {
+	for _, c := range s.clusters.byID {
 		c.recountClaimed()
 	}
 	return nil
 }
 
-func (s *State) restoreCluster(c *snapshotCluster) error {
-	if s.clusters[c.ClusterID] != nil {
+func (cs *clusters) restore(c *snapshotCluster) error {
+	if cs.byID[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
-	if err := c.Offer.checkAgainst(s); err != nil {
+	if err := c.Offer.checkFields(); err != nil {
 		return err
 	}
 	restored := &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
 		Providing: c.Providing, Consuming: c.Consuming, Lifted: c.Lifted,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
-		stretch: s.stretchOf(&c.Offer),
+		stretch: cs.stretchOf(&c.Offer),
 	}
-	s.clusters[c.ClusterID] = restored
-	s.indexManifest(restored, nil)
+	cs.byID[c.ClusterID] = restored
+	cs.indexManifest(restored, nil)
 	return nil
 }
 
@@ -200,17 +200,17 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
-	if err := s.restorePlacements(r); err != nil {
+	if err := s.clusters.restoreHolds(r); err != nil {
 		return err
 	}
 	s.addReservation(r)
 	return nil
 }
 
-func (s *State) restorePlacements(r *Reservation) error {
+func (cs *clusters) restoreHolds(r *Reservation) error {
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		c := s.clusters[p.Provider]
+		c := cs.byID[p.Provider]
 		if c == nil || r.Skipped < 0 || p.Number != r.Skipped+int32(i)+1 {
 			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
 				ErrMalformed, r.Skipped+int32(i)+1, r.Name, p.Number, p.Provider)
@@ -230,7 +230,7 @@ func (s *State) restorePlacements(r *Reservation) error {
 }
 
 func (s *State) restoreQuote(q *Quote) error {
-	if q == nil || q.Name == "" || s.clusters[q.Provider] == nil {
+	if q == nil || q.Name == "" || s.Cluster(q.Provider) == nil {
 		return fmt.Errorf("%w: quote without name or provider", ErrMalformed)
 	}
 	if s.quotes.Named(q.Name) != nil {
@@ -244,7 +244,7 @@ func (s *State) restoreQuote(q *Quote) error {
 	}
 	s.quotes.add(q)
 	if q.Ended == "" {
-		s.clusters[q.Provider].quoted[q.Name] = q
+		s.Cluster(q.Provider).quoted[q.Name] = q
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestSnapshotRestoresEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, Quotes{})); diff != "" {
+	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, clusters{}, objectName{}, Quotes{})); diff != "" {
 		t.Errorf("(-original +restored):\n%s", diff)
 	}
 	if diff := cmp.Diff(b.snapshot(), snapshotOf(t, restored)); diff != "" {
@@ -186,7 +186,7 @@ func FuzzEvent(f *testing.F) {
 		if applied != nil && b.snapshot() != before {
 			t.Error("an event that was refused changed the book")
 		}
-		for id, c := range b.clusters {
+		for id, c := range b.clusters.byID {
 			if applied == nil && !fresh(c).Equal(c.claimed) {
 				t.Errorf("cluster %s claims %v, counted again %v", id, c.claimed, fresh(c))
 			}

@@ -31,7 +31,7 @@ func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.
 func (*Usage) subject() string { return "" }
 
 func (u *Usage) checkAgainst(s *State) error {
-	c := s.clusters[u.ClusterID]
+	c := s.Cluster(u.ClusterID)
 	if c == nil {
 		return fmt.Errorf("usage of %q: %w", u.ClusterID, ErrUnknown)
 	}
@@ -39,7 +39,7 @@ func (u *Usage) checkAgainst(s *State) error {
 }
 
 func (u *Usage) applyTo(s *State, _ time.Time) {
-	c := s.clusters[u.ClusterID]
+	c := s.Cluster(u.ClusterID)
 	c.Used = u.appliedTo(c.Used)
 	c.recountClaimed()
 }
