@@ -46,7 +46,7 @@ type Frozen struct{ snapshot }
 // Freeze copies the parts that later events change in place. It takes a small part of the time
 // of encoding.
 func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyAll(), Ceilings: s.clusters.ceilings}
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Ceilings: s.clusters.ceilings}
 	for _, c := range s.clusters.byID {
 		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
 	}
@@ -138,7 +138,7 @@ func (s *State) restoreAll(in *snapshot) error {
 	if err := in.Ceilings.checkAgainst(s); err != nil {
 		return err
 	}
-	s.position, s.branches, s.key, s.clusters.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
+	s.position, s.lineages, s.clusters.ceilings = in.Position, Lineages{in.Branches, in.Key}, in.Ceilings
 	for _, c := range in.Clusters {
 		if err := s.clusters.restore(&c); err != nil {
 			return err

@@ -53,7 +53,7 @@ func TestSnapshotRestoresEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, clusters{}, objectName{}, Quotes{})); diff != "" {
+	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, clusters{}, objectName{}, Lineages{}, Quotes{})); diff != "" {
 		t.Errorf("(-original +restored):\n%s", diff)
 	}
 	if diff := cmp.Diff(b.snapshot(), snapshotOf(t, restored)); diff != "" {

@@ -12,9 +12,7 @@ type State struct {
 	keys     map[keyRef]*Reservation
 	shut     map[keyRef]time.Time
 	position uint64
-	// branches are the lineages, oldest first.
-	branches []Branch
-	key      []byte
+	lineages Lineages
 	shared   shared
 	quotes   Quotes
 }
