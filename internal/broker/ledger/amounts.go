@@ -25,23 +25,9 @@ type Refusal struct {
 	Reason     string
 }
 
-// Settle is the provider's answer to a change of amounts.
-type Settle struct {
-	PlacementRef
-	Generation int64 `json:"generation"`
-	// Refused is the reason why the provider keeps the old amounts, "" if it accepted the new
-	// ones.
-	Refused string `json:"refused,omitempty"`
-}
-
-// Restate corrects the amounts of a placement after the book has lost a change. The provider
-// reports the amounts. They apply whether they fit or not, because they are in use.
-type Restate struct {
-	PlacementRef
-	Amounts quantity.Amounts `json:"amounts"`
-	// Digest is the digest of the request with these amounts.
-	Digest string `json:"digest,omitempty"`
-}
+// GivenUp is the reason of a Refusal if the placement was given up before its provider answered
+// the change.
+const GivenUp = "its provider had not answered when the placement was given up"
 
 // Wanted returns the amounts that the requester last asked for and that were not refused.
 func (r *Reservation) Wanted() quantity.Amounts {
@@ -74,6 +60,89 @@ func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 		return held
 	}
 	return held.Max(asked.Amounts)
+}
+
+// Settle is the provider's answer to a change of amounts.
+type Settle struct {
+	PlacementRef
+	Generation int64 `json:"generation"`
+	// Refused is the reason why the provider keeps the old amounts, "" if it accepted the new
+	// ones.
+	Refused string `json:"refused,omitempty"`
+}
+
+func (e *Settle) checkAgainst(s *State) error {
+	r, p := s.findPlacement(e.PlacementRef)
+	if p == nil {
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
+	}
+	if asked := r.AskedOf(p); asked == nil || asked.Generation != e.Generation {
+		return fmt.Errorf("placement %s: %w: nobody waits for an answer to change %d", e.PlacementRef, ErrTaken, e.Generation)
+	}
+	if r.Beside(p) != nil {
+		// One of the two will serve the reservation, with the amounts it has agreed to.
+		return fmt.Errorf("placement %s: %w: another provider may take over", e.PlacementRef, ErrTaken)
+	}
+	return nil
+}
+
+func (e *Settle) applyTo(s *State, _ time.Time) {
+	r, p := s.findPlacement(e.PlacementRef)
+	asked := r.Pending
+	r.Pending, r.Changed = nil, s.position
+	if e.Refused == "" {
+		r.setAmounts(p, asked.Amounts)
+	} else {
+		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, e.Refused}
+	}
+	s.clusters.refreshHold(r, p)
+}
+
+// Restate corrects the amounts of a placement after the book has lost a change. The provider
+// reports the amounts. They apply whether they fit or not, because they are in use.
+type Restate struct {
+	PlacementRef
+	Amounts quantity.Amounts `json:"amounts"`
+	// Digest is the digest of the request with these amounts.
+	Digest string `json:"digest,omitempty"`
+}
+
+func (e *Restate) checkAgainst(s *State) error {
+	r, p := s.findPlacement(e.PlacementRef)
+	switch {
+	case p == nil:
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
+	case p.ProviderGone:
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrOver)
+	case r.Pending != nil:
+		return fmt.Errorf("placement %s: %w: change %d is not answered", e.PlacementRef, ErrTaken, r.Pending.Generation)
+	case e.Amounts.IsZero():
+		return fmt.Errorf("placement %s: %w: restated as nothing", e.PlacementRef, ErrMalformed)
+	}
+	if err := checkAmounts(e.Amounts); err != nil {
+		return fmt.Errorf("placement %s: %w", e.PlacementRef, err)
+	}
+	held := s.Cluster(p.Provider).Held().Sub(r.HeldBy(p))
+	for name, sum := range held.Add(e.Amounts) {
+		if sum > quantity.Limit {
+			return fmt.Errorf("placement %s: %w: %d of %s would be held", e.PlacementRef, ErrOverbooked, sum, name)
+		}
+	}
+	return nil
+}
+
+func (e *Restate) applyTo(s *State, _ time.Time) {
+	r, p := s.findPlacement(e.PlacementRef)
+	r.Changed = s.position
+	if p == r.Current() && r.Stands(p) {
+		r.setAmounts(p, e.Amounts)
+		if e.Digest != "" {
+			r.Digest = e.Digest
+		}
+	} else {
+		p.Amounts = e.Amounts
+	}
+	s.clusters.refreshHold(r, p)
 }
 
 // checkAmountsOf refuses a change of amounts that does not fit, or that comes before the
@@ -147,37 +216,6 @@ func (cs *clusters) refreshHold(r *Reservation, p *Placement) {
 	c.addHold(name, r.HeldBy(p))
 }
 
-func (e *Settle) checkAgainst(s *State) error {
-	r, p := s.findPlacement(e.PlacementRef)
-	if p == nil {
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
-	}
-	if asked := r.AskedOf(p); asked == nil || asked.Generation != e.Generation {
-		return fmt.Errorf("placement %s: %w: nobody waits for an answer to change %d", e.PlacementRef, ErrTaken, e.Generation)
-	}
-	if r.Beside(p) != nil {
-		// One of the two will serve the reservation, with the amounts it has agreed to.
-		return fmt.Errorf("placement %s: %w: another provider may take over", e.PlacementRef, ErrTaken)
-	}
-	return nil
-}
-
-func (e *Settle) applyTo(s *State, _ time.Time) {
-	r, p := s.findPlacement(e.PlacementRef)
-	asked := r.Pending
-	r.Pending, r.Changed = nil, s.position
-	if e.Refused == "" {
-		r.setAmounts(p, asked.Amounts)
-	} else {
-		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, e.Refused}
-	}
-	s.clusters.refreshHold(r, p)
-}
-
-// GivenUp is the reason of a Refusal if the placement was given up before its provider answered
-// the change.
-const GivenUp = "its provider had not answered when the placement was given up"
-
 // dropPending decides a change whose provider will no longer answer. The placement keeps both
 // amounts locked until it is gone. A change to smaller amounts needs no consent: it takes
 // effect, unless another provider has taken over with the old amounts. Any other change is
@@ -198,42 +236,4 @@ func (r *Reservation) dropPending(p *Placement) {
 		r.Digest, r.Refusal = asked.Fallback, &Refusal{asked.Generation, GivenUp}
 	}
 	p.Amounts = held
-}
-
-func (e *Restate) checkAgainst(s *State) error {
-	r, p := s.findPlacement(e.PlacementRef)
-	switch {
-	case p == nil:
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
-	case p.ProviderGone:
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrOver)
-	case r.Pending != nil:
-		return fmt.Errorf("placement %s: %w: change %d is not answered", e.PlacementRef, ErrTaken, r.Pending.Generation)
-	case e.Amounts.IsZero():
-		return fmt.Errorf("placement %s: %w: restated as nothing", e.PlacementRef, ErrMalformed)
-	}
-	if err := checkAmounts(e.Amounts); err != nil {
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, err)
-	}
-	held := s.Cluster(p.Provider).Held().Sub(r.HeldBy(p))
-	for name, sum := range held.Add(e.Amounts) {
-		if sum > quantity.Limit {
-			return fmt.Errorf("placement %s: %w: %d of %s would be held", e.PlacementRef, ErrOverbooked, sum, name)
-		}
-	}
-	return nil
-}
-
-func (e *Restate) applyTo(s *State, _ time.Time) {
-	r, p := s.findPlacement(e.PlacementRef)
-	r.Changed = s.position
-	if p == r.Current() && r.Stands(p) {
-		r.setAmounts(p, e.Amounts)
-		if e.Digest != "" {
-			r.Digest = e.Digest
-		}
-	} else {
-		p.Amounts = e.Amounts
-	}
-	s.clusters.refreshHold(r, p)
 }

@@ -17,16 +17,6 @@ func (r *Reservation) Closable() bool {
 	return r.Phase() == Releasing && r.allProvidersGone()
 }
 
-// allProvidersGone reports whether every provider has confirmed that nothing is left.
-func (r *Reservation) allProvidersGone() bool {
-	for i := range r.Placements {
-		if !r.Placements[i].ProviderGone {
-			return false
-		}
-	}
-	return true
-}
-
 func (c *Close) subject() string { return c.Name }
 
 func (c *Close) checkAgainst(s *State) error {
@@ -44,4 +34,14 @@ func (c *Close) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Changed = s.position
 	r.updateHistory(func(h *History) { h.Closed = true })
+}
+
+// allProvidersGone reports whether every provider has confirmed that nothing is left.
+func (r *Reservation) allProvidersGone() bool {
+	for i := range r.Placements {
+		if !r.Placements[i].ProviderGone {
+			return false
+		}
+	}
+	return true
 }

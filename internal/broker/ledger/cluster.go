@@ -2,6 +2,9 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -60,6 +63,16 @@ func (c *Cluster) Available() quantity.Amounts {
 
 // Placements returns how many placements hold capacity here.
 func (c *Cluster) Placements() int { return len(c.holds) }
+
+// Reservations returns the names of the reservations that hold capacity here, sorted.
+func (c *Cluster) Reservations() []string {
+	var out []string
+	for placement := range maps.Keys(c.holds) {
+		out = append(out, placement[:strings.LastIndexByte(placement, '-')])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
 
 func (c *Cluster) recountClaimed() {
 	claimed := c.sumQuoted()

@@ -68,23 +68,12 @@ func (s *State) Healing(r *Reservation) HealStep {
 	}
 }
 
-// mustLeave reports whether another placement has to replace this one.
-func (cs *clusters) mustLeave(r *Reservation, p *Placement) bool {
-	return r.isCalledBack(p) || !cs.byID[p.Provider].LostSince.IsZero() && !r.Patient
-}
-
 // WhyLeft returns the reason for giving up the older of two placements once the new one serves.
 func (r *Reservation) WhyLeft(older *Placement) string {
 	if r.isCalledBack(older) {
 		return Recalled
 	}
 	return ProviderLost
-}
-
-// isServing reports whether both sides that have an agent have confirmed a placement.
-func (cs *clusters) isServing(r *Reservation, p *Placement) bool {
-	return (!p.AcknowledgedAt.IsZero() || !cs.hasAgent(p.Provider)) &&
-		(p.Ready || !cs.hasAgent(r.Requester))
 }
 
 // Beside returns the placement that stands beside another one, nil if there is none.
@@ -125,4 +114,15 @@ func (h *Heal) checkAgainst(s *State) error {
 
 func (h *Heal) applyTo(s *State, at time.Time) {
 	s.moveTo(at, h.Name, h.Provider, h.Explanation)
+}
+
+// mustLeave reports whether another placement has to replace this one.
+func (cs *clusters) mustLeave(r *Reservation, p *Placement) bool {
+	return r.isCalledBack(p) || !cs.byID[p.Provider].LostSince.IsZero() && !r.Patient
+}
+
+// isServing reports whether both sides that have an agent have confirmed a placement.
+func (cs *clusters) isServing(r *Reservation, p *Placement) bool {
+	return (!p.AcknowledgedAt.IsZero() || !cs.hasAgent(p.Provider)) &&
+		(p.Ready || !cs.hasAgent(r.Requester))
 }

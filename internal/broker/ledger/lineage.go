@@ -21,11 +21,6 @@ type Lineage struct {
 	By string `json:"by,omitempty"`
 }
 
-// Announced notes that a cluster has announced all placements that it provides and consumes.
-type Announced struct {
-	ClusterID string `json:"clusterID"`
-}
-
 // Branch is a lineage in the book.
 type Branch struct {
 	Lineage
@@ -120,6 +115,11 @@ func (ls *Lineages) begin(l *Lineage, since uint64, at time.Time) {
 	if extra := len(ls.branches) - lineagesKept; extra > 0 {
 		ls.branches = slices.Delete(ls.branches, 0, extra)
 	}
+}
+
+// Announced notes that a cluster has announced all placements that it provides and consumes.
+type Announced struct {
+	ClusterID string `json:"clusterID"`
 }
 
 func (*Announced) subject() string { return "" }

@@ -97,15 +97,6 @@ func (o *Offer) checkFields() error {
 	return nil
 }
 
-func checkAmounts(amounts quantity.Amounts) error {
-	for name, amount := range amounts {
-		if amount < 0 || amount > quantity.Limit {
-			return fmt.Errorf("%w: %d of %s, want 0 to %d", ErrMalformed, amount, name, quantity.Limit)
-		}
-	}
-	return nil
-}
-
 func (o *Offer) applyTo(s *State, at time.Time) {
 	c := s.Cluster(o.ClusterID)
 	if c == nil {
@@ -130,4 +121,13 @@ func (o *Offer) applyTo(s *State, at time.Time) {
 	if c.Agent && !known {
 		s.markHolders(c)
 	}
+}
+
+func checkAmounts(amounts quantity.Amounts) error {
+	for name, amount := range amounts {
+		if amount < 0 || amount > quantity.Limit {
+			return fmt.Errorf("%w: %d of %s, want 0 to %d", ErrMalformed, amount, name, quantity.Limit)
+		}
+	}
+	return nil
 }

@@ -31,6 +31,9 @@ func (r *Reservation) Phase() Phase {
 	}
 }
 
+// Over reports whether the reservation has ended and all its placements are gone.
+func (r *Reservation) Over() bool { return r.EndReason != "" && r.isGone() }
+
 // PlacementPhase is the phase of one placement.
 type PlacementPhase string
 
@@ -74,6 +77,3 @@ func (r *Reservation) isGone() bool {
 func (p *Placement) isGone() bool {
 	return p.ProviderGone && p.ConsumerGone
 }
-
-// Over reports whether the reservation has ended and all its placements are gone.
-func (r *Reservation) Over() bool { return r.EndReason != "" && r.isGone() }

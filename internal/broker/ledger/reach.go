@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -40,14 +37,4 @@ func (s *State) markHolders(c *Cluster) {
 	for _, name := range c.Reservations() {
 		s.reservations[name].Changed = s.position
 	}
-}
-
-// Reservations returns the names of the reservations that hold capacity here, sorted.
-func (c *Cluster) Reservations() []string {
-	var out []string
-	for placement := range maps.Keys(c.holds) {
-		out = append(out, placement[:strings.LastIndexByte(placement, '-')])
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

@@ -52,31 +52,10 @@ func (r Record) MeanToReady() time.Duration {
 	return r.ToReady / time.Duration(r.Ready)
 }
 
-func (r *Record) ageTo(now time.Time) {
-	present := now.Unix() / week
-	if weeks := min(present-r.Week, 63); weeks > 0 {
-		r.Kept, r.Broken, r.Week = r.Kept>>weeks, r.Broken>>weeks, present
-	}
-}
-
-func (r *Record) addKept(at time.Time) {
-	r.ageTo(at)
-	r.Kept += promise
-}
-
-// addBroken increments a count and adds thousandths of a broken promise.
-func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
-	r.ageTo(at)
-	*count++
-	r.Broken += thousandths
-}
-
 // HandshakeRefused is the reason of a requester that gives a placement up because its provider
 // sent an invalid handshake message, which no honest provider sends. Only the requester says
 // so. So it counts like a node that did not become Ready: once another provider has served.
 const HandshakeRefused = "HandshakeRefused"
-
-func (cs *clusters) recordOf(p *Placement) *Record { return &cs.byID[p.Provider].Record }
 
 // NodeReady reports whether the consumer's virtual node is Ready.
 type NodeReady struct {
@@ -146,4 +125,25 @@ func (cs *clusters) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
 	default:
 		return failurePoints
 	}
+}
+
+func (cs *clusters) recordOf(p *Placement) *Record { return &cs.byID[p.Provider].Record }
+
+func (r *Record) ageTo(now time.Time) {
+	present := now.Unix() / week
+	if weeks := min(present-r.Week, 63); weeks > 0 {
+		r.Kept, r.Broken, r.Week = r.Kept>>weeks, r.Broken>>weeks, present
+	}
+}
+
+func (r *Record) addKept(at time.Time) {
+	r.ageTo(at)
+	r.Kept += promise
+}
+
+// addBroken increments a count and adds thousandths of a broken promise.
+func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
+	r.ageTo(at)
+	*count++
+	r.Broken += thousandths
 }

@@ -52,17 +52,6 @@ type History struct {
 	Closed bool `json:",omitempty"`
 }
 
-func (r *Reservation) updateHistory(change func(*History)) {
-	var h History
-	if r.History != nil {
-		h = *r.History
-	}
-	change(&h)
-	if r.History = &h; r.EndReason == "" && h == (History{}) {
-		r.History = nil
-	}
-}
-
 // Placement is one attempt to serve a reservation on one provider.
 type Placement struct {
 	Number int32
@@ -105,9 +94,6 @@ func (r *Reservation) Current() *Placement {
 	return r.Placement(r.lastNumber())
 }
 
-// lastNumber returns the number of the newest placement, 0 before the first.
-func (r *Reservation) lastNumber() int32 { return r.Skipped + int32(len(r.Placements)) }
-
 // Placement returns the placement with that number, nil if there is none.
 func (r *Reservation) Placement(number int32) *Placement {
 	if number <= r.Skipped || number > r.lastNumber() {
@@ -120,3 +106,17 @@ func (r *Reservation) Placement(number int32) *Placement {
 func (r *Reservation) Stands(p *Placement) bool {
 	return p != nil && r.EndReason == "" && p.Withdrawn == ""
 }
+
+func (r *Reservation) updateHistory(change func(*History)) {
+	var h History
+	if r.History != nil {
+		h = *r.History
+	}
+	change(&h)
+	if r.History = &h; r.EndReason == "" && h == (History{}) {
+		r.History = nil
+	}
+}
+
+// lastNumber returns the number of the newest placement, 0 before the first.
+func (r *Reservation) lastNumber() int32 { return r.Skipped + int32(len(r.Placements)) }

@@ -57,6 +57,12 @@ func (r *Reserve) checkAgainst(s *State) error {
 	return s.clusters.checkFits(r.Provider, r.Amounts)
 }
 
+func (r *Reserve) applyTo(s *State, at time.Time) {
+	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
+	s.addReservation(reservation)
+	s.addPlacement(at, reservation, r.Provider)
+}
+
 // checkRequest checks a new reservation, whether it is granted, queued or quoted.
 func (s *State) checkRequest(r *Reserve) error {
 	if r.Name == "" || r.Requester == "" || r.Key == "" || r.Amounts.IsZero() {
@@ -77,12 +83,6 @@ func (s *State) checkKeyFree(requester, key string) error {
 		return fmt.Errorf("key %q of %q: %w", key, requester, ErrTaken)
 	}
 	return nil
-}
-
-func (r *Reserve) applyTo(s *State, at time.Time) {
-	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
-	s.addReservation(reservation)
-	s.addPlacement(at, reservation, r.Provider)
 }
 
 // addReservation indexes a new reservation by its name and by its key.

@@ -11,6 +11,60 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
+// Frozen is a copy of the book at one position. It can be encoded while the book changes.
+type Frozen struct{ snapshot }
+
+// Snapshot encodes the present book.
+func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
+
+// Restore decodes a snapshot. Holds are not stored but derived from the placements, so the two
+// cannot disagree.
+func Restore(b []byte) (*State, error) {
+	var in snapshot
+	if err := json.Unmarshal(b, &in); err != nil {
+		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+	}
+	s := New()
+	if err := s.restoreAll(&in); err != nil {
+		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+	}
+	return s, nil
+}
+
+// Freeze copies the parts that later events change in place. It takes a small part of the time
+// of encoding.
+func (s *State) Freeze() *Frozen {
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Ceilings: s.clusters.ceilings}
+	for _, c := range s.clusters.byID {
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
+	}
+	// One allocation for all of them.
+	copies := make([]Reservation, 0, len(s.reservations))
+	for _, r := range s.reservations {
+		copies = append(copies, r.copyReservation())
+	}
+	for i := range copies {
+		out.Reservations = append(out.Reservations, &copies[i])
+	}
+	for ref, at := range s.shut {
+		out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, at})
+	}
+	return &Frozen{out}
+}
+
+// Bytes encodes the whole book. Equal states give equal bytes.
+func (f *Frozen) Bytes() ([]byte, error) {
+	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
+	slices.SortFunc(f.Quotes, compareQuotes)
+	b, err := f.marshal()
+	if err != nil {
+		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
+	}
+	return b, nil
+}
+
 type snapshot struct {
 	Position     uint64            `json:"position"`
 	Clusters     []snapshotCluster `json:"clusters,omitempty"`
@@ -40,30 +94,6 @@ type snapshotShut struct {
 	At time.Time `json:"at"`
 }
 
-// Frozen is a copy of the book at one position. It can be encoded while the book changes.
-type Frozen struct{ snapshot }
-
-// Freeze copies the parts that later events change in place. It takes a small part of the time
-// of encoding.
-func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Ceilings: s.clusters.ceilings}
-	for _, c := range s.clusters.byID {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
-	}
-	// One allocation for all of them.
-	copies := make([]Reservation, 0, len(s.reservations))
-	for _, r := range s.reservations {
-		copies = append(copies, r.copyReservation())
-	}
-	for i := range copies {
-		out.Reservations = append(out.Reservations, &copies[i])
-	}
-	for ref, at := range s.shut {
-		out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, at})
-	}
-	return &Frozen{out}
-}
-
 // copyReservation shares with r only values that events replace and never change.
 func (r *Reservation) copyReservation() Reservation {
 	out := *r
@@ -77,19 +107,6 @@ func (r *Reservation) copyReservation() Reservation {
 		out.Notice = &notice
 	}
 	return out
-}
-
-// Bytes encodes the whole book. Equal states give equal bytes.
-func (f *Frozen) Bytes() ([]byte, error) {
-	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
-	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
-	slices.SortFunc(f.Quotes, compareQuotes)
-	b, err := f.marshal()
-	if err != nil {
-		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
-	}
-	return b, nil
 }
 
 // marshal encodes reservations one by one: they make up most of a book, and encoding/json needs
@@ -115,23 +132,6 @@ func (f *Frozen) marshal() ([]byte, error) {
 		b = append(b, one...)
 	}
 	return append(b, "]}"...), nil
-}
-
-// Snapshot encodes the present book.
-func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
-
-// Restore decodes a snapshot. Holds are not stored but derived from the placements, so the two
-// cannot disagree.
-func Restore(b []byte) (*State, error) {
-	var in snapshot
-	if err := json.Unmarshal(b, &in); err != nil {
-		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
-	}
-	s := New()
-	if err := s.restoreAll(&in); err != nil {
-		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
-	}
-	return s, nil
 }
 
 func (s *State) restoreAll(in *snapshot) error {

@@ -15,19 +15,6 @@ type Usage struct {
 	Drop      []string                    `json:"drop,omitempty"`
 }
 
-// appliedTo returns the usage of a cluster after the change.
-func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.Amounts {
-	out := maps.Clone(used)
-	if out == nil {
-		out = map[string]quantity.Amounts{}
-	}
-	maps.Copy(out, u.Set)
-	for _, placement := range u.Drop {
-		delete(out, placement)
-	}
-	return out
-}
-
 func (*Usage) subject() string { return "" }
 
 func (u *Usage) checkAgainst(s *State) error {
@@ -42,6 +29,19 @@ func (u *Usage) applyTo(s *State, _ time.Time) {
 	c := s.Cluster(u.ClusterID)
 	c.Used = u.appliedTo(c.Used)
 	c.recountClaimed()
+}
+
+// appliedTo returns the usage of a cluster after the change.
+func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.Amounts {
+	out := maps.Clone(used)
+	if out == nil {
+		out = map[string]quantity.Amounts{}
+	}
+	maps.Copy(out, u.Set)
+	for _, placement := range u.Drop {
+		delete(out, placement)
+	}
+	return out
 }
 
 // checkUsed returns an error if the sum of the usage exceeds the limit for the sums in the
