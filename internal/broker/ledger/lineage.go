@@ -101,11 +101,11 @@ func (l *Lineage) applyTo(s *State, at time.Time) {
 			s.releaseQuote(q, HoldLost)
 		}
 	}
-	s.lineages.begin(l, s.position, at)
+	s.lineages.beginLineage(l, s.position, at)
 }
 
-// begin appends a lineage and drops the oldest ones beyond lineagesKept.
-func (ls *Lineages) begin(l *Lineage, since uint64, at time.Time) {
+// beginLineage appends a lineage and drops the oldest ones beyond lineagesKept.
+func (ls *Lineages) beginLineage(l *Lineage, since uint64, at time.Time) {
 	if l.Key != nil {
 		ls.key = slices.Clone(l.Key)
 	}

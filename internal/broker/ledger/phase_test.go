@@ -13,7 +13,7 @@ type sight struct {
 	Instruction InstructionState
 }
 
-func (b book) sight(name string, placement int32) sight {
+func (b book) sightOf(name string, placement int32) sight {
 	r := b.Reservation(name)
 	p := r.Placement(placement)
 	return sight{r.Phase(), r.PlacementPhase(p), r.Instruction(p)}
@@ -52,7 +52,7 @@ func TestPhases(t *testing.T) {
 			sight{Reserved, Acknowledged, Hold},
 		},
 		"a renewal changes no phase": {
-			withAgents, []Event{acknowledge("r", 1), nodeReady("r", 1, true), renew("r", second(99))}, sight{Active, Ready, Hold},
+			withAgents, []Event{acknowledge("r", 1), nodeReady("r", 1, true), renew("r", timeOf(99))}, sight{Active, Ready, Hold},
 		},
 		"a withdrawn placement is taken down while its reservation stands": {
 			withAgents, []Event{acknowledge("r", 1), nodeReady("r", 1, true), withdraw("r", 1)},
@@ -133,8 +133,8 @@ func TestPhases(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, tc.before...)
-			b.apply(tc.events...)
-			if diff := cmp.Diff(tc.want, b.sight("r", 1)); diff != "" {
+			b.applyAll(tc.events...)
+			if diff := cmp.Diff(tc.want, b.sightOf("r", 1)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if over := tc.want.Phase == Released || tc.want.Phase == Failed; b.Reservation("r").Over() != over {

@@ -58,7 +58,7 @@ func (f *Frozen) Bytes() ([]byte, error) {
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
 	slices.SortFunc(f.Quotes, compareQuotes)
-	b, err := f.marshal()
+	b, err := f.marshalAll()
 	if err != nil {
 		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
 	}
@@ -109,9 +109,9 @@ func (r *Reservation) copyReservation() Reservation {
 	return out
 }
 
-// marshal encodes reservations one by one: they make up most of a book, and encoding/json needs
-// three times the memory of its output.
-func (f *Frozen) marshal() ([]byte, error) {
+// marshalAll encodes reservations one by one: they make up most of a book, and encoding/json
+// needs three times the memory of its output.
+func (f *Frozen) marshalAll() ([]byte, error) {
 	rest := f.snapshot
 	rest.Reservations = nil
 	b, err := json.Marshal(rest)
@@ -140,7 +140,7 @@ func (s *State) restoreAll(in *snapshot) error {
 	}
 	s.position, s.lineages, s.clusters.ceilings = in.Position, Lineages{in.Branches, in.Key}, in.Ceilings
 	for _, c := range in.Clusters {
-		if err := s.clusters.restore(&c); err != nil {
+		if err := s.clusters.restoreCluster(&c); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (s *State) restoreAll(in *snapshot) error {
 	return nil
 }
 
-func (cs *clusters) restore(c *snapshotCluster) error {
+func (cs *clusters) restoreCluster(c *snapshotCluster) error {
 	if cs.byID[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
