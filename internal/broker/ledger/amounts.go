@@ -182,14 +182,14 @@ func (cs *clusters) growthOf(r *Reservation, wanted quantity.Amounts) (quantity.
 
 // changeAmounts asks the provider for other amounts. They take effect at once if the provider
 // has no agent or the reservation has no standing placement.
-func (cs *clusters) changeAmounts(r *Reservation, c *Edit) {
+func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	p := r.Current()
-	if r.Stands(p) && cs.hasAgent(p.Provider) {
+	if r.Stands(p) && s.HasAgent(p.Provider) {
 		r.Pending = &Pending{Generation: c.Generation, Placement: p.Number, Amounts: c.Amounts, Fallback: c.Fallback}
 	} else {
 		r.setAmounts(p, c.Amounts)
 	}
-	cs.refreshHold(r, p)
+	s.clusters.refreshHold(r, p)
 }
 
 // setAmounts puts other amounts in force for one placement, if it stands, and for later ones.

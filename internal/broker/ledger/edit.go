@@ -58,7 +58,7 @@ func (c *Edit) applyTo(s *State, _ time.Time) {
 		r.Pending = &pending
 	}
 	if c.Amounts != nil {
-		s.clusters.changeAmounts(r, c)
+		s.changeAmounts(r, c)
 	}
 }
 

@@ -200,17 +200,17 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
-	if err := s.clusters.restoreHolds(r); err != nil {
+	if err := s.restorePlacements(r); err != nil {
 		return err
 	}
 	s.addReservation(r)
 	return nil
 }
 
-func (cs *clusters) restoreHolds(r *Reservation) error {
+func (s *State) restorePlacements(r *Reservation) error {
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		c := cs.byID[p.Provider]
+		c := s.Cluster(p.Provider)
 		if c == nil || r.Skipped < 0 || p.Number != r.Skipped+int32(i)+1 {
 			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
 				ErrMalformed, r.Skipped+int32(i)+1, r.Name, p.Number, p.Provider)

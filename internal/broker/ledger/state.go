@@ -2,19 +2,19 @@ package ledger
 
 import "time"
 
-// State is the book. The zero value is not usable; see New. It is not safe for
-// concurrent use.
+// State is the book. The zero value is not usable; see New. It is not safe for concurrent
+// use.
 type State struct {
+	position     uint64
 	clusters     clusters
 	reservations map[string]*Reservation
 	// keys holds the reservation of each key, shut the time at which each unusable key was
 	// shut.
 	keys     map[keyRef]*Reservation
 	shut     map[keyRef]time.Time
-	position uint64
+	quotes   Quotes
 	lineages Lineages
 	shared   shared
-	quotes   Quotes
 }
 
 type keyRef struct{ requester, key string }
@@ -26,8 +26,8 @@ func New() *State {
 		reservations: map[string]*Reservation{},
 		keys:         map[keyRef]*Reservation{},
 		shut:         map[keyRef]time.Time{},
-		shared:       newShared(),
 		quotes:       newQuotes(),
+		shared:       newShared(),
 	}
 }
 
