@@ -82,12 +82,12 @@ func reservationsDiffer(book *ledger.State, shown []brokerv1alpha1.Reservation) 
 		}
 		obj := byName[key]
 		switch {
-		case obj == nil && book.Over(r):
+		case obj == nil && r.Over():
 			// The object was deleted after the end, or the end came before it could be shown.
 		case obj == nil:
 			differs = fmt.Errorf("reservation %s is not shown", key)
-		case string(obj.Status.Phase) != string(book.Phase(r)):
-			differs = fmt.Errorf("reservation %s is shown as %q, it is %s", key, obj.Status.Phase, book.Phase(r))
+		case string(obj.Status.Phase) != string(r.Phase()):
+			differs = fmt.Errorf("reservation %s is shown as %q, it is %s", key, obj.Status.Phase, r.Phase())
 		}
 	})
 	return differs

@@ -252,7 +252,7 @@ func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 				continue
 			}
 			if r.Stands(p) {
-				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(rc.s.book.Branch().At) {
+				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(rc.s.book.Lineages().Present().At) {
 					continue
 				}
 				if err := rc.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
@@ -297,7 +297,7 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 	}
 	for _, r := range rc.s.news.concerning(clusterID) {
 		// Reservations that were created in the broker cluster end there.
-		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Branch().At) {
+		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Lineages().Present().At) {
 			continue
 		}
 		if err := rc.s.reservations.release(r, "its requester had given it back before the journal was restored"); err != nil {

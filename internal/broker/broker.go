@@ -155,7 +155,7 @@ func (b *Broker) end(s *session) {
 	defer b.mu.Unlock()
 	if b.session == s {
 		b.session = nil
-		if durable := s.durable.Load(); s.book.Branch() != nil && durable >= s.book.Branch().Since {
+		if durable := s.durable.Load(); s.book.Lineages().Present() != nil && durable >= s.book.Lineages().Present().Since {
 			b.newest = s.cursorAt(durable)
 		}
 	}

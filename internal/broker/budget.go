@@ -270,7 +270,7 @@ func (as *accounts) forgetOldest(requester string) error {
 		if len(forget.Names) == forgetAtOnce {
 			break
 		}
-		if r.Requester == requester && as.s.book.Over(r) {
+		if r.Requester == requester && r.Over() {
 			forget.Names = append(forget.Names, r.Name)
 		}
 	}

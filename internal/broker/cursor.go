@@ -58,7 +58,7 @@ func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	if text == "" {
 		return followed, 0
 	}
-	c, authentic := parseCursor(text, book.Key())
+	c, authentic := parseCursor(text, book.Lineages().Key())
 	if !authentic {
 		return foreign, 0
 	}
@@ -66,9 +66,9 @@ func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	switch {
 	case known && c.position <= end:
 		return followed, c.position
-	case known && c.lineage == book.Branch().ID:
+	case known && c.lineage == book.Lineages().Present().ID:
 		return lost, c.position
-	case known, book.Restored():
+	case known, book.Lineages().Restored():
 		// The loss of this part was noticed before, and a new lineage was begun then.
 		return foreign, 0
 	default:
@@ -92,8 +92,8 @@ func (s *session) cursorAt(position uint64) string { return cursorOf(s.book, pos
 
 // cursorOf returns the cursor of a position in a book, "" before its first lineage.
 func cursorOf(book *ledger.State, position uint64) string {
-	if b := book.Branch(); b != nil {
-		return cursor{b.ID, position}.text(book.Key())
+	if b := book.Lineages().Present(); b != nil {
+		return cursor{b.ID, position}.text(book.Lineages().Key())
 	}
 	return ""
 }

@@ -104,7 +104,7 @@ func (d *deadlines) reschedule(r *ledger.Reservation) { d.set(r.Name, d.of(r)) }
 // running reservations or requests that were on their way. The grace period never extends a
 // duration that the requester asked for.
 func (d *deadlines) of(r *ledger.Reservation) time.Time {
-	if d.s.book.Over(r) {
+	if r.Over() {
 		return r.EndedAt.Add(retain)
 	}
 	if d.isAbandoned(r) {
@@ -189,7 +189,7 @@ func hasNoStandingPlacement(r *ledger.Reservation) bool {
 
 // carryOut takes the due step for a reservation.
 func (d *deadlines) carryOut(r *ledger.Reservation) error {
-	if d.s.book.Over(r) {
+	if r.Over() {
 		return d.s.record(ledger.Event{Change: &ledger.Forget{Names: []string{r.Name}}})
 	}
 	if d.of(r).After(d.s.now()) {
@@ -241,7 +241,7 @@ func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.reschedule(r) 
 // isAbandoned reports whether the end of a reservation waits only for its requester's agent,
 // which has been silent for Config.StaleThreshold.
 func (d *deadlines) isAbandoned(r *ledger.Reservation) bool {
-	return d.s.book.Closable(r) && d.s.clusters.of(r.Requester).phase == ClusterInactive
+	return r.Closable() && d.s.clusters.of(r.Requester).phase == ClusterInactive
 }
 
 // closeAbandoned schedules the end of reservations that wait for a silent cluster.

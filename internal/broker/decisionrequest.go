@@ -91,7 +91,7 @@ func (d *decider) neighbours(q *Request) (near, apart []string) {
 			}
 		}
 	}
-	for _, held := range d.s.book.HeldFor(q.Requester) {
+	for _, held := range d.s.book.Quotes().HeldFor(q.Requester) {
 		look(&held.Reserve, held.Provider)
 	}
 	return wanted.sorted(), unwanted.sorted()

@@ -74,7 +74,7 @@ func (b *Broker) warmUp(ctx context.Context) error {
 func (b *Broker) coolDown() {
 	state := b.warm.state
 	b.warm = nil
-	if state.Branch() == nil {
+	if state.Lineages().Present() == nil {
 		return
 	}
 	b.mu.Lock()

@@ -93,7 +93,7 @@ func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.Request
 	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
 		return nil
 	}
-	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(ns.s.book.Phase(r))}
+	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(r.Phase())}
 }
 
 // voided returns Ended instructions for placements that a requester claimed and no provider
@@ -114,7 +114,7 @@ func (ns *news) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.
 		Reservation:      r.Name,
 		Placement:        p.Number,
 		Role:             role,
-		State:            v1.InstructionState(ns.s.book.Instruction(r, p)),
+		State:            v1.InstructionState(r.Instruction(p)),
 		Acknowledged:     !p.AcknowledgedAt.IsZero(),
 		ConsumerID:       r.Requester,
 		ProviderID:       p.Provider,

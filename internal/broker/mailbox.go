@@ -92,7 +92,7 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 // areJoined reports whether two clusters take part in a reservation that is not over.
 func (rs *reservations) areJoined(a, b string) bool {
 	for r := range rs.s.news.of(a).all(rs.s.book) {
-		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !rs.s.book.Over(r) {
+		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !r.Over() {
 			return true
 		}
 	}

@@ -15,7 +15,7 @@ func (m *machine) closedRightly(now time.Time) error {
 			continue
 		}
 		book := m.session.book.Reservation(r.name)
-		phase, answered, back := m.session.book.Phase(book), true, true
+		phase, answered, back := book.Phase(), true, true
 		for i, p := range r.placements {
 			answered, back = answered && book.Placements[i].ConsumerGone, back && p.gone
 		}

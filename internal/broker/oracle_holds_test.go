@@ -59,7 +59,7 @@ func (o *oracle) anyPledge(c choose) *pledge {
 func (m *machine) comparePledges(now time.Time) error {
 	for _, p := range m.pledges {
 		p.over = p.over || !now.Before(p.until)
-		held := m.session.book.Quote(p.name)
+		held := m.session.book.Quotes().Named(p.name)
 		if held == nil || (held.Ended != "") != p.over {
 			return fmt.Errorf("quote %s, until %s, over: %t; the broker holds %+v", p.name, p.until, p.over, held)
 		}

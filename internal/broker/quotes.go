@@ -87,7 +87,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	}
 	qs.s.log.Info("holding a quote", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
 		"resources", describe(q.Amounts), "until", keep.Until)
-	qs.nameHeld(out, qs.s.book.Quote(keep.Name))
+	qs.nameHeld(out, qs.s.book.Quotes().Named(keep.Name))
 	return out, nil
 }
 
@@ -98,7 +98,7 @@ func (qs *quotes) nameHeld(out *v1.Quote, held *ledger.Quote) {
 
 // checkLimit returns an error if the requester may not hold another quote.
 func (qs *quotes) checkLimit(requester string) error {
-	held := qs.s.book.HeldFor(requester)
+	held := qs.s.book.Quotes().HeldFor(requester)
 	if len(held) < maxHeldQuotes {
 		return nil
 	}
@@ -155,7 +155,7 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 
 // takeOver grants a reservation the capacity that is held for its quote.
 func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
-	held := qs.s.book.Quote(q.Quote)
+	held := qs.s.book.Quotes().Named(q.Quote)
 	switch {
 	case held == nil || held.Requester != q.Requester:
 		return nil, fault.New(fault.NotFound, "quote: %q is none of cluster %q, or ended long ago: ask for another one", message.Clip(q.Quote, 63), q.Requester)
@@ -193,7 +193,7 @@ func differences(held *ledger.Reserve, q *Request) []string {
 // unknown key is shut, so that a delayed request for the quote fails.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
 	return b.changeOf(ctx, clusterID, func(s *session) error {
-		held := s.book.Quote(nameOrKey)
+		held := s.book.Quotes().Named(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool
 			if held, shut = s.book.QuoteByKey(clusterID, quoteKey(nameOrKey)); shut {
@@ -219,9 +219,9 @@ func (qs *quotes) end(held *ledger.Quote, why ledger.HoldEnding) error {
 func (qs *quotes) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Keep:
-		qs.update(qs.s.book.Quote(change.Name))
+		qs.update(qs.s.book.Quotes().Named(change.Name))
 	case *ledger.LetGo:
-		qs.update(qs.s.book.Quote(change.Name))
+		qs.update(qs.s.book.Quotes().Named(change.Name))
 	}
 }
 
@@ -251,14 +251,14 @@ func (qs *quotes) isDenied(held *ledger.Quote) bool {
 
 // rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.
 func (qs *quotes) rescheduleAll() {
-	for _, held := range qs.s.book.AllHeld() {
+	for _, held := range qs.s.book.Quotes().AllHeld() {
 		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
 	}
 }
 
 // expire ends a quote whose deadline has come.
 func (qs *quotes) expire(name string) {
-	held := qs.s.book.Quote(name)
+	held := qs.s.book.Quotes().Named(name)
 	if held == nil || held.Ended != "" {
 		return
 	}

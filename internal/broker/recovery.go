@@ -98,7 +98,7 @@ func (rc *recovery) witness(clusterID, cursor string) {
 // begin starts the first lineage of a new journal. For an existing one it checks whether this
 // process remembers later positions than the journal has.
 func (rc *recovery) begin() {
-	if rc.s.book.Branch() == nil {
+	if rc.s.book.Lineages().Present() == nil {
 		if err := rc.s.record(ledger.Event{Change: firstLineage()}); err != nil {
 			rc.s.log.Error(err, "recording the first lineage failed")
 		}
@@ -184,7 +184,7 @@ func (rc *recovery) blockUntilAnnounced(clusterID string) {
 // requireAnnouncement asks a cluster to announce because it knows more than the book. A cluster
 // that has announced already is not asked again.
 func (rc *recovery) requireAnnouncement(clusterID string) {
-	announced := rc.told[clusterID] || rc.s.book.Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
+	announced := rc.told[clusterID] || rc.s.book.Lineages().Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
 	if announced || rc.waiting[clusterID] {
 		return
 	}
@@ -215,7 +215,7 @@ func (rc *recovery) wantsAnnouncement(clusterID string) bool {
 
 // isRecovering reports whether a cluster from before the restore has yet to announce.
 func (rc *recovery) isRecovering() bool {
-	if !rc.s.book.Restored() {
+	if !rc.s.book.Lineages().Restored() {
 		return false
 	}
 	for id := range rc.waiting {
@@ -231,7 +231,7 @@ func (rc *recovery) isRecovering() bool {
 func (rc *recovery) deadline() time.Time {
 	var until time.Time
 	if rc.isRecovering() {
-		until = later(rc.s.book.Branch().At, rc.s.began).Add(recoveryGrace)
+		until = later(rc.s.book.Lineages().Present().At, rc.s.began).Add(recoveryGrace)
 	}
 	if rc.countUnseen() > 0 {
 		until = later(until, rc.listenUntil)
@@ -265,7 +265,7 @@ func (rc *recovery) message() string {
 			waiting++
 		}
 	})
-	b := rc.s.book.Branch()
+	b := rc.s.book.Lineages().Present()
 	return fmt.Sprintf("journal restored from an older state at position %d (agents have seen %d): waiting for %d of %d clusters to announce what they hold",
 		b.Since-1, b.Seen, waiting, all)
 }

@@ -283,7 +283,7 @@ func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Rese
 	out := &v1.Reservation{
 		Name:             r.Name,
 		RequesterID:      r.Requester,
-		Phase:            v1.ReservationPhase(rs.s.book.Phase(r)),
+		Phase:            v1.ReservationPhase(r.Phase()),
 		Resources:        wire.FromAmounts(r.Amounts),
 		ReservedAt:       r.ReservedAt(),
 		Queue:            rs.s.queue.restPlace(r),
@@ -297,7 +297,7 @@ func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Rese
 		p := &r.Placements[i]
 		out.Placements[i] = v1.Placement{
 			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
-			State: v1.PlacementState(rs.s.book.PlacementPhase(r, p)),
+			State: v1.PlacementState(r.PlacementPhase(p)),
 		}
 	}
 	if r.Requester != clusterID {
@@ -324,7 +324,7 @@ func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Rese
 // message describes the state of a reservation in a sentence.
 func (rs *reservations) message(r *ledger.Reservation) string {
 	p := r.Serving()
-	switch phase := rs.s.book.Phase(r); {
+	switch phase := r.Phase(); {
 	case phase == ledger.Queued:
 		return rs.s.queue.message(r)
 	case r.Notice != nil:
@@ -339,7 +339,7 @@ func (rs *reservations) message(r *ledger.Reservation) string {
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.notGone(r), " and "))
 	case len(r.Placements) == 0:
 		return endOf(r)
-	case r.EndReason != "" && !rs.s.book.Over(r):
+	case r.EndReason != "" && !r.Over():
 		return fmt.Sprintf("%s; everything is given back, and %s, of which nothing is heard, takes its side down once it is back", endOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
 		return endOf(r) + "; everything is given back"

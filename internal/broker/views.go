@@ -209,7 +209,7 @@ func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservati
 
 func (rs *reservations) view(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
-		Reservation: *r, Phase: rs.s.book.Phase(r), Message: rs.message(r),
+		Reservation: *r, Phase: r.Phase(), Message: rs.message(r),
 		RequesterHasAgent: rs.s.book.HasAgent(r.Requester), Place: rs.s.queue.view(r),
 	}
 	// The book changes Waiting in place, so a view must not keep it.
@@ -226,7 +226,7 @@ func (rs *reservations) view(r *ledger.Reservation) *ReservationView {
 	}
 	v.Placements = slices.Clone(r.Placements)
 	for i := range r.Placements {
-		v.PlacementPhases = append(v.PlacementPhases, rs.s.book.PlacementPhase(r, &r.Placements[i]))
+		v.PlacementPhases = append(v.PlacementPhases, r.PlacementPhase(&r.Placements[i]))
 	}
 	return v
 }

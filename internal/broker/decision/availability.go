@@ -17,9 +17,9 @@ func AvailabilityScore(available, allocatable quantity.Amounts) Score {
 type availability struct{}
 
 func (availability) name() string                  { return Availability }
-func (availability) prepare(*contest) bool         { return true }
+func (availability) prepareScores(*contest) bool   { return true }
 func (availability) score(c *contest, i int) int64 { return c.market.availability[i] }
-func (availability) column(m *Market) []int64      { return m.availability }
+func (availability) scoreColumn(m *Market) []int64 { return m.availability }
 
 func availabilityScore(freeCPU, cpu, freeMemory, memory int64) int64 {
 	return halfScore(freeCPU, cpu) + halfScore(freeMemory, memory)

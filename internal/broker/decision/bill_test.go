@@ -14,18 +14,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// bill returns a bill for a day.
-func bill(perHour, currency string) Bill {
+// dailyBill returns a bill for a day.
+func dailyBill(perHour, currency string) Bill {
 	p := decimal.RequireFromString(perHour)
 	return Bill{PerHour: p, Total: p.Mul(decimal.NewFromInt(24)), Currency: currency}
 }
 
 func TestBills(t *testing.T) {
-	paris := cluster("paris", 16, 16, 64, 64).priced(t, "EUR", "0.04", "0.005")
-	paris.Prices[gpu] = price(t, "2")
-	paris.Region, paris.StoragePrice, paris.EgressPrice = "eu", price(t, "0.0001"), price(t, "0.09")
-	m := market(t, paris, cluster("oslo", 16, 16, 64, 64))
-	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": price(t, "1.25")}})
+	paris := cluster("paris", 16, 16, 64, 64).withPrices(t, "EUR", "0.04", "0.005")
+	paris.Prices[gpu] = mustParsePrice(t, "2")
+	paris.Region, paris.StoragePrice, paris.EgressPrice = "eu", mustParsePrice(t, "0.0001"), mustParsePrice(t, "0.09")
+	m := newMarketWith(t, paris, cluster("oslo", 16, 16, 64, 64))
+	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": mustParsePrice(t, "1.25")}})
 	cases := map[string]struct {
 		id                       string
 		request                  Request
@@ -56,12 +56,12 @@ func TestBills(t *testing.T) {
 
 // The cheapest cluster depends on the request.
 func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
-	cores := cluster("cores", 16, 16, 64, 64).priced(t, "EUR", "0.01", "0.05")
-	memory := cluster("memory", 16, 16, 64, 64).priced(t, "EUR", "0.05", "0.01")
-	far := cluster("far", 16, 16, 64, 64).priced(t, "USD", "0.001", "0.001")
-	far.Region, far.EgressPrice = "us", price(t, "1")
-	m := market(t, cores, memory, far)
-	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": price(t, "1.1")}})
+	cores := cluster("cores", 16, 16, 64, 64).withPrices(t, "EUR", "0.01", "0.05")
+	memory := cluster("memory", 16, 16, 64, 64).withPrices(t, "EUR", "0.05", "0.01")
+	far := cluster("far", 16, 16, 64, 64).withPrices(t, "USD", "0.001", "0.001")
+	far.Region, far.EgressPrice = "us", mustParsePrice(t, "1")
+	m := newMarketWith(t, cores, memory, far)
+	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": mustParsePrice(t, "1.1")}})
 	cases := map[string]struct {
 		request Request
 		want    string
@@ -91,7 +91,7 @@ func TestComparingMoneyIsExact(t *testing.T) {
 		inBase := func(d decimal.Decimal, code string) *big.Rat {
 			return new(big.Rat).Quo(d.Rat(), r.rateOf(code).decimalOf().Rat())
 		}
-		if got, want := r.exceeds(amount, from, most, to), inBase(amount, from).Cmp(inBase(most, to)) > 0; got != want {
+		if got, want := r.exceedsLimit(amount, from, most, to), inBase(amount, from).Cmp(inBase(most, to)) > 0; got != want {
 			t.Fatalf("%s %s above %s %s: %t, want %t", amount, from, most, to, got, want)
 		}
 	})

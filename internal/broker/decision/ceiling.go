@@ -52,7 +52,7 @@ func (c *contest) checkPrice(i int) Reason {
 	case cost > c.ceiling.billionths*(1+near):
 		return TooExpensive
 	}
-	if m.rates.exceeds(c.billOf(i).PerHour, own, c.ceiling.amount.decimalOf(), c.ceiling.currency) {
+	if m.rates.exceedsLimit(c.billOf(i).PerHour, own, c.ceiling.amount.decimalOf(), c.ceiling.currency) {
 		return TooExpensive
 	}
 	return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// applyConstraints resolves the request's constraints to the set of matching rows. check tests
-// constraints on nodes and prices.
+// applyConstraints resolves the request's constraints to the set of matching rows.
+// checkCandidate tests constraints on nodes and prices.
 func (c *contest) applyConstraints() {
 	r := c.request
 	k := r.Constraints
@@ -17,7 +17,7 @@ func (c *contest) applyConstraints() {
 	if !c.constrained {
 		return
 	}
-	c.allowed = c.allowed.resized(len(c.market.ids), true)
+	c.allowed = c.allowed.resizeTo(len(c.market.ids), true)
 	if len(r.Near) > 0 {
 		c.keepNamed(r.Near)
 	}
@@ -131,7 +131,7 @@ func (c *contest) keepClaiming(claim *terms.Claim) {
 }
 
 func (c *contest) noRows() rowSet {
-	c.some = c.some.resized(len(c.market.ids), false)
+	c.some = c.some.resizeTo(len(c.market.ids), false)
 	return c.some
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func TestConstraints(t *testing.T) {
-	paris := cluster("paris", 16, 16, 64, 64).priced(t, "EUR", "0.05", "0")
+	paris := cluster("paris", 16, 16, 64, 64).withPrices(t, "EUR", "0.05", "0")
 	paris.Region, paris.Zone = "eu-west", "a"
 	paris.Labels = map[string]string{"tier": "prod", "data.broker.fluidos.eu/genomes": "true"}
 	paris.Claims = map[string]string{"availability": "99.95", "gdpr": "true"}
@@ -23,8 +23,8 @@ func TestConstraints(t *testing.T) {
 		{Count: 2, Free: size(4, 16)},
 	}
 	paris.Allocatable, paris.Available = paris.Allocatable.Add(quantity.Amounts{gpu: 4}), paris.Available.Add(quantity.Amounts{gpu: 4})
-	m := market(t, paris, cluster("oslo", 16, 16, 64, 64), cluster("zurich", 16, 16, 64, 64).priced(t, "CHF", "0.05", "0"))
-	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": price(t, "1.25")}})
+	m := newMarketWith(t, paris, cluster("oslo", 16, 16, 64, 64), cluster("zurich", 16, 16, 64, 64).withPrices(t, "CHF", "0.05", "0"))
+	m.SetRates(Rates{Base: "EUR", Per: map[string]Price{"USD": mustParsePrice(t, "1.25")}})
 
 	cases := map[string]struct {
 		id      string
@@ -116,7 +116,7 @@ func TestSeveralSizesOfPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := cluster("paris", 16, 16, 64, 64)
 			c.Shapes = nodes
-			got, ok := Check(market(t, c), &Request{Amounts: terms.Sum(tc.pods), Pods: tc.pods}, "paris")
+			got, ok := Check(newMarketWith(t, c), &Request{Amounts: terms.Sum(tc.pods), Pods: tc.pods}, "paris")
 			if ok != tc.fits || !ok && got.Have != tc.have {
 				t.Errorf("%t: %+v", ok, got)
 			}
@@ -183,7 +183,7 @@ var (
 	someClaims = rapid.MapOfN(rapid.SampledFrom([]string{"sla", "gdpr"}), rapid.SampledFrom([]string{"1", "2.5", "yes"}), 0, 2)
 )
 
-func constrain(t *rapid.T, r *Request) {
+func drawConstraints(t *rapid.T, r *Request) {
 	names := func(what string) []string { return rapid.SliceOfN(someNames, 0, 2).Draw(t, what) }
 	maybe := func(what string) bool { return rapid.IntRange(0, 3).Draw(t, what) == 0 }
 	k := &terms.Constraints{Exclude: names("excluded")}
@@ -222,9 +222,9 @@ func constrain(t *rapid.T, r *Request) {
 	}
 }
 
-// violated returns the constraint that a candidate does not meet. It does not use the market's
-// index.
-func violated(r *Request, c Candidate, rates Rates) string {
+// findViolated returns the constraint that a candidate does not meet. It does not use the
+// market's index.
+func findViolated(r *Request, c Candidate, rates Rates) string {
 	k := r.Constraints
 	switch {
 	case len(r.Near) > 0 && !slices.Contains(r.Near, c.ID):
@@ -248,7 +248,7 @@ func violated(r *Request, c Candidate, rates Rates) string {
 		}
 	}
 	sum := quantity.Amounts{}
-	for _, s := range selected(c.Shapes, r) {
+	for _, s := range selectShapes(c.Shapes, r) {
 		sum = sum.Add(s.Free.Max(nil).Times(max(s.Count, 0)))
 	}
 	if _, fits := quantity.Fits(r.Amounts, sum); len(k.Nodes) > 0 && !fits {
@@ -266,13 +266,13 @@ func violated(r *Request, c Candidate, rates Rates) string {
 	if _, ok := rates.Convert(bill.PerHour, bill.Currency, k.MaxPrice.Currency); !ok {
 		return "rate"
 	}
-	if most, err := ParsePrice(k.MaxPrice.Amount); err != nil || bill.Currency == "" || rates.exceeds(bill.PerHour, bill.Currency, most.decimalOf(), k.MaxPrice.Currency) {
+	if most, err := ParsePrice(k.MaxPrice.Amount); err != nil || bill.Currency == "" || rates.exceedsLimit(bill.PerHour, bill.Currency, most.decimalOf(), k.MaxPrice.Currency) {
 		return "price"
 	}
 	return ""
 }
 
-func selected(shapes []Shape, r *Request) []Shape {
+func selectShapes(shapes []Shape, r *Request) []Shape {
 	if r.Constraints == nil {
 		return shapes
 	}
@@ -284,12 +284,12 @@ func TestConstraintsRejectNobodyElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, w := anyMarket(t)
 		r := &Request{Requester: someNames.Draw(t, "requester"), Amounts: someAmounts.Draw(t, "amounts")}
-		constrain(t, r)
+		drawConstraints(t, r)
 		free := &Request{Requester: r.Requester, Amounts: r.Amounts}
 		for id, c := range w.candidates {
 			without, could := Check(m, free, id)
 			with, can := Check(m, r, id)
-			why := violated(r, c, w.rates)
+			why := findViolated(r, c, w.rates)
 			switch {
 			case !could && can:
 				t.Fatalf("%q: %q without constraints, accepted with them", id, without.Reason)
@@ -305,7 +305,7 @@ func TestConstraintsRejectNobodyElse(t *testing.T) {
 
 // The length of a message does not grow with the number of clusters.
 func TestOfManyClustersTheFirstAreNamed(t *testing.T) {
-	m := market(t, cluster("paris", 16, 16, 64, 64))
+	m := newMarketWith(t, cluster("paris", 16, 16, 64, 64))
 	var near []string
 	for i := range 12 {
 		near = append(near, fmt.Sprintf("c%d", i))

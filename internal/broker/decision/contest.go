@@ -164,8 +164,8 @@ func (m *Market) gateFor(needs []need, which int) gate {
 	return gate{m.columns[n.column].available, n.amount}
 }
 
-// tooSmall reports whether check would certainly reject a candidate for an amount. It is fast
-// and finds most such candidates.
+// tooSmall reports whether checkCandidate would certainly reject a candidate for an amount. It
+// is fast and finds most such candidates.
 func (c *contest) tooSmall(i int) bool {
 	return c.gates[0].available[i] < c.gates[0].least || c.gates[1].available[i] < c.gates[1].least
 }
@@ -178,7 +178,7 @@ func (c *contest) appointJudges(w Weights) {
 	}
 	c.judges, c.weight = c.judges[:0], 0
 	for _, criterion := range criteria {
-		if weight := int64(w[criterion.name()]); weight > 0 && criterion.prepare(c) {
+		if weight := int64(w[criterion.name()]); weight > 0 && criterion.prepareScores(c) {
 			c.judges = append(c.judges, judge{criterion, weight})
 			c.weight += weight
 		}
@@ -189,9 +189,9 @@ func (c *contest) appointJudges(w Weights) {
 	}
 }
 
-// check returns why a candidate is rejected, or "" if it can provide. If the reason is about a
-// resource, check also returns the index of the unmet need.
-func (c *contest) check(i int) (Reason, int) {
+// checkCandidate returns why a candidate is rejected, or "" if it can provide. If the reason is
+// about a resource, checkCandidate also returns the index of the unmet need.
+func (c *contest) checkCandidate(i int) (Reason, int) {
 	m := c.market
 	if m.marks[i]&(vacant|stale|denied|choosy|suspended) != 0 || c.linkAt[i] != 0 || c.exceeded != nil || len(c.excluded) > 0 || int32(i) == c.self {
 		if reason := c.checkStanding(i); reason != "" {
@@ -215,7 +215,7 @@ func (c *contest) check(i int) (Reason, int) {
 	return c.checkPrice(i), 0
 }
 
-// checkNeeds tests the amounts for check.
+// checkNeeds tests the amounts for checkCandidate.
 func (c *contest) checkNeeds(i int) (Reason, int) {
 	for k := range c.needs {
 		n := &c.needs[k]
@@ -232,17 +232,17 @@ func (c *contest) checkNeeds(i int) (Reason, int) {
 	return "", 0
 }
 
-// checkExplained calls check. If a constraint is not met, it also determines which one.
+// checkExplained calls checkCandidate. If a constraint is not met, it also determines which one.
 func (c *contest) checkExplained(i int) (Reason, int) {
-	reason, which := c.check(i)
+	reason, which := c.checkCandidate(i)
 	if reason == barred {
 		reason, _ = c.unmetConstraint(i)
 	}
 	return reason, which
 }
 
-// checkStanding tests the candidate itself for check: denied, silent, suspended, unreachable
-// and so on.
+// checkStanding tests the candidate itself for checkCandidate: denied, silent, suspended,
+// unreachable and so on.
 func (c *contest) checkStanding(i int) Reason {
 	marks, l := c.market.marks[i], c.knownLink(i)
 	switch {
@@ -275,7 +275,7 @@ func (c *contest) lendingRefusal(i int) Reason {
 	return Reason(c.market.lends[i].Refuses(c.request.Requester))
 }
 
-// describeRejection converts the result of check to a Rejection with its figures.
+// describeRejection converts the result of checkCandidate to a Rejection with its figures.
 func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 	out := Rejection{Reason: reason}
 	switch reason {

@@ -13,7 +13,7 @@ type cost struct{}
 
 func (cost) name() string { return Cost }
 
-func (cost) prepare(c *contest) bool {
+func (cost) prepareScores(c *contest) bool {
 	m := c.market
 	c.cheapest = math.Inf(1)
 	if !c.convertPrices() {
@@ -38,7 +38,7 @@ func (cost) prepare(c *contest) bool {
 		if sum >= c.cheapest {
 			continue
 		}
-		if reason, _ := c.check(i); reason != "" {
+		if reason, _ := c.checkCandidate(i); reason != "" {
 			continue
 		}
 		c.cheapest = sum
@@ -75,7 +75,7 @@ func (cost) score(c *contest, i int) int64 {
 	return int64(c.cheapest / sum * float64(fullScore))
 }
 
-func (cost) note(c *contest, i int) string {
+func (cost) explainScore(c *contest, i int) string {
 	m := c.market
 	k := m.currency[i]
 	own := m.currencies[k].code

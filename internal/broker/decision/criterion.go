@@ -10,22 +10,22 @@ const fullScore int64 = 1_000_000_000_000_000
 // criteria.
 type criterion interface {
 	name() string
-	// prepare examines the market once for each decision. It returns false if there is no data
-	// to judge by. The criterion then does not count, and the other weights decide alone.
-	prepare(c *contest) bool
-	// score may be called for rows that have not passed check, including vacant ones.
+	// prepareScores examines the market once for each decision. It returns false if there is no
+	// data to judge by. The criterion then does not count, and the other weights decide alone.
+	prepareScores(c *contest) bool
+	// score may be called for rows that have not passed checkCandidate, including vacant ones.
 	score(c *contest, i int) int64
 }
 
 // fixed is a criterion whose scores do not depend on the request. Decide scans the column of
 // the heaviest one and examines a row only if it may still win.
 type fixed interface {
-	column(m *Market) []int64
+	scoreColumn(m *Market) []int64
 }
 
 // noter explains a score that is not self-explanatory.
 type noter interface {
-	note(c *contest, i int) string
+	explainScore(c *contest, i int) string
 }
 
 // criteria lists every criterion in display order.

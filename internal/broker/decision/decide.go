@@ -46,7 +46,7 @@ func (c *contest) findBest() int {
 		if total < best || total == best && rank[i] > rank[winner] {
 			continue
 		}
-		if reason, _ := c.check(i); reason != "" {
+		if reason, _ := c.checkCandidate(i); reason != "" {
 			continue
 		}
 		winner, best = i, total
@@ -64,7 +64,7 @@ func (c *contest) leadColumn() ([]int64, int64) {
 	column, weight := c.market.availability, int64(0)
 	for _, j := range c.judges {
 		if f, ok := j.criterion.(fixed); ok && j.weight > weight {
-			column, weight = f.column(c.market), j.weight
+			column, weight = f.scoreColumn(c.market), j.weight
 		}
 	}
 	return column, weight

@@ -21,7 +21,7 @@ func multiCriteria() *Request {
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("clusters=%d", n), func(b *testing.B) {
-			m, r := fleet(b, n), multiCriteria()
+			m, r := newFleet(b, n), multiCriteria()
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, ok := Decide(m, r); !ok {
@@ -38,12 +38,12 @@ func BenchmarkDecideHard(b *testing.B) {
 	const n = 10000
 	alike := NewMarket()
 	for i := range n {
-		c := cluster(fmt.Sprintf("cluster-%06d", (i*7919)%n), 32, 64, 128, 256).priced(b, "EUR", "0.05", "0.01")
+		c := cluster(fmt.Sprintf("cluster-%06d", (i*7919)%n), 32, 64, 128, 256).withPrices(b, "EUR", "0.05", "0.01")
 		if err := alike.Upsert(c); err != nil {
 			b.Fatal(err)
 		}
 	}
-	varied := fleet(b, n)
+	varied := newFleet(b, n)
 	pods := multiCriteria()
 	pods.Pods = []terms.Pods{{Count: 4, Each: size(2, 8)}}
 	shaped := NewMarket()
@@ -82,7 +82,7 @@ func BenchmarkDecideHard(b *testing.B) {
 
 func BenchmarkExplain(b *testing.B) {
 	for _, n := range sizes[:4] {
-		m, r := fleet(b, n), multiCriteria()
+		m, r := newFleet(b, n), multiCriteria()
 		for name, top := range map[string]int{"ten": 10, "all": n} {
 			b.Run(fmt.Sprintf("verdicts=%s/clusters=%d", name, n), func(b *testing.B) {
 				b.ReportAllocs()
@@ -95,7 +95,7 @@ func BenchmarkExplain(b *testing.B) {
 }
 
 func BenchmarkSetAvailable(b *testing.B) {
-	m, free := fleet(b, 10000), size(16, 64)
+	m, free := newFleet(b, 10000), size(16, 64)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.SetAvailable("cluster-005000", free)

@@ -52,30 +52,30 @@ func TestDecide(t *testing.T) {
 		"equals are settled by name":         {candidates: twins(), request: Request{Amounts: size(1, 1)}, want: "berlin"},
 		"the cheaper wins with equal resources": {
 			candidates: []Candidate{
-				cluster("berlin", 8, 16, 32, 64).priced(t, "EUR", "0.06", "0.01"),
-				cluster("paris", 8, 16, 32, 64).priced(t, "EUR", "0.05", "0.01"),
+				cluster("berlin", 8, 16, 32, 64).withPrices(t, "EUR", "0.06", "0.01"),
+				cluster("paris", 8, 16, 32, 64).withPrices(t, "EUR", "0.05", "0.01"),
 			},
 			request: Request{Amounts: size(1, 1)},
 			want:    "paris",
 		},
 		"which is cheaper depends on what is asked for": {
 			candidates: []Candidate{
-				cluster("cheap-cpu", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.05"),
-				cluster("cheap-memory", 8, 16, 32, 64).priced(t, "EUR", "0.05", "0.01"),
+				cluster("cheap-cpu", 8, 16, 32, 64).withPrices(t, "EUR", "0.01", "0.05"),
+				cluster("cheap-memory", 8, 16, 32, 64).withPrices(t, "EUR", "0.05", "0.01"),
 			},
 			request: Request{Amounts: size(1, 32)},
 			want:    "cheap-memory",
 		},
 		"a cheap but almost full cluster loses against a dearer empty one": {
 			candidates: []Candidate{
-				cluster("cheap", 2, 16, 4, 64).priced(t, "EUR", "0.04", "0.01"),
-				cluster("empty", 16, 16, 64, 64).priced(t, "EUR", "0.05", "0.01"),
+				cluster("cheap", 2, 16, 4, 64).withPrices(t, "EUR", "0.04", "0.01"),
+				cluster("empty", 16, 16, 64, 64).withPrices(t, "EUR", "0.05", "0.01"),
 			},
 			request: Request{Amounts: size(1, 1)},
 			want:    "empty",
 		},
 		"one without a price loses against a priced equal": {
-			candidates: []Candidate{cluster("berlin", 8, 16, 32, 64), cluster("paris", 8, 16, 32, 64).priced(t, "EUR", "9", "9")},
+			candidates: []Candidate{cluster("berlin", 8, 16, 32, 64), cluster("paris", 8, 16, 32, 64).withPrices(t, "EUR", "9", "9")},
 			request:    Request{Amounts: size(1, 1)},
 			want:       "paris",
 		},
@@ -86,18 +86,18 @@ func TestDecide(t *testing.T) {
 		},
 		"the requester's currency is the one compared": {
 			candidates: []Candidate{
-				cluster("berlin", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.01"),
-				cluster("madrid", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.01"),
-				cluster("zurich", 8, 16, 32, 64).priced(t, "CHF", "0.02", "0.02"),
+				cluster("berlin", 8, 16, 32, 64).withPrices(t, "EUR", "0.01", "0.01"),
+				cluster("madrid", 8, 16, 32, 64).withPrices(t, "EUR", "0.01", "0.01"),
+				cluster("zurich", 8, 16, 32, 64).withPrices(t, "CHF", "0.02", "0.02"),
 			},
 			request: Request{Amounts: size(1, 1), Currency: "CHF"},
 			want:    "zurich",
 		},
 		"the most common currency is compared where none is asked for": {
 			candidates: []Candidate{
-				cluster("aarau", 8, 16, 32, 64).priced(t, "CHF", "0.001", "0.001"),
-				cluster("berlin", 8, 16, 32, 64).priced(t, "EUR", "0.01", "0.01"),
-				cluster("madrid", 8, 16, 32, 64).priced(t, "EUR", "0.02", "0.01"),
+				cluster("aarau", 8, 16, 32, 64).withPrices(t, "CHF", "0.001", "0.001"),
+				cluster("berlin", 8, 16, 32, 64).withPrices(t, "EUR", "0.01", "0.01"),
+				cluster("madrid", 8, 16, 32, 64).withPrices(t, "EUR", "0.02", "0.01"),
 			},
 			request: Request{Amounts: size(1, 1)},
 			want:    "berlin",
@@ -187,7 +187,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := market(t, tc.candidates...)
+			m := newMarketWith(t, tc.candidates...)
 			for provider, l := range tc.link {
 				m.SetLink("rome", provider, l)
 			}
@@ -211,7 +211,7 @@ func TestDecide(t *testing.T) {
 func TestCheck(t *testing.T) {
 	histogram := cluster("shaped", 16, 16, 64, 64)
 	histogram.Shapes = []Shape{{Count: 3, Free: size(5, 20)}}
-	m := market(t, cluster("paris", 5, 16, 32, 64), cluster("rome", 16, 16, 64, 64), histogram)
+	m := newMarketWith(t, cluster("paris", 5, 16, 32, 64), cluster("rome", 16, 16, 64, 64), histogram)
 	cases := map[string]struct {
 		id          string
 		request     Request
@@ -282,7 +282,7 @@ func TestAvailabilityScore(t *testing.T) {
 }
 
 func TestDecideAllocatesNothing(t *testing.T) {
-	m, r := fleet(t, 1000), multiCriteria()
+	m, r := newFleet(t, 1000), multiCriteria()
 	r.Exclude = []string{"cluster-000001", "cluster-000002"}
 	constrained := *r
 	constrained.Near, constrained.Apart = []string{"cluster-000003"}, []string{"cluster-000004"}

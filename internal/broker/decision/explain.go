@@ -100,7 +100,7 @@ func Judge(m *Market, r *Request, id string) Verdict {
 func (c *contest) verdictOn(i int) Verdict {
 	m := c.market
 	v := Verdict{ID: m.ids[i], Bill: c.billOf(i).inCurrency(c.commonCurrency(), m.rates)}
-	if reason, which := c.check(i); reason != "" {
+	if reason, which := c.checkCandidate(i); reason != "" {
 		rejection := c.describeRejection(i, reason, which)
 		v.Rejection = &rejection
 		return v
@@ -158,7 +158,7 @@ func (c *contest) describeScores(i int) []CriterionScore {
 	for k, j := range c.judges {
 		out[k] = CriterionScore{Criterion: j.name(), Score: scoreOf(j.score(c, i))}
 		if n, ok := j.criterion.(noter); ok {
-			out[k].Note = n.note(c, i)
+			out[k].Note = n.explainScore(c, i)
 		}
 	}
 	return out

@@ -12,13 +12,13 @@ import (
 func TestExplainTellsEveryCandidate(t *testing.T) {
 	stale := cluster("madrid", 16, 16, 64, 64)
 	stale.Stale = true
-	rated := cluster("paris", 8, 16, 32, 64).priced(t, "EUR", "0.10", "0.02")
+	rated := cluster("paris", 8, 16, 32, 64).withPrices(t, "EUR", "0.10", "0.02")
 	rated.Reliability = new(0.9)
-	m := market(t,
+	m := newMarketWith(t,
 		cluster("rome", 16, 16, 64, 64), stale, rated,
-		cluster("berlin", 16, 16, 64, 64).priced(t, "EUR", "0.20", "0.04"),
+		cluster("berlin", 16, 16, 64, 64).withPrices(t, "EUR", "0.20", "0.04"),
 		cluster("vienna", 4, 16, 16, 64),
-		cluster("zurich", 4, 16, 16, 64).priced(t, "CHF", "0.01", "0.01"),
+		cluster("zurich", 4, 16, 16, 64).withPrices(t, "CHF", "0.01", "0.01"),
 		cluster("oslo", 1, 16, 64, 64),
 	)
 	m.SetLink("rome", "paris", Link{Measured: true, Latency: 50 * time.Millisecond})
@@ -33,16 +33,16 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 		Winner:  "berlin",
 		Weights: []Weight{{Availability, 70}, {Cost, 20}, {Latency, 5}, {Reliability, 5}},
 		Verdicts: []Verdict{
-			{ID: "berlin", Rank: 1, Total: 85, Bill: bill("0.8", "EUR"), Scores: []CriterionScore{
+			{ID: "berlin", Rank: 1, Total: 85, Bill: dailyBill("0.8", "EUR"), Scores: []CriterionScore{
 				{Availability, 100, ""}, {Cost, 50, ""}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
-			{ID: "paris", Rank: 2, Total: 63.25, Bill: bill("0.4", "EUR"), Scores: []CriterionScore{
+			{ID: "paris", Rank: 2, Total: 63.25, Bill: dailyBill("0.4", "EUR"), Scores: []CriterionScore{
 				{Availability, 50, ""}, {Cost, 100, ""}, {Latency, 75, ""}, {Reliability, 90, ""},
 			}},
 			{ID: "vienna", Rank: 3, Total: 22.5, Scores: []CriterionScore{
 				{Availability, 25, ""}, {Cost, 0, "names no price"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
-			{ID: "zurich", Rank: 4, Total: 22.5, Bill: bill("0.12", "CHF"), Scores: []CriterionScore{
+			{ID: "zurich", Rank: 4, Total: 22.5, Bill: dailyBill("0.12", "CHF"), Scores: []CriterionScore{
 				{Availability, 25, ""}, {Cost, 0, "is priced in CHF, for which there is no rate to EUR"}, {Latency, 50, "not measured"}, {Reliability, 50, "no record yet"},
 			}},
 			{ID: "madrid", Rejection: &Rejection{Reason: Stale}},
@@ -58,7 +58,7 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 }
 
 func TestWeightsOfCriteriaWithoutDataFallAway(t *testing.T) {
-	m := market(t, cluster("berlin", 8, 16, 32, 64), cluster("paris", 12, 16, 48, 64))
+	m := newMarketWith(t, cluster("berlin", 8, 16, 32, 64), cluster("paris", 12, 16, 48, 64))
 	cases := map[string]struct {
 		weights Weights
 		want    []Weight
@@ -87,7 +87,7 @@ func TestLatencyFallsLinearlyToZero(t *testing.T) {
 		-time.Millisecond: 100, 0: 100, 50 * time.Millisecond: 75, 100 * time.Millisecond: 50,
 		199 * time.Millisecond: 0.5, 200 * time.Millisecond: 0, time.Hour: 0,
 	} {
-		m := market(t, cluster("paris", 1, 1, 1, 1))
+		m := newMarketWith(t, cluster("paris", 1, 1, 1, 1))
 		m.SetLink("rome", "paris", Link{Measured: true, Latency: latency})
 		got := explainAll(m, &Request{Requester: "rome", Weights: Weights{Latency: 100}}).Verdicts[0].Total
 		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {

@@ -25,14 +25,14 @@ func cluster(id string, freeCores, cores, freeMemory, memory int64) Candidate {
 	return Candidate{ID: id, Allocatable: size(cores, memory), Available: size(freeCores, freeMemory)}
 }
 
-func (c Candidate) priced(t testing.TB, currency, cpu, memory string) Candidate {
+func (c Candidate) withPrices(t testing.TB, currency, cpu, memory string) Candidate {
 	t.Helper()
 	c.Currency = currency
-	c.Prices = map[corev1.ResourceName]Price{corev1.ResourceCPU: price(t, cpu), corev1.ResourceMemory: price(t, memory)}
+	c.Prices = map[corev1.ResourceName]Price{corev1.ResourceCPU: mustParsePrice(t, cpu), corev1.ResourceMemory: mustParsePrice(t, memory)}
 	return c
 }
 
-func price(t testing.TB, s string) Price {
+func mustParsePrice(t testing.TB, s string) Price {
 	t.Helper()
 	p, err := ParsePrice(s)
 	if err != nil {
@@ -41,7 +41,7 @@ func price(t testing.TB, s string) Price {
 	return p
 }
 
-func market(t testing.TB, candidates ...Candidate) *Market {
+func newMarketWith(t testing.TB, candidates ...Candidate) *Market {
 	t.Helper()
 	m := NewMarket()
 	for _, c := range candidates {
@@ -52,9 +52,9 @@ func market(t testing.TB, candidates ...Candidate) *Market {
 	return m
 }
 
-// fleet returns a market of n different clusters, the same for the same n. The requester rome
+// newFleet returns a market of n different clusters, the same for the same n. The requester rome
 // has measured links to a few of them.
-func fleet(t testing.TB, n int) *Market {
+func newFleet(t testing.TB, n int) *Market {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	m := NewMarket()
 	for i := range n {

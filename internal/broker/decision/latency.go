@@ -11,7 +11,7 @@ type latency struct{}
 
 func (latency) name() string { return Latency }
 
-func (latency) prepare(c *contest) bool {
+func (latency) prepareScores(c *contest) bool {
 	for _, l := range c.links {
 		if l.Measured {
 			return true
@@ -33,7 +33,7 @@ func (latency) score(c *contest, i int) int64 {
 	return int64(unacceptableLatency-l.Latency) * (fullScore / int64(unacceptableLatency))
 }
 
-func (latency) note(c *contest, i int) string {
+func (latency) explainScore(c *contest, i int) string {
 	if c.knownLink(i).Measured {
 		return ""
 	}

@@ -23,7 +23,7 @@ func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := market(t, cluster("berlin", 1, 1, 1, 1))
+			m := newMarketWith(t, cluster("berlin", 1, 1, 1, 1))
 			err := m.Upsert(tc.candidate)
 			if !errors.Is(err, ErrCandidate) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q in it", err, tc.want)
@@ -35,8 +35,9 @@ func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
 	}
 }
 
-// named returns n resources that only one cluster has, numbered from the given number.
-func named(owner string, from, n int) quantity.Amounts {
+// numberedResources returns n resources that only one cluster has, numbered from the given
+// number.
+func numberedResources(owner string, from, n int) quantity.Amounts {
 	out := size(1, 1)
 	for i := range n {
 		out[corev1.ResourceName(fmt.Sprintf("%s.example.com/r%04d", owner, from+i))] = 1
@@ -44,17 +45,17 @@ func named(owner string, from, n int) quantity.Amounts {
 	return out
 }
 
-func offering(id string, amounts quantity.Amounts) Candidate {
+func candidateOffering(id string, amounts quantity.Amounts) Candidate {
 	return Candidate{ID: id, Allocatable: amounts, Available: amounts}
 }
 
 func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
-	m := market(t, offering("evil", named("evil", 0, DefaultResourceNames+2)))
+	m := newMarketWith(t, candidateOffering("evil", numberedResources("evil", 0, DefaultResourceNames+2)))
 	if diff := cmp.Diff([]corev1.ResourceName{"evil.example.com/r0032", "evil.example.com/r0033"}, m.LeftOut("evil")); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
-	m.SetAvailable("evil", named("evil", 5000, 100))
-	m.SetShapes("evil", []Shape{{Count: 1, Free: named("evil", 9000, 100)}})
+	m.SetAvailable("evil", numberedResources("evil", 5000, 100))
+	m.SetShapes("evil", []Shape{{Count: 1, Free: numberedResources("evil", 9000, 100)}})
 	if got := m.Resources(); got != int(builtinColumns)+DefaultResourceNames {
 		t.Errorf("%d columns are in use", got)
 	}
@@ -65,16 +66,16 @@ func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
 
 // However many names one cluster uses over time, the next cluster finds a free column.
 func TestColumnsAreGivenBack(t *testing.T) {
-	m := market(t)
+	m := newMarketWith(t)
 	for i := range 100 {
-		if err := m.Upsert(offering("evil", named("evil", 1000*i, DefaultResourceNames))); err != nil {
+		if err := m.Upsert(candidateOffering("evil", numberedResources("evil", 1000*i, DefaultResourceNames))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(m.columns); n > int(builtinColumns)+2*DefaultResourceNames {
 		t.Errorf("%d columns were made", n)
 	}
-	if err := m.Upsert(offering("paris", quantity.Amounts{corev1.ResourceCPU: 5000, "paris.example.com/npu": 2})); err != nil {
+	if err := m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 5000, "paris.example.com/npu": 2})); err != nil {
 		t.Fatal(err)
 	}
 	if !m.Remove("evil") || m.Resources() != int(builtinColumns)+1 {
@@ -86,17 +87,17 @@ func TestColumnsAreGivenBack(t *testing.T) {
 }
 
 func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T) {
-	m := market(t)
+	m := newMarketWith(t)
 	for i := range MaxResources / DefaultResourceNames {
 		owner := fmt.Sprintf("owner-%d", i)
-		if err := m.Upsert(offering(owner, named(owner, 0, DefaultResourceNames))); err != nil {
+		if err := m.Upsert(candidateOffering(owner, numberedResources(owner, 0, DefaultResourceNames))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(m.columns) != MaxResources {
 		t.Fatalf("%d columns", len(m.columns))
 	}
-	if err := m.Upsert(offering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
+	if err := m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]corev1.ResourceName{"paris.example.com/npu"}, m.LeftOut("paris")); diff != "" {
@@ -106,7 +107,7 @@ func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T
 		t.Errorf("%q won, want paris", got)
 	}
 	m.Remove("owner-0")
-	if err := m.Upsert(offering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
+	if err := m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
 		t.Fatal(err)
 	}
 	if left := m.LeftOut("paris"); left != nil {
@@ -117,9 +118,9 @@ func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T
 // A column that is reused for another resource keeps no old values: a market with a history
 // decides like a new one.
 func TestAColumnThatIsReusedForgetsWhatItHeld(t *testing.T) {
-	m := market(t, offering("berlin", named("old", 0, 3)), offering("paris", size(4, 4)))
-	m.SetShapes("berlin", []Shape{{Count: 3, Free: named("old", 0, 3)}})
-	for _, c := range []Candidate{offering("berlin", size(2, 2)), offering("paris", named("new", 0, 3))} {
+	m := newMarketWith(t, candidateOffering("berlin", numberedResources("old", 0, 3)), candidateOffering("paris", size(4, 4)))
+	m.SetShapes("berlin", []Shape{{Count: 3, Free: numberedResources("old", 0, 3)}})
+	for _, c := range []Candidate{candidateOffering("berlin", size(2, 2)), candidateOffering("paris", numberedResources("new", 0, 3))} {
 		if err := m.Upsert(c); err != nil {
 			t.Fatal(err)
 		}
@@ -133,10 +134,10 @@ func TestAColumnThatIsReusedForgetsWhatItHeld(t *testing.T) {
 }
 
 func TestCurrenciesNobodyUsesTakeNoRoom(t *testing.T) {
-	m := market(t)
+	m := newMarketWith(t)
 	for i := range 200 {
 		code := string([]byte{'A' + byte(i/26), 'A' + byte(i%26), 'X'})
-		c := offering("evil", size(1, 1))
+		c := candidateOffering("evil", size(1, 1))
 		c.Currency, c.Prices = code, map[corev1.ResourceName]Price{corev1.ResourceCPU: 1}
 		if err := m.Upsert(c); err != nil {
 			t.Fatal(err)
@@ -148,7 +149,7 @@ func TestCurrenciesNobodyUsesTakeNoRoom(t *testing.T) {
 }
 
 func TestChangesOfUnknownClustersAreReported(t *testing.T) {
-	m := market(t, cluster("berlin", 1, 1, 1, 1))
+	m := newMarketWith(t, cluster("berlin", 1, 1, 1, 1))
 	for name, known := range map[string]bool{
 		"SetAvailable":   m.SetAvailable("paris", size(1, 1)),
 		"SetShapes":      m.SetShapes("paris", nil),
@@ -165,7 +166,7 @@ func TestChangesOfUnknownClustersAreReported(t *testing.T) {
 }
 
 func TestARecordCountsFromWhenItIsSet(t *testing.T) {
-	m := market(t, cluster("berlin", 1, 2, 1, 2), cluster("paris", 1, 2, 1, 2))
+	m := newMarketWith(t, cluster("berlin", 1, 2, 1, 2), cluster("paris", 1, 2, 1, 2))
 	r := &Request{Requester: "rome", Amounts: size(1, 1), Weights: Weights{Reliability: 1}}
 	if got, _ := Decide(m, r); got != "berlin" {
 		t.Errorf("without a record the name decides, got %q", got)

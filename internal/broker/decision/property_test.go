@@ -77,7 +77,7 @@ func anyRequest(t *rapid.T) *Request {
 		}), 1, 2).Draw(t, "kinds")
 	}
 	if rapid.Bool().Draw(t, "constrained") {
-		constrain(t, r)
+		drawConstraints(t, r)
 	}
 	return r
 }
@@ -91,7 +91,7 @@ type world struct {
 	rates      Rates
 }
 
-func (w world) market(t *rapid.T, order []string) *Market {
+func (w world) marketInOrder(t *rapid.T, order []string) *Market {
 	m := NewMarket()
 	m.SetRates(w.rates)
 	for _, id := range order {
@@ -204,7 +204,7 @@ func TestDecideAgreesWithExplainWhateverHappenedBefore(t *testing.T) {
 }
 
 func TestAShortExplanationIsTheStartOfTheFullOne(t *testing.T) {
-	large := fleet(t, 500)
+	large := newFleet(t, 500)
 	rapid.Check(t, func(t *rapid.T) {
 		m, r := large, &Request{Requester: "rome", Amounts: size(rapid.Int64Range(0, 500).Draw(t, "cores"), 1)}
 		if rapid.Bool().Draw(t, "small") {
@@ -228,7 +228,7 @@ func TestTheAnswerDoesNotDependOnHowTheMarketCameAbout(t *testing.T) {
 			names = append(names, id)
 		}
 		slices.Sort(names)
-		rebuilt := w.market(t, rapid.Permutation(names).Draw(t, "order"))
+		rebuilt := w.marketInOrder(t, rapid.Permutation(names).Draw(t, "order"))
 		r := anyRequest(t)
 		if diff := cmp.Diff(explainAll(rebuilt, r), explainAll(m, r)); diff != "" {
 			t.Fatalf("(-rebuilt +grown):\n%s", diff)
@@ -255,10 +255,10 @@ func TestTheWinnerCanProvide(t *testing.T) {
 		if c.Lending.Refuses(r.Requester) != "" {
 			t.Fatalf("%q must not win: it does not lend to %q: %+v", winner, r.Requester, c.Lending)
 		}
-		if why := violated(r, c, w.rates); why != "" {
+		if why := findViolated(r, c, w.rates); why != "" {
 			t.Fatalf("%q must not win: %s: %+v, %+v", winner, why, c, r)
 		}
-		if len(r.Pods) == 1 && placePods(selected(c.Shapes, r), r.Pods[0]) < r.Pods[0].Count {
+		if len(r.Pods) == 1 && placePods(selectShapes(c.Shapes, r), r.Pods[0]) < r.Pods[0].Count {
 			t.Fatalf("the pods %+v do not fit on %+v", r.Pods, c.Shapes)
 		}
 	})
@@ -342,7 +342,7 @@ func TestTheCheapestWinsAmongEqualResources(t *testing.T) {
 }
 
 func TestAPrunedScanFindsTheSameWinnerInALargeFleet(t *testing.T) {
-	m := fleet(t, 3000)
+	m := newFleet(t, 3000)
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Request{
 			Requester: "rome",

@@ -59,9 +59,9 @@ func (r Rates) Convert(amount decimal.Decimal, from, to string) (decimal.Decimal
 	return amount.Mul(b.decimalOf()).DivRound(a.decimalOf(), 30), true
 }
 
-// exceeds reports whether an amount is more than another. It does not round: it brings both to
-// the base by multiplication alone.
-func (r Rates) exceeds(amount decimal.Decimal, currency string, most decimal.Decimal, of string) bool {
+// exceedsLimit reports whether an amount is more than another. It does not round: it brings both
+// to the base by multiplication alone.
+func (r Rates) exceedsLimit(amount decimal.Decimal, currency string, most decimal.Decimal, of string) bool {
 	if currency == of {
 		return amount.GreaterThan(most)
 	}

@@ -5,11 +5,11 @@ package decision
 type reliability struct{}
 
 func (reliability) name() string                  { return Reliability }
-func (reliability) prepare(c *contest) bool       { return c.market.rated > 0 }
+func (reliability) prepareScores(c *contest) bool { return c.market.rated > 0 }
 func (reliability) score(c *contest, i int) int64 { return c.market.reliability[i] }
-func (reliability) column(m *Market) []int64      { return m.reliability }
+func (reliability) scoreColumn(m *Market) []int64 { return m.reliability }
 
-func (reliability) note(c *contest, i int) string {
+func (reliability) explainScore(c *contest, i int) string {
 	if c.market.marks[i]&rated != 0 {
 		return ""
 	}

@@ -3,9 +3,9 @@ package decision
 // rowSet is a set of rows, one bit each.
 type rowSet []uint64
 
-// resized returns a set with room for n rows that contains all of them or none. It reuses the
+// resizeTo returns a set with room for n rows that contains all of them or none. It reuses the
 // memory of s.
-func (s rowSet) resized(n int, in bool) rowSet {
+func (s rowSet) resizeTo(n int, in bool) rowSet {
 	words := (n + 63) / 64
 	if cap(s) < words {
 		s = make(rowSet, words)

@@ -29,19 +29,6 @@ type Adopt struct {
 	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
-// Claim notes that the requester has confirmed an adopted reservation.
-type Claim struct {
-	Name string `json:"name"`
-	// Key of the original request, "" for none. The fields below are the rest of the request.
-	Key      string `json:"key,omitempty"`
-	Digest   string `json:"digest,omitempty"`
-	Tenant   string `json:"tenant,omitempty"`
-	Priority int32  `json:"priority,omitempty"`
-	Target   string `json:"target,omitempty"`
-	Patient  bool   `json:"patient,omitempty"`
-	terms.Terms
-}
-
 const (
 	// Superseded is the reason for giving up a placement when a newer one is adopted.
 	Superseded = "Superseded"
@@ -52,11 +39,6 @@ const (
 	// maxLost bounds the placements without an announcement that one adoption may add.
 	maxLost = 16
 )
-
-// adoptedKey returns a key that no request can have: keys of requests contain no slash.
-func adoptedKey(name string) string { return "adopted/" + name }
-
-func (p *Placement) isLost() bool { return p.Withdrawn == withdrawnLost }
 
 // RequestKey returns the key of the agent's request, "" if no agent made one.
 func (r *Reservation) RequestKey() string {
@@ -73,23 +55,11 @@ func (r *Reservation) Adoptable(number int32) bool {
 	return p == nil || p.isLost()
 }
 
-// checkFields checks the conditions that do not depend on the state.
-func (a *Adopt) checkFields() error {
-	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == withdrawnLost || a.Amounts.IsZero() {
-		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
-			a.PlacementRef, ErrMalformed, maxAdopted)
-	}
-	if err := checkAmounts(a.Amounts); err != nil {
-		return fmt.Errorf("placement %s: %w", a.PlacementRef, err)
-	}
-	return nil
-}
-
 func (a *Adopt) checkAgainst(s *State) error {
 	if err := a.checkFields(); err != nil {
 		return err
 	}
-	c := s.clusters[a.Provider]
+	c := s.Cluster(a.Provider)
 	if c == nil {
 		return fmt.Errorf("provider %q: %w", a.Provider, ErrUnknown)
 	}
@@ -118,15 +88,16 @@ func (a *Adopt) checkAgainst(s *State) error {
 	return nil
 }
 
-// hasRoomBelow reports whether the claimed capacity plus more stays below a limit. The claimed
-// capacity is never less than the held one.
-func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
-	for name, amount := range more {
-		if c.claimed[name] > limit-amount {
-			return false
-		}
+// checkFields checks the conditions that do not depend on the state.
+func (a *Adopt) checkFields() error {
+	if a.Name == "" || a.Requester == "" || a.Placement < 1 || a.Placement > maxAdopted || a.Withdrawn == withdrawnLost || a.Amounts.IsZero() {
+		return fmt.Errorf("placement %s: %w: adopted without name, requester, amounts or a number from 1 to %d",
+			a.PlacementRef, ErrMalformed, maxAdopted)
 	}
-	return true
+	if err := checkAmounts(a.Amounts); err != nil {
+		return fmt.Errorf("placement %s: %w", a.PlacementRef, err)
+	}
+	return nil
 }
 
 func (a *Adopt) applyTo(s *State, at time.Time) {
@@ -145,7 +116,7 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 		// The placement may run already, so no deadline for its node applies.
 		p.AcknowledgedAt, p.EverReady = instantOf(at), true
 	}
-	s.clusters[a.Provider].addHold(PlacementName(r.Name, p.Number), r.Amounts)
+	s.Cluster(a.Provider).addHold(PlacementName(r.Name, p.Number), r.Amounts)
 	if r.Waiting != nil && r.Stands(p) {
 		// The record that granted it is lost.
 		s.leaveQueue(r)
@@ -157,6 +128,58 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 	if !r.Stands(p) {
 		s.releaseSides(at, r, p)
 	}
+}
+
+// Claim notes that the requester has confirmed an adopted reservation.
+type Claim struct {
+	Name string `json:"name"`
+	// Key of the original request, "" for none. The fields below are the rest of the request.
+	Key      string `json:"key,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+	Tenant   string `json:"tenant,omitempty"`
+	Priority int32  `json:"priority,omitempty"`
+	Target   string `json:"target,omitempty"`
+	Patient  bool   `json:"patient,omitempty"`
+	terms.Terms
+}
+
+func (c *Claim) subject() string { return c.Name }
+
+func (c *Claim) checkAgainst(s *State) error {
+	if err := s.checkLive(c.Name); err != nil {
+		return err
+	}
+	r := s.reservations[c.Name]
+	if !r.Unclaimed {
+		return fmt.Errorf("reservation %q: %w: its requester has claimed it", c.Name, ErrTaken)
+	}
+	if c.Key == "" {
+		return nil
+	}
+	return s.checkKeyFree(r.Requester, c.Key)
+}
+
+func (c *Claim) applyTo(s *State, _ time.Time) {
+	r := s.reservations[c.Name]
+	r.Unclaimed, r.Changed = false, s.position
+	if c.Key == "" {
+		return
+	}
+	delete(s.keys, keyRef{r.Requester, r.Key})
+	r.Key, r.Digest, r.Tenant, r.Priority, r.Target, r.Terms = c.Key, c.Digest, c.Tenant, c.Priority, c.Target, c.Terms.OrNil()
+	r.Patient = c.Patient
+	s.keys[keyRef{r.Requester, r.Key}] = r
+}
+
+// hasRoomBelow reports whether the claimed capacity plus more stays below a limit. The claimed
+// capacity is never less than the held one.
+func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
+	for name, amount := range more {
+		if c.claimed[name] > limit-amount {
+			return false
+		}
+	}
+	return true
 }
 
 // countMissing returns how many numbers lie between a new placement and those in the book.
@@ -200,30 +223,7 @@ func (s *State) withdrawOthers(at time.Time, r *Reservation) {
 	}
 }
 
-func (c *Claim) subject() string { return c.Name }
+// adoptedKey returns a key that no request can have: keys of requests contain no slash.
+func adoptedKey(name string) string { return "adopted/" + name }
 
-func (c *Claim) checkAgainst(s *State) error {
-	if err := s.checkLive(c.Name); err != nil {
-		return err
-	}
-	r := s.reservations[c.Name]
-	if !r.Unclaimed {
-		return fmt.Errorf("reservation %q: %w: its requester has claimed it", c.Name, ErrTaken)
-	}
-	if c.Key == "" {
-		return nil
-	}
-	return s.checkKeyFree(r.Requester, c.Key)
-}
-
-func (c *Claim) applyTo(s *State, _ time.Time) {
-	r := s.reservations[c.Name]
-	r.Unclaimed, r.Changed = false, s.position
-	if c.Key == "" {
-		return
-	}
-	delete(s.keys, keyRef{r.Requester, r.Key})
-	r.Key, r.Digest, r.Tenant, r.Priority, r.Target, r.Terms = c.Key, c.Digest, c.Tenant, c.Priority, c.Target, c.Terms.OrNil()
-	r.Patient = c.Patient
-	s.keys[keyRef{r.Requester, r.Key}] = r
-}
+func (p *Placement) isLost() bool { return p.Withdrawn == withdrawnLost }

@@ -13,9 +13,9 @@ import (
 func TestThreeReservationsOnOneProvider(t *testing.T) {
 	b := newBook(t, offer(paris, cpu(8950)))
 
-	b.apply(reserve("three-cores", paris, cpu(3000)))
+	b.applyAll(reserve("three-cores", paris, cpu(3000)))
 	b.wantAvailable(paris, cpu(5950))
-	b.apply(reserve("five-cores", paris, cpu(5000)))
+	b.applyAll(reserve("five-cores", paris, cpu(5000)))
 	b.wantAvailable(paris, cpu(950))
 
 	two := reserve("two-cores", paris, cpu(2000))
@@ -24,12 +24,12 @@ func TestThreeReservationsOnOneProvider(t *testing.T) {
 	}
 	b.wantAvailable(paris, cpu(950))
 
-	b.apply(reserve("exact", paris, cpu(950)))
+	b.applyAll(reserve("exact", paris, cpu(950)))
 	b.wantAvailable(paris, cpu(0))
 
-	b.apply(end("five-cores", EndReleased))
+	b.applyAll(end("five-cores", EndReleased))
 	b.wantAvailable(paris, cpu(0))
-	b.apply(providerGone("five-cores", 1))
+	b.applyAll(providerGone("five-cores", 1))
 	b.wantAvailable(paris, cpu(5000))
 }
 
@@ -74,7 +74,7 @@ func TestAvailable(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, offer(rome, nil), offer(berlin, cpu(8000)), offer(paris, cpu(8000)))
-			b.apply(tc.events...)
+			b.applyAll(tc.events...)
 			b.wantAvailable(paris, cpu(tc.want))
 		})
 	}
@@ -98,7 +98,7 @@ func TestProviderWithoutAgent(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, before...)
-			b.apply(tc.events...)
+			b.applyAll(tc.events...)
 			b.wantAvailable(oslo, cpu(tc.want))
 		})
 	}
@@ -108,13 +108,13 @@ func TestMoveKeepsTheReservation(t *testing.T) {
 	explanation := Explain([]Candidate{{ClusterID: berlin, Score: "71.20"}}, nil)
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)),
 		reserve("r", paris, cpu(1000)), acknowledge("r", 1), nodeReady("r", 1, true), withdraw("r", 1))
-	b.apply(Event{Change: &Move{Name: "r", Provider: berlin, Explanation: explanation}})
+	b.applyAll(Event{Change: &Move{Name: "r", Provider: berlin, Explanation: explanation}})
 
 	want := &Reservation{
-		Reserve: *reserve("r", berlin, cpu(1000)).Change.(*Reserve), CreatedAt: instantOf(second(3)), Changed: 8,
+		Reserve: *reserve("r", berlin, cpu(1000)).Change.(*Reserve), CreatedAt: instantOf(timeOf(3)), Changed: 8,
 		Placements: []Placement{
-			{Number: 1, Provider: paris, AssignedAt: instantOf(second(3)), AcknowledgedAt: instantOf(second(4)), EverReady: true, Withdrawn: "Unacknowledged"},
-			{Number: 2, Provider: berlin, AssignedAt: instantOf(second(7))},
+			{Number: 1, Provider: paris, AssignedAt: instantOf(timeOf(3)), AcknowledgedAt: instantOf(timeOf(4)), EverReady: true, Withdrawn: "Unacknowledged"},
+			{Number: 2, Provider: berlin, AssignedAt: instantOf(timeOf(7))},
 		},
 	}
 	want.Explanation = explanation
@@ -151,17 +151,17 @@ func TestKeys(t *testing.T) {
 
 	shutAt := map[Shut]time.Time{}
 	b.ShutKeys(func(k Shut, at time.Time) { shutAt[k] = at })
-	if diff := cmp.Diff(map[Shut]time.Time{{rome, "b"}: second(3), {"athens", "a"}: second(4), {rome, "a"}: second(5)}, shutAt); diff != "" {
+	if diff := cmp.Diff(map[Shut]time.Time{{rome, "b"}: timeOf(3), {"athens", "a"}: timeOf(4), {rome, "a"}: timeOf(5)}, shutAt); diff != "" {
 		t.Errorf("shut keys (-want +got):\n%s", diff)
 	}
 
-	b.apply(Event{Change: &Forget{Keys: []Shut{{rome, "a"}, {rome, "key-r"}, {rome, "never"}}}})
+	b.applyAll(Event{Change: &Forget{Keys: []Shut{{rome, "a"}, {rome, "key-r"}, {rome, "never"}}}})
 	wantKey("forgotten", rome, "a", key{})
 	wantKey("forgotten in vain, for it has a reservation", rome, "key-r", key{Name: "r"})
 
-	b.apply(end("r", EndReleased), consumerGone("r", 1))
+	b.applyAll(end("r", EndReleased), consumerGone("r", 1))
 	wantKey("over", rome, "key-r", key{Name: "r"})
-	b.apply(forget("r"))
+	b.applyAll(forget("r"))
 	wantKey("forgotten with its reservation", rome, "key-r", key{})
 	if b.Reservation("r") != nil {
 		t.Error("the reservation that was forgotten is still in the book")
@@ -171,10 +171,10 @@ func TestKeys(t *testing.T) {
 func TestChangedIsThePositionOfTheLastEventThatTouchedIt(t *testing.T) {
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)), reserve("r", paris, cpu(1)), reserve("other", paris, cpu(1)))
 	for _, e := range []Event{
-		acknowledge("r", 1), nodeReady("r", 1, true), renew("r", second(50)), withdraw("r", 1), move("r", berlin),
+		acknowledge("r", 1), nodeReady("r", 1, true), renew("r", timeOf(50)), withdraw("r", 1), move("r", berlin),
 		providerGone("r", 1), consumerGone("r", 1), end("r", EndExpired), providerGone("r", 2), consumerGone("r", 2),
 	} {
-		b.apply(e)
+		b.applyAll(e)
 		if got := b.Reservation("r").Changed; got != b.Position() {
 			t.Errorf("changed at %d after the event at %d: %+v", got, b.Position(), e)
 		}

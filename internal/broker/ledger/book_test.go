@@ -24,7 +24,7 @@ const (
 // begin is the time of the first event of a book; each further event is one second later.
 var begin = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-func second(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
+func timeOf(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
 
 // book writes events at consecutive positions.
 type book struct {
@@ -34,21 +34,21 @@ type book struct {
 
 func newBook(t testing.TB, events ...Event) book {
 	b := book{t, New()}
-	b.apply(events...)
+	b.applyAll(events...)
 	return b
 }
 
-func (b book) apply(events ...Event) {
+func (b book) applyAll(events ...Event) {
 	b.Helper()
 	for _, e := range events {
-		e.At = second(int(b.Position()))
+		e.At = timeOf(int(b.Position()))
 		if err := b.Apply(b.Position()+1, &e); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func (b book) snapshot() string {
+func (b book) encodeSnapshot() string {
 	b.Helper()
 	return snapshotOf(b, b.State)
 }
@@ -104,30 +104,30 @@ func reserveFor(requester, name, provider string, amounts quantity.Amounts) Even
 
 func move(name, provider string) Event { return Event{Change: &Move{Name: name, Provider: provider}} }
 
-func at(name string, placement int32) PlacementRef {
+func refTo(name string, placement int32) PlacementRef {
 	return PlacementRef{Name: name, Placement: placement}
 }
 
 func acknowledge(name string, placement int32) Event {
-	ref := at(name, placement)
+	ref := refTo(name, placement)
 	return Event{Change: &Acknowledge{PlacementRef: ref}}
 }
 
 func nodeReady(name string, placement int32, ready bool) Event {
-	return Event{Change: &NodeReady{PlacementRef: at(name, placement), Ready: ready}}
+	return Event{Change: &NodeReady{PlacementRef: refTo(name, placement), Ready: ready}}
 }
 
 func withdraw(name string, placement int32) Event {
-	return Event{Change: &Withdraw{PlacementRef: at(name, placement), Reason: "Unacknowledged"}}
+	return Event{Change: &Withdraw{PlacementRef: refTo(name, placement), Reason: "Unacknowledged"}}
 }
 
 func providerGone(name string, placement int32) Event {
-	ref := at(name, placement)
+	ref := refTo(name, placement)
 	return Event{Change: &ProviderGone{PlacementRef: ref}}
 }
 
 func consumerGone(name string, placement int32) Event {
-	ref := at(name, placement)
+	ref := refTo(name, placement)
 	return Event{Change: &ConsumerGone{PlacementRef: ref}}
 }
 

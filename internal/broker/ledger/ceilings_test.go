@@ -40,9 +40,9 @@ func TestOverSubscription(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, offer(rome, nil))
-			b.apply(tc.events...)
+			b.applyAll(tc.events...)
 			b.wantAvailable(paris, cpu(tc.want))
-			again, err := Restore([]byte(b.snapshot()))
+			again, err := Restore([]byte(b.encodeSnapshot()))
 			if err != nil {
 				t.Fatal(err)
 			}

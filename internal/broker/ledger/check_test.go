@@ -107,7 +107,7 @@ func TestCheck(t *testing.T) {
 
 		"a placement that stands is withdrawn":                {withdraw("live", 1), nil},
 		"a placement is withdrawn once":                       {withdraw("withdrawn", 1), ErrOver},
-		"a placement is withdrawn with a reason":              {Event{Change: &Withdraw{PlacementRef: at("live", 1)}}, ErrMalformed},
+		"a placement is withdrawn with a reason":              {Event{Change: &Withdraw{PlacementRef: refTo("live", 1)}}, ErrMalformed},
 		"nothing is withdrawn after the end":                  {withdraw("ending", 1), ErrOver},
 		"an unknown placement is not withdrawn":               {withdraw("live", 2), ErrUnknown},
 		"the provider is not gone while the placement stands": {providerGone("live", 1), ErrTaken},
@@ -119,20 +119,20 @@ func TestCheck(t *testing.T) {
 		"an unknown placement is not gone":                    {providerGone("ending", 2), ErrUnknown},
 		"a placement of a forgotten reservation is not gone":  {providerGone("forgotten", 1), ErrUnknown},
 
-		"what its consumer alone has to leave is closed": {closed("consumer's"), nil},
-		"what its provider has to leave is not closed":   {closed("ending"), ErrTaken},
-		"what stands is not closed":                      {closed("live"), ErrTaken},
-		"what is over need not be closed":                {closed("over"), ErrTaken},
-		"an unknown reservation is not closed":           {closed("none"), ErrUnknown},
+		"what its consumer alone has to leave is closed": {closeEvent("consumer's"), nil},
+		"what its provider has to leave is not closed":   {closeEvent("ending"), ErrTaken},
+		"what stands is not closed":                      {closeEvent("live"), ErrTaken},
+		"what is over need not be closed":                {closeEvent("over"), ErrTaken},
+		"an unknown reservation is not closed":           {closeEvent("none"), ErrUnknown},
 
 		"a reservation that stands ends":            {end("live", EndReleased), nil},
 		"a reservation without placement ends":      {end("withdrawn", EndFailed), nil},
 		"a reservation ends once":                   {end("ending", EndExpired), ErrOver},
 		"a reservation ends with a reason":          {end("live", ""), ErrMalformed},
 		"an unknown reservation does not end":       {end("none", EndReleased), ErrUnknown},
-		"a reservation that stands is renewed":      {renew("live", second(99)), nil},
-		"a reservation that ended is not renewed":   {renew("ending", second(99)), ErrOver},
-		"an unknown reservation is not renewed":     {renew("none", second(99)), ErrUnknown},
+		"a reservation that stands is renewed":      {renew("live", timeOf(99)), nil},
+		"a reservation that ended is not renewed":   {renew("ending", timeOf(99)), ErrOver},
+		"an unknown reservation is not renewed":     {renew("none", timeOf(99)), ErrUnknown},
 		"a reservation that is over is forgotten":   {forget("over"), nil},
 		"a reservation named twice is forgotten":    {forget("over", "over"), nil},
 		"a reservation that stands is remembered":   {forget("live"), ErrTaken},
@@ -144,20 +144,20 @@ func TestCheck(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, before...)
-			was, position := b.snapshot(), b.Position()
+			was, position := b.encodeSnapshot(), b.Position()
 
 			_, got := b.Check(&tc.event)
 			if !errors.Is(got, tc.want) {
 				t.Fatalf("Check: %v, want %v", got, tc.want)
 			}
-			if b.snapshot() != was {
+			if b.encodeSnapshot() != was {
 				t.Error("Check changed the book")
 			}
 			applied := b.Apply(position+1, &tc.event)
 			if !errors.Is(applied, tc.want) {
 				t.Fatalf("Apply: %v, want what Check said: %v", applied, got)
 			}
-			if applied != nil && b.snapshot() != was {
+			if applied != nil && b.encodeSnapshot() != was {
 				t.Error("an event that was refused changed the book")
 			}
 			if applied == nil && b.Position() != position+1 {

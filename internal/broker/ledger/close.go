@@ -13,8 +13,27 @@ type Close struct {
 }
 
 // Closable reports whether an ended reservation only waits for its requester.
-func (s *State) Closable(r *Reservation) bool {
-	return s.Phase(r) == Releasing && r.allProvidersGone()
+func (r *Reservation) Closable() bool {
+	return r.Phase() == Releasing && r.allProvidersGone()
+}
+
+func (c *Close) subject() string { return c.Name }
+
+func (c *Close) checkAgainst(s *State) error {
+	r := s.reservations[c.Name]
+	switch {
+	case r == nil:
+		return fmt.Errorf("reservation %q: %w", c.Name, ErrUnknown)
+	case !r.Closable():
+		return fmt.Errorf("reservation %q: %w: it does not only wait for its requester", c.Name, ErrTaken)
+	}
+	return nil
+}
+
+func (c *Close) applyTo(s *State, _ time.Time) {
+	r := s.reservations[c.Name]
+	r.Changed = s.position
+	r.updateHistory(func(h *History) { h.Closed = true })
 }
 
 // allProvidersGone reports whether every provider has confirmed that nothing is left.
@@ -25,23 +44,4 @@ func (r *Reservation) allProvidersGone() bool {
 		}
 	}
 	return true
-}
-
-func (c *Close) subject() string { return c.Name }
-
-func (c *Close) checkAgainst(s *State) error {
-	r := s.reservations[c.Name]
-	switch {
-	case r == nil:
-		return fmt.Errorf("reservation %q: %w", c.Name, ErrUnknown)
-	case !s.Closable(r):
-		return fmt.Errorf("reservation %q: %w: it does not only wait for its requester", c.Name, ErrTaken)
-	}
-	return nil
-}
-
-func (c *Close) applyTo(s *State, _ time.Time) {
-	r := s.reservations[c.Name]
-	r.Changed = s.position
-	r.updateHistory(func(h *History) { h.Closed = true })
 }

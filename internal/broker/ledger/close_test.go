@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func closed(name string) Event { return Event{Change: &Close{Name: name}} }
+func closeEvent(name string) Event { return Event{Change: &Close{Name: name}} }
 
 // A requester's agent still gets its instruction after the broker stopped waiting for it. Its
 // reservation stays in the book until it has answered.
@@ -17,15 +17,15 @@ func TestAReservationIsClosedWithoutItsRequester(t *testing.T) {
 		want  sight
 		over  bool
 	}{
-		{closed("r"), sight{Released, Gone, Release}, false},
+		{closeEvent("r"), sight{Released, Gone, Release}, false},
 		{consumerGone("r", 1), sight{Released, Gone, Ended}, true},
 	}
 	for _, step := range steps {
-		b.apply(step.event)
-		if diff := cmp.Diff(step.want, b.sight("r", 1)); diff != "" {
+		b.applyAll(step.event)
+		if diff := cmp.Diff(step.want, b.sightOf("r", 1)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if got := b.Over(b.Reservation("r")); got != step.over {
+		if got := b.Reservation("r").Over(); got != step.over {
 			t.Errorf("over: %t, want %t", got, step.over)
 		}
 	}
@@ -37,7 +37,7 @@ func (m *machine) anyClose(c choose) Event {
 	ref := m.anyPlacement(c)
 	for _, g := range m.naive.grants {
 		entry := g.entry
-		if c(8) == 0 || entry.closed || !m.naive.speaks(entry.requester) || m.naive.over(entry) {
+		if c(8) == 0 || entry.closed || !m.naive.hasAgent(entry.requester) || m.naive.isOver(entry) {
 			continue
 		}
 		switch {
@@ -48,5 +48,5 @@ func (m *machine) anyClose(c choose) Event {
 		}
 		ref.Name = entry.name
 	}
-	return closed(ref.Name)
+	return closeEvent(ref.Name)
 }

@@ -44,6 +44,18 @@ type Pause struct {
 	Trial string `json:"trial,omitempty"`
 }
 
+// Suspension is why a cluster gets no new placements.
+type Suspension struct {
+	// Until is when the pause ends; zero while a placement is on trial.
+	Until time.Time
+	// Failures is the number of failures in a row to which the points amount.
+	Failures int32
+	// Trial names the placement or quote on trial; "" during a pause.
+	Trial string
+	// Level counts consecutive pauses.
+	Level int32
+}
+
 const (
 	// failurePoints are added by a failure, refusalPoints by a refusal before the placement was
 	// accepted, which costs the requester little time. A success subtracts successPoints.
@@ -71,44 +83,6 @@ const (
 	maxTallies = 64
 )
 
-// pauseLength returns how long a pause of a level lasts.
-func pauseLength(level int32) time.Duration {
-	return min(shortestPause<<(max(level, 1)-1), longestPause)
-}
-
-func (p *Pause) levelAt(at time.Time) int32 {
-	if p.Until.IsZero() {
-		return 0
-	}
-	calm := max(at.Sub(p.Until), 0)
-	return p.Level - int32(min(calm/levelLasts, time.Duration(p.Level)))
-}
-
-// beginPause starts a pause unless one is in force. Failures during a pause are no new
-// information: their placements were granted before it.
-func (p *Pause) beginPause(at time.Time) {
-	if at.Before(p.Until) {
-		return
-	}
-	level := min(p.levelAt(at)+1, maxLevel)
-	*p = Pause{Until: at.Add(pauseLength(level)), Level: level}
-}
-
-// isOver reports whether the pause no longer has any effect.
-func (p *Pause) isOver(at time.Time) bool {
-	return p.Trial == "" && p.levelAt(at) == 0 && !at.Before(p.Until)
-}
-
-// isRecent reports whether the tally changed within tallyLasts.
-func (t *Tally) isRecent(at time.Time) bool { return at.Sub(t.At) < tallyLasts }
-
-func (t *Tally) pointsAt(at time.Time) int32 {
-	if !t.isRecent(at) {
-		return 0
-	}
-	return t.Points
-}
-
 // Points sums the tallies of all counterparts, each up to mostOfOne, and subtracts one failure
 // for every counterpart that was served since.
 func (c *Conduct) Points(at time.Time) int32 {
@@ -125,6 +99,95 @@ func (c *Conduct) Points(at time.Time) int32 {
 		}
 	}
 	return max(sum, 0)
+}
+
+// Suspended returns why no counterpart gets new placements, nil if they may.
+func (c *Conduct) Suspended(now time.Time) *Suspension {
+	if c == nil {
+		return nil
+	}
+	return c.suspensionFor(c.Points(now), now)
+}
+
+// SuspendedFor calls f, in no order, for every counterpart that gets no new placements.
+func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Suspension)) {
+	if c == nil {
+		return
+	}
+	for id, t := range c.Tallies {
+		if s := t.suspensionFor(t.pointsAt(now), now); s != nil {
+			f(id, s)
+		}
+	}
+}
+
+// Failures returns the number of recent failures with each counterpart.
+func (c *Conduct) Failures(now time.Time) map[string]int32 {
+	if c == nil {
+		return nil
+	}
+	out := map[string]int32{}
+	for id, t := range c.Tallies {
+		if points := t.pointsAt(now); points > 0 {
+			out[id] = (points + failurePoints - 1) / failurePoints
+		}
+	}
+	return out
+}
+
+// Next returns when time alone ends the next pause or tally; zero for never.
+func (c *Conduct) Next(now time.Time) time.Time {
+	var next time.Time
+	note := func(at time.Time) {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if c == nil {
+		return next
+	}
+	note(c.Until)
+	for _, t := range c.Tallies {
+		note(t.Until)
+		note(t.At.Add(tallyLasts))
+	}
+	return next
+}
+
+// noteFailed records that a provider failed a requester.
+func (cs *clusters) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
+	cs.updateProviding(at, p.Provider, true, func(c *Conduct) { c.addFailure(at, r.Requester, PlacementName(r.Name, p.Number), points) })
+}
+
+// noteServed records that a provider served a requester.
+func (cs *clusters) noteServed(at time.Time, r *Reservation, p *Placement) {
+	cs.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, PlacementName(r.Name, p.Number)) })
+}
+
+// updateProviding changes the conduct of a provider, updateConsuming that of a requester.
+// Neither has an effect for a cluster that is not in the book.
+func (cs *clusters) updateProviding(at time.Time, id string, begin bool, change func(*Conduct)) {
+	if c := cs.byID[id]; c != nil {
+		c.Providing = updateConduct(c.Providing, at, begin, change)
+	}
+}
+
+func (cs *clusters) updateConsuming(at time.Time, id string, begin bool, change func(*Conduct)) {
+	if c := cs.byID[id]; c != nil {
+		c.Consuming = updateConduct(c.Consuming, at, begin, change)
+	}
+}
+
+// updateConduct applies a change. It creates a missing Conduct only if begin is set.
+func updateConduct(c *Conduct, at time.Time, begin bool, change func(*Conduct)) *Conduct {
+	if c == nil && !begin {
+		return nil
+	}
+	if c == nil {
+		c = &Conduct{}
+	}
+	change(c)
+	return c.orNil(at)
 }
 
 // addFailure adds points to a counterpart's tally, for the named placement.
@@ -240,16 +303,42 @@ func (c *Conduct) copyConduct() *Conduct {
 	return &Conduct{Tallies: maps.Clone(c.Tallies), Pause: c.Pause}
 }
 
-// Suspension is why a cluster gets no new placements.
-type Suspension struct {
-	// Until is when the pause ends; zero while a placement is on trial.
-	Until time.Time
-	// Failures is the number of failures in a row to which the points amount.
-	Failures int32
-	// Trial names the placement or quote on trial; "" during a pause.
-	Trial string
-	// Level counts consecutive pauses.
-	Level int32
+// isRecent reports whether the tally changed within tallyLasts.
+func (t *Tally) isRecent(at time.Time) bool { return at.Sub(t.At) < tallyLasts }
+
+func (t *Tally) pointsAt(at time.Time) int32 {
+	if !t.isRecent(at) {
+		return 0
+	}
+	return t.Points
+}
+
+// beginPause starts a pause unless one is in force. Failures during a pause are no new
+// information: their placements were granted before it.
+func (p *Pause) beginPause(at time.Time) {
+	if at.Before(p.Until) {
+		return
+	}
+	level := min(p.levelAt(at)+1, maxLevel)
+	*p = Pause{Until: at.Add(pauseLength(level)), Level: level}
+}
+
+func (p *Pause) levelAt(at time.Time) int32 {
+	if p.Until.IsZero() {
+		return 0
+	}
+	calm := max(at.Sub(p.Until), 0)
+	return p.Level - int32(min(calm/levelLasts, time.Duration(p.Level)))
+}
+
+// pauseLength returns how long a pause of a level lasts.
+func pauseLength(level int32) time.Duration {
+	return min(shortestPause<<(max(level, 1)-1), longestPause)
+}
+
+// isOver reports whether the pause no longer has any effect.
+func (p *Pause) isOver(at time.Time) bool {
+	return p.Trial == "" && p.levelAt(at) == 0 && !at.Before(p.Until)
 }
 
 func (p *Pause) suspensionFor(points int32, now time.Time) *Suspension {
@@ -263,93 +352,4 @@ func (p *Pause) suspensionFor(points int32, now time.Time) *Suspension {
 		return nil
 	}
 	return s
-}
-
-// Suspended returns why no counterpart gets new placements, nil if they may.
-func (c *Conduct) Suspended(now time.Time) *Suspension {
-	if c == nil {
-		return nil
-	}
-	return c.suspensionFor(c.Points(now), now)
-}
-
-// SuspendedFor calls f, in no order, for every counterpart that gets no new placements.
-func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Suspension)) {
-	if c == nil {
-		return
-	}
-	for id, t := range c.Tallies {
-		if s := t.suspensionFor(t.pointsAt(now), now); s != nil {
-			f(id, s)
-		}
-	}
-}
-
-// Failures returns the number of recent failures with each counterpart.
-func (c *Conduct) Failures(now time.Time) map[string]int32 {
-	if c == nil {
-		return nil
-	}
-	out := map[string]int32{}
-	for id, t := range c.Tallies {
-		if points := t.pointsAt(now); points > 0 {
-			out[id] = (points + failurePoints - 1) / failurePoints
-		}
-	}
-	return out
-}
-
-// Next returns when time alone ends the next pause or tally; zero for never.
-func (c *Conduct) Next(now time.Time) time.Time {
-	var next time.Time
-	note := func(at time.Time) {
-		if at.After(now) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	if c == nil {
-		return next
-	}
-	note(c.Until)
-	for _, t := range c.Tallies {
-		note(t.Until)
-		note(t.At.Add(tallyLasts))
-	}
-	return next
-}
-
-// updateProviding changes the conduct of a provider, updateConsuming that of a requester.
-// Neither has an effect for a cluster that is not in the book.
-func (s *State) updateProviding(at time.Time, id string, begin bool, change func(*Conduct)) {
-	if c := s.clusters[id]; c != nil {
-		c.Providing = updateConduct(c.Providing, at, begin, change)
-	}
-}
-
-func (s *State) updateConsuming(at time.Time, id string, begin bool, change func(*Conduct)) {
-	if c := s.clusters[id]; c != nil {
-		c.Consuming = updateConduct(c.Consuming, at, begin, change)
-	}
-}
-
-// updateConduct applies a change. It creates a missing Conduct only if begin is set.
-func updateConduct(c *Conduct, at time.Time, begin bool, change func(*Conduct)) *Conduct {
-	if c == nil && !begin {
-		return nil
-	}
-	if c == nil {
-		c = &Conduct{}
-	}
-	change(c)
-	return c.orNil(at)
-}
-
-// noteFailed records that a provider failed a requester.
-func (s *State) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
-	s.updateProviding(at, p.Provider, true, func(c *Conduct) { c.addFailure(at, r.Requester, PlacementName(r.Name, p.Number), points) })
-}
-
-// noteServed records that a provider served a requester.
-func (s *State) noteServed(at time.Time, r *Reservation, p *Placement) {
-	s.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, PlacementName(r.Name, p.Number)) })
 }

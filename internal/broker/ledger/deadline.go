@@ -59,13 +59,13 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		answered = p.AssignedAt
 	}
 	if answered.IsZero() {
-		if t := s.knownSince(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge); t.Before(at) {
+		if t := s.clusters.knownSince(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge); t.Before(at) {
 			return t, DueAcknowledgement
 		}
 		return at, due
 	}
 	if !p.EverReady && s.HasAgent(r.Requester) {
-		if t := s.knownSince(r.Requester, answered.Time()).Add(limits.Ready); t.Before(at) {
+		if t := s.clusters.knownSince(r.Requester, answered.Time()).Add(limits.Ready); t.Before(at) {
 			return t, DueReady
 		}
 	}
@@ -86,8 +86,8 @@ func (r *Reservation) nextEnd() (time.Time, Due) {
 
 // knownSince returns when the cluster's agent could first know of an earlier event. For an
 // agent that enrolled later, its deadlines run from its first offer.
-func (s *State) knownSince(clusterID string, at time.Time) time.Time {
-	if since := s.clusters[clusterID].AgentSince; since.After(at) {
+func (cs *clusters) knownSince(clusterID string, at time.Time) time.Time {
+	if since := cs.byID[clusterID].AgentSince; since.After(at) {
 		return since
 	}
 	return at

@@ -1,6 +1,10 @@
 // Package ledger is the book of reservations and the capacity that each holds at its provider.
 // It is a state machine without clock, lock, context or I/O.
 //
+// A State consists of the clusters with their offers and holds, the reservations with their
+// placements, the Quotes and the Lineages. The methods of each part change that part alone;
+// those of State and of the changes join them.
+//
 // An Event is a Change at a time. Every type of change is defined in its own file: the
 // reservation it concerns (subject), the condition under which the state allows it
 // (checkAgainst), and its effect (applyTo). changeTypes in event.go lists all types by their

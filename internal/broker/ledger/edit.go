@@ -39,7 +39,7 @@ func (c *Edit) checkAgainst(s *State) error {
 	if c.Amounts == nil {
 		return nil
 	}
-	return s.checkAmountsOf(r, c.Amounts)
+	return s.clusters.checkAmountsOf(r, c.Amounts)
 }
 
 func (c *Edit) applyTo(s *State, _ time.Time) {

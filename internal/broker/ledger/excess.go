@@ -69,13 +69,13 @@ func (e *Exceed) applyTo(s *State, at time.Time) {
 	}
 	p.Excess = &Excess{Pods: max(known.Pods, e.Pods), Amounts: known.Amounts.Max(e.Amounts), At: at}
 	r.Changed = s.position
-	s.updateConsuming(at, r.Requester, true, func(c *Conduct) { c.addFailure(at, p.Provider, PlacementName(r.Name, p.Number), failurePoints) })
+	s.clusters.updateConsuming(at, r.Requester, true, func(c *Conduct) { c.addFailure(at, p.Provider, PlacementName(r.Name, p.Number), failurePoints) })
 }
 
 // noteKeptWithin records a success of the requester if no excess was reported for a
 // placement that is gone.
-func (s *State) noteKeptWithin(at time.Time, r *Reservation, p *Placement) {
+func (cs *clusters) noteKeptWithin(at time.Time, r *Reservation, p *Placement) {
 	if p.Excess == nil {
-		s.updateConsuming(at, r.Requester, false, func(c *Conduct) { c.addSuccess(at, p.Provider, PlacementName(r.Name, p.Number)) })
+		cs.updateConsuming(at, r.Requester, false, func(c *Conduct) { c.addSuccess(at, p.Provider, PlacementName(r.Name, p.Number)) })
 	}
 }

@@ -70,6 +70,38 @@ func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
 	return Explanation(strings.Clone(text.String()))
 }
 
+// Candidates returns the candidates of the explanation, best first.
+func (e Explanation) Candidates() []Candidate {
+	head, rest, _ := strings.Cut(string(e), "\n")
+	criteria := strings.Fields(head)
+	out := []Candidate{}
+	var before line
+	for text := range strings.Lines(rest) {
+		if text = strings.TrimSuffix(text, "\n"); strings.HasPrefix(text, "#") {
+			break
+		}
+		before = parseLine(text, before)
+		out = append(out, before.candidateOf(criteria))
+	}
+	return out
+}
+
+// Rejected returns how many candidates were rejected, by reason.
+func (e Explanation) Rejected() map[string]int32 {
+	_, counts, found := strings.Cut(string(e), "\n#")
+	if !found {
+		return nil
+	}
+	out := map[string]int32{}
+	for word := range strings.FieldsSeq(counts) {
+		reason, count, _ := strings.Cut(word, "=")
+		if n, err := strconv.ParseInt(count, 10, 32); err == nil {
+			out[reason] = int32(n)
+		}
+	}
+	return out
+}
+
 func criteriaOf(candidates []Candidate) []string {
 	var out []string
 	for _, c := range candidates {
@@ -182,22 +214,6 @@ func expandScore(score string) string {
 	}
 }
 
-// Candidates returns the candidates of the explanation, best first.
-func (e Explanation) Candidates() []Candidate {
-	head, rest, _ := strings.Cut(string(e), "\n")
-	criteria := strings.Fields(head)
-	out := []Candidate{}
-	var before line
-	for text := range strings.Lines(rest) {
-		if text = strings.TrimSuffix(text, "\n"); strings.HasPrefix(text, "#") {
-			break
-		}
-		before = parseLine(text, before)
-		out = append(out, before.candidateOf(criteria))
-	}
-	return out
-}
-
 func parseLine(text string, before line) line {
 	var l line
 	text, l.won = strings.CutPrefix(text, "*")
@@ -253,20 +269,4 @@ func (l line) candidateOf(criteria []string) Candidate {
 		c.Reason = LowerScore
 	}
 	return c
-}
-
-// Rejected returns how many candidates were rejected, by reason.
-func (e Explanation) Rejected() map[string]int32 {
-	_, counts, found := strings.Cut(string(e), "\n#")
-	if !found {
-		return nil
-	}
-	out := map[string]int32{}
-	for word := range strings.FieldsSeq(counts) {
-		reason, count, _ := strings.Cut(word, "=")
-		if n, err := strconv.ParseInt(count, 10, 32); err == nil {
-			out[reason] = int32(n)
-		}
-	}
-	return out
 }

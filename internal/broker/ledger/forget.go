@@ -13,14 +13,6 @@ type Shut struct {
 	Key       string `json:"key"`
 }
 
-func (*Shut) subject() string { return "" }
-
-func (k *Shut) checkAgainst(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
-
-func (k *Shut) applyTo(s *State, at time.Time) {
-	s.shut[keyRef{k.Requester, k.Key}] = at
-}
-
 // ShutKeys calls f for every shut key and the time of its Shut, in no order.
 func (s *State) ShutKeys(f func(Shut, time.Time)) {
 	for ref, at := range s.shut {
@@ -28,8 +20,12 @@ func (s *State) ShutKeys(f func(Shut, time.Time)) {
 	}
 }
 
-func (k Shut) compare(other Shut) int {
-	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
+func (*Shut) subject() string { return "" }
+
+func (k *Shut) checkAgainst(s *State) error { return s.checkKeyFree(k.Requester, k.Key) }
+
+func (k *Shut) applyTo(s *State, at time.Time) {
+	s.shut[keyRef{k.Requester, k.Key}] = at
 }
 
 // Forget drops ended reservations and shut keys from the book. Their keys can be used again.
@@ -46,7 +42,7 @@ func (f *Forget) checkAgainst(s *State) error {
 		if r == nil {
 			return fmt.Errorf("reservation %q: %w", name, ErrUnknown)
 		}
-		if !s.Over(r) {
+		if !r.Over() {
 			return fmt.Errorf("reservation %q: %w: it is not over", name, ErrTaken)
 		}
 	}
@@ -65,4 +61,8 @@ func (f *Forget) applyTo(s *State, _ time.Time) {
 	for _, k := range f.Keys {
 		delete(s.shut, keyRef{k.Requester, k.Key})
 	}
+}
+
+func (k Shut) compare(other Shut) int {
+	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
 }

@@ -55,22 +55,17 @@ func (s *State) Healing(r *Reservation) HealStep {
 	switch {
 	case older == nil:
 		served := !p.AcknowledgedAt.IsZero() && (p.EverReady || !s.HasAgent(r.Requester))
-		if !s.mustLeave(r, p) || !served || r.Unclaimed || r.Notice != nil || r.Target != "" {
+		if !s.clusters.mustLeave(r, p) || !served || r.Unclaimed || r.Notice != nil || r.Target != "" {
 			return HealNothing
 		}
 		return HealBegin
-	case s.isServing(r, p):
+	case s.clusters.isServing(r, p):
 		return HealFinish
-	case r.isCalledBack(older), !s.clusters[older.Provider].LostSince.IsZero():
+	case r.isCalledBack(older), !s.Cluster(older.Provider).LostSince.IsZero():
 		return HealNothing
 	default:
 		return HealReturn
 	}
-}
-
-// mustLeave reports whether another placement has to replace this one.
-func (s *State) mustLeave(r *Reservation, p *Placement) bool {
-	return r.isCalledBack(p) || !s.clusters[p.Provider].LostSince.IsZero() && !r.Patient
 }
 
 // WhyLeft returns the reason for giving up the older of two placements once the new one serves.
@@ -79,12 +74,6 @@ func (r *Reservation) WhyLeft(older *Placement) string {
 		return Recalled
 	}
 	return ProviderLost
-}
-
-// isServing reports whether both sides that have an agent have confirmed a placement.
-func (s *State) isServing(r *Reservation, p *Placement) bool {
-	return (!p.AcknowledgedAt.IsZero() || !s.HasAgent(p.Provider)) &&
-		(p.Ready || !s.HasAgent(r.Requester))
 }
 
 // Beside returns the placement that stands beside another one, nil if there is none.
@@ -120,9 +109,20 @@ func (h *Heal) checkAgainst(s *State) error {
 	case h.Provider == r.Current().Provider:
 		return fmt.Errorf("reservation %q: %w: %q is the provider it leaves", h.Name, ErrTaken, h.Provider)
 	}
-	return s.checkFits(h.Provider, r.Amounts)
+	return s.clusters.checkFits(h.Provider, r.Amounts)
 }
 
 func (h *Heal) applyTo(s *State, at time.Time) {
 	s.moveTo(at, h.Name, h.Provider, h.Explanation)
+}
+
+// mustLeave reports whether another placement has to replace this one.
+func (cs *clusters) mustLeave(r *Reservation, p *Placement) bool {
+	return r.isCalledBack(p) || !cs.byID[p.Provider].LostSince.IsZero() && !r.Patient
+}
+
+// isServing reports whether both sides that have an agent have confirmed a placement.
+func (cs *clusters) isServing(r *Reservation, p *Placement) bool {
+	return (!p.AcknowledgedAt.IsZero() || !cs.hasAgent(p.Provider)) &&
+		(p.Ready || !cs.hasAgent(r.Requester))
 }

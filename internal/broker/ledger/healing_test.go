@@ -18,11 +18,11 @@ func heal(name, provider string) Event { return Event{Change: &Heal{Name: name, 
 
 // calledBack returns a recall by paris, which serves r.
 func calledBack(name string, placement int32, in time.Duration) Event {
-	return Event{Change: &Recall{PlacementRef: at(name, placement), Ends: begin.Add(in)}}
+	return Event{Change: &Recall{PlacementRef: refTo(name, placement), Ends: begin.Add(in)}}
 }
 
 func notCalledBack(name string, placement int32) Event {
-	return Event{Change: &Recall{PlacementRef: at(name, placement)}}
+	return Event{Change: &Recall{PlacementRef: refTo(name, placement)}}
 }
 
 // served is the history of r, which paris serves for rome.
@@ -118,7 +118,7 @@ func TestHealing(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, c.before...)
-			b.apply(c.events...)
+			b.applyAll(c.events...)
 			if got := b.Healing(b.Reservation("r")); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
@@ -130,13 +130,13 @@ func TestHealing(t *testing.T) {
 // is Ready. Both hold capacity until their provider has confirmed.
 func TestTwoPlacementsStandWhileOneIsHealed(t *testing.T) {
 	b := newBook(t, served...)
-	b.apply(isLost(paris), heal("r", berlin))
+	b.applyAll(isLost(paris), heal("r", berlin))
 	r := b.Reservation("r")
 	see := func(want ...string) {
 		t.Helper()
-		got := []string{string(b.Phase(r)), r.Provider, r.Serving().Provider}
+		got := []string{string(r.Phase()), r.Provider, r.Serving().Provider}
 		for i := range r.Placements {
-			got = append(got, string(b.PlacementPhase(r, &r.Placements[i])))
+			got = append(got, string(r.PlacementPhase(&r.Placements[i])))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("phase, newest, serving, placements (-want +got):\n%s", diff)
@@ -145,46 +145,46 @@ func TestTwoPlacementsStandWhileOneIsHealed(t *testing.T) {
 	see("Active", berlin, paris, "Ready", "Assigned")
 	b.wantAvailable(paris, cpu(7000))
 	b.wantAvailable(berlin, cpu(7000))
-	b.apply(acknowledge("r", 2), nodeReady("r", 1, false))
+	b.applyAll(acknowledge("r", 2), nodeReady("r", 1, false))
 	see("Reserved", berlin, berlin, "Acknowledged", "Acknowledged")
-	b.apply(nodeReady("r", 1, true), nodeReady("r", 2, true))
+	b.applyAll(nodeReady("r", 1, true), nodeReady("r", 2, true))
 	see("Active", berlin, berlin, "Ready", "Ready")
-	b.apply(withdraw("r", 1), consumerGone("r", 1))
+	b.applyAll(withdraw("r", 1), consumerGone("r", 1))
 	see("Active", berlin, berlin, "Withdrawing", "Ready")
 	b.wantAvailable(paris, cpu(7000))
-	b.apply(isBack(paris), providerGone("r", 1))
+	b.applyAll(isBack(paris), providerGone("r", 1))
 	see("Active", berlin, berlin, "Gone", "Ready")
 	b.wantAvailable(paris, cpu(8000))
 }
 
 func TestTheOlderPlacementStandsOn(t *testing.T) {
 	b := newBook(t, served...)
-	b.apply(isLost(paris), heal("r", berlin), withdraw("r", 2))
-	if r := b.Reservation("r"); b.Phase(r) != Active || r.Current().Number != 1 || r.Provider != paris {
-		t.Errorf("%s on %s, placement %d", b.Phase(r), r.Provider, r.Current().Number)
+	b.applyAll(isLost(paris), heal("r", berlin), withdraw("r", 2))
+	if r := b.Reservation("r"); r.Phase() != Active || r.Current().Number != 1 || r.Provider != paris {
+		t.Errorf("%s on %s, placement %d", r.Phase(), r.Provider, r.Current().Number)
 	}
 	b.wantAvailable(berlin, cpu(7000))
 }
 
 func TestTheEndGivesBothPlacementsUp(t *testing.T) {
 	b := newBook(t, served...)
-	b.apply(isLost(paris), heal("r", berlin), end("r", EndExpired), providerGone("r", 2), consumerGone("r", 1), consumerGone("r", 2))
-	if r := b.Reservation("r"); b.Phase(r) != Releasing {
-		t.Errorf("%s while paris keeps capacity", b.Phase(r))
+	b.applyAll(isLost(paris), heal("r", berlin), end("r", EndExpired), providerGone("r", 2), consumerGone("r", 1), consumerGone("r", 2))
+	if r := b.Reservation("r"); r.Phase() != Releasing {
+		t.Errorf("%s while paris keeps capacity", r.Phase())
 	}
-	b.apply(providerGone("r", 1))
-	if r := b.Reservation("r"); b.Phase(r) != Released {
-		t.Errorf("%s when both are gone", b.Phase(r))
+	b.applyAll(providerGone("r", 1))
+	if r := b.Reservation("r"); r.Phase() != Released {
+		t.Errorf("%s when both are gone", r.Phase())
 	}
 }
 
 func TestWhatIsRefusedWhileTwoStand(t *testing.T) {
 	b := newBook(t, served...)
-	b.apply(isLost(paris), heal("r", berlin), acknowledge("r", 2))
+	b.applyAll(isLost(paris), heal("r", berlin), acknowledge("r", 2))
 	change := Event{Change: &Edit{Name: "r", Generation: 2, Amounts: cpu(500), Until: begin}}
-	preempt := Event{Change: &Preempt{Name: "w", Priority: 1, Provider: paris, Ends: begin, Victims: []Victim{{PlacementRef: at("r", 1)}}}}
+	preempt := Event{Change: &Preempt{Name: "w", Priority: 1, Provider: paris, Ends: begin, Victims: []Victim{{PlacementRef: refTo("r", 1)}}}}
 	waits := Event{Change: &Enqueue{Request: reserve("w", "", cpu(8000)).Change.(*Reserve), Until: begin}}
-	b.apply(waits)
+	b.applyAll(waits)
 	for name, e := range map[string]Event{
 		"another one beside them": heal("r", oslo), "a move": move("r", oslo), "other amounts": change, "a notice": preempt,
 	} {
@@ -201,7 +201,7 @@ func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 			isLost(paris), heal("r", berlin), acknowledge("r", 2),
 		}
 	}
-	settle := Event{Change: &Settle{PlacementRef: at("r", 1), Generation: 2}}
+	settle := Event{Change: &Settle{PlacementRef: refTo("r", 1), Generation: 2}}
 	tests := map[string]struct {
 		asked       int64
 		then        []Event
@@ -219,12 +219,12 @@ func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, served...)
-			b.apply(asked(c.asked)...)
+			b.applyAll(asked(c.asked)...)
 			if _, err := b.Check(&settle); !errors.Is(err, ErrTaken) {
 				t.Errorf("an answer while two stand: %v, want %v", err, ErrTaken)
 			}
 			b.wantAvailable(berlin, cpu(7000))
-			b.apply(c.then...)
+			b.applyAll(c.then...)
 			r := b.Reservation("r")
 			if !r.Amounts.Equal(cpu(c.want)) || r.Pending != nil || (r.Refusal != nil) != c.wantRefused {
 				t.Errorf("%v, unanswered %+v, refused %+v", r.Amounts, r.Pending, r.Refusal)
@@ -237,11 +237,11 @@ func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 // After a restore, each provider reports its amounts; those of the remaining placement apply.
 func TestWhatTheProviderKeepsThatStaysIsInForce(t *testing.T) {
 	b := newBook(t, served...)
-	b.apply(isLost(paris), heal("r", berlin), Event{Change: &Restate{PlacementRef: at("r", 1), Amounts: cpu(3000)}})
+	b.applyAll(isLost(paris), heal("r", berlin), Event{Change: &Restate{PlacementRef: refTo("r", 1), Amounts: cpu(3000)}})
 	if r := b.Reservation("r"); !r.Amounts.Equal(cpu(1000)) {
 		t.Errorf("%v while two stand", r.Amounts)
 	}
-	b.apply(isBack(paris), withdraw("r", 2))
+	b.applyAll(isBack(paris), withdraw("r", 2))
 	if r := b.Reservation("r"); !r.Amounts.Equal(cpu(3000)) {
 		t.Errorf("%v on paris alone", r.Amounts)
 	}
@@ -251,7 +251,7 @@ func TestWhatTheProviderKeepsThatStaysIsInForce(t *testing.T) {
 
 func TestTheLastPlacementThatWasGivenUpIsTheCurrentOne(t *testing.T) {
 	b := newBook(t, served...)
-	b.apply(isLost(paris), heal("r", berlin), withdraw("r", 2), withdraw("r", 1))
+	b.applyAll(isLost(paris), heal("r", berlin), withdraw("r", 2), withdraw("r", 1))
 	if p := b.Reservation("r").Current(); p.Number != 1 {
 		t.Errorf("placement %d", p.Number)
 	}

@@ -48,9 +48,9 @@ func TestHeldForQuotes(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)))
-			b.apply(tc.events...)
+			b.applyAll(tc.events...)
 			b.wantAvailable(paris, cpu(tc.want))
-			again, err := Restore([]byte(b.snapshot()))
+			again, err := Restore([]byte(b.encodeSnapshot()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,21 +92,21 @@ func TestQuotesAreForgotten(t *testing.T) {
 	b := newBook(t, offer(paris, cpu(8000)), keep("still", paris, cpu(1000)))
 	for i := range 101 {
 		name := fmt.Sprint("q", i)
-		b.apply(keep(name, paris, cpu(1000)), letGo(name, HoldExpired))
+		b.applyAll(keep(name, paris, cpu(1000)), letGo(name, HoldExpired))
 	}
 	for name, want := range map[string]bool{"q0": false, "q1": true, "q100": true, "still": true} {
-		if got, _ := b.QuoteByKey(rome, "quote/"+name); (got != nil) != want || got != b.Quote(name) {
+		if got, _ := b.QuoteByKey(rome, "quote/"+name); (got != nil) != want || got != b.Quotes().Named(name) {
 			t.Errorf("quote %s: %+v, known: want %t", name, got, want)
 		}
 	}
-	again, err := Restore([]byte(b.snapshot()))
+	again, err := Restore([]byte(b.encodeSnapshot()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []book{b, {t, again}} {
-		s.apply(keep("last", paris, cpu(1000)), letGo("last", HoldExpired))
-		if s.Quote("q1") != nil || s.Quote("q2") == nil {
-			t.Errorf("the oldest is %+v, the next %+v", s.Quote("q1"), s.Quote("q2"))
+		s.applyAll(keep("last", paris, cpu(1000)), letGo("last", HoldExpired))
+		if s.Quotes().Named("q1") != nil || s.Quotes().Named("q2") == nil {
+			t.Errorf("the oldest is %+v, the next %+v", s.Quotes().Named("q1"), s.Quotes().Named("q2"))
 		}
 	}
 }

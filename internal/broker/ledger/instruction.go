@@ -15,11 +15,11 @@ const (
 )
 
 // Instruction derives the task of both sides of a placement.
-func (s *State) Instruction(r *Reservation, p *Placement) InstructionState {
+func (r *Reservation) Instruction(p *Placement) InstructionState {
 	switch {
 	case r.Stands(p):
 		return Hold
-	case s.PlacementOver(r, p):
+	case p.isGone():
 		return Ended
 	default:
 		return Release

@@ -9,18 +9,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// fleet returns a book of clusters whose reservations are spread evenly; every cluster has room
-// for one more.
-func fleet(b *testing.B, clusters, reservations int) book {
+// newFleet returns a book of clusters whose reservations are spread evenly; every cluster has
+// room for one more.
+func newFleet(b *testing.B, clusters, reservations int) book {
 	b.Helper()
 	amounts := quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30}
 	room := amounts.Times(int64(reservations/clusters + 2))
 	l := newBook(b, offer(rome, nil))
 	for i := range clusters {
-		l.apply(offer(fmt.Sprint("cluster-", i), room))
+		l.applyAll(offer(fmt.Sprint("cluster-", i), room))
 	}
 	for i := range reservations {
-		l.apply(reserve(fmt.Sprint("r", i), fmt.Sprint("cluster-", i%clusters), amounts))
+		l.applyAll(reserve(fmt.Sprint("r", i), fmt.Sprint("cluster-", i%clusters), amounts))
 	}
 	return l
 }
@@ -30,7 +30,7 @@ func fleet(b *testing.B, clusters, reservations int) book {
 func BenchmarkReserveAndRelease(b *testing.B) {
 	for _, reservations := range []int{0, 1_000, 100_000} {
 		b.Run(fmt.Sprintf("reservations=%d", reservations), func(b *testing.B) {
-			l := fleet(b, 1000, reservations)
+			l := newFleet(b, 1000, reservations)
 			life := []Event{
 				reserve("new", "cluster-7", quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30}),
 				acknowledge("new", 1), end("new", EndReleased), providerGone("new", 1), consumerGone("new", 1), forget("new"),
@@ -48,7 +48,7 @@ func BenchmarkReserveAndRelease(b *testing.B) {
 }
 
 func BenchmarkCheck(b *testing.B) {
-	l := fleet(b, 1000, 100_000)
+	l := newFleet(b, 1000, 100_000)
 	event := reserve("new", "cluster-7", quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30})
 	b.ReportAllocs()
 	for b.Loop() {
@@ -60,7 +60,7 @@ func BenchmarkCheck(b *testing.B) {
 
 // BenchmarkOffer measures an offer, which recounts the 100 placements of its cluster.
 func BenchmarkOffer(b *testing.B) {
-	l := fleet(b, 1000, 100_000)
+	l := newFleet(b, 1000, 100_000)
 	event := offer("cluster-7", cpu(100_000))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -71,15 +71,15 @@ func BenchmarkOffer(b *testing.B) {
 }
 
 func BenchmarkSnapshot(b *testing.B) {
-	l := fleet(b, 1000, 100_000)
+	l := newFleet(b, 1000, 100_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.snapshot()
+		l.encodeSnapshot()
 	}
 }
 
 func BenchmarkRestore(b *testing.B) {
-	raw := []byte(fleet(b, 1000, 100_000).snapshot())
+	raw := []byte(newFleet(b, 1000, 100_000).encodeSnapshot())
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
 	for b.Loop() {

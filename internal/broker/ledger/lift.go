@@ -23,7 +23,7 @@ func (l *LiftPauses) checkAgainst(s *State) error {
 	if l.Mark == "" || len(l.Mark) > MaxMark {
 		return fmt.Errorf("pauses of %q: %w: a mark of %d bytes, want 1 to %d", l.ClusterID, ErrMalformed, len(l.Mark), MaxMark)
 	}
-	c := s.clusters[l.ClusterID]
+	c := s.Cluster(l.ClusterID)
 	switch {
 	case c == nil:
 		return fmt.Errorf("pauses of %q: %w", l.ClusterID, ErrUnknown)
@@ -34,6 +34,6 @@ func (l *LiftPauses) checkAgainst(s *State) error {
 }
 
 func (l *LiftPauses) applyTo(s *State, _ time.Time) {
-	c := s.clusters[l.ClusterID]
+	c := s.Cluster(l.ClusterID)
 	c.Lifted, c.Providing, c.Consuming = l.Mark, nil, nil
 }

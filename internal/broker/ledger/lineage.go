@@ -21,11 +21,6 @@ type Lineage struct {
 	By string `json:"by,omitempty"`
 }
 
-// Announced notes that a cluster has announced all placements that it provides and consumes.
-type Announced struct {
-	ClusterID string `json:"clusterID"`
-}
-
 // Branch is a lineage in the book.
 type Branch struct {
 	Lineage
@@ -38,48 +33,59 @@ type Branch struct {
 // unknown.
 const lineagesKept = 32
 
-// Branch returns the present lineage, nil before the first.
-func (s *State) Branch() *Branch {
-	if len(s.branches) == 0 {
+// Lineages is the history of the book as a sequence of lineages.
+type Lineages struct {
+	// branches are ordered by age, oldest first.
+	branches []Branch
+	key      []byte
+}
+
+// Lineages returns the lineages of the book. The caller must not change them.
+func (s *State) Lineages() *Lineages { return &s.lineages }
+
+// Present returns the present lineage, nil before the first.
+func (ls *Lineages) Present() *Branch {
+	if len(ls.branches) == 0 {
 		return nil
 	}
-	return &s.branches[len(s.branches)-1]
+	return &ls.branches[len(ls.branches)-1]
 }
 
 // Key returns the key that authenticates positions, nil before the first lineage.
-func (s *State) Key() []byte { return s.key }
+func (ls *Lineages) Key() []byte { return ls.key }
+
+// Restored reports whether the book continues from an older state. Clusters may then hold
+// placements that the book does not have.
+func (ls *Lineages) Restored() bool {
+	b := ls.Present()
+	return b != nil && b.By != ""
+}
 
 // LineageEnd returns the last position of a lineage that is part of this history, and reports
 // whether the lineage is known.
 func (s *State) LineageEnd(id string) (uint64, bool) {
-	for i := range s.branches {
+	branches := s.lineages.branches
+	for i := range branches {
 		switch {
-		case s.branches[i].ID != id:
-		case i == len(s.branches)-1:
+		case branches[i].ID != id:
+		case i == len(branches)-1:
 			return s.position, true
 		default:
-			return s.branches[i+1].Since - 1, true
+			return branches[i+1].Since - 1, true
 		}
 	}
 	return 0, false
 }
 
-// Restored reports whether the book continues from an older state. Clusters may then hold
-// placements that the book does not have.
-func (s *State) Restored() bool {
-	b := s.Branch()
-	return b != nil && b.By != ""
-}
-
 // Awaits reports whether a cluster's agent has not announced its holdings yet.
 func (s *State) Awaits(clusterID string) bool {
-	return s.Restored() && s.HasAgent(clusterID) && s.clusters[clusterID].AnnouncedIn != s.Branch().ID
+	return s.lineages.Restored() && s.HasAgent(clusterID) && s.Cluster(clusterID).AnnouncedIn != s.lineages.Present().ID
 }
 
 func (*Lineage) subject() string { return "" }
 
 func (l *Lineage) checkAgainst(s *State) error {
-	first := s.Branch() == nil
+	first := s.lineages.Present() == nil
 	if l.ID == "" || first != (l.Key != nil) || first != (l.By == "") {
 		return fmt.Errorf("%w: lineage %q: the first one has a key, a later one the cluster that knew a lost position", ErrMalformed, l.ID)
 	}
@@ -90,31 +96,43 @@ func (l *Lineage) checkAgainst(s *State) error {
 }
 
 func (l *Lineage) applyTo(s *State, at time.Time) {
+	if s.lineages.Present() != nil {
+		for _, q := range s.quotes.AllHeld() {
+			s.releaseQuote(q, HoldLost)
+		}
+	}
+	s.lineages.beginLineage(l, s.position, at)
+}
+
+// beginLineage appends a lineage and drops the oldest ones beyond lineagesKept.
+func (ls *Lineages) beginLineage(l *Lineage, since uint64, at time.Time) {
 	if l.Key != nil {
-		s.key = slices.Clone(l.Key)
+		ls.key = slices.Clone(l.Key)
 	}
-	if s.Branch() != nil {
-		s.releaseAllQuotes()
-	}
-	b := Branch{Lineage: *l, Since: s.position, At: at}
+	b := Branch{Lineage: *l, Since: since, At: at}
 	b.Key = nil
-	s.branches = append(s.branches, b)
-	if extra := len(s.branches) - lineagesKept; extra > 0 {
-		s.branches = slices.Delete(s.branches, 0, extra)
+	ls.branches = append(ls.branches, b)
+	if extra := len(ls.branches) - lineagesKept; extra > 0 {
+		ls.branches = slices.Delete(ls.branches, 0, extra)
 	}
+}
+
+// Announced notes that a cluster has announced all placements that it provides and consumes.
+type Announced struct {
+	ClusterID string `json:"clusterID"`
 }
 
 func (*Announced) subject() string { return "" }
 
 func (a *Announced) checkAgainst(s *State) error {
-	if s.clusters[a.ClusterID] == nil {
+	if s.Cluster(a.ClusterID) == nil {
 		return fmt.Errorf("cluster %q: %w", a.ClusterID, ErrUnknown)
 	}
 	return nil
 }
 
 func (a *Announced) applyTo(s *State, _ time.Time) {
-	if b := s.Branch(); b != nil {
-		s.clusters[a.ClusterID].AnnouncedIn = b.ID
+	if b := s.lineages.Present(); b != nil {
+		s.Cluster(a.ClusterID).AnnouncedIn = b.ID
 	}
 }

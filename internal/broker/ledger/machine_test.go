@@ -43,8 +43,8 @@ func newMachine(snapshots int) *machine {
 	return &machine{state: New(), naive: newNaive(), now: begin, snapshots: snapshots}
 }
 
-// try applies one event to both books and compares them.
-func (m *machine) try(e Event) error {
+// tryEvent applies one event to both books and compares them.
+func (m *machine) tryEvent(e Event) error {
 	m.now = m.now.Add(time.Second)
 	e.At = m.now
 	was, held := m.state.Position(), m.heldNow()
@@ -52,28 +52,28 @@ func (m *machine) try(e Event) error {
 	if err != nil {
 		return err
 	}
-	refusals := m.naive.refusals(&e)
+	refusals := m.naive.refusalsOf(&e)
 	got := m.state.Apply(was+1, &e)
-	if err := expected(got, refusals); err != nil {
+	if err := checkAnswer(got, refusals); err != nil {
 		return err
 	}
-	if err := m.follow(&e, got); err != nil {
+	if err := m.followEvent(&e, got); err != nil {
 		return err
 	}
 	if got != nil {
-		return m.unchanged(was, before)
+		return m.checkUnchanged(was, before)
 	}
 	if m.state.Position() != was+1 {
 		return fmt.Errorf("position %d, want %d", m.state.Position(), was+1)
 	}
-	m.naive.record(&e)
+	m.naive.recordEvent(&e)
 	if err := m.keptHolds(&e, held); err != nil {
 		return err
 	}
-	return m.naive.differs(m.state)
+	return m.naive.compareTo(m.state)
 }
 
-func expected(got error, refusals []error) error {
+func checkAnswer(got error, refusals []error) error {
 	if got == nil && len(refusals) == 0 {
 		return nil
 	}
@@ -84,8 +84,8 @@ func expected(got error, refusals []error) error {
 }
 
 func (m *machine) heldNow() map[string]quantity.Amounts {
-	out := make(map[string]quantity.Amounts, len(m.state.clusters))
-	for id, c := range m.state.clusters {
+	out := make(map[string]quantity.Amounts, len(m.state.clusters.byID))
+	for id, c := range m.state.clusters.byID {
 		out[id] = c.Held()
 	}
 	return out
@@ -105,7 +105,7 @@ func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error 
 		}
 	}
 	for id, was := range before {
-		now := m.state.clusters[id].Held()
+		now := m.state.clusters.byID[id].Held()
 		for resource, amount := range was {
 			if now[resource] < amount && !mayFree(id) {
 				return fmt.Errorf("%s held %d of %s and now holds %d", id, amount, resource, now[resource])
@@ -126,12 +126,12 @@ func (m *machine) snapshotBefore(e *Event) ([]byte, error) {
 	return m.state.Snapshot()
 }
 
-func (m *machine) unchanged(position uint64, before []byte) error {
+func (m *machine) checkUnchanged(position uint64, before []byte) error {
 	if m.state.Position() != position {
 		return fmt.Errorf("a refused event moved the position from %d to %d", position, m.state.Position())
 	}
 	if before == nil {
-		return m.naive.differs(m.state)
+		return m.naive.compareTo(m.state)
 	}
 	after, err := m.state.Snapshot()
 	if err == nil && !bytes.Equal(before, after) {
@@ -140,8 +140,8 @@ func (m *machine) unchanged(position uint64, before []byte) error {
 	return err
 }
 
-// follow records an accepted event and lets the twin decode every event from JSON.
-func (m *machine) follow(e *Event, answer error) error {
+// followEvent records an accepted event and lets the twin decode every event from JSON.
+func (m *machine) followEvent(e *Event, answer error) error {
 	if answer != nil && (m.twin == nil || e.Change == nil) {
 		return nil // an event without a change is never written
 	}
@@ -165,8 +165,8 @@ func (m *machine) follow(e *Event, answer error) error {
 	return nil
 }
 
-// restart restores the twin from a new snapshot.
-func (m *machine) restart() error {
+// restartTwin restores the twin from a new snapshot.
+func (m *machine) restartTwin() error {
 	if err := m.twinAgrees(); err != nil {
 		return err
 	}
@@ -184,14 +184,14 @@ func (m *machine) twinAgrees() error {
 	if m.twin == nil {
 		return nil
 	}
-	if err := m.naive.differs(m.twin); err != nil {
+	if err := m.naive.compareTo(m.twin); err != nil {
 		return fmt.Errorf("the restored book: %w", err)
 	}
 	return sameSnapshot(m.state, m.twin)
 }
 
-// replay applies the accepted events to an empty book.
-func (m *machine) replay() error {
+// replayAccepted applies the accepted events to an empty book.
+func (m *machine) replayAccepted() error {
 	again := New()
 	for i, raw := range m.history {
 		var e Event
@@ -286,10 +286,10 @@ func (m *machine) anyKey(c choose) string { return fmt.Sprint("key-r", c(12)) }
 // anyPlacement usually returns an existing placement.
 func (m *machine) anyPlacement(c choose) PlacementRef {
 	if len(m.naive.grants) == 0 || c(12) == 0 {
-		return at(m.anyName(c), int32(c(4)))
+		return refTo(m.anyName(c), int32(c(4)))
 	}
 	g := m.naive.grants[c(len(m.naive.grants))]
-	return at(g.entry.name, g.number)
+	return refTo(g.entry.name, g.number)
 }
 
 func (m *machine) anyAmounts(c choose) quantity.Amounts {
@@ -378,7 +378,7 @@ func (m *machine) anyEnd(c choose) Event {
 func (m *machine) anyChange(c choose) Event {
 	ch := &Edit{Name: m.anyName(c), Generation: int64(c(5)), Duration: time.Duration(c(3)) * time.Hour, Until: m.now.Add(time.Duration(c(99)) * time.Minute)}
 	for _, g := range m.naive.grants {
-		if g.stands() && !g.acked.IsZero() && c(3) == 0 {
+		if g.isStanding() && !g.acked.IsZero() && c(3) == 0 {
 			ch.Name, ch.Generation = g.entry.name, g.entry.generation+1
 		}
 	}
@@ -393,7 +393,7 @@ func (m *machine) anySettle(c choose) Event {
 	e := &Settle{PlacementRef: m.anyPlacement(c), Generation: int64(c(5)), Refused: oneOf(c, "", "", "InsufficientCapacity")}
 	for _, entry := range m.naive.entries {
 		if entry.asked != nil && c(8) > 0 {
-			e.PlacementRef, e.Generation = at(entry.name, entry.asked.number), entry.asked.generation
+			e.PlacementRef, e.Generation = refTo(entry.name, entry.asked.number), entry.asked.generation
 		}
 	}
 	return Event{Change: e}
@@ -403,7 +403,7 @@ func (m *machine) anySettle(c choose) Event {
 func (m *machine) anyForget(c choose) Event {
 	f := &Forget{}
 	for _, e := range m.naive.entries {
-		if m.naive.over(e) && c(2) == 0 {
+		if m.naive.isOver(e) && c(2) == 0 {
 			f.Names = append(f.Names, e.name)
 		}
 	}
@@ -434,7 +434,7 @@ func (m *machine) anyLineage(c choose) Event {
 // anyAdopt often adds a placement to a reservation, sometimes with a gap.
 func (m *machine) anyAdopt(c choose) Event {
 	a := &Adopt{
-		PlacementRef: at(m.anyName(c), int32(c(4)*oneOf(c, 1, 1, 1, 8))), Provider: oneOf(c, paris, berlin, oslo, "nowhere"),
+		PlacementRef: refTo(m.anyName(c), int32(c(4)*oneOf(c, 1, 1, 1, 8))), Provider: oneOf(c, paris, berlin, oslo, "nowhere"),
 		Requester: oneOf(c, rome, rome, rome, "athens"), Amounts: m.anyAmounts(c),
 		Acknowledged: c(2) == 0, Until: m.now.Add(time.Hour), Withdrawn: oneOf(c, "", "", "Released"),
 	}
@@ -451,15 +451,15 @@ func TestBookAgainstNaiveBook(t *testing.T) {
 		}
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
 		actions := map[string]func(*rapid.T){
-			"restart": func(*rapid.T) { must(m.restart()) },
-			"nothing": func(*rapid.T) { must(m.try(Event{})) },
+			"restart": func(*rapid.T) { must(m.restartTwin()) },
+			"nothing": func(*rapid.T) { must(m.tryEvent(Event{})) },
 		}
 		for _, kind := range trials {
-			actions[kind.name] = func(*rapid.T) { must(m.try(kind.event(m, pick))) }
+			actions[kind.name] = func(*rapid.T) { must(m.tryEvent(kind.event(m, pick))) }
 		}
 		t.Repeat(actions)
 		must(m.twinAgrees())
-		must(m.replay())
+		must(m.replayAccepted())
 	})
 }
 
@@ -476,19 +476,19 @@ func TestSimulation(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(seed), 0))
 		m := newMachine(16)
 		for range stepsPerSeed {
-			kind := trials[weighted(random)]
+			kind := trials[pickTrial(random)]
 			before := len(m.history)
-			if err := m.try(kind.event(m, random.IntN)); err != nil {
+			if err := m.tryEvent(kind.event(m, random.IntN)); err != nil {
 				t.Fatalf("seed %d, event %d, %s: %v", seed, before+1, kind.name, err)
 			}
 			accepted[kind.name] += len(m.history) - before
 			if tried++; tried%(stepsPerSeed/2) == 0 {
-				if err := m.restart(); err != nil {
+				if err := m.restartTwin(); err != nil {
 					t.Fatalf("seed %d, restart after event %d: %v", seed, before+1, err)
 				}
 			}
 		}
-		if err := errors.Join(m.twinAgrees(), m.replay()); err != nil {
+		if err := errors.Join(m.twinAgrees(), m.replayAccepted()); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
@@ -500,8 +500,8 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d events tried, accepted: %v", tried, accepted)
 }
 
-// weighted returns an index of trials.
-func weighted(random *rand.Rand) int {
+// pickTrial returns an index of trials.
+func pickTrial(random *rand.Rand) int {
 	sum := 0
 	for _, kind := range trials {
 		sum += kind.weight

@@ -23,8 +23,8 @@ func (n *naive) mayHold(g *naiveGrant, resource corev1.ResourceName) int64 {
 	return most
 }
 
-// newest returns the last grant that was not given up; if all were given up, the last one.
-func (n *naive) newest(entry *naiveEntry) *naiveGrant {
+// newestGrant returns the last grant that was not given up; if all were given up, the last one.
+func (n *naive) newestGrant(entry *naiveEntry) *naiveGrant {
 	var newest, kept *naiveGrant
 	for _, newest = range n.grantsOf(entry) {
 		if !newest.withdrawn {
@@ -47,58 +47,58 @@ func (n *naive) refusalsToChange(c *Edit, entry *naiveEntry) (no []error) {
 	if entry.asked != nil {
 		no = append(no, ErrTaken)
 	}
-	g := n.newest(entry)
-	if g == nil || !g.stands() {
+	g := n.newestGrant(entry)
+	if g == nil || !g.isStanding() {
 		return no
 	}
-	if n.speaks(g.provider) && g.acked.IsZero() || len(n.both(entry)) > 1 {
+	if n.hasAgent(g.provider) && g.acked.IsZero() || len(n.standingGrants(entry)) > 1 {
 		no = append(no, ErrTaken)
 	}
 	for resource, want := range c.Amounts {
-		now := max(n.mayHold(g, resource), n.clusters[g.provider].last.Used[g.name()][resource])
-		if more := want - now; more > 0 && more > n.free(g.provider, resource) {
+		now := max(n.mayHold(g, resource), n.clusters[g.provider].last.Used[g.placementName()][resource])
+		if more := want - now; more > 0 && more > n.freeAmount(g.provider, resource) {
 			no = append(no, ErrOverbooked)
 		}
 	}
 	return no
 }
 
-func (n *naive) change(c *Edit, entry *naiveEntry) {
+func (n *naive) changeAmounts(c *Edit, entry *naiveEntry) {
 	if c.Amounts == nil {
 		return
 	}
-	g := n.newest(entry)
-	if g != nil && g.stands() && n.speaks(g.provider) {
+	g := n.newestGrant(entry)
+	if g != nil && g.isStanding() && n.hasAgent(g.provider) {
 		entry.asked = &naiveAsked{c.Generation, g.number, c.Amounts}
 		return
 	}
 	entry.amounts = c.Amounts
-	if g != nil && g.stands() {
+	if g != nil && g.isStanding() {
 		n.kept[g] = c.Amounts
 	}
 }
 
 func (n *naive) refusalsToSettle(e *Settle) []error {
-	g := n.grant(e.PlacementRef)
+	g := n.findGrant(e.PlacementRef)
 	if g == nil {
 		return []error{ErrUnknown}
 	}
-	if asked := g.entry.asked; asked == nil || asked.number != e.Placement || asked.generation != e.Generation || len(n.both(g.entry)) > 1 {
+	if asked := g.entry.asked; asked == nil || asked.number != e.Placement || asked.generation != e.Generation || len(n.standingGrants(g.entry)) > 1 {
 		return []error{ErrTaken}
 	}
 	return nil
 }
 
-func (n *naive) settle(e *Settle) {
-	g := n.grant(e.PlacementRef)
+func (n *naive) settleAmounts(e *Settle) {
+	g := n.findGrant(e.PlacementRef)
 	if e.Refused == "" {
 		n.kept[g], g.entry.amounts = g.entry.asked.amounts, g.entry.asked.amounts
 	}
 	g.entry.asked = nil
 }
 
-// unanswered decides a change that a provider will not answer.
-func (n *naive) unanswered(g *naiveGrant) {
+// dropUnanswered decides a change that a provider will not answer.
+func (n *naive) dropUnanswered(g *naiveGrant) {
 	asked := g.entry.asked
 	if asked == nil || asked.number != g.number {
 		return
@@ -109,13 +109,13 @@ func (n *naive) unanswered(g *naiveGrant) {
 		less = less && asked.amounts[resource] <= g.entry.amounts[resource]
 	}
 	n.kept[g], g.entry.asked = all, nil
-	if less && g.entry.end == "" && len(n.both(g.entry)) == 0 {
+	if less && g.entry.end == "" && len(n.standingGrants(g.entry)) == 0 {
 		g.entry.amounts = asked.amounts
 	}
 }
 
 func (n *naive) refusalsToRestate(e *Restate) (no []error) {
-	g := n.grant(e.PlacementRef)
+	g := n.findGrant(e.PlacementRef)
 	if g == nil {
 		return []error{ErrUnknown}
 	}
@@ -129,17 +129,17 @@ func (n *naive) refusalsToRestate(e *Restate) (no []error) {
 		no = append(no, ErrMalformed)
 	}
 	for resource, amount := range e.Amounts {
-		if n.held(g.provider, resource)-n.mayHold(g, resource) > quantity.Limit-amount {
+		if n.sumHeld(g.provider, resource)-n.mayHold(g, resource) > quantity.Limit-amount {
 			no = append(no, ErrOverbooked)
 		}
 	}
 	return no
 }
 
-func (n *naive) restate(e *Restate) {
-	g := n.grant(e.PlacementRef)
+func (n *naive) restateAmounts(e *Restate) {
+	g := n.findGrant(e.PlacementRef)
 	n.kept[g] = e.Amounts
-	if g == n.newest(g.entry) && g.stands() {
+	if g == n.newestGrant(g.entry) && g.isStanding() {
 		g.entry.amounts = e.Amounts
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// stretched returns how much of an amount may be promised.
-func (n *naive) stretched(amount int64, resource corev1.ResourceName, o *Offer) int64 {
+// stretchAmount returns how much of an amount may be promised.
+func (n *naive) stretchAmount(amount int64, resource corev1.ResourceName, o *Offer) int64 {
 	offered, ceiling := o.OverSubscription[resource], n.ceilings[resource]
 	if offered == 0 || ceiling == 0 {
 		return amount

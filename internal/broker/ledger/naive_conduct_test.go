@@ -41,14 +41,14 @@ type naiveScore struct {
 	naiveSpell
 }
 
-func (n *naive) deal(p naiveParty, d naiveDealing) {
+func (n *naive) noteDealing(p naiveParty, d naiveDealing) {
 	if n.clusters[p.id] != nil {
 		n.dealings[p] = append(n.dealings[p], d)
 	}
 }
 
-// blame notes a failure of the provider of a withdrawn placement.
-func (n *naive) blame(g *naiveGrant, e *Event) {
+// blameProvider notes a failure of the provider of a withdrawn placement.
+func (n *naive) blameProvider(g *naiveGrant, e *Event) {
 	points := 0
 	if e.Change.(*Withdraw).Reason != "ProviderLost" {
 		switch {
@@ -59,7 +59,7 @@ func (n *naive) blame(g *naiveGrant, e *Event) {
 		}
 	}
 	if points > 0 {
-		n.deal(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.name(), "bad", points})
+		n.noteDealing(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.placementName(), "bad", points})
 	}
 }
 
@@ -67,7 +67,7 @@ func (n *naive) refusalsToExceed(e *Exceed) (no []error) {
 	if e.Pods < 0 {
 		no = append(no, ErrMalformed)
 	}
-	g := n.grant(e.PlacementRef)
+	g := n.findGrant(e.PlacementRef)
 	if g == nil {
 		return append(no, ErrUnknown)
 	}
@@ -84,8 +84,8 @@ func (n *naive) refusalsToExceed(e *Exceed) (no []error) {
 	return no
 }
 
-func (n *naive) exceed(e *Event) {
-	g := n.grant(e.Change.(*Exceed).PlacementRef)
+func (n *naive) noteExcess(e *Event) {
+	g := n.findGrant(e.Change.(*Exceed).PlacementRef)
 	known := n.exceeded[g]
 	most := quantity.Amounts{}
 	for _, from := range []quantity.Amounts{known.amounts, e.Change.(*Exceed).Amounts} {
@@ -94,7 +94,7 @@ func (n *naive) exceed(e *Event) {
 		}
 	}
 	n.exceeded[g] = naiveExcess{max(known.pods, e.Change.(*Exceed).Pods), most}
-	n.deal(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.name(), "bad", 2})
+	n.noteDealing(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.placementName(), "bad", 2})
 }
 
 // naiveBook is the result of all dealings of a party, from the first one on.
@@ -103,7 +103,7 @@ type naiveBook struct {
 	scores map[string]naiveScore
 }
 
-func (b *naiveBook) points(at time.Time) int {
+func (b *naiveBook) sumPoints(at time.Time) int {
 	sum := 0
 	for _, s := range b.scores {
 		switch {
@@ -117,8 +117,8 @@ func (b *naiveBook) points(at time.Time) int {
 	return max(sum, 0)
 }
 
-// remaining returns how many levels of earlier pauses still count.
-func (p naiveSpell) remaining(at time.Time) int {
+// levelsLeft returns how many levels of earlier pauses still count.
+func (p naiveSpell) levelsLeft(at time.Time) int {
 	level := p.level
 	for t := p.until.Add(2 * time.Hour); level > 0 && !t.After(at); t = t.Add(2 * time.Hour) {
 		level--
@@ -126,21 +126,21 @@ func (p naiveSpell) remaining(at time.Time) int {
 	return level
 }
 
-func (p naiveSpell) longer(at time.Time) naiveSpell {
+func (p naiveSpell) nextSpell(at time.Time) naiveSpell {
 	if at.Before(p.until) {
 		return p
 	}
 	minutes := []int{1, 2, 4, 8, 16, 32, 60}
-	level := min(p.remaining(at)+1, 7)
+	level := min(p.levelsLeft(at)+1, 7)
 	return naiveSpell{until: at.Add(time.Duration(minutes[level-1]) * time.Minute), level: level}
 }
 
-func (p naiveSpell) done(at time.Time) bool {
-	return p.trial == "" && !at.Before(p.until) && p.remaining(at) == 0
+func (p naiveSpell) isOver(at time.Time) bool {
+	return p.trial == "" && !at.Before(p.until) && p.levelsLeft(at) == 0
 }
 
-func (b *naiveBook) add(d naiveDealing) {
-	if d.what != "bad" && len(b.scores) == 0 && b.all.done(d.at) {
+func (b *naiveBook) addDealing(d naiveDealing) {
+	if d.what != "bad" && len(b.scores) == 0 && b.all.isOver(d.at) {
 		*b = naiveBook{}
 		return
 	}
@@ -151,7 +151,7 @@ func (b *naiveBook) add(d naiveDealing) {
 	if d.at.Sub(s.changed) >= 24*time.Hour {
 		s.points = 0
 	}
-	before, tried := b.points(d.at), b.all.trial == d.name
+	before, tried := b.sumPoints(d.at), b.all.trial == d.name
 	switch d.what {
 	case "try":
 		if b.all.trial == "" && before >= 6 && !d.at.Before(b.all.until) {
@@ -165,7 +165,7 @@ func (b *naiveBook) add(d naiveDealing) {
 	case "bad":
 		s.points, s.changed, s.served = min(s.points+d.points, 6), d.at, false
 		if s.points == 6 {
-			s.naiveSpell = s.longer(d.at)
+			s.naiveSpell = s.nextSpell(d.at)
 		}
 	case "good":
 		s.points, s.changed = max(s.points-1, 0), d.at
@@ -175,7 +175,7 @@ func (b *naiveBook) add(d naiveDealing) {
 			return
 		}
 		if tried {
-			s.naiveSpell, s.changed = s.longer(d.at), d.at
+			s.naiveSpell, s.changed = s.nextSpell(d.at), d.at
 		}
 	}
 	if d.what != "bad" {
@@ -187,13 +187,13 @@ func (b *naiveBook) add(d naiveDealing) {
 		}
 	}
 	b.scores[d.peer] = s
-	b.clean(d.at)
-	if after := b.points(d.at); d.what == "bad" && after >= 6 && (after > before || tried) {
-		b.all = b.all.longer(d.at)
+	b.dropOutdated(d.at)
+	if after := b.sumPoints(d.at); d.what == "bad" && after >= 6 && (after > before || tried) {
+		b.all = b.all.nextSpell(d.at)
 	}
 }
 
-func (b *naiveBook) clean(at time.Time) {
+func (b *naiveBook) dropOutdated(at time.Time) {
 	bad := false
 	for _, s := range b.scores {
 		bad = bad || s.points > 0 && at.Sub(s.changed) < 24*time.Hour
@@ -204,13 +204,13 @@ func (b *naiveBook) clean(at time.Time) {
 		}
 		s.served = s.served && bad
 		b.scores[peer] = s
-		if s.points == 0 && !s.served && s.done(at) {
+		if s.points == 0 && !s.served && s.isOver(at) {
 			delete(b.scores, peer)
 		}
 	}
 }
 
-func (p naiveSpell) out(points int, now time.Time) string {
+func (p naiveSpell) describe(points int, now time.Time) string {
 	switch {
 	case now.Before(p.until):
 		return fmt.Sprint("until ", p.until.Unix())
@@ -235,14 +235,14 @@ func (n *naive) conductDiffers(s *State, id string) error {
 		}
 		var b naiveBook
 		for _, d := range all {
-			b.add(d)
+			b.addDealing(d)
 		}
 		c, now := s.Cluster(id).Providing, all[len(all)-1].at
 		if consumes {
 			c = s.Cluster(id).Consuming
 		}
 		for _, later := range []time.Duration{0, 90 * time.Second, 45 * time.Minute, 25 * time.Hour} {
-			if err := b.differs(c, now.Add(later)); err != nil {
+			if err := b.compareTo(c, now.Add(later)); err != nil {
 				return fmt.Errorf("%s later, consuming %t: %w", later, consumes, err)
 			}
 		}
@@ -250,7 +250,7 @@ func (n *naive) conductDiffers(s *State, id string) error {
 	return nil
 }
 
-func (b *naiveBook) differs(c *Conduct, now time.Time) error {
+func (b *naiveBook) compareTo(c *Conduct, now time.Time) error {
 	shown := func(s *Suspension) string {
 		switch {
 		case s == nil:
@@ -261,8 +261,8 @@ func (b *naiveBook) differs(c *Conduct, now time.Time) error {
 			return fmt.Sprint("until ", s.Until.Unix())
 		}
 	}
-	if got, want := shown(c.Suspended(now)), b.all.out(b.points(now), now); got != want {
-		return fmt.Errorf("it is suspended: %s, want %s (%d points, %+v)", got, want, b.points(now), b.scores)
+	if got, want := shown(c.Suspended(now)), b.all.describe(b.sumPoints(now), now); got != want {
+		return fmt.Errorf("it is suspended: %s, want %s (%d points, %+v)", got, want, b.sumPoints(now), b.scores)
 	}
 	var got, want []string
 	c.SuspendedFor(now, func(peer string, s *Suspension) { got = append(got, peer+" "+shown(s)) })
@@ -271,7 +271,7 @@ func (b *naiveBook) differs(c *Conduct, now time.Time) error {
 		if now.Sub(s.changed) >= 24*time.Hour {
 			points = 0
 		}
-		if out := s.out(points, now); out != "open" {
+		if out := s.describe(points, now); out != "open" {
 			want = append(want, peer+" "+out)
 		}
 	}
@@ -290,8 +290,8 @@ func (m *machine) anyExceed(c choose) Event {
 		e.Amounts = m.anyAmounts(c)
 	}
 	for _, g := range m.naive.grants {
-		if g.stands() && c(3) == 0 {
-			e.PlacementRef, e.Pods = at(g.entry.name, g.number), m.naive.exceeded[g].pods+1
+		if g.isStanding() && c(3) == 0 {
+			e.PlacementRef, e.Pods = refTo(g.entry.name, g.number), m.naive.exceeded[g].pods+1
 		}
 	}
 	if c(30) == 0 {

@@ -1,11 +1,11 @@
 package ledger
 
-// both returns the standing grants of an entry, at most two. If there are two, the provider of
-// the older one is or was lost.
-func (n *naive) both(entry *naiveEntry) []*naiveGrant {
+// standingGrants returns the standing grants of an entry, at most two. If there are two, the
+// provider of the older one is or was lost.
+func (n *naive) standingGrants(entry *naiveEntry) []*naiveGrant {
 	var out []*naiveGrant
 	for _, g := range n.grantsOf(entry) {
-		if g.stands() {
+		if g.isStanding() {
 			out = append(out, g)
 		}
 	}
@@ -18,23 +18,23 @@ func (n *naive) refusalsToHeal(h *Heal) (no []error) {
 			no = append(no, reason)
 		}
 	}
-	entry := n.entry(h.Name)
+	entry := n.findEntry(h.Name)
 	if entry == nil {
 		return []error{ErrUnknown}
 	}
 	refuse(entry.end != "", ErrOver)
-	standing := n.both(entry)
-	refuse(len(standing) != 1 || n.waits(entry) != nil || entry.unclaimed, ErrTaken)
+	standing := n.standingGrants(entry)
+	refuse(len(standing) != 1 || n.waitOf(entry) != nil || entry.unclaimed, ErrTaken)
 	for _, g := range standing {
-		refuse(n.speaks(entry.requester) && !g.readyOnce, ErrTaken)
-		refuse(g.provider == h.Provider || g.acked.IsZero() || n.notice(g) != nil, ErrTaken)
+		refuse(n.hasAgent(entry.requester) && !g.readyOnce, ErrTaken)
+		refuse(g.provider == h.Provider || g.acked.IsZero() || n.noticeFor(g) != nil, ErrTaken)
 		refuse(g.recalled.IsZero() && (n.clusters[g.provider].lost.IsZero() || entry.patient), ErrTaken)
 	}
 	if n.clusters[h.Provider] == nil {
 		return append(no, ErrUnknown)
 	}
 	for resource, want := range entry.amounts {
-		refuse(want > n.free(h.Provider, resource), ErrOverbooked)
+		refuse(want > n.freeAmount(h.Provider, resource), ErrOverbooked)
 	}
 	return no
 }
@@ -47,7 +47,7 @@ func (m *machine) anyHeal(c choose) Event {
 		return e
 	}
 	for _, g := range m.naive.grants {
-		if lost := !m.naive.clusters[g.provider].lost.IsZero(); g.stands() && !g.acked.IsZero() && !lost && c(2) == 0 {
+		if lost := !m.naive.clusters[g.provider].lost.IsZero(); g.isStanding() && !g.acked.IsZero() && !lost && c(2) == 0 {
 			e = Event{Change: &Reach{ClusterID: g.provider, Since: m.now}}
 		}
 	}

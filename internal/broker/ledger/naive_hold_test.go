@@ -17,7 +17,7 @@ type naiveHold struct {
 	after int
 }
 
-func (n *naive) hold(name string) *naiveHold {
+func (n *naive) findHold(name string) *naiveHold {
 	for _, h := range n.quotes {
 		if h.kept.Name == name && h.after < 100 {
 			return h
@@ -26,7 +26,7 @@ func (n *naive) hold(name string) *naiveHold {
 	return nil
 }
 
-func (n *naive) quoted(cluster string, resource corev1.ResourceName) int64 {
+func (n *naive) sumQuoted(cluster string, resource corev1.ResourceName) int64 {
 	var sum int64
 	for _, h := range n.quotes {
 		if h.kept.Provider == cluster && h.ended == "" {
@@ -44,23 +44,23 @@ func (n *naive) refusalsOfHolds(e *Event) (no []error) {
 	}
 	switch change := e.Change.(type) {
 	case *LetGo:
-		h := n.hold(change.Name)
+		h := n.findHold(change.Name)
 		refuse(h == nil, ErrUnknown)
 		refuse(h != nil && h.ended != "", ErrOver)
 		refuse(change.Reason == "", ErrMalformed)
 	case *Keep:
 		k := change
 		refuse(k.Until.IsZero() || k.Amounts.IsZero(), ErrMalformed)
-		refuse(n.hold(k.Name) != nil || n.keyUsed(k.Requester, k.Key), ErrTaken)
+		refuse(n.findHold(k.Name) != nil || n.keyUsed(k.Requester, k.Key), ErrTaken)
 		refuse(n.clusters[k.Provider] == nil, ErrUnknown)
 		for resource, want := range k.Amounts {
-			refuse(n.clusters[k.Provider] != nil && want > n.free(k.Provider, resource), ErrOverbooked)
+			refuse(n.clusters[k.Provider] != nil && want > n.freeAmount(k.Provider, resource), ErrOverbooked)
 		}
 	case *Take:
 		r := change
-		refuse(n.entry(r.Name) != nil || n.keyUsed(r.Requester, r.Key), ErrTaken)
+		refuse(n.findEntry(r.Name) != nil || n.keyUsed(r.Requester, r.Key), ErrTaken)
 		refuse(r.Amounts.IsZero(), ErrMalformed)
-		h := n.hold(r.Quote)
+		h := n.findHold(r.Quote)
 		refuse(h == nil, ErrUnknown)
 		refuse(h != nil && h.ended != "", ErrOver)
 		refuse(h != nil && (h.kept.Requester != r.Requester || h.kept.Provider != r.Provider || !h.kept.Amounts.Equal(r.Amounts)), ErrMalformed)
@@ -71,12 +71,12 @@ func (n *naive) refusalsOfHolds(e *Event) (no []error) {
 func (n *naive) recordHolds(e *Event) {
 	switch change := e.Change.(type) {
 	case *LetGo:
-		n.letGo(n.hold(change.Name), change.Reason, "")
+		n.letGo(n.findHold(change.Name), change.Reason, "")
 	case *Keep:
 		n.quotes = append(n.quotes, &naiveHold{kept: *change})
 	case *Take:
-		n.letGo(n.hold(change.Quote), HoldTaken, change.Name)
-		n.record(&Event{At: e.At, Change: &change.Reserve})
+		n.letGo(n.findHold(change.Quote), HoldTaken, change.Name)
+		n.recordEvent(&Event{At: e.At, Change: &change.Reserve})
 	}
 }
 
@@ -97,8 +97,8 @@ func (n *naive) loseHolds() {
 	}
 }
 
-// remembered counts the quotes that the book has not forgotten.
-func (n *naive) remembered() int {
+// countRemembered counts the quotes that the book has not forgotten.
+func (n *naive) countRemembered() int {
 	count := 0
 	for _, h := range n.quotes {
 		if h.after < 100 {
@@ -115,7 +115,7 @@ func (n *naive) holdsDiffer(s *State) error {
 		if h.after >= 100 {
 			continue
 		}
-		if q == nil || q != s.Quote(h.kept.Name) {
+		if q == nil || q != s.Quotes().Named(h.kept.Name) {
 			return fmt.Errorf("quote %s is not found by its key", h.kept.Name)
 		}
 		if q.Ended != h.ended || q.TakenBy != h.takenBy || !q.Until.Equal(h.kept.Until) || q.HeldAt.IsZero() {
@@ -125,17 +125,17 @@ func (n *naive) holdsDiffer(s *State) error {
 			held[h.kept.Requester]++
 		}
 	}
-	if got := len(s.quotes.named); got != n.remembered() {
-		return fmt.Errorf("%d quotes, want %d", got, n.remembered())
+	if got := len(s.quotes.named); got != n.countRemembered() {
+		return fmt.Errorf("%d quotes, want %d", got, n.countRemembered())
 	}
 	sum := 0
 	for requester, want := range held {
-		if got := len(s.HeldFor(requester)); got != want {
+		if got := len(s.Quotes().HeldFor(requester)); got != want {
 			return fmt.Errorf("%d quotes are held for %s, want %d", got, requester, want)
 		}
 		sum += want
 	}
-	if got := len(s.AllHeld()); got != sum {
+	if got := len(s.Quotes().AllHeld()); got != sum {
 		return fmt.Errorf("%d quotes are held, want %d", got, sum)
 	}
 	return nil
@@ -170,11 +170,11 @@ func (m *machine) anyLetGo(c choose) Event {
 // anyTake usually takes over exactly the held capacity.
 func (m *machine) anyTake(c choose) Event {
 	e := m.anyReserve(c)
-	for tries := 0; m.naive.entry(e.Change.(*Reserve).Name) != nil && tries < 5; tries++ {
+	for tries := 0; m.naive.findEntry(e.Change.(*Reserve).Name) != nil && tries < 5; tries++ {
 		e = m.anyReserve(c)
 	}
 	t := &Take{Quote: m.anyHold(c), Reserve: *e.Change.(*Reserve)}
-	if h := m.naive.hold(t.Quote); h != nil && c(6) > 0 {
+	if h := m.naive.findHold(t.Quote); h != nil && c(6) > 0 {
 		t.Requester, t.Provider, t.Amounts = h.kept.Requester, h.kept.Provider, h.kept.Amounts
 	}
 	return Event{Change: t}

@@ -22,8 +22,8 @@ type naiveWait struct {
 	ends     time.Time
 }
 
-// waits returns the unfinished stay of an entry, nil if there is none.
-func (n *naive) waits(entry *naiveEntry) *naiveWait {
+// waitOf returns the unfinished stay of an entry, nil if there is none.
+func (n *naive) waitOf(entry *naiveEntry) *naiveWait {
 	for _, w := range n.queue {
 		if w.entry == entry && !w.left && entry.end == "" {
 			return w
@@ -32,24 +32,24 @@ func (n *naive) waits(entry *naiveEntry) *naiveWait {
 	return nil
 }
 
-// notice returns the stay for which a placement has to make room, nil if there is none.
-func (n *naive) notice(g *naiveGrant) *naiveWait {
+// noticeFor returns the stay for which a placement has to make room, nil if there is none.
+func (n *naive) noticeFor(g *naiveGrant) *naiveWait {
 	for _, w := range n.queue {
-		if n.waits(w.entry) == w && g.stands() && slices.Contains(w.grants, g) {
+		if n.waitOf(w.entry) == w && g.isStanding() && slices.Contains(w.grants, g) {
 			return w
 		}
 	}
 	return nil
 }
 
-// holds reports whether a provider still has to confirm that a placement is gone.
-func (n *naive) holds(ref PlacementRef) bool {
-	g := n.grant(ref)
+// isHeld reports whether a provider still has to confirm that a placement is gone.
+func (n *naive) isHeld(ref PlacementRef) bool {
+	g := n.findGrant(ref)
 	return g != nil && !g.left
 }
 
-func (n *naive) standing(entry *naiveEntry) bool {
-	return slices.ContainsFunc(n.grantsOf(entry), (*naiveGrant).stands)
+func (n *naive) hasStanding(entry *naiveEntry) bool {
+	return slices.ContainsFunc(n.grantsOf(entry), (*naiveGrant).isStanding)
 }
 
 func (n *naive) refusalsOfQueue(e *Event) (no []error) {
@@ -59,7 +59,7 @@ func (n *naive) refusalsOfQueue(e *Event) (no []error) {
 		}
 	}
 	live := func(name string) *naiveEntry {
-		entry := n.entry(name)
+		entry := n.findEntry(name)
 		refuse(entry == nil, ErrUnknown)
 		refuse(entry != nil && entry.end != "", ErrOver)
 		return entry
@@ -68,21 +68,21 @@ func (n *naive) refusalsOfQueue(e *Event) (no []error) {
 	case *Enqueue:
 		if q := change.Request; q != nil {
 			refuse(change.Name != "" || change.Until.IsZero() || q.Provider != "" || q.Amounts.IsZero(), ErrMalformed)
-			refuse(n.entry(q.Name) != nil || n.keyUsed(q.Requester, q.Key), ErrTaken)
+			refuse(n.findEntry(q.Name) != nil || n.keyUsed(q.Requester, q.Key), ErrTaken)
 			return no
 		}
 		refuse(change.Name == "" || change.Until.IsZero(), ErrMalformed)
 		if entry := live(change.Name); entry != nil {
-			refuse(entry.unclaimed || n.standing(entry) || n.waits(entry) != nil, ErrTaken)
+			refuse(entry.unclaimed || n.hasStanding(entry) || n.waitOf(entry) != nil, ErrTaken)
 		}
 	case *Grant:
 		refuse(change.Until.IsZero(), ErrMalformed)
 		entry := live(change.Name)
 		refuse(n.clusters[change.Provider] == nil, ErrUnknown)
-		refuse(entry != nil && n.waits(entry) == nil, ErrTaken)
+		refuse(entry != nil && n.waitOf(entry) == nil, ErrTaken)
 		if entry != nil && n.clusters[change.Provider] != nil {
 			for resource, want := range entry.amounts {
-				refuse(want > n.free(change.Provider, resource), ErrOverbooked)
+				refuse(want > n.freeAmount(change.Provider, resource), ErrOverbooked)
 			}
 		}
 	case *Preempt:
@@ -95,25 +95,25 @@ func (n *naive) refusalsToPreempt(p *Preempt) (no []error) {
 	if len(p.Victims) == 0 || p.Ends.IsZero() {
 		no = append(no, ErrMalformed)
 	}
-	switch entry := n.entry(p.Name); {
+	switch entry := n.findEntry(p.Name); {
 	case entry == nil:
 		no = append(no, ErrUnknown)
 	case entry.end != "":
 		no = append(no, ErrOver)
-	case n.waits(entry) == nil || slices.ContainsFunc(n.waits(entry).victims, n.holds):
+	case n.waitOf(entry) == nil || slices.ContainsFunc(n.waitOf(entry).victims, n.isHeld):
 		no = append(no, ErrTaken)
 	}
 	for i, v := range p.Victims {
 		if v.Priority >= p.Priority {
 			no = append(no, ErrMalformed)
 		}
-		g := n.grant(v.PlacementRef)
+		g := n.findGrant(v.PlacementRef)
 		switch {
 		case g == nil:
 			no = append(no, ErrUnknown)
-		case !g.stands():
+		case !g.isStanding():
 			no = append(no, ErrOver)
-		case n.notice(g) != nil, n.calledBack(g.entry) != nil, len(n.both(g.entry)) > 1, g.provider != p.Provider, slices.Contains(p.Victims[i+1:], v):
+		case n.noticeFor(g) != nil, n.calledBack(g.entry) != nil, len(n.standingGrants(g.entry)) > 1, g.provider != p.Provider, slices.Contains(p.Victims[i+1:], v):
 			no = append(no, ErrTaken)
 		}
 		for _, other := range p.Victims[:i] {
@@ -136,25 +136,25 @@ func (n *naive) recordQueue(e *Event) {
 			w.hold = q.Duration
 			n.entries = append(n.entries, w.entry)
 		} else {
-			w.entry = n.entry(change.Name)
+			w.entry = n.findEntry(change.Name)
 			if w.entry.duration != 0 {
 				w.hold = max(time.Second, w.entry.until.Sub(e.At))
 			}
 		}
 		n.queue = append(n.queue, w)
 	case *Grant:
-		entry := n.entry(change.Name)
-		n.waits(entry).left = true
+		entry := n.findEntry(change.Name)
+		n.waitOf(entry).left = true
 		entry.until = change.Until
 		number := n.newestNumber(entry) + 1
-		n.give(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
+		n.addGrant(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
 	case *Preempt:
-		w := n.waits(n.entry(change.Name))
+		w := n.waitOf(n.findEntry(change.Name))
 		w.provider, w.priority, w.ends = change.Provider, change.Priority, change.Ends
 		w.victims, w.grants = nil, nil
 		for _, v := range change.Victims {
 			w.victims = append(w.victims, v.PlacementRef)
-			w.grants = append(w.grants, n.grant(v.PlacementRef))
+			w.grants = append(w.grants, n.findGrant(v.PlacementRef))
 		}
 	}
 }
@@ -162,14 +162,14 @@ func (n *naive) recordQueue(e *Event) {
 // queueDiffers describes how the queue of a State differs.
 func (n *naive) queueDiffers(s *State) error {
 	for _, entry := range n.entries {
-		r, w := s.Reservation(entry.name), n.waits(entry)
+		r, w := s.Reservation(entry.name), n.waitOf(entry)
 		switch {
 		case (r.Waiting != nil) != (w != nil):
 			return fmt.Errorf("reservation %s waits: %+v, want %+v", entry.name, r.Waiting, w)
 		case w == nil:
 			continue
-		case !r.Waiting.Until.Equal(w.until) || r.Waiting.Left != w.hold || s.Phase(r) != Queued:
-			return fmt.Errorf("reservation %s is %s and waits as %+v, want %+v", entry.name, s.Phase(r), r.Waiting, w)
+		case !r.Waiting.Until.Equal(w.until) || r.Waiting.Left != w.hold || r.Phase() != Queued:
+			return fmt.Errorf("reservation %s is %s and waits as %+v, want %+v", entry.name, r.Phase(), r.Waiting, w)
 		}
 		var provider string
 		if p := r.Waiting.Preemption; p != nil {
@@ -182,7 +182,7 @@ func (n *naive) queueDiffers(s *State) error {
 			return fmt.Errorf("reservation %s preempts on %q, want %q", entry.name, provider, w.provider)
 		}
 		for _, other := range n.entries {
-			if v := n.waits(other); v != nil && (v.came < w.came) != (s.Reservation(other.name).Waiting.Position < r.Waiting.Position) {
+			if v := n.waitOf(other); v != nil && (v.came < w.came) != (s.Reservation(other.name).Waiting.Position < r.Waiting.Position) {
 				return fmt.Errorf("reservation %s waits at %d, %s at %d: in another order than they came",
 					entry.name, r.Waiting.Position, other.name, s.Reservation(other.name).Waiting.Position)
 			}
@@ -194,7 +194,7 @@ func (n *naive) queueDiffers(s *State) error {
 func (n *naive) noticesDiffer(s *State) error {
 	told := map[string]bool{}
 	for _, g := range n.grants {
-		w := n.notice(g)
+		w := n.noticeFor(g)
 		if w == nil {
 			continue
 		}
@@ -202,7 +202,7 @@ func (n *naive) noticesDiffer(s *State) error {
 		want := Notice{Placement: g.number, By: w.entry.name, Priority: w.priority, Ends: w.ends}
 		if got := s.Reservation(g.entry.name).Notice; got == nil || got.By != want.By || got.Placement != want.Placement ||
 			got.Priority != want.Priority || !got.Ends.Equal(want.Ends) {
-			return fmt.Errorf("placement %s is told %+v, want %+v", g.name(), got, want)
+			return fmt.Errorf("placement %s is told %+v, want %+v", g.placementName(), got, want)
 		}
 	}
 	for _, entry := range n.entries {
@@ -241,7 +241,7 @@ func (m *machine) anyEnqueue(c choose) Event {
 func (m *machine) anyWaiting(c choose) string {
 	var names []string
 	for _, entry := range m.naive.entries {
-		if m.naive.waits(entry) != nil {
+		if m.naive.waitOf(entry) != nil {
 			names = append(names, entry.name)
 		}
 	}
@@ -263,8 +263,8 @@ func (m *machine) anyGrant(c choose) Event {
 func (m *machine) anyPreempt(c choose) Event {
 	p := &Preempt{Name: m.anyWaiting(c), Provider: oneOf(c, paris, berlin, oslo), Priority: 10, Ends: m.now.Add(time.Minute)}
 	for _, g := range m.naive.grants {
-		if g.provider == p.Provider && g.stands() && c(3) > 0 {
-			p.Victims = append(p.Victims, Victim{at(g.entry.name, g.number), int32(c(10))})
+		if g.provider == p.Provider && g.isStanding() && c(3) > 0 {
+			p.Victims = append(p.Victims, Victim{refTo(g.entry.name, g.number), int32(c(10))})
 		}
 	}
 	if c(6) == 0 {

@@ -8,7 +8,7 @@ import (
 // calledBack returns the standing grant of an entry that its provider has recalled, nil if
 // there is none.
 func (n *naive) calledBack(entry *naiveEntry) *naiveGrant {
-	for _, g := range n.both(entry) {
+	for _, g := range n.standingGrants(entry) {
 		if !g.recalled.IsZero() {
 			return g
 		}
@@ -17,11 +17,11 @@ func (n *naive) calledBack(entry *naiveEntry) *naiveGrant {
 }
 
 func (n *naive) refusalsToRecall(c *Recall) (no []error) {
-	g := n.grant(c.PlacementRef)
+	g := n.findGrant(c.PlacementRef)
 	switch {
 	case g == nil:
 		return []error{ErrUnknown}
-	case !g.stands():
+	case !g.isStanding():
 		return []error{ErrOver}
 	}
 	known := n.calledBack(g.entry)

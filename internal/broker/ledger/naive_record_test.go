@@ -18,26 +18,26 @@ var weights = map[string]struct{ kept, broken float64 }{
 	"ready": {1, 0}, "refused": {0, 0.5}, "unanswered": {0, 1}, "never ready": {0, 1}, "dropped": {0, 1},
 }
 
-// delivered counts a success. The immediately preceding grants whose node never became Ready
+// countDelivered counts a success. The immediately preceding grants whose node never became Ready
 // count as failures.
-func (n *naive) delivered(g *naiveGrant, at time.Time) {
+func (n *naive) countDelivered(g *naiveGrant, at time.Time) {
 	n.outcomes = append(n.outcomes, naiveOutcome{g.provider, "ready", at, at.Sub(g.assigned)})
-	n.deal(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.name(), "good", 0})
+	n.noteDealing(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.placementName(), "good", 0})
 	for number := g.number - 1; number > 0; number-- {
-		before := n.grant(PlacementRef{Name: g.entry.name, Placement: number})
+		before := n.findGrant(PlacementRef{Name: g.entry.name, Placement: number})
 		if before == nil || before.readyOnce {
 			return
 		}
 		if why := n.why[before]; why == "NeverReady" || why == "HandshakeRefused" {
 			n.outcomes = append(n.outcomes, naiveOutcome{provider: before.provider, kind: "never ready", at: at})
-			n.deal(naiveParty{before.provider, false}, naiveDealing{at, g.entry.requester, before.name(), "bad", 2})
+			n.noteDealing(naiveParty{before.provider, false}, naiveDealing{at, g.entry.requester, before.placementName(), "bad", 2})
 		}
 	}
 }
 
-func (n *naive) leave(g *naiveGrant, e *Event) {
+func (n *naive) noteWithdrawn(g *naiveGrant, e *Event) {
 	n.why[g] = e.Change.(*Withdraw).Reason
-	n.blame(g, e)
+	n.blameProvider(g, e)
 	kind := ""
 	switch {
 	case e.Change.(*Withdraw).Reason == "ProviderLost", e.Change.(*Withdraw).Refused && g.readyOnce:

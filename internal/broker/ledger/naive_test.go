@@ -79,16 +79,16 @@ func newNaive() *naive {
 	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, dealings: map[naiveParty][]naiveDealing{}, exceeded: map[*naiveGrant]naiveExcess{}}
 }
 
-func (g *naiveGrant) stands() bool { return g.entry.end == "" && !g.withdrawn }
+func (g *naiveGrant) isStanding() bool { return g.entry.end == "" && !g.withdrawn }
 
-func (g *naiveGrant) name() string { return fmt.Sprint(g.entry.name, "-", g.number) }
+func (g *naiveGrant) placementName() string { return fmt.Sprint(g.entry.name, "-", g.number) }
 
-func (n *naive) speaks(cluster string) bool {
+func (n *naive) hasAgent(cluster string) bool {
 	c := n.clusters[cluster]
 	return c != nil && !c.since.IsZero()
 }
 
-func (n *naive) entry(name string) *naiveEntry {
+func (n *naive) findEntry(name string) *naiveEntry {
 	for _, e := range n.entries {
 		if e.name == name {
 			return e
@@ -116,7 +116,7 @@ func (n *naive) newestNumber(entry *naiveEntry) int32 {
 	return all[len(all)-1].number
 }
 
-func (n *naive) grant(ref PlacementRef) *naiveGrant {
+func (n *naive) findGrant(ref PlacementRef) *naiveGrant {
 	for _, g := range n.grants {
 		if g.entry.name == ref.Name && g.number == ref.Placement {
 			return g
@@ -125,8 +125,8 @@ func (n *naive) grant(ref PlacementRef) *naiveGrant {
 	return nil
 }
 
-// claimed returns Σ max(held, used), including usage without a hold.
-func (n *naive) claimed(cluster string, resource corev1.ResourceName) int64 {
+// sumClaimed returns Σ max(held, used), including usage without a hold.
+func (n *naive) sumClaimed(cluster string, resource corev1.ResourceName) int64 {
 	used := n.clusters[cluster].last.Used
 	var sum int64
 	for _, u := range used {
@@ -134,34 +134,34 @@ func (n *naive) claimed(cluster string, resource corev1.ResourceName) int64 {
 	}
 	for _, g := range n.grants {
 		if g.provider == cluster && !g.left {
-			name := g.name()
+			name := g.placementName()
 			sum += max(n.mayHold(g, resource)-used[name][resource], 0)
 		}
 	}
-	return sum + n.quoted(cluster, resource)
+	return sum + n.sumQuoted(cluster, resource)
 }
 
-func (n *naive) held(cluster string, resource corev1.ResourceName) int64 {
+func (n *naive) sumHeld(cluster string, resource corev1.ResourceName) int64 {
 	var sum int64
 	for _, g := range n.grants {
 		if g.provider == cluster && !g.left {
 			sum += n.mayHold(g, resource)
 		}
 	}
-	return sum + n.quoted(cluster, resource)
+	return sum + n.sumQuoted(cluster, resource)
 }
 
-func (n *naive) free(cluster string, resource corev1.ResourceName) int64 {
-	return n.freeBeside(n.claimed(cluster, resource), cluster, resource)
+func (n *naive) freeAmount(cluster string, resource corev1.ResourceName) int64 {
+	return n.freeBeside(n.sumClaimed(cluster, resource), cluster, resource)
 }
 
 func (n *naive) freeBeside(claimed int64, cluster string, resource corev1.ResourceName) int64 {
 	last := n.clusters[cluster].last
-	return max(0, n.stretched(last.Allocatable[resource], resource, &last)-last.Allocated[resource]-claimed)
+	return max(0, n.stretchAmount(last.Allocatable[resource], resource, &last)-last.Allocated[resource]-claimed)
 }
 
-// refusals returns all reasons against an event; State may give any of them.
-func (n *naive) refusals(e *Event) []error {
+// refusalsOf returns all reasons against an event; State may give any of them.
+func (n *naive) refusalsOf(e *Event) []error {
 	var no []error
 	refuse := func(when bool, reason error) {
 		if when {
@@ -169,12 +169,12 @@ func (n *naive) refusals(e *Event) []error {
 		}
 	}
 	onGrant := func(ref PlacementRef, want bool, otherwise error) {
-		g := n.grant(ref)
+		g := n.findGrant(ref)
 		refuse(g == nil, ErrUnknown)
-		refuse(g != nil && g.stands() != want, otherwise)
+		refuse(g != nil && g.isStanding() != want, otherwise)
 	}
 	onLive := func(name string) *naiveEntry {
-		entry := n.entry(name)
+		entry := n.findEntry(name)
 		refuse(entry == nil, ErrUnknown)
 		refuse(entry != nil && entry.end != "", ErrOver)
 		return entry
@@ -185,7 +185,7 @@ func (n *naive) refusals(e *Event) []error {
 			return
 		}
 		for resource, want := range amounts {
-			refuse(want > n.free(provider, resource), ErrOverbooked)
+			refuse(want > n.freeAmount(provider, resource), ErrOverbooked)
 		}
 	}
 	switch change := e.Change.(type) {
@@ -195,14 +195,14 @@ func (n *naive) refusals(e *Event) []error {
 			refuse(u[corev1.ResourceCPU] < 0, ErrMalformed)
 		}
 	case *Reserve:
-		refuse(n.entry(change.Name) != nil || n.keyUsed(change.Requester, change.Key), ErrTaken)
+		refuse(n.findEntry(change.Name) != nil || n.keyUsed(change.Requester, change.Key), ErrTaken)
 		refuse(change.Amounts.IsZero(), ErrMalformed)
 		fits(change.Provider, change.Amounts)
 	case *Move:
 		if entry := onLive(change.Name); entry != nil {
-			refuse(n.waits(entry) != nil, ErrTaken)
+			refuse(n.waitOf(entry) != nil, ErrTaken)
 			for _, g := range n.grantsOf(entry) {
-				refuse(g.stands(), ErrTaken)
+				refuse(g.isStanding(), ErrTaken)
 			}
 			fits(change.Provider, entry.amounts)
 		}
@@ -246,16 +246,16 @@ func (n *naive) refusals(e *Event) []error {
 		refuse(change.Mark == "" || len(change.Mark) > 64, ErrMalformed)
 		refuse(c != nil && c.lifted == change.Mark, ErrTaken)
 	case *Close:
-		entry := n.entry(change.Name)
+		entry := n.findEntry(change.Name)
 		refuse(entry == nil, ErrUnknown)
-		refuse(entry != nil && (entry.end == "" || entry.closed || n.over(entry) || !n.allLeft(entry)), ErrTaken)
+		refuse(entry != nil && (entry.end == "" || entry.closed || n.isOver(entry) || !n.allLeft(entry)), ErrTaken)
 	case *Shut:
 		refuse(n.keyUsed(change.Requester, change.Key), ErrTaken)
 	case *Forget:
 		for _, name := range change.Names {
-			entry := n.entry(name)
+			entry := n.findEntry(name)
 			refuse(entry == nil, ErrUnknown)
-			refuse(entry != nil && !n.over(entry), ErrTaken)
+			refuse(entry != nil && !n.isOver(entry), ErrTaken)
 		}
 	case *Ceilings:
 	case *Lineage:
@@ -286,10 +286,10 @@ func (n *naive) refusalsToAdopt(a *Adopt) (no []error) {
 	if n.clusters[a.Provider] == nil {
 		no = append(no, ErrUnknown)
 	}
-	amounts, entry := a.Amounts, n.entry(a.Name)
+	amounts, entry := a.Amounts, n.findEntry(a.Name)
 	if entry != nil {
 		amounts = entry.amounts
-		if g := n.grant(a.PlacementRef); entry.requester != a.Requester || g != nil && !g.lost {
+		if g := n.findGrant(a.PlacementRef); entry.requester != a.Requester || g != nil && !g.lost {
 			no = append(no, ErrTaken)
 		}
 		if all := n.grantsOf(entry); len(all) > 0 && (all[0].number-a.Placement > 17 || a.Placement-n.newestNumber(entry) > 17) {
@@ -297,7 +297,7 @@ func (n *naive) refusalsToAdopt(a *Adopt) (no []error) {
 		}
 	}
 	for resource, amount := range amounts {
-		if n.held(a.Provider, resource) > quantity.Limit-amount {
+		if n.sumHeld(a.Provider, resource) > quantity.Limit-amount {
 			no = append(no, ErrOverbooked)
 		}
 	}
@@ -318,7 +318,7 @@ func (n *naive) keyUsed(requester, key string) bool {
 	return n.tombs[Shut{requester, key}]
 }
 
-func (n *naive) over(entry *naiveEntry) bool {
+func (n *naive) isOver(entry *naiveEntry) bool {
 	for _, g := range n.grantsOf(entry) {
 		if !g.left || !g.leftToo {
 			return false
@@ -337,8 +337,8 @@ func (n *naive) allLeft(entry *naiveEntry) bool {
 	return true
 }
 
-// record stores an accepted event.
-func (n *naive) record(e *Event) {
+// recordEvent stores an accepted event.
+func (n *naive) recordEvent(e *Event) {
 	switch change := e.Change.(type) {
 	case *Offer:
 		c := n.clusters[change.ClusterID]
@@ -354,49 +354,49 @@ func (n *naive) record(e *Event) {
 		r := change
 		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration, patient: r.Patient}
 		n.entries = append(n.entries, entry)
-		n.give(&naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
+		n.addGrant(&naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
 	case *Move:
-		entry := n.entry(change.Name)
+		entry := n.findEntry(change.Name)
 		number := n.newestNumber(entry) + 1
-		n.give(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
+		n.addGrant(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
 	case *Acknowledge:
-		if g := n.grant(change.PlacementRef); g.acked.IsZero() {
+		if g := n.findGrant(change.PlacementRef); g.acked.IsZero() {
 			g.acked = e.At
-			if !n.speaks(g.entry.requester) {
-				n.deal(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.name(), "good", 0})
+			if !n.hasAgent(g.entry.requester) {
+				n.noteDealing(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.placementName(), "good", 0})
 			}
 		}
 	case *NodeReady:
-		g := n.grant(change.PlacementRef)
+		g := n.findGrant(change.PlacementRef)
 		if change.Ready && !g.readyOnce {
-			n.delivered(g, e.At)
+			n.countDelivered(g, e.At)
 		}
 		g.ready = change.Ready
 		g.readyOnce = g.readyOnce || g.ready
 	case *Withdraw:
-		g := n.grant(change.PlacementRef)
-		n.leave(g, e)
+		g := n.findGrant(change.PlacementRef)
+		n.noteWithdrawn(g, e)
 		g.withdrawn, g.ready = true, false
 		n.giveUp(g, e.At)
 	case *ProviderGone:
-		g := n.grant(change.PlacementRef)
+		g := n.findGrant(change.PlacementRef)
 		if _, beyond := n.exceeded[g]; !beyond {
-			n.deal(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.name(), "good", 0})
+			n.noteDealing(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.placementName(), "good", 0})
 		}
 		g.left = true
 	case *ConsumerGone:
-		n.grant(change.PlacementRef).leftToo = true
+		n.findGrant(change.PlacementRef).leftToo = true
 	case *End:
-		entry := n.entry(change.Name)
+		entry := n.findEntry(change.Name)
 		entry.end = change.Reason
 		for _, g := range n.grantsOf(entry) {
 			n.giveUp(g, e.At)
 		}
 	case *Renew:
-		n.entry(change.Name).until = change.Until
+		n.findEntry(change.Name).until = change.Until
 	case *Edit:
-		entry := n.entry(change.Name)
-		if w := n.waits(entry); w != nil {
+		entry := n.findEntry(change.Name)
+		if w := n.waitOf(entry); w != nil {
 			if w.hold += change.Duration - entry.duration; entry.duration == 0 || change.Duration == 0 {
 				w.hold = change.Duration
 			} else if w.hold < time.Second {
@@ -404,33 +404,33 @@ func (n *naive) record(e *Event) {
 			}
 		}
 		entry.until, entry.generation, entry.duration = change.Until, change.Generation, change.Duration
-		n.change(change, entry)
+		n.changeAmounts(change, entry)
 	case *Settle:
-		n.settle(change)
+		n.settleAmounts(change)
 	case *Ceilings:
 		n.ceilings = change.OverSubscription
 	case *Reach:
 		n.clusters[change.ClusterID].lost = change.Since
 	case *Restate:
-		n.restate(change)
+		n.restateAmounts(change)
 	case *Heal:
-		entry := n.entry(change.Name)
+		entry := n.findEntry(change.Name)
 		number := n.newestNumber(entry) + 1
-		n.give(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
+		n.addGrant(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
 	case *Recall:
-		n.grant(change.PlacementRef).recalled = change.Ends
+		n.findGrant(change.PlacementRef).recalled = change.Ends
 	case *Exceed:
-		n.exceed(e)
+		n.noteExcess(e)
 	case *LiftPauses:
 		n.clusters[change.ClusterID].lifted = change.Mark
 		delete(n.dealings, naiveParty{change.ClusterID, false})
 		delete(n.dealings, naiveParty{change.ClusterID, true})
 	case *Close:
-		n.entry(change.Name).closed = true
+		n.findEntry(change.Name).closed = true
 	case *Shut:
 		n.tombs[*change] = true
 	case *Forget:
-		n.forget(change)
+		n.dropForgotten(change)
 	case *Lineage:
 		if n.lineage != "" {
 			n.loseHolds()
@@ -439,9 +439,9 @@ func (n *naive) record(e *Event) {
 	case *Announced:
 		n.clusters[change.ClusterID].announced = n.lineage
 	case *Adopt:
-		n.adopt(e)
+		n.adoptGrant(e)
 	case *Claim:
-		entry := n.entry(change.Name)
+		entry := n.findEntry(change.Name)
 		entry.unclaimed = false
 		if change.Key != "" {
 			entry.patient = change.Patient
@@ -456,10 +456,10 @@ func (n *naive) record(e *Event) {
 	}
 }
 
-// adopt adds the adopted grant, and lost grants for the missing numbers in between.
-func (n *naive) adopt(e *Event) {
+// adoptGrant adds the adopted grant, and lost grants for the missing numbers in between.
+func (n *naive) adoptGrant(e *Event) {
 	a := e.Change.(*Adopt)
-	entry := n.entry(a.Name)
+	entry := n.findEntry(a.Name)
 	if entry == nil {
 		entry = &naiveEntry{
 			name: a.Name, requester: a.Requester, key: "adopted/" + a.Name, amounts: a.Amounts, until: a.Until, unclaimed: true,
@@ -479,45 +479,45 @@ func (n *naive) adopt(e *Event) {
 			n.grants = append(n.grants, gone(number))
 		}
 	}
-	adopted := n.grant(a.PlacementRef)
+	adopted := n.findGrant(a.PlacementRef)
 	*adopted = naiveGrant{entry: entry, number: a.Placement, provider: a.Provider, assigned: e.At, withdrawn: a.Withdrawn != ""}
 	n.kept[adopted] = entry.amounts
 	if a.Acknowledged {
 		adopted.acked, adopted.readyOnce = e.At, true
 	}
-	if w := n.waits(entry); w != nil && adopted.stands() {
+	if w := n.waitOf(entry); w != nil && adopted.isStanding() {
 		w.left, entry.until = true, a.Until
 	}
-	current := n.newest(entry)
+	current := n.newestGrant(entry)
 	for _, g := range n.grantsOf(entry) {
 		if g != current && !g.withdrawn {
 			g.withdrawn, g.ready = true, false
 			n.giveUp(g, e.At)
 		}
 	}
-	if !adopted.stands() {
+	if !adopted.isStanding() {
 		n.giveUp(adopted, e.At)
 	}
 }
 
-func (n *naive) give(g *naiveGrant) {
+func (n *naive) addGrant(g *naiveGrant) {
 	n.grants = append(n.grants, g)
 	n.kept[g] = g.entry.amounts
 	n.outcomes = append(n.outcomes, naiveOutcome{provider: g.provider, kind: "granted"})
-	n.deal(naiveParty{g.provider, false}, naiveDealing{g.assigned, g.entry.requester, g.name(), "try", 0})
+	n.noteDealing(naiveParty{g.provider, false}, naiveDealing{g.assigned, g.entry.requester, g.placementName(), "try", 0})
 }
 
 func (n *naive) giveUp(g *naiveGrant, at time.Time) {
-	n.deal(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.name(), "end", 0})
-	n.unanswered(g)
-	g.left = g.left || !n.speaks(g.provider)
-	g.leftToo = g.leftToo || !n.speaks(g.entry.requester) || g.entry.unclaimed
-	if left := n.both(g.entry); len(left) == 1 {
+	n.noteDealing(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.placementName(), "end", 0})
+	n.dropUnanswered(g)
+	g.left = g.left || !n.hasAgent(g.provider)
+	g.leftToo = g.leftToo || !n.hasAgent(g.entry.requester) || g.entry.unclaimed
+	if left := n.standingGrants(g.entry); len(left) == 1 {
 		g.entry.amounts = n.kept[left[0]]
 	}
 }
 
-func (n *naive) forget(f *Forget) {
+func (n *naive) dropForgotten(f *Forget) {
 	for _, name := range f.Names {
 		for i, e := range n.entries {
 			if e.name == name {
@@ -538,15 +538,15 @@ func (n *naive) forget(f *Forget) {
 	}
 }
 
-// differs describes how a State differs from this book.
-func (n *naive) differs(s *State) error {
+// compareTo describes how a State differs from this book.
+func (n *naive) compareTo(s *State) error {
 	for id := range n.clusters {
 		if err := n.clusterDiffers(s, id); err != nil {
 			return fmt.Errorf("cluster %s: %w", id, err)
 		}
 	}
-	if got := len(s.keys) + len(s.shut) + len(s.quotes.keys); got != len(n.entries)+len(n.tombs)+n.remembered() {
-		return fmt.Errorf("%d keys, want %d of reservations, %d of quotes and %d shut", got, len(n.entries), n.remembered(), len(n.tombs))
+	if got := len(s.keys) + len(s.shut) + len(s.quotes.keys); got != len(n.entries)+len(n.tombs)+n.countRemembered() {
+		return fmt.Errorf("%d keys, want %d of reservations, %d of quotes and %d shut", got, len(n.entries), n.countRemembered(), len(n.tombs))
 	}
 	for k := range n.tombs {
 		if r, isShut := s.ByKey(k.Requester, k.Key); r != nil || !isShut {
@@ -561,13 +561,13 @@ func (n *naive) differs(s *State) error {
 		if r == nil || r != s.Reservation(e.name) {
 			return fmt.Errorf("reservation %s is not found by its key", e.name)
 		}
-		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || s.Over(r) != n.over(e) {
+		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || r.Over() != n.isOver(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
 		}
-		if waits := e.end != "" && !n.over(e) && !(e.closed && n.allLeft(e)); (s.Phase(r) == Releasing) != waits {
-			return fmt.Errorf("reservation %s is %s, want one that waits: %t", e.name, s.Phase(r), waits)
+		if waits := e.end != "" && !n.isOver(e) && !(e.closed && n.allLeft(e)); (r.Phase() == Releasing) != waits {
+			return fmt.Errorf("reservation %s is %s, want one that waits: %t", e.name, r.Phase(), waits)
 		}
-		if standing := n.both(e); len(standing) > 2 || len(standing) > 0 && r.Provider != standing[len(standing)-1].provider {
+		if standing := n.standingGrants(e); len(standing) > 2 || len(standing) > 0 && r.Provider != standing[len(standing)-1].provider {
 			return fmt.Errorf("reservation %s is on %s, and these stand: %+v", e.name, r.Provider, standing)
 		}
 		if !r.Amounts.Equal(e.amounts) || (r.Pending == nil) != (e.asked == nil) {
@@ -580,8 +580,8 @@ func (n *naive) differs(s *State) error {
 	seen := map[string]int{}
 	for _, g := range n.grants {
 		seen[g.entry.name]++
-		if err := g.differs(s); err != nil {
-			return fmt.Errorf("placement %s: %w", g.name(), err)
+		if err := g.compareTo(s); err != nil {
+			return fmt.Errorf("placement %s: %w", g.placementName(), err)
 		}
 	}
 	for name, want := range seen {
@@ -603,7 +603,7 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	if want := n.clusters[id].lost; !c.LostSince.Equal(want) {
 		return fmt.Errorf("lost since %v, want %v", c.LostSince, want)
 	}
-	if want := n.restored && n.speaks(id) && n.clusters[id].announced != n.lineage; s.Awaits(id) != want {
+	if want := n.restored && n.hasAgent(id) && n.clusters[id].announced != n.lineage; s.Awaits(id) != want {
 		return fmt.Errorf("awaited: %v, want %v", s.Awaits(id), want)
 	}
 	if err := errors.Join(n.recordDiffers(s, id), n.conductDiffers(s, id)); err != nil {
@@ -611,11 +611,11 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	}
 	held, claimed, free := c.Held(), c.Claimed(), c.Available()
 	for _, resource := range resources {
-		wantClaimed := n.claimed(id, resource)
+		wantClaimed := n.sumClaimed(id, resource)
 		if got := claimed[resource]; got != wantClaimed {
 			return fmt.Errorf("claimed %d of %s, want %d", got, resource, wantClaimed)
 		}
-		if got, want := held[resource], n.held(id, resource); got != want {
+		if got, want := held[resource], n.sumHeld(id, resource); got != want {
 			return fmt.Errorf("held %d of %s, want %d", got, resource, want)
 		}
 		if got, want := free[resource], n.freeBeside(wantClaimed, id, resource); got != want || got < 0 {
@@ -625,7 +625,7 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	return nil
 }
 
-func (g *naiveGrant) differs(s *State) error {
+func (g *naiveGrant) compareTo(s *State) error {
 	r := s.Reservation(g.entry.name)
 	p := r.Placement(g.number)
 	if p == nil {
@@ -641,12 +641,12 @@ func (g *naiveGrant) differs(s *State) error {
 	}
 	want := Release
 	switch {
-	case g.stands():
+	case g.isStanding():
 		want = Hold
 	case g.left && g.leftToo:
 		want = Ended
 	}
-	if instruction := s.Instruction(r, p); instruction != want {
+	if instruction := r.Instruction(p); instruction != want {
 		return fmt.Errorf("instruction %s, want %s", instruction, want)
 	}
 	return nil

@@ -75,9 +75,11 @@ type Manifest struct {
 
 func (*Offer) subject() string { return "" }
 
-// checkAgainst keeps every sum in the book within an int64. A saturated sum would depend on the
+func (o *Offer) checkAgainst(*State) error { return o.checkFields() }
+
+// checkFields keeps every sum in the book within an int64. A saturated sum would depend on the
 // order of additions, and so differ between a running and a restored book.
-func (o *Offer) checkAgainst(*State) error {
+func (o *Offer) checkFields() error {
 	if o.ClusterID == "" {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
 	}
@@ -95,20 +97,11 @@ func (o *Offer) checkAgainst(*State) error {
 	return nil
 }
 
-func checkAmounts(amounts quantity.Amounts) error {
-	for name, amount := range amounts {
-		if amount < 0 || amount > quantity.Limit {
-			return fmt.Errorf("%w: %d of %s, want 0 to %d", ErrMalformed, amount, name, quantity.Limit)
-		}
-	}
-	return nil
-}
-
 func (o *Offer) applyTo(s *State, at time.Time) {
-	c := s.clusters[o.ClusterID]
+	c := s.Cluster(o.ClusterID)
 	if c == nil {
 		c = &Cluster{Offer: Offer{ClusterID: o.ClusterID}, holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{}}
-		s.clusters[o.ClusterID] = c
+		s.clusters.byID[o.ClusterID] = c
 	}
 	id := c.ClusterID // reservations share this string, to save memory
 	known := c.Agent
@@ -121,8 +114,8 @@ func (o *Offer) applyTo(s *State, at time.Time) {
 		c.Used = used
 	}
 	c.ClusterID = id
-	s.indexManifest(c, earlier)
-	c.stretch = s.stretchOf(o)
+	s.clusters.indexManifest(c, earlier)
+	c.stretch = s.clusters.stretchOf(o)
 	c.Agent = known || o.Agent
 	c.recountClaimed()
 	if c.Agent && !known {
@@ -130,24 +123,11 @@ func (o *Offer) applyTo(s *State, at time.Time) {
 	}
 }
 
-// objectName identifies an object that contains an offer, independently of its UID.
-type objectName struct{ namespace, name string }
-
-// indexManifest makes ByManifest find the cluster by the object of its current offer instead of
-// that of the earlier one.
-func (s *State) indexManifest(c *Cluster, earlier *Manifest) {
-	if earlier != nil {
-		if key := (objectName{earlier.Namespace, earlier.Name}); s.manifests[key] == c {
-			delete(s.manifests, key)
+func checkAmounts(amounts quantity.Amounts) error {
+	for name, amount := range amounts {
+		if amount < 0 || amount > quantity.Limit {
+			return fmt.Errorf("%w: %d of %s, want 0 to %d", ErrMalformed, amount, name, quantity.Limit)
 		}
 	}
-	if m := c.Source; m != nil {
-		s.manifests[objectName{m.Namespace, m.Name}] = c
-	}
-}
-
-// ByManifest returns the cluster whose offer is in the named object, nil if there is none. The
-// caller must not change it.
-func (s *State) ByManifest(namespace, name string) *Cluster {
-	return s.manifests[objectName{namespace, name}]
+	return nil
 }

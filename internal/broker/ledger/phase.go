@@ -14,9 +14,9 @@ const (
 )
 
 // Phase derives the phase of a reservation from its placements and its end.
-func (s *State) Phase(r *Reservation) Phase {
+func (r *Reservation) Phase() Phase {
 	switch {
-	case r.EndReason != "" && !s.isGone(r) && !(r.Closed && r.allProvidersGone()):
+	case r.EndReason != "" && !r.isGone() && !(r.Closed && r.allProvidersGone()):
 		return Releasing
 	case r.EndReason == EndFailed:
 		return Failed
@@ -31,6 +31,9 @@ func (s *State) Phase(r *Reservation) Phase {
 	}
 }
 
+// Over reports whether the reservation has ended and all its placements are gone.
+func (r *Reservation) Over() bool { return r.EndReason != "" && r.isGone() }
+
 // PlacementPhase is the phase of one placement.
 type PlacementPhase string
 
@@ -44,7 +47,7 @@ const (
 )
 
 // PlacementPhase derives the phase of a placement.
-func (s *State) PlacementPhase(r *Reservation, p *Placement) PlacementPhase {
+func (r *Reservation) PlacementPhase(p *Placement) PlacementPhase {
 	switch {
 	case p.ProviderGone:
 		return Gone
@@ -60,20 +63,17 @@ func (s *State) PlacementPhase(r *Reservation, p *Placement) PlacementPhase {
 }
 
 // isGone reports whether all placements have been taken down on both sides.
-func (s *State) isGone(r *Reservation) bool {
+func (r *Reservation) isGone() bool {
 	for i := range r.Placements {
-		if !s.PlacementOver(r, &r.Placements[i]) {
+		if !r.Placements[i].isGone() {
 			return false
 		}
 	}
 	return true
 }
 
-// PlacementOver reports whether both sides have taken the placement down. A side that had no
+// isGone reports whether both sides have taken the placement down. A side that had no
 // agent when the placement was given up has nothing to take down.
-func (s *State) PlacementOver(_ *Reservation, p *Placement) bool {
+func (p *Placement) isGone() bool {
 	return p.ProviderGone && p.ConsumerGone
 }
-
-// Over reports whether the reservation has ended and all its placements are gone.
-func (s *State) Over(r *Reservation) bool { return r.EndReason != "" && s.isGone(r) }

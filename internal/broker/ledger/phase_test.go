@@ -13,10 +13,10 @@ type sight struct {
 	Instruction InstructionState
 }
 
-func (b book) sight(name string, placement int32) sight {
+func (b book) sightOf(name string, placement int32) sight {
 	r := b.Reservation(name)
 	p := r.Placement(placement)
-	return sight{b.Phase(r), b.PlacementPhase(r, p), b.Instruction(r, p)}
+	return sight{r.Phase(), r.PlacementPhase(p), r.Instruction(p)}
 }
 
 // TestPhases checks the phases of placement 1 of r after the events of each case. Both sides
@@ -52,7 +52,7 @@ func TestPhases(t *testing.T) {
 			sight{Reserved, Acknowledged, Hold},
 		},
 		"a renewal changes no phase": {
-			withAgents, []Event{acknowledge("r", 1), nodeReady("r", 1, true), renew("r", second(99))}, sight{Active, Ready, Hold},
+			withAgents, []Event{acknowledge("r", 1), nodeReady("r", 1, true), renew("r", timeOf(99))}, sight{Active, Ready, Hold},
 		},
 		"a withdrawn placement is taken down while its reservation stands": {
 			withAgents, []Event{acknowledge("r", 1), nodeReady("r", 1, true), withdraw("r", 1)},
@@ -133,11 +133,11 @@ func TestPhases(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, tc.before...)
-			b.apply(tc.events...)
-			if diff := cmp.Diff(tc.want, b.sight("r", 1)); diff != "" {
+			b.applyAll(tc.events...)
+			if diff := cmp.Diff(tc.want, b.sightOf("r", 1)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if over := tc.want.Phase == Released || tc.want.Phase == Failed; b.Over(b.Reservation("r")) != over {
+			if over := tc.want.Phase == Released || tc.want.Phase == Failed; b.Reservation("r").Over() != over {
 				t.Errorf("over: %t, want %t", !over, over)
 			}
 		})

@@ -17,6 +17,104 @@ func (ref PlacementRef) String() string { return PlacementName(ref.Name, ref.Pla
 // subject implements Change for every type that embeds PlacementRef.
 func (ref PlacementRef) subject() string { return ref.Name }
 
+// Move grants another placement on another provider.
+type Move struct {
+	Name        string      `json:"name"`
+	Provider    string      `json:"provider"`
+	Explanation Explanation `json:"explanation,omitempty"`
+}
+
+func (m *Move) subject() string { return m.Name }
+
+func (m *Move) checkAgainst(s *State) error {
+	if err := s.checkLive(m.Name); err != nil {
+		return err
+	}
+	r := s.reservations[m.Name]
+	if r.Waiting != nil {
+		return fmt.Errorf("reservation %q: %w: it waits", m.Name, ErrTaken)
+	}
+	if r.Stands(r.Current()) {
+		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
+	}
+	return s.clusters.checkFits(m.Provider, r.Amounts)
+}
+
+func (m *Move) applyTo(s *State, at time.Time) {
+	s.moveTo(at, m.Name, m.Provider, m.Explanation)
+}
+
+// Acknowledge notes that the provider has accepted a placement.
+type Acknowledge struct{ PlacementRef }
+
+func (a *Acknowledge) checkAgainst(s *State) error { return s.checkStanding(a.PlacementRef) }
+
+// applyTo counts a success of the provider if the requester has no agent that could report the
+// node as Ready.
+func (a *Acknowledge) applyTo(s *State, at time.Time) {
+	r, p := s.findPlacement(a.PlacementRef)
+	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
+		s.clusters.noteServed(at, r, p)
+	}
+	s.changePlacement(a.PlacementRef, func(p *Placement) { p.noteAcknowledged(at) })
+}
+
+// noteAcknowledged keeps the first instant, so that a provider cannot postpone the node's
+// deadline by repeating its report.
+func (p *Placement) noteAcknowledged(at time.Time) {
+	if p.AcknowledgedAt.IsZero() {
+		p.AcknowledgedAt = instantOf(at)
+	}
+}
+
+// Withdraw gives one placement up. Its capacity stays held until ProviderGone.
+type Withdraw struct {
+	PlacementRef
+	Reason string `json:"reason"`
+	// Refused is true if the provider itself gave it up.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// checkAgainst requires a reason, because a placement without one counts as standing.
+func (w *Withdraw) checkAgainst(s *State) error {
+	if w.Reason == "" {
+		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
+	}
+	return s.checkStanding(w.PlacementRef)
+}
+
+func (w *Withdraw) applyTo(s *State, at time.Time) {
+	r, p := s.findPlacement(w.PlacementRef)
+	s.clusters.recordLeft(at, r, p, w)
+	p.Withdrawn, p.Ready = w.Reason, false
+	if p.Number < r.lastNumber() || r.History != nil {
+		r.updateHistory(func(h *History) { h.Left = p.Number })
+	}
+	r.Provider, r.Changed = r.Current().Provider, s.position
+	s.releaseSides(at, r, p)
+}
+
+// ProviderGone notes that the provider of a placement has taken everything down. It frees the
+// capacity.
+type ProviderGone struct{ PlacementRef }
+
+func (g *ProviderGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
+
+func (g *ProviderGone) applyTo(s *State, at time.Time) {
+	r, p := s.findPlacement(g.PlacementRef)
+	s.clusters.noteKeptWithin(at, r, p)
+	s.freeCapacity(r, p)
+}
+
+// ConsumerGone notes that the requester has taken its side of a placement down.
+type ConsumerGone struct{ PlacementRef }
+
+func (g *ConsumerGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
+
+func (g *ConsumerGone) applyTo(s *State, _ time.Time) {
+	s.changePlacement(g.PlacementRef, func(p *Placement) { p.ConsumerGone = true })
+}
+
 func (s *State) findPlacement(ref PlacementRef) (*Reservation, *Placement) {
 	r := s.reservations[ref.Name]
 	if r == nil {
@@ -60,31 +158,10 @@ func (s *State) checkLeft(ref PlacementRef) error {
 	return nil
 }
 
-// Move grants another placement on another provider.
-type Move struct {
-	Name        string      `json:"name"`
-	Provider    string      `json:"provider"`
-	Explanation Explanation `json:"explanation,omitempty"`
-}
-
-func (m *Move) subject() string { return m.Name }
-
-func (m *Move) checkAgainst(s *State) error {
-	if err := s.checkLive(m.Name); err != nil {
-		return err
-	}
-	r := s.reservations[m.Name]
-	if r.Waiting != nil {
-		return fmt.Errorf("reservation %q: %w: it waits", m.Name, ErrTaken)
-	}
-	if r.Stands(r.Current()) {
-		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
-	}
-	return s.checkFits(m.Provider, r.Amounts)
-}
-
-func (m *Move) applyTo(s *State, at time.Time) {
-	s.moveTo(at, m.Name, m.Provider, m.Explanation)
+func (s *State) changePlacement(ref PlacementRef, change func(*Placement)) {
+	r, p := s.findPlacement(ref)
+	change(p)
+	r.Changed = s.position
 }
 
 // moveTo gives a reservation a placement on another provider.
@@ -94,68 +171,12 @@ func (s *State) moveTo(at time.Time, name, provider string, why Explanation) {
 	s.addPlacement(at, r, provider)
 }
 
-// Acknowledge notes that the provider has accepted a placement.
-type Acknowledge struct{ PlacementRef }
-
-func (a *Acknowledge) checkAgainst(s *State) error { return s.checkStanding(a.PlacementRef) }
-
-// applyTo counts a success of the provider if the requester has no agent that could report the
-// node as Ready.
-func (a *Acknowledge) applyTo(s *State, at time.Time) {
-	r, p := s.findPlacement(a.PlacementRef)
-	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
-		s.noteServed(at, r, p)
-	}
-	s.changePlacement(a.PlacementRef, func(p *Placement) { p.noteAcknowledged(at) })
-}
-
-// noteAcknowledged keeps the first instant, so that a provider cannot postpone the node's
-// deadline by repeating its report.
-func (p *Placement) noteAcknowledged(at time.Time) {
-	if p.AcknowledgedAt.IsZero() {
-		p.AcknowledgedAt = instantOf(at)
-	}
-}
-
-func (s *State) changePlacement(ref PlacementRef, change func(*Placement)) {
-	r, p := s.findPlacement(ref)
-	change(p)
-	r.Changed = s.position
-}
-
-// Withdraw gives one placement up. Its capacity stays held until ProviderGone.
-type Withdraw struct {
-	PlacementRef
-	Reason string `json:"reason"`
-	// Refused is true if the provider itself gave it up.
-	Refused bool `json:"refused,omitempty"`
-}
-
-// checkAgainst requires a reason, because a placement without one counts as standing.
-func (w *Withdraw) checkAgainst(s *State) error {
-	if w.Reason == "" {
-		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
-	}
-	return s.checkStanding(w.PlacementRef)
-}
-
-func (w *Withdraw) applyTo(s *State, at time.Time) {
-	r, p := s.findPlacement(w.PlacementRef)
-	s.recordLeft(at, r, p, w)
-	p.Withdrawn, p.Ready = w.Reason, false
-	if p.Number < r.lastNumber() || r.History != nil {
-		r.updateHistory(func(h *History) { h.Left = p.Number })
-	}
-	r.Provider, r.Changed = r.Current().Provider, s.position
-	s.releaseSides(at, r, p)
-}
-
 // releaseSides marks the sides of a placement that have no agent as gone: nothing was set up
 // there, and no report will ever come. It does so at once, because an agent that enrols later
 // must not revive an old placement. It also ends the trial, notice and recall of the placement,
 // and decides its pending change.
 func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
-	s.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, PlacementName(r.Name, p.Number)) })
+	s.clusters.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, PlacementName(r.Name, p.Number)) })
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
 	}
@@ -174,32 +195,11 @@ func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
 	}
 }
 
-// ProviderGone notes that the provider of a placement has taken everything down. It frees the
-// capacity.
-type ProviderGone struct{ PlacementRef }
-
-func (g *ProviderGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
-
-func (g *ProviderGone) applyTo(s *State, at time.Time) {
-	r, p := s.findPlacement(g.PlacementRef)
-	s.noteKeptWithin(at, r, p)
-	s.freeCapacity(r, p)
-}
-
 func (s *State) freeCapacity(r *Reservation, p *Placement) {
 	r.Changed = s.position
 	if p.ProviderGone {
 		return
 	}
 	p.ProviderGone = true
-	s.clusters[p.Provider].removeHold(PlacementName(r.Name, p.Number))
-}
-
-// ConsumerGone notes that the requester has taken its side of a placement down.
-type ConsumerGone struct{ PlacementRef }
-
-func (g *ConsumerGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
-
-func (g *ConsumerGone) applyTo(s *State, _ time.Time) {
-	s.changePlacement(g.PlacementRef, func(p *Placement) { p.ConsumerGone = true })
+	s.Cluster(p.Provider).removeHold(PlacementName(r.Name, p.Number))
 }

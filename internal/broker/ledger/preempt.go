@@ -46,6 +46,30 @@ type Notice struct {
 // Preempted is the reason for giving up a placement that makes room.
 const Preempted = "Preempted"
 
+// Victims returns the reservations that make or made room for a waiting one, without forgotten
+// ones.
+func (s *State) Victims(r *Reservation) []*Reservation {
+	if r == nil || r.Waiting == nil || r.Waiting.Preemption == nil {
+		return nil
+	}
+	var out []*Reservation
+	for _, ref := range r.Waiting.Preemption.Victims {
+		if v := s.reservations[ref.Name]; v != nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Spent reports whether all victims have made room.
+func (s *State) Spent(p *Preemption) bool { return !slices.ContainsFunc(p.Victims, s.Held) }
+
+// Held reports whether the provider of a placement still holds capacity for it.
+func (s *State) Held(ref PlacementRef) bool {
+	_, p := s.findPlacement(ref)
+	return p != nil && !p.ProviderGone
+}
+
 func (p *Preempt) subject() string { return p.Name }
 
 func (p *Preempt) checkAgainst(s *State) error {
@@ -93,28 +117,4 @@ func (s *State) withdrawNotices(by string, p *Preemption) {
 			r.Notice, r.Changed = nil, s.position
 		}
 	}
-}
-
-// Victims returns the reservations that make or made room for a waiting one, without forgotten
-// ones.
-func (s *State) Victims(r *Reservation) []*Reservation {
-	if r == nil || r.Waiting == nil || r.Waiting.Preemption == nil {
-		return nil
-	}
-	var out []*Reservation
-	for _, ref := range r.Waiting.Preemption.Victims {
-		if v := s.reservations[ref.Name]; v != nil {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// Spent reports whether all victims have made room.
-func (s *State) Spent(p *Preemption) bool { return !slices.ContainsFunc(p.Victims, s.Held) }
-
-// Held reports whether the provider of a placement still holds capacity for it.
-func (s *State) Held(ref PlacementRef) bool {
-	_, p := s.findPlacement(ref)
-	return p != nil && !p.ProviderGone
 }

@@ -18,15 +18,6 @@ type Enqueue struct {
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Grant gives a waiting reservation its placement.
-type Grant struct {
-	Name     string `json:"name"`
-	Provider string `json:"provider"`
-	// Until is when the reservation ends unless it is renewed.
-	Until       time.Time   `json:"until"`
-	Explanation Explanation `json:"explanation,omitempty"`
-}
-
 // Waiting is the state of a reservation in the queue.
 type Waiting struct {
 	// Position is that of its Enqueue in the log. Among equal priorities, the lower position is
@@ -39,6 +30,18 @@ type Waiting struct {
 	Left time.Duration
 	// Preemption is set while other placements make room for it.
 	Preemption *Preemption `json:",omitempty"`
+}
+
+// ReservedAt returns when capacity was first locked for the reservation, zero if never.
+func (r *Reservation) ReservedAt() time.Time {
+	switch {
+	case r.History != nil && !r.GrantedAt.IsZero():
+		return r.GrantedAt
+	case len(r.Placements) == 0:
+		return time.Time{}
+	default:
+		return r.CreatedAt.Time()
+	}
 }
 
 func (q *Enqueue) subject() string {
@@ -82,6 +85,15 @@ func (q *Enqueue) applyTo(s *State, at time.Time) {
 	r.Waiting, r.Changed = w, s.position
 }
 
+// Grant gives a waiting reservation its placement.
+type Grant struct {
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	// Until is when the reservation ends unless it is renewed.
+	Until       time.Time   `json:"until"`
+	Explanation Explanation `json:"explanation,omitempty"`
+}
+
 func (g *Grant) subject() string { return g.Name }
 
 func (g *Grant) checkAgainst(s *State) error {
@@ -95,7 +107,7 @@ func (g *Grant) checkAgainst(s *State) error {
 	if r.Waiting == nil {
 		return fmt.Errorf("reservation %q: %w: it does not wait", g.Name, ErrTaken)
 	}
-	return s.checkFits(g.Provider, r.Amounts)
+	return s.clusters.checkFits(g.Provider, r.Amounts)
 }
 
 func (g *Grant) applyTo(s *State, at time.Time) {
@@ -117,16 +129,4 @@ func (s *State) leaveQueue(r *Reservation) {
 		s.withdrawNotices(r.Name, p)
 	}
 	r.Waiting = nil
-}
-
-// ReservedAt returns when capacity was first locked for the reservation, zero if never.
-func (r *Reservation) ReservedAt() time.Time {
-	switch {
-	case r.History != nil && !r.GrantedAt.IsZero():
-		return r.GrantedAt
-	case len(r.Placements) == 0:
-		return time.Time{}
-	default:
-		return r.CreatedAt.Time()
-	}
 }

@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -19,7 +16,7 @@ type Reach struct {
 func (*Reach) subject() string { return "" }
 
 func (e *Reach) checkAgainst(s *State) error {
-	c := s.clusters[e.ClusterID]
+	c := s.Cluster(e.ClusterID)
 	if c == nil {
 		return fmt.Errorf("cluster %q: %w", e.ClusterID, ErrUnknown)
 	}
@@ -30,7 +27,7 @@ func (e *Reach) checkAgainst(s *State) error {
 }
 
 func (e *Reach) applyTo(s *State, _ time.Time) {
-	c := s.clusters[e.ClusterID]
+	c := s.Cluster(e.ClusterID)
 	c.LostSince = e.Since
 	s.markHolders(c)
 }
@@ -40,14 +37,4 @@ func (s *State) markHolders(c *Cluster) {
 	for _, name := range c.Reservations() {
 		s.reservations[name].Changed = s.position
 	}
-}
-
-// Reservations returns the names of the reservations that hold capacity here, sorted.
-func (c *Cluster) Reservations() []string {
-	var out []string
-	for placement := range maps.Keys(c.holds) {
-		out = append(out, placement[:strings.LastIndexByte(placement, '-')])
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

@@ -34,12 +34,6 @@ func (r *Reservation) CalledBack() *CallBack {
 	return r.CallBack
 }
 
-// isCalledBack reports whether this placement is recalled.
-func (r *Reservation) isCalledBack(p *Placement) bool {
-	c := r.CalledBack()
-	return c != nil && c.Placement == p.Number
-}
-
 func (c *Recall) checkAgainst(s *State) error {
 	if err := s.checkStanding(c.PlacementRef); err != nil {
 		return err
@@ -63,4 +57,10 @@ func (c *Recall) applyTo(s *State, _ time.Time) {
 			h.CallBack = &CallBack{Placement: c.Placement, Ends: c.Ends, Message: c.Message}
 		}
 	})
+}
+
+// isCalledBack reports whether this placement is recalled.
+func (r *Reservation) isCalledBack(p *Placement) bool {
+	c := r.CalledBack()
+	return c != nil && c.Placement == p.Number
 }

@@ -22,8 +22,8 @@ func TestACallBackEndsAtItsInstant(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, served...)
-			b.apply(renew("r", begin.Add(time.Hour)))
-			b.apply(c.events...)
+			b.applyAll(renew("r", begin.Add(time.Hour)))
+			b.applyAll(c.events...)
 			if at, due := b.Deadline(b.Reservation("r"), limits); due != c.want || !at.Equal(begin.Add(c.in)) {
 				t.Errorf("%s at %s", due, at.Sub(begin))
 			}
@@ -40,8 +40,8 @@ func TestWhatIsSettledIsNotCalledBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, served...)
-			b.apply(calledBack("r", 1, time.Minute))
-			b.apply(events...)
+			b.applyAll(calledBack("r", 1, time.Minute))
+			b.applyAll(events...)
 			if got := b.Reservation("r").CalledBack(); got != nil {
 				t.Errorf("%+v", got)
 			}
@@ -59,13 +59,13 @@ func TestACallBackOfWhatDoesNotStandIsRefused(t *testing.T) {
 		"given up before":            {[]Event{withdraw("r", 1)}, calledBack("r", 1, time.Minute), ErrOver},
 		"not called back":            {nil, notCalledBack("r", 1), ErrTaken},
 		"the other one of two is":    {[]Event{calledBack("r", 1, time.Minute), heal("r", berlin)}, calledBack("r", 2, time.Minute), ErrTaken},
-		"a victim of what leaves so": {[]Event{calledBack("r", 1, time.Minute)}, Event{Change: &Preempt{Name: "w", Priority: 9, Provider: paris, Victims: []Victim{{PlacementRef: at("r", 1)}}, Ends: begin}}, ErrTaken},
+		"a victim of what leaves so": {[]Event{calledBack("r", 1, time.Minute)}, Event{Change: &Preempt{Name: "w", Priority: 9, Provider: paris, Victims: []Victim{{PlacementRef: refTo("r", 1)}}, Ends: begin}}, ErrTaken},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, served...)
-			b.apply(Event{Change: &Enqueue{Request: &Reserve{Name: "w", Key: "key-w", Requester: rome, Amounts: cpu(9000)}, Until: begin.Add(time.Hour)}})
-			b.apply(c.before...)
+			b.applyAll(Event{Change: &Enqueue{Request: &Reserve{Name: "w", Key: "key-w", Requester: rome, Amounts: cpu(9000)}, Until: begin.Add(time.Hour)}})
+			b.applyAll(c.before...)
 			if _, err := b.Check(&c.event); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}

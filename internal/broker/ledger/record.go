@@ -52,31 +52,10 @@ func (r Record) MeanToReady() time.Duration {
 	return r.ToReady / time.Duration(r.Ready)
 }
 
-func (r *Record) ageTo(now time.Time) {
-	present := now.Unix() / week
-	if weeks := min(present-r.Week, 63); weeks > 0 {
-		r.Kept, r.Broken, r.Week = r.Kept>>weeks, r.Broken>>weeks, present
-	}
-}
-
-func (r *Record) addKept(at time.Time) {
-	r.ageTo(at)
-	r.Kept += promise
-}
-
-// addBroken increments a count and adds thousandths of a broken promise.
-func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
-	r.ageTo(at)
-	*count++
-	r.Broken += thousandths
-}
-
 // HandshakeRefused is the reason of a requester that gives a placement up because its provider
 // sent an invalid handshake message, which no honest provider sends. Only the requester says
 // so. So it counts like a node that did not become Ready: once another provider has served.
 const HandshakeRefused = "HandshakeRefused"
-
-func (s *State) recordOf(p *Placement) *Record { return &s.clusters[p.Provider].Record }
 
 // NodeReady reports whether the consumer's virtual node is Ready.
 type NodeReady struct {
@@ -96,8 +75,8 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 		return
 	}
 	p.EverReady = true
-	s.noteServed(at, r, p)
-	record := s.recordOf(p)
+	s.clusters.noteServed(at, r, p)
+	record := s.clusters.recordOf(p)
 	record.addKept(at)
 	record.Ready++
 	record.ToReady += max(at.Sub(p.AssignedAt.Time()), 0)
@@ -107,16 +86,16 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 			return
 		}
 		if earlier.Withdrawn == string(DueReady) || earlier.Withdrawn == HandshakeRefused {
-			in := s.recordOf(earlier)
+			in := s.clusters.recordOf(earlier)
 			in.addBroken(at, &in.NeverReady, promise)
-			s.noteFailed(at, r, earlier, failurePoints)
+			s.clusters.noteFailed(at, r, earlier, failurePoints)
 		}
 	}
 }
 
 // recordLeft counts a placement that is given up if its provider is responsible.
-func (s *State) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
-	in := s.recordOf(p)
+func (cs *clusters) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
+	in := cs.recordOf(p)
 	switch {
 	case w.Reason == ProviderLost, w.Refused && p.EverReady:
 		in.addBroken(at, &in.Dropped, promise)
@@ -125,25 +104,46 @@ func (s *State) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdr
 	case w.Reason == string(DueAcknowledgement):
 		in.addBroken(at, &in.Unanswered, promise)
 	}
-	if points := s.pointsOf(r, p, w); points > 0 {
-		s.noteFailed(at, r, p, points)
+	if points := cs.pointsOf(r, p, w); points > 0 {
+		cs.noteFailed(at, r, p, points)
 	}
 }
 
 // pointsOf returns the points that giving a placement up adds to its provider's tally. It
 // returns 0 for a silent provider, which gets no new placements anyway, and if the provider
 // refused a cluster to which it does not lend.
-func (s *State) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
+func (cs *clusters) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
 	switch {
 	case w.Reason == ProviderLost:
 		return 0
 	case !w.Refused && w.Reason == string(DueAcknowledgement):
 		return failurePoints
-	case !w.Refused, s.clusters[p.Provider].Lending.Refuses(r.Requester) != "":
+	case !w.Refused, cs.byID[p.Provider].Lending.Refuses(r.Requester) != "":
 		return 0
 	case p.AcknowledgedAt.IsZero():
 		return refusalPoints
 	default:
 		return failurePoints
 	}
+}
+
+func (cs *clusters) recordOf(p *Placement) *Record { return &cs.byID[p.Provider].Record }
+
+func (r *Record) ageTo(now time.Time) {
+	present := now.Unix() / week
+	if weeks := min(present-r.Week, 63); weeks > 0 {
+		r.Kept, r.Broken, r.Week = r.Kept>>weeks, r.Broken>>weeks, present
+	}
+}
+
+func (r *Record) addKept(at time.Time) {
+	r.ageTo(at)
+	r.Kept += promise
+}
+
+// addBroken increments a count and adds thousandths of a broken promise.
+func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
+	r.ageTo(at)
+	*count++
+	r.Broken += thousandths
 }

@@ -54,7 +54,13 @@ func (r *Reserve) checkAgainst(s *State) error {
 	if err := s.checkRequest(r); err != nil {
 		return err
 	}
-	return s.checkFits(r.Provider, r.Amounts)
+	return s.clusters.checkFits(r.Provider, r.Amounts)
+}
+
+func (r *Reserve) applyTo(s *State, at time.Time) {
+	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
+	s.addReservation(reservation)
+	s.addPlacement(at, reservation, r.Provider)
 }
 
 // checkRequest checks a new reservation, whether it is granted, queued or quoted.
@@ -79,23 +85,6 @@ func (s *State) checkKeyFree(requester, key string) error {
 	return nil
 }
 
-func (s *State) checkFits(provider string, amounts quantity.Amounts) error {
-	c := s.clusters[provider]
-	if c == nil {
-		return fmt.Errorf("provider %q: %w", provider, ErrUnknown)
-	}
-	if short, ok := quantity.Fits(amounts, c.Available()); !ok {
-		return fmt.Errorf("provider %q: %w: %s needs %d, has %d", provider, ErrOverbooked, short.Resource, short.Need, short.Have)
-	}
-	return nil
-}
-
-func (r *Reserve) applyTo(s *State, at time.Time) {
-	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
-	s.addReservation(reservation)
-	s.addPlacement(at, reservation, r.Provider)
-}
-
 // addReservation indexes a new reservation by its name and by its key.
 func (s *State) addReservation(r *Reservation) {
 	s.internRequest(&r.Reserve)
@@ -105,10 +94,10 @@ func (s *State) addReservation(r *Reservation) {
 
 func (s *State) addPlacement(at time.Time, r *Reservation, provider string) {
 	number := r.lastNumber() + 1
-	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.clusters[provider].ClusterID, AssignedAt: instantOf(at)})
+	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.Cluster(provider).ClusterID, AssignedAt: instantOf(at)})
 	r.Changed = s.position
 	name := PlacementName(r.Name, number)
-	s.clusters[provider].addHold(name, r.Amounts)
-	s.clusters[provider].Record.Granted++
-	s.updateProviding(at, provider, false, func(c *Conduct) { c.beginTrial(at, r.Requester, name) })
+	s.Cluster(provider).addHold(name, r.Amounts)
+	s.Cluster(provider).Record.Granted++
+	s.clusters.updateProviding(at, provider, false, func(c *Conduct) { c.beginTrial(at, r.Requester, name) })
 }

@@ -31,7 +31,7 @@ func (s *State) internRequest(r *Reserve) {
 
 // internClusterID returns the string of the cluster itself if it is known.
 func (s *State) internClusterID(id string) string {
-	if c := s.clusters[id]; c != nil {
+	if c := s.Cluster(id); c != nil {
 		return c.ClusterID
 	}
 	return s.shared.internWord(id)

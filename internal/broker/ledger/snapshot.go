@@ -11,6 +11,60 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
+// Frozen is a copy of the book at one position. It can be encoded while the book changes.
+type Frozen struct{ snapshot }
+
+// Snapshot encodes the present book.
+func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
+
+// Restore decodes a snapshot. Holds are not stored but derived from the placements, so the two
+// cannot disagree.
+func Restore(b []byte) (*State, error) {
+	var in snapshot
+	if err := json.Unmarshal(b, &in); err != nil {
+		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+	}
+	s := New()
+	if err := s.restoreAll(&in); err != nil {
+		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
+	}
+	return s, nil
+}
+
+// Freeze copies the parts that later events change in place. It takes a small part of the time
+// of encoding.
+func (s *State) Freeze() *Frozen {
+	out := snapshot{Position: s.position, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Ceilings: s.clusters.ceilings}
+	for _, c := range s.clusters.byID {
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
+	}
+	// One allocation for all of them.
+	copies := make([]Reservation, 0, len(s.reservations))
+	for _, r := range s.reservations {
+		copies = append(copies, r.copyReservation())
+	}
+	for i := range copies {
+		out.Reservations = append(out.Reservations, &copies[i])
+	}
+	for ref, at := range s.shut {
+		out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, at})
+	}
+	return &Frozen{out}
+}
+
+// Bytes encodes the whole book. Equal states give equal bytes.
+func (f *Frozen) Bytes() ([]byte, error) {
+	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
+	slices.SortFunc(f.Quotes, compareQuotes)
+	b, err := f.marshalAll()
+	if err != nil {
+		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
+	}
+	return b, nil
+}
+
 type snapshot struct {
 	Position     uint64            `json:"position"`
 	Clusters     []snapshotCluster `json:"clusters,omitempty"`
@@ -40,30 +94,6 @@ type snapshotShut struct {
 	At time.Time `json:"at"`
 }
 
-// Frozen is a copy of the book at one position. It can be encoded while the book changes.
-type Frozen struct{ snapshot }
-
-// Freeze copies the parts that later events change in place. It takes a small part of the time
-// of encoding.
-func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.branches), Key: s.key, Quotes: s.quotes.copyQuotes(), Ceilings: s.ceilings}
-	for _, c := range s.clusters {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
-	}
-	// One allocation for all of them.
-	copies := make([]Reservation, 0, len(s.reservations))
-	for _, r := range s.reservations {
-		copies = append(copies, r.copyReservation())
-	}
-	for i := range copies {
-		out.Reservations = append(out.Reservations, &copies[i])
-	}
-	for ref, at := range s.shut {
-		out.Shut = append(out.Shut, snapshotShut{Shut{ref.requester, ref.key}, at})
-	}
-	return &Frozen{out}
-}
-
 // copyReservation shares with r only values that events replace and never change.
 func (r *Reservation) copyReservation() Reservation {
 	out := *r
@@ -79,22 +109,9 @@ func (r *Reservation) copyReservation() Reservation {
 	return out
 }
 
-// Bytes encodes the whole book. Equal states give equal bytes.
-func (f *Frozen) Bytes() ([]byte, error) {
-	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
-	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
-	slices.SortFunc(f.Quotes, compareQuotes)
-	b, err := f.marshal()
-	if err != nil {
-		return nil, fmt.Errorf("writing a snapshot of the ledger: %w", err)
-	}
-	return b, nil
-}
-
-// marshal encodes reservations one by one: they make up most of a book, and encoding/json needs
-// three times the memory of its output.
-func (f *Frozen) marshal() ([]byte, error) {
+// marshalAll encodes reservations one by one: they make up most of a book, and encoding/json
+// needs three times the memory of its output.
+func (f *Frozen) marshalAll() ([]byte, error) {
 	rest := f.snapshot
 	rest.Reservations = nil
 	b, err := json.Marshal(rest)
@@ -117,30 +134,13 @@ func (f *Frozen) marshal() ([]byte, error) {
 	return append(b, "]}"...), nil
 }
 
-// Snapshot encodes the present book.
-func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
-
-// Restore decodes a snapshot. Holds are not stored but derived from the placements, so the two
-// cannot disagree.
-func Restore(b []byte) (*State, error) {
-	var in snapshot
-	if err := json.Unmarshal(b, &in); err != nil {
-		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
-	}
-	s := New()
-	if err := s.restoreAll(&in); err != nil {
-		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
-	}
-	return s, nil
-}
-
 func (s *State) restoreAll(in *snapshot) error {
 	if err := in.Ceilings.checkAgainst(s); err != nil {
 		return err
 	}
-	s.position, s.branches, s.key, s.ceilings = in.Position, in.Branches, in.Key, in.Ceilings
+	s.position, s.lineages, s.clusters.ceilings = in.Position, Lineages{in.Branches, in.Key}, in.Ceilings
 	for _, c := range in.Clusters {
-		if err := s.restoreCluster(&c); err != nil {
+		if err := s.clusters.restoreCluster(&c); err != nil {
 			return err
 		}
 	}
@@ -160,27 +160,27 @@ func (s *State) restoreAll(in *snapshot) error {
 		}
 		s.shut[keyRef{k.Requester, k.Key}] = k.At
 	}
-	for _, c := range s.clusters {
+	for _, c := range s.clusters.byID {
 		c.recountClaimed()
 	}
 	return nil
 }
 
-func (s *State) restoreCluster(c *snapshotCluster) error {
-	if s.clusters[c.ClusterID] != nil {
+func (cs *clusters) restoreCluster(c *snapshotCluster) error {
+	if cs.byID[c.ClusterID] != nil {
 		return fmt.Errorf("cluster %q: %w", c.ClusterID, ErrTaken)
 	}
-	if err := c.Offer.checkAgainst(s); err != nil {
+	if err := c.Offer.checkFields(); err != nil {
 		return err
 	}
 	restored := &Cluster{
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
 		Providing: c.Providing, Consuming: c.Consuming, Lifted: c.Lifted,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
-		stretch: s.stretchOf(&c.Offer),
+		stretch: cs.stretchOf(&c.Offer),
 	}
-	s.clusters[c.ClusterID] = restored
-	s.indexManifest(restored, nil)
+	cs.byID[c.ClusterID] = restored
+	cs.indexManifest(restored, nil)
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (s *State) restoreReservation(r *Reservation) error {
 func (s *State) restorePlacements(r *Reservation) error {
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		c := s.clusters[p.Provider]
+		c := s.Cluster(p.Provider)
 		if c == nil || r.Skipped < 0 || p.Number != r.Skipped+int32(i)+1 {
 			return fmt.Errorf("%w: placement %d of reservation %q is number %d on provider %q",
 				ErrMalformed, r.Skipped+int32(i)+1, r.Name, p.Number, p.Provider)
@@ -225,6 +225,26 @@ func (s *State) restorePlacements(r *Reservation) error {
 		if !p.ProviderGone {
 			c.holds[PlacementName(r.Name, p.Number)] = r.HeldBy(p)
 		}
+	}
+	return nil
+}
+
+func (s *State) restoreQuote(q *Quote) error {
+	if q == nil || q.Name == "" || s.Cluster(q.Provider) == nil {
+		return fmt.Errorf("%w: quote without name or provider", ErrMalformed)
+	}
+	if s.quotes.Named(q.Name) != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, ErrTaken)
+	}
+	if err := checkAmounts(q.Amounts); err != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, err)
+	}
+	if err := s.checkKeyFree(q.Requester, q.Key); err != nil {
+		return fmt.Errorf("quote %q: %w", q.Name, err)
+	}
+	s.quotes.add(q)
+	if q.Ended == "" {
+		s.Cluster(q.Provider).quoted[q.Name] = q
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// everything returns one event of each kind with every field set.
-func everything() []Event {
+// everyKindOfEvent returns one event of each kind with every field set.
+func everyKindOfEvent() []Event {
 	explanation := Explain([]Candidate{
 		{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"},
 	}, map[string]int32{"TooSmall": 1})
@@ -48,23 +48,23 @@ func everything() []Event {
 }
 
 func TestSnapshotRestoresEverything(t *testing.T) {
-	b := newBook(t, everything()...)
-	restored, err := Restore([]byte(b.snapshot()))
+	b := newBook(t, everyKindOfEvent()...)
+	restored, err := Restore([]byte(b.encodeSnapshot()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, quotes{})); diff != "" {
+	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, clusters{}, objectName{}, Lineages{}, Quotes{})); diff != "" {
 		t.Errorf("(-original +restored):\n%s", diff)
 	}
-	if diff := cmp.Diff(b.snapshot(), snapshotOf(t, restored)); diff != "" {
+	if diff := cmp.Diff(b.encodeSnapshot(), snapshotOf(t, restored)); diff != "" {
 		t.Errorf("snapshot (-original +restored):\n%s", diff)
 	}
 }
 
 func TestEventsSurviveTheJournal(t *testing.T) {
-	b := newBook(t, everything()...)
+	b := newBook(t, everyKindOfEvent()...)
 	again := newBook(t)
-	for _, e := range everything() {
+	for _, e := range everyKindOfEvent() {
 		raw, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
@@ -76,19 +76,19 @@ func TestEventsSurviveTheJournal(t *testing.T) {
 		if diff := cmp.Diff(e, read); diff != "" {
 			t.Errorf("(-written +read):\n%s", diff)
 		}
-		again.apply(read)
+		again.applyAll(read)
 	}
-	if diff := cmp.Diff(b.snapshot(), again.snapshot()); diff != "" {
+	if diff := cmp.Diff(b.encodeSnapshot(), again.encodeSnapshot()); diff != "" {
 		t.Errorf("book (-applied +read and applied):\n%s", diff)
 	}
 }
 
 func TestAnEmptyBookRestores(t *testing.T) {
-	restored, err := Restore([]byte(newBook(t).snapshot()))
+	restored, err := Restore([]byte(newBook(t).encodeSnapshot()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	book{t, restored}.apply(offer(paris, cpu(1)), reserve("r", paris, cpu(1)))
+	book{t, restored}.applyAll(offer(paris, cpu(1)), reserve("r", paris, cpu(1)))
 }
 
 func TestRestoreRefuses(t *testing.T) {
@@ -130,10 +130,10 @@ func TestRestoreRefuses(t *testing.T) {
 // without panic.
 func FuzzRestore(f *testing.F) {
 	b := newBook(f)
-	f.Add([]byte(b.snapshot()))
-	for _, e := range everything() {
-		b.apply(e)
-		f.Add([]byte(b.snapshot()))
+	f.Add([]byte(b.encodeSnapshot()))
+	for _, e := range everyKindOfEvent() {
+		b.applyAll(e)
+		f.Add([]byte(b.encodeSnapshot()))
 	}
 	f.Add([]byte(`{"reservations":[null]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -150,14 +150,14 @@ func FuzzRestore(f *testing.F) {
 			t.Errorf("(-restored +restored again):\n%s", diff)
 		}
 		for _, r := range s.reservations {
-			s.Phase(r)
+			r.Phase()
 			s.Deadline(r, Limits{Acknowledge: time.Second, Ready: time.Second})
 			for _, p := range r.Placements {
-				s.Instruction(r, &p)
-				s.PlacementPhase(r, &p)
+				r.Instruction(&p)
+				r.PlacementPhase(&p)
 			}
 		}
-		for _, e := range everything() {
+		for _, e := range everyKindOfEvent() {
 			_ = s.Apply(s.Position()+1, &e) // a made-up book may refuse it
 		}
 	})
@@ -165,7 +165,7 @@ func FuzzRestore(f *testing.F) {
 
 // FuzzEvent checks that no decodable event panics, and that a refused one changes nothing.
 func FuzzEvent(f *testing.F) {
-	for _, e := range everything() {
+	for _, e := range everyKindOfEvent() {
 		raw, err := json.Marshal(e)
 		if err != nil {
 			f.Fatal(err)
@@ -179,33 +179,33 @@ func FuzzEvent(f *testing.F) {
 		if json.Unmarshal(raw, &e) != nil {
 			return
 		}
-		b := newBook(t, everything()...)
-		b.apply(reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1))
-		before := b.snapshot()
+		b := newBook(t, everyKindOfEvent()...)
+		b.applyAll(reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1))
+		before := b.encodeSnapshot()
 		applied := b.Apply(b.Position()+1, &e)
-		if applied != nil && b.snapshot() != before {
+		if applied != nil && b.encodeSnapshot() != before {
 			t.Error("an event that was refused changed the book")
 		}
-		for id, c := range b.clusters {
-			if applied == nil && !fresh(c).Equal(c.claimed) {
-				t.Errorf("cluster %s claims %v, counted again %v", id, c.claimed, fresh(c))
+		for id, c := range b.clusters.byID {
+			if applied == nil && !recountedClaim(c).Equal(c.claimed) {
+				t.Errorf("cluster %s claims %v, counted again %v", id, c.claimed, recountedClaim(c))
 			}
 		}
 	})
 }
 
-func fresh(c *Cluster) quantity.Amounts {
+func recountedClaim(c *Cluster) quantity.Amounts {
 	again := *c
 	again.recountClaimed()
 	return again.claimed
 }
 
 func TestWhatIsFrozenStaysAsItWas(t *testing.T) {
-	events := everything()
+	events := everyKindOfEvent()
 	for n := range events {
 		b := newBook(t, events[:n]...)
-		want, frozen := b.snapshot(), b.Freeze()
-		b.apply(events[n:]...)
+		want, frozen := b.encodeSnapshot(), b.Freeze()
+		b.applyAll(events[n:]...)
 		got, err := frozen.Bytes()
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +261,7 @@ func TestCheckedEventIsAppliedOnlyToTheStateItWasCheckedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.apply(first)
+	b.applyAll(first)
 	defer func() {
 		if recover() == nil {
 			t.Error("an event was applied that no longer fits")

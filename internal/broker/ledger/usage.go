@@ -15,6 +15,22 @@ type Usage struct {
 	Drop      []string                    `json:"drop,omitempty"`
 }
 
+func (*Usage) subject() string { return "" }
+
+func (u *Usage) checkAgainst(s *State) error {
+	c := s.Cluster(u.ClusterID)
+	if c == nil {
+		return fmt.Errorf("usage of %q: %w", u.ClusterID, ErrUnknown)
+	}
+	return checkUsed(u.ClusterID, u.appliedTo(c.Used))
+}
+
+func (u *Usage) applyTo(s *State, _ time.Time) {
+	c := s.Cluster(u.ClusterID)
+	c.Used = u.appliedTo(c.Used)
+	c.recountClaimed()
+}
+
 // appliedTo returns the usage of a cluster after the change.
 func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.Amounts {
 	out := maps.Clone(used)
@@ -26,22 +42,6 @@ func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.
 		delete(out, placement)
 	}
 	return out
-}
-
-func (*Usage) subject() string { return "" }
-
-func (u *Usage) checkAgainst(s *State) error {
-	c := s.clusters[u.ClusterID]
-	if c == nil {
-		return fmt.Errorf("usage of %q: %w", u.ClusterID, ErrUnknown)
-	}
-	return checkUsed(u.ClusterID, u.appliedTo(c.Used))
-}
-
-func (u *Usage) applyTo(s *State, _ time.Time) {
-	c := s.clusters[u.ClusterID]
-	c.Used = u.appliedTo(c.Used)
-	c.recountClaimed()
 }
 
 // checkUsed returns an error if the sum of the usage exceeds the limit for the sums in the

@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Quote is a decision in the book for which capacity is held.
+type Quote struct {
+	Keep
+	HeldAt time.Time
+	// Ended is "" while it is held.
+	Ended HoldEnding `json:",omitempty"`
+	// TakenBy is the reservation that took it over, "" if none did.
+	TakenBy string `json:",omitempty"`
+	// Changed is the position of the last event that changed it.
+	Changed uint64
+}
+
+// HoldEnding is why a quote is no longer held.
+type HoldEnding string
+
+// Reasons why a hold ends.
+const (
+	// HoldExpired: its time is over.
+	HoldExpired HoldEnding = "Expired"
+	// HoldReleased: its requester released it.
+	HoldReleased HoldEnding = "Released"
+	// HoldDenied: its requester or its provider was denied.
+	HoldDenied HoldEnding = "Denied"
+	// HoldTaken: a reservation took it over.
+	HoldTaken HoldEnding = "Taken"
+	// HoldLost: the book was restored from an older state. The quote may have been taken over
+	// in the lost part.
+	HoldLost HoldEnding = "Lost"
+)
+
+// Over reports whether the quote can no longer be taken over.
+func (q *Quote) Over() bool { return q.Ended != "" }
+
+// Quotes are the quotes in the book.
+type Quotes struct {
+	named map[string]*Quote
+	keys  map[keyRef]*Quote
+	// of holds the quotes of each requester, in the order of their last change.
+	of map[string][]*Quote
+}
+
+// endedQuotes bounds the ended quotes that are kept for each requester, so that a late
+// repetition of a request gets the outcome of its quote.
+const endedQuotes = 100
+
+func newQuotes() Quotes {
+	return Quotes{named: map[string]*Quote{}, keys: map[keyRef]*Quote{}, of: map[string][]*Quote{}}
+}
+
+// Quotes returns the quotes in the book. The caller must not change them.
+func (s *State) Quotes() *Quotes { return &s.quotes }
+
+// QuoteByKey returns the quote of a requester's key, and reports whether the key is shut.
+func (s *State) QuoteByKey(requester, key string) (q *Quote, shut bool) {
+	_, shut = s.shut[keyRef{requester, key}]
+	return s.quotes.keys[keyRef{requester, key}], shut
+}
+
+// Named returns a quote by its name, nil if it is unknown or ended long ago.
+func (qs *Quotes) Named(name string) *Quote { return qs.named[name] }
+
+// HeldFor returns the quotes that are held for a requester.
+func (qs *Quotes) HeldFor(requester string) []*Quote {
+	var out []*Quote
+	for _, q := range qs.of[requester] {
+		if q.Ended == "" {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// AllHeld returns the quotes that are held, sorted by name.
+func (qs *Quotes) AllHeld() []*Quote {
+	var out []*Quote
+	for requester := range qs.of {
+		out = append(out, qs.HeldFor(requester)...)
+	}
+	slices.SortFunc(out, func(a, b *Quote) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Quoted returns the quotes that hold capacity on the cluster, sorted by name.
+func (c *Cluster) Quoted() []*Quote {
+	return slices.SortedFunc(maps.Values(c.quoted), func(a, b *Quote) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (qs *Quotes) checkHeld(name string) error {
+	q := qs.named[name]
+	switch {
+	case q == nil:
+		return fmt.Errorf("quote %q: %w", name, ErrUnknown)
+	case q.Over():
+		return fmt.Errorf("quote %q: %w", name, ErrOver)
+	}
+	return nil
+}
+
+func (qs *Quotes) add(q *Quote) {
+	qs.named[q.Name] = q
+	qs.of[q.Requester] = append(qs.of[q.Requester], q)
+	qs.keys[keyRef{q.Requester, q.Key}] = q
+}
+
+// moveToEnded puts a quote that has just ended behind its requester's other quotes, and drops
+// the one that ended first if there are too many.
+func (qs *Quotes) moveToEnded(q *Quote) {
+	mine := slices.DeleteFunc(qs.of[q.Requester], func(o *Quote) bool { return o == q })
+	mine = append(mine, q)
+	if len(mine)-len(qs.HeldFor(q.Requester)) > endedQuotes {
+		i := slices.IndexFunc(mine, func(o *Quote) bool { return o.Ended != "" })
+		delete(qs.keys, keyRef{q.Requester, mine[i].Key})
+		delete(qs.named, mine[i].Name)
+		mine = slices.Delete(mine, i, i+1)
+	}
+	qs.of[q.Requester] = mine
+}
+
+// copyAll returns copies of all quotes.
+func (qs *Quotes) copyAll() []*Quote {
+	out := make([]*Quote, 0, len(qs.named))
+	for _, q := range qs.named {
+		held := *q
+		out = append(out, &held)
+	}
+	return out
+}
+
+func compareQuotes(a, b *Quote) int {
+	return cmp.Or(cmp.Compare(a.Changed, b.Changed), cmp.Compare(a.Name, b.Name))
+}
+
+func (c *Cluster) addQuote(q *Quote) {
+	c.quoted[q.Name] = q
+	c.claimed = c.claimed.Add(q.Amounts)
+}
+
+func (c *Cluster) removeQuote(q *Quote) {
+	if c.quoted[q.Name] != nil {
+		delete(c.quoted, q.Name)
+		c.claimed = c.claimed.Sub(q.Amounts)
+	}
+}
+
+// sumQuoted sums the amounts that quotes hold on the cluster.
+func (c *Cluster) sumQuoted() quantity.Amounts {
+	sum := quantity.Amounts{}
+	for _, q := range c.quoted {
+		sum = sum.Add(q.Amounts)
+	}
+	return sum
+}
