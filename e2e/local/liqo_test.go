@@ -17,8 +17,8 @@ import (
 )
 
 // TestLiqoProblemsAreReported makes Liqo admit pods without limits in one cluster, and report an older version in
-// another. The Advertisements show both problems, and later their repair. The test restarts the agents, because they
-// check only every two minutes.
+// another. The Advertisements show both problems, and later their repair. The test restarts the agents to save the time
+// until they check again.
 func TestLiqoProblemsAreReported(t *testing.T) {
 	env := playgroundOf(t)
 	broken := map[string]struct {

@@ -50,7 +50,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		c := s.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			Epoch:       epoch,
-			NextSeconds: int32(advertiseEvery.Seconds()),
+			NextSeconds: int32(s.config().Timeouts.advertiseEvery().Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       s.links.peersToProbe(clusterID),

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // receipt.
 func (f *fleet) advertiseAs(epoch, sequence int64) (int64, error) {
 	amounts := v1.Amounts{"cpu": "8", "memory": "16Gi"}
-	receipt, err := f.PublishAdvertisement(f.t.Context(), "paris", &v1.Advertisement{
+	receipt, err := f.PublishAdvertisement(context.Background(), "paris", &v1.Advertisement{
 		ClusterID: "paris", Epoch: epoch, Sequence: sequence, EndpointURL: endpointOf("paris"),
 		Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{},
 	})

@@ -17,6 +17,8 @@ type Config struct {
 	Weights decision.Weights
 	// StaleThreshold is how long a cluster may be silent before it is Inactive.
 	StaleThreshold time.Duration
+	// Timeouts are how long the broker waits for agents.
+	Timeouts Timeouts
 	// DefaultTTL is how long a reservation from the broker cluster is held if it sets no
 	// duration.
 	DefaultTTL time.Duration
@@ -42,6 +44,29 @@ type Config struct {
 	Budget Budget
 }
 
+// Timeouts are how long the broker waits for agents before it acts.
+type Timeouts struct {
+	// Placement is the time for the two agents of a placement.
+	Placement ledger.Limits
+	// Silence is how long an agent may be silent before its cluster gets no new reservations.
+	// Agents are asked to advertise three times in this time.
+	Silence time.Duration
+	// Healing is how long a provider may be silent before its reservations move to others. It
+	// is at least Silence.
+	Healing time.Duration
+}
+
+// advertiseEvery is the interval at which agents are asked to advertise.
+func (t *Timeouts) advertiseEvery() time.Duration { return t.Silence / 3 }
+
+// DefaultTimeouts applies without BrokerConfig.spec.timeouts.
+func DefaultTimeouts() Timeouts {
+	return Timeouts{
+		Placement: ledger.Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute},
+		Silence:   90 * time.Second, Healing: 90 * time.Second,
+	}
+}
+
 // DefaultConfig applies without a BrokerConfig: balanced weights, Inactive after 10 minutes,
 // and a duration of 1 hour. Up to 10,000 requests wait for up to an hour, and none preempts.
 func DefaultConfig() Config {
@@ -50,7 +75,7 @@ func DefaultConfig() Config {
 		panic(err)
 	}
 	return Config{
-		Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour,
+		Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour, Timeouts: DefaultTimeouts(),
 		Queue: QueueConfig{MaxLength: 10_000, Timeout: time.Hour}, Preemption: PreemptionConfig{Grace: 2 * time.Minute},
 		Budget: DefaultBudget(),
 	}
@@ -66,6 +91,7 @@ func (b *Broker) SetConfig(_ context.Context, c Config) {
 func (b *Broker) configure(c Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	retimed := c.Timeouts != b.config.Timeouts
 	b.config, b.configured = c, true
 	if b.session != nil {
 		b.session.market.SetRates(c.Rates)
@@ -74,6 +100,9 @@ func (b *Broker) configure(c Config) {
 		b.session.clusters.updateAllFreshness()
 		b.session.queue.reconsider()
 		b.session.quotes.rescheduleAll()
+		if retimed {
+			b.session.deadlines.rescheduleAll()
+		}
 		b.session.queue.serve()
 	}
 }
@@ -101,15 +130,7 @@ const (
 	lease = 24 * time.Hour
 	// renewEvery lets a requester that misses one renewal try twice more.
 	renewEvery = lease / 3
-	// advertiseEvery is the interval at which agents are asked to advertise.
-	advertiseEvery = 30 * time.Second
-	// staleAfter is how long an agent may be silent before its cluster gets no new
-	// reservations.
-	staleAfter = 3 * advertiseEvery
 	// retain is how long an ended reservation stays in the book, so that a late retry still
 	// finds it.
 	retain = 24 * time.Hour
 )
-
-// limits of a placement: see ledger.Limits.
-var limits = ledger.Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute}

@@ -98,6 +98,11 @@ func (d *deadlines) expireReservation(name string) {
 // depends on, changed.
 func (d *deadlines) reschedule(r *ledger.Reservation) { d.set(r.Name, d.of(r)) }
 
+// rescheduleAll recomputes the deadlines of all reservations, for new timeouts.
+func (d *deadlines) rescheduleAll() { d.s.book.Reservations(d.reschedule) }
+
+func (d *deadlines) timeouts() *Timeouts { return &d.s.config().Timeouts }
+
 // of returns when time changes a reservation, zero for never.
 //
 // Agents get a grace period after the broker was away: an unreachable broker must not end
@@ -137,7 +142,7 @@ func (d *deadlines) ofPlacement(r *ledger.Reservation) time.Time {
 		// A provider may still announce that it has the reservation.
 		return later(d.s.now(), d.s.recovery.deadline())
 	}
-	at, due := d.s.book.Deadline(r, limits)
+	at, due := d.s.book.Deadline(r, d.timeouts().Placement)
 	switch {
 	case due == ledger.DueNothing:
 		return time.Time{}
@@ -148,12 +153,12 @@ func (d *deadlines) ofPlacement(r *ledger.Reservation) time.Time {
 	case due == ledger.DueAcknowledgement:
 		return later(at, d.acknowledgeBy(r.Current()))
 	case due == ledger.DueReady:
-		return later(at, d.s.began.Add(limits.Ready))
+		return later(at, d.s.began.Add(d.timeouts().Placement.Ready))
 	case due == ledger.DueNotice:
-		return later(at, d.s.began.Add(limits.Acknowledge))
+		return later(at, d.s.began.Add(d.timeouts().Placement.Acknowledge))
 	case due == ledger.DueRecall:
 		// The provider may have withdrawn the recall meanwhile.
-		return later(at, d.s.began.Add(staleAfter))
+		return later(at, d.s.began.Add(d.timeouts().Silence))
 	}
 	if r.Duration == 0 {
 		return later(at, d.s.began.Add(lease))
@@ -169,9 +174,9 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 		return time.Time{}
 	}
 	if fetched := d.s.clusters.of(p.Provider).fetched; !fetched.IsZero() {
-		return fetched.Add(limits.Acknowledge)
+		return fetched.Add(d.timeouts().Placement.Acknowledge)
 	}
-	return d.s.began.Add(staleAfter)
+	return d.s.began.Add(d.timeouts().Silence)
 }
 
 // awaitsReport reports whether an overdue step may have happened in a lost part of the journal.
@@ -205,7 +210,7 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 		return d.s.healing.advance(r)
 	}
 	hasPlacement := !hasNoStandingPlacement(r)
-	switch _, due := d.s.book.Deadline(r, limits); {
+	switch _, due := d.s.book.Deadline(r, d.timeouts().Placement); {
 	case due == ledger.DueExpiry && hasPlacement, d.isTimeUp(r):
 		defer failpoint.Hit(failpoint.BrokerExpired)
 		return d.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})

@@ -20,13 +20,13 @@ const (
 )
 
 // clusterPhase returns the phase of a cluster that was last heard at the given time. A cluster
-// without an agent does not repeat its offer, so only the long threshold applies.
-func clusterPhase(heard, now time.Time, agent bool, threshold time.Duration) ClusterPhase {
+// without an agent does not repeat its offer, so only StaleThreshold applies.
+func clusterPhase(heard, now time.Time, agent bool, config *Config) ClusterPhase {
 	silent := now.Sub(heard)
 	switch {
-	case silent >= threshold:
+	case silent >= config.StaleThreshold:
 		return ClusterInactive
-	case agent && silent >= staleAfter:
+	case agent && silent >= config.Timeouts.Silence:
 		return ClusterStale
 	default:
 		return ClusterActive
@@ -35,16 +35,16 @@ func clusterPhase(heard, now time.Time, agent bool, threshold time.Duration) Clu
 
 // nextPhaseChange returns when clusterPhase changes if the cluster stays silent, zero for
 // never.
-func nextPhaseChange(heard, now time.Time, agent bool, threshold time.Duration) time.Time {
-	switch clusterPhase(heard, now, agent, threshold) {
+func nextPhaseChange(heard, now time.Time, agent bool, config *Config) time.Time {
+	switch clusterPhase(heard, now, agent, config) {
 	case ClusterInactive:
 		return time.Time{}
 	case ClusterActive:
-		if agent && staleAfter < threshold {
-			return heard.Add(staleAfter)
+		if agent && config.Timeouts.Silence < config.StaleThreshold {
+			return heard.Add(config.Timeouts.Silence)
 		}
 	}
-	return heard.Add(threshold)
+	return heard.Add(config.StaleThreshold)
 }
 
 // updateFreshness updates in the market whether a cluster gets new reservations. That depends
@@ -52,8 +52,7 @@ func nextPhaseChange(heard, now time.Time, agent bool, threshold time.Duration) 
 // next update.
 func (cs *clusters) updateFreshness(clusterID string) {
 	p, c := cs.of(clusterID), cs.s.book.Cluster(clusterID)
-	threshold := cs.s.config().StaleThreshold
-	phase := clusterPhase(p.heard, cs.s.now(), c.Agent, threshold)
+	phase := clusterPhase(p.heard, cs.s.now(), c.Agent, cs.s.config())
 	if phase != p.phase {
 		p.phase = phase
 		cs.s.b.feed.cluster(clusterID)
@@ -69,7 +68,7 @@ func (cs *clusters) updateFreshness(clusterID string) {
 			cs.s.queue.noteFreed(clusterID)
 		}
 	}
-	next := nextPhaseChange(p.heard, cs.s.now(), c.Agent, threshold)
+	next := nextPhaseChange(p.heard, cs.s.now(), c.Agent, cs.s.config())
 	if cs.s.recovery.isUnseen(c) {
 		next = cs.s.recovery.listenUntil
 	}

@@ -58,11 +58,13 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 	case ledger.HealNothing:
 		return time.Time{}
 	case ledger.HealBegin:
-		heard := h.s.began
+		begin := h.s.began
 		if r.CalledBack() == nil {
-			heard = h.s.began.Add(staleAfter)
+			timeouts := &h.s.config().Timeouts
+			lost := h.s.book.Cluster(r.Current().Provider).LostSince
+			begin = later(h.s.began.Add(timeouts.Silence), lost.Add(timeouts.Healing))
 		}
-		return later(later(heard, h.s.recovery.deadline()), h.retryAt[r.Name])
+		return later(later(begin, h.s.recovery.deadline()), h.retryAt[r.Name])
 	default:
 		return h.s.now()
 	}

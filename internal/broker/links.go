@@ -25,7 +25,7 @@ const (
 	// reachableProbe and unreachableProbe are how long after the last report a link is probed
 	// again. An unreachable one is probed with every advertisement.
 	reachableProbe   = linkTTL / 2
-	unreachableProbe = advertiseEvery / 2
+	unreachableProbe = 15 * time.Second
 )
 
 // unreachable is the reason that a requester reports when it gives up a placement because it

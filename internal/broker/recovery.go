@@ -55,9 +55,9 @@ func (rc *recovery) observe(e event) {
 }
 
 const (
-	// recoveryGrace is how long absent clusters hold up decisions about others. After it they
-	// are as stale as any other silent cluster.
-	recoveryGrace = staleAfter
+	// recoveryGrace is how long absent clusters hold up decisions about others. It is the
+	// default of Timeouts.Silence.
+	recoveryGrace = 90 * time.Second
 	// recoveryRetry is when to retry a request that depends on outstanding announcements.
 	recoveryRetry = 2 * time.Second
 	// recentJournal is the largest age of the newest event at which a process without other

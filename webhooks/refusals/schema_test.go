@@ -192,6 +192,14 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{staleThreshold: 1s}`,
 		[]string{"spec.staleThreshold", "staleThreshold must be at least 1m"},
 	},
+	"a configuration that gives nodes a second to become Ready": {
+		brokerConfig + `{timeouts: {readiness: 1s}}`,
+		[]string{"spec.timeouts.readiness", "readiness must be at least 30s"},
+	},
+	"a configuration that heals before it calls a cluster silent": {
+		brokerConfig + `{timeouts: {healing: 1m}}`,
+		[]string{"spec.timeouts", "healing must be at least silence (90s by default)"},
+	},
 	"a second lending policy": {
 		strings.Replace(lendingPolicy, "name: default", "name: other", 1) + `{paused: true}`,
 		[]string{"there is one LendingPolicy: name it default"},

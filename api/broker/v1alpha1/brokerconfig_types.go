@@ -82,6 +82,10 @@ type BrokerConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="staleThreshold must be at least 1m and at most 87600h, for example 2h30m"
 	StaleThreshold *metav1.Duration `json:"staleThreshold,omitempty"`
 
+	// timeouts are how long the broker waits for agents before it acts.
+	// +optional
+	Timeouts *Timeouts `json:"timeouts,omitempty"`
+
 	// defaultTTL is how long a Reservation without duration is held. It defaults to 1h.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="defaultTTL must be at least 1m and at most 87600h, for example 2h30m"
@@ -177,6 +181,36 @@ type BrokerConfigSpec struct {
 	// may use. The defaults are far above the needs of an honest cluster.
 	// +optional
 	MemberBudget *MemberBudget `json:"memberBudget,omitempty"`
+}
+
+// Timeouts are how long the broker waits for agents.
+//
+// +kubebuilder:validation:XValidation:rule="duration(has(self.healing) ? self.healing : (has(self.silence) ? self.silence : '90s')) >= duration(has(self.silence) ? self.silence : '90s')",message="healing must be at least silence (90s by default): reservations move only from a provider that is silent"
+type Timeouts struct {
+	// acknowledgement is how long a provider may take to accept a placement. After it the next
+	// provider is tried. It defaults to 10s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('10m')",message="acknowledgement must be at least 5s and at most 10m, for example 10s"
+	Acknowledgement *metav1.Duration `json:"acknowledgement,omitempty"`
+
+	// readiness is how long the virtual node may take to become Ready after the provider's
+	// acknowledgement, including the network between the clusters. After it the next provider
+	// is tried. Raise it where load balancers or tunnels take minutes. It defaults to 2m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('30s') && duration(self) <= duration('1h')",message="readiness must be at least 30s and at most 1h, for example 5m"
+	Readiness *metav1.Duration `json:"readiness,omitempty"`
+
+	// silence is how long an agent may be silent before its cluster is Stale and gets no new
+	// reservations. Agents advertise three times in this time. It defaults to 90s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('15s') && duration(self) <= duration('1h')",message="silence must be at least 15s and at most 1h, for example 90s"
+	Silence *metav1.Duration `json:"silence,omitempty"`
+
+	// healing is how long a provider may be silent before its reservations move to other
+	// providers. It defaults to silence, or to 90s if that is longer.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('15s') && duration(self) <= duration('24h')",message="healing must be at least 15s and at most 24h, for example 10m"
+	Healing *metav1.Duration `json:"healing,omitempty"`
 }
 
 // MemberBudget limits one cluster's use of the broker. The broker refuses calls beyond a limit

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
@@ -48,6 +50,7 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	if spec.StaleThreshold != nil {
 		config.StaleThreshold = spec.StaleThreshold.Duration
 	}
+	config.Timeouts = readTimeouts(spec.Timeouts, config.Timeouts)
 	config.Queue, config.Preemption, config.Ceilings = readQueue(spec, config.Queue), readPreemption(spec, config.Preemption), readPriorityCeilings(spec)
 	if config.Bounds, err = broker.BoundsOf(spec); err != nil {
 		return config, err
@@ -62,6 +65,27 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		config.DefaultTTL = min(config.DefaultTTL, longest)
 	}
 	return config, nil
+}
+
+// readTimeouts returns the timeouts of a BrokerConfig. A provider is silent before its
+// reservations move, so a longer silence postpones healing.
+func readTimeouts(set *brokerv1alpha1.Timeouts, timeouts broker.Timeouts) broker.Timeouts {
+	if set == nil {
+		return timeouts
+	}
+	for _, one := range []struct {
+		set  *metav1.Duration
+		into *time.Duration
+	}{
+		{set.Acknowledgement, &timeouts.Placement.Acknowledge}, {set.Readiness, &timeouts.Placement.Ready},
+		{set.Silence, &timeouts.Silence}, {set.Healing, &timeouts.Healing},
+	} {
+		if one.set != nil {
+			*one.into = one.set.Duration
+		}
+	}
+	timeouts.Healing = max(timeouts.Healing, timeouts.Silence)
+	return timeouts
 }
 
 func readBudget(set *brokerv1alpha1.MemberBudget, budget broker.Budget) broker.Budget {

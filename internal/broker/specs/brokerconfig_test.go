@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -37,6 +38,32 @@ func TestDefaultTTLKeepsWithinMaxDuration(t *testing.T) {
 			}
 			if err != nil || config.DefaultTTL != tc.want {
 				t.Errorf("got %s and %v, want %s", config.DefaultTTL, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestTimeoutsAreReadAndDefaultOneByOne(t *testing.T) {
+	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	defaults := broker.DefaultTimeouts()
+	readiness, silence, healing := defaults, defaults, defaults
+	readiness.Placement.Ready = 10 * time.Minute
+	silence.Silence, silence.Healing = 5*time.Minute, 5*time.Minute
+	healing.Healing = time.Hour
+	for name, tc := range map[string]struct {
+		set  *brokerv1alpha1.Timeouts
+		want broker.Timeouts
+	}{
+		"nothing":                      {nil, defaults},
+		"an empty list":                {&brokerv1alpha1.Timeouts{}, defaults},
+		"one of them":                  {&brokerv1alpha1.Timeouts{Readiness: of(10 * time.Minute)}, readiness},
+		"a silence that is longer":     {&brokerv1alpha1.Timeouts{Silence: of(5 * time.Minute)}, silence},
+		"patience with silent members": {&brokerv1alpha1.Timeouts{Healing: of(time.Hour)}, healing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := ReadConfig(&brokerv1alpha1.BrokerConfigSpec{Timeouts: tc.set})
+			if err != nil || config.Timeouts != tc.want {
+				t.Errorf("got %+v and %v, want %+v", config.Timeouts, err, tc.want)
 			}
 		})
 	}

@@ -1,0 +1,75 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+)
+
+// Defaults of the timeouts that tests wait for.
+const (
+	advertiseEvery = 30 * time.Second
+	staleAfter     = 3 * advertiseEvery
+)
+
+var limits = DefaultTimeouts().Placement
+
+// setTimeouts changes the timeouts of the fleet's broker.
+func (f *fleet) setTimeouts(change func(*Timeouts)) {
+	config := DefaultConfig()
+	change(&config.Timeouts)
+	f.SetConfig(context.Background(), config)
+}
+
+// Timeouts apply to placements that were granted before they changed.
+func TestANodeHasTheConfiguredTimeToBecomeReady(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.setTimeouts(func(ts *Timeouts) { ts.Placement.Ready = 10 * time.Minute })
+		f.pass(9*time.Minute, "")
+		f.wantPlacements(r, "after nine minutes", "Reserved: paris=Acknowledged")
+		f.pass(2*time.Minute, "")
+		if got := f.get("rome", r.Name); got.Placements[0].Reason != "NeverReady" {
+			t.Errorf("after eleven minutes: %+v, want NeverReady", got.Placements)
+		}
+	})
+}
+
+func TestAClusterIsStaleAfterTheConfiguredSilence(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.setTimeouts(func(ts *Timeouts) { ts.Silence, ts.Healing = 5*time.Minute, 5*time.Minute })
+		receipt, err := f.PublishAdvertisement(context.Background(), "paris", &v1.Advertisement{
+			ClusterID: "paris", Sequence: 1, EndpointURL: endpointOf("paris"),
+			Capacity: v1.Amounts{"cpu": "8"}, Allocatable: v1.Amounts{"cpu": "8"},
+		})
+		if err != nil || receipt.NextSeconds != 100 {
+			t.Fatalf("next advertisement in %d s, %v; want 100", receipt.NextSeconds, err)
+		}
+		time.Sleep(4 * time.Minute)
+		if view, err := f.Cluster(context.Background(), "paris"); err != nil || view.Phase != ClusterActive {
+			t.Errorf("after four minutes: %+v, %v; want Active", view, err)
+		}
+		time.Sleep(2 * time.Minute)
+		if view, err := f.Cluster(context.Background(), "paris"); err != nil || view.Phase != ClusterStale {
+			t.Errorf("after six minutes: %+v, %v; want Stale", view, err)
+		}
+	})
+}
+
+func TestReservationsMoveAfterTheConfiguredTime(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.setTimeouts(func(ts *Timeouts) { ts.Healing = 10 * time.Minute })
+		r := f.servedByParis()
+		f.pass(9*time.Minute, "paris")
+		f.wantPlacements(r, "after nine minutes of silence", untouched)
+		f.pass(2*time.Minute, "paris")
+		if got := f.get("rome", r.Name); len(got.Placements) != 2 {
+			t.Errorf("after eleven minutes of silence: %+v, want a second placement", got.Placements)
+		}
+	})
+}
