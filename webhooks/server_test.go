@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -58,8 +58,8 @@ func TestServerOptions(t *testing.T) {
 // restart.
 func TestServerUsesRenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
-	renew := func() *pki.Authority {
-		authority, err := pki.NewAuthority("webhooks", time.Now())
+	renew := func() *pkitest.Authority {
+		authority, err := pkitest.NewAuthority("webhooks", time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestServerUsesRenewedCertificate(t *testing.T) {
 }
 
 // awaitTLS waits until the server presents a certificate of an authority.
-func awaitTLS(t *testing.T, address string, authority *pki.Authority) {
+func awaitTLS(t *testing.T, address string, authority *pkitest.Authority) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {

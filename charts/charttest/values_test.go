@@ -89,10 +89,10 @@ var brokerValues = with(shared, map[string]string{
 })
 
 var agentValues = with(shared, map[string]string{
-	"a cluster that names its terms":        `{cluster: {labels: {tier: gold}, claims: {availability: "99.9"}, overSubscription: {cpu: "1.5", memory: "1"}, nodeLabels: [nvidia.com/gpu.product], cost: {cpuCost: "0.04", resourceCosts: {nvidia.com/gpu: "0.95"}, currency: EUR}}}`,
-	"a cluster that enrols":                 `{cluster: {id: rome, name: Rome, region: eu-south, zone: eu-south-1, endpointURL: "https://rome.example.com:6443"}, enrolment: {url: "https://broker.example.com:8444", token: "abc.def", caHash: "` + caHash + `"}}`,
+	"a cluster that publishes node labels":  `{cluster: {nodeLabels: [nvidia.com/gpu.product]}}`,
+	"a cluster that enrols":                 `{cluster: {id: rome, name: Rome, endpointURL: "https://rome.example.com:6443"}, enrolment: {url: "https://broker.example.com:8444", token: "abc.def", caHash: "` + caHash + `"}}`,
 	"a token in a Secret":                   `{enrolment: {url: "https://broker.example.com:8444", existingSecret: token, caHash: "` + caHash + "," + caHash + `"}}`,
-	"a configuration":                       `{config: {cluster: {region: eu-south, labels: {tier: gold}}, offer: {nodeSelector: "pool=lend,!spot", share: 80%, headroom: 10, resources: {cpu: {cap: 40, minimum: 500m, overSubscription: "1.5"}, nvidia.com/gpu: {cap: 0}}}, prices: {currency: EUR, cpuCost: 0.05}}}`,
+	"a configuration":                       `{config: {cluster: {region: eu-south, labels: {tier: gold}, claims: {availability: 99.9}}, offer: {nodeSelector: "pool=lend,!spot", share: 80%, headroom: 10, resources: {cpu: {cap: 40, minimum: 500m, overSubscription: "1.5"}, nvidia.com/gpu: {cap: 0}}}, prices: {currency: EUR, cpuCost: 0.05}}}`,
 	"a cluster that waits to be approved":   `{enrolment: {url: "https://broker.example.com:8444", caHash: "` + caHash + `"}}`,
 	"a cluster that does not enrol":         `{identity: {existingSecret: rome}, broker: {urls: ["https://one.example.com:8443", "https://two.example.com:8443"]}}`,
 	"a broker behind its API server":        `{identity: {existingSecret: rome}, broker: {kubernetes: {existingSecret: broker-kubeconfig, namespace: mailbox-rome}}}`,

@@ -22,6 +22,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
@@ -40,8 +41,8 @@ type site struct {
 	client.WithWatch
 	dir     string
 	plane   *controlplane.ControlPlane
-	servers *pki.Authority
-	agents  *pki.Authority
+	servers *pkitest.Authority
+	agents  *pkitest.Authority
 	closers []func() error
 }
 
@@ -85,10 +86,10 @@ func (s *site) boot(ctx context.Context) error {
 	if err := manifest.Install(ctx, s, objects); err != nil {
 		return err
 	}
-	if s.servers, err = pki.NewAuthority("servers", time.Now()); err != nil {
+	if s.servers, err = pkitest.NewAuthority("servers", time.Now()); err != nil {
 		return err
 	}
-	s.agents, err = pki.NewAuthority("agents", time.Now())
+	s.agents, err = pkitest.NewAuthority("agents", time.Now())
 	return err
 }
 
@@ -255,7 +256,7 @@ func (s *site) saveCertificate(pair pki.KeyPair) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, pair.Save(dir, s.servers.CertPEM(), s.agents.CertPEM())
+	return dir, pkitest.Save(dir, pair, s.servers.CertPEM(), s.agents.CertPEM())
 }
 
 // connect returns a transport to the broker like that of a cluster's agent.

@@ -51,7 +51,8 @@ func (e *Environment) InstallAgent(ctx context.Context, id string, v Version, mo
 	}
 	set := values{
 		"image":   e.settings.image("agent", v),
-		"cluster": values{"id": id, "region": "europe", "endpointURL": member.endpoint()},
+		"cluster": values{"id": id, "endpointURL": member.endpoint()},
+		"config":  values{"cluster": values{"region": "europe"}},
 		// The broker's node ports.
 		"networkPolicy": values{"brokerPorts": []any{restPort, enrolmentPort}},
 	}

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -26,9 +27,7 @@ func TestOfferIsReconfiguredWithoutARestart(t *testing.T) {
 	t.Cleanup(func() { check(t, env.Product.Upgrade(context.Background(), "paris", before)) })
 	offers := func(config map[string]any) {
 		t.Helper()
-		changed := env.Product.Values("paris")
-		changed["config"] = config
-		check(t, env.Product.Upgrade(t.Context(), "paris", changed))
+		check(t, env.Product.Upgrade(t.Context(), "paris", configured(before, config)))
 	}
 	all, err := env.Advertisement(t.Context(), "paris")
 	check(t, err)
@@ -71,6 +70,15 @@ func TestOfferIsReconfiguredWithoutARestart(t *testing.T) {
 	if got := env.Product.Pods("paris")[0].Process().Pid(); got != pid {
 		t.Errorf("the agent was restarted: process %d, was %d", got, pid)
 	}
+}
+
+// configured returns an agent's values with sections of its AgentConfiguration replaced.
+func configured(values, sections map[string]any) map[string]any {
+	config := maps.Clone(values["config"].(map[string]any))
+	maps.Copy(config, sections)
+	out := maps.Clone(values)
+	out["config"] = config
+	return out
 }
 
 // lendable returns the nodes of a cluster that are not virtual.

@@ -27,9 +27,7 @@ func TestPricesComeFromTheNodes(t *testing.T) {
 	restorePrices(t, env, nodes, cpu, memory)
 	asksFor := func(prices map[string]any) {
 		t.Helper()
-		changed := env.Product.Values("paris")
-		changed["config"] = map[string]any{"prices": prices}
-		check(t, env.Product.Upgrade(ctx, "paris", changed))
+		check(t, env.Product.Upgrade(ctx, "paris", configured(env.Product.Values("paris"), map[string]any{"prices": prices})))
 	}
 
 	for i := range nodes {

@@ -27,7 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 // generator generates requests from the API description, most of them valid.
@@ -279,14 +279,14 @@ func handlerStack(t *testing.T) (base string, client func(id string) *http.Clien
 			t.Fatal(err)
 		}
 	}
-	servers, err := pki.NewAuthority("servers", time.Now())
+	servers, err := pkitest.NewAuthority("servers", time.Now())
 	check(err)
-	agents, err := pki.NewAuthority("agents", time.Now())
+	agents, err := pkitest.NewAuthority("agents", time.Now())
 	check(err)
 	pair, err := servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
 	check(err)
 	files := t.TempDir()
-	check(pair.Save(files, servers.CertPEM(), agents.CertPEM()))
+	check(pkitest.Save(files, pair, servers.CertPEM(), agents.CertPEM()))
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	check(err)
 	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
@@ -44,8 +44,8 @@ type site struct {
 	client.Client
 	t        *testing.T
 	plane    *controlplane.ControlPlane
-	servers  *pki.Authority
-	agents   *pki.Authority
+	servers  *pkitest.Authority
+	agents   *pkitest.Authority
 	replicas []*replica
 	records  *records
 	// defects are observed violations of a promise.
@@ -119,9 +119,9 @@ func newSite(t *testing.T) *site {
 	s.check(err)
 	s.check(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 	s.check(manifest.Install(t.Context(), s.Client, objects))
-	s.servers, err = pki.NewAuthority("servers", time.Now())
+	s.servers, err = pkitest.NewAuthority("servers", time.Now())
 	s.check(err)
-	s.agents, err = pki.NewAuthority("agents", time.Now())
+	s.agents, err = pkitest.NewAuthority("agents", time.Now())
 	s.check(err)
 	return s
 }
@@ -167,7 +167,7 @@ func (s *site) startReplica(name string, elects bool, environment []string) *rep
 	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
 	s.check(err)
 	certificates := s.t.TempDir()
-	s.check(pair.Save(certificates, s.servers.CertPEM(), s.agents.CertPEM()))
+	s.check(pkitest.Save(certificates, pair, s.servers.CertPEM(), s.agents.CertPEM()))
 
 	front, health := s.address(name), s.address(name+"-health")
 	r := &replica{url: "https://" + front, direct: s.address(name + "-direct"), health: "http://" + health + "/readyz"}

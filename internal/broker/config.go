@@ -29,8 +29,8 @@ type Config struct {
 	// Queue bounds the queue, Preemption decides whether waiting requests may displace others.
 	Queue      QueueConfig
 	Preemption PreemptionConfig
-	// Ceilings are the highest priorities of clusters.
-	Ceilings Ceilings
+	// PriorityLimits are the highest priorities of clusters.
+	PriorityLimits PriorityLimits
 	// Rates convert prices.
 	Rates decision.Rates
 	// Headroom is the percentage of a cluster's allocatable amounts that is not promised.

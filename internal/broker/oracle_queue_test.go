@@ -17,7 +17,7 @@ import (
 // rules is the configuration that an administrator has set.
 type rules struct {
 	preempts bool
-	ceilings map[string]int32
+	limits   map[string]int32
 }
 
 const (
@@ -30,7 +30,7 @@ func (r rules) config() Config {
 	c := DefaultConfig()
 	c.Queue = QueueConfig{MaxLength: ruledLength, Timeout: ruledTimeout}
 	c.Preemption = PreemptionConfig{LowerPriority: r.preempts, Grace: ruledGrace}
-	c.Ceilings.Of = r.ceilings
+	c.PriorityLimits.Of = r.limits
 	return c
 }
 
@@ -51,8 +51,8 @@ type stay struct {
 }
 
 func (o *oracle) priority(r *told) int32 {
-	if ceiling, ok := o.rules.ceilings[r.requester]; ok {
-		return min(r.request.Priority, ceiling)
+	if limit, ok := o.rules.limits[r.requester]; ok {
+		return min(r.request.Priority, limit)
 	}
 	return r.request.Priority
 }
@@ -336,7 +336,7 @@ func (o *oracle) noticed(r *told, now time.Time) error {
 func (m *machine) configure(c choose) (cause, error) {
 	m.rules = rules{preempts: c(3) > 0}
 	if c(2) == 0 {
-		m.rules.ceilings = map[string]int32{"rome": int32(c(4))}
+		m.rules.limits = map[string]int32{"rome": int32(c(4))}
 	}
 	m.SetConfig(context.Background(), m.rules.config())
 	return cause{}, nil

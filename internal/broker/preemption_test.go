@@ -91,8 +91,8 @@ func TestWhoHasToMakeRoom(t *testing.T) {
 		"nobody of the same priority": {
 			config: preempting(), holders: map[string]*v1.ReservationRequest{"a": asked("8", priority(10))}, asks: waiting("8", "1Gi", priority(10)),
 		},
-		"nobody where a ceiling makes the priorities the same": {
-			config:  preempting(func(c *Config) { c.Ceilings.Of = map[string]int32{"rome": 5} }),
+		"nobody where a limit makes the priorities the same": {
+			config:  preempting(func(c *Config) { c.PriorityLimits.Of = map[string]int32{"rome": 5} }),
 			holders: map[string]*v1.ReservationRequest{"a": asked("8", priority(5))}, asks: waiting("8", "1Gi", priority(10)),
 		},
 		"nobody where all of them are not enough": {
@@ -329,11 +329,11 @@ func TestVictimsAreFoundLater(t *testing.T) {
 			before:  func(f *fleet) { f.reserve("berlin", "a", asked("4", on("paris"))) },
 			happens: func(f *fleet) { f.SetConfig(context.Background(), preempting()) },
 		},
-		"when a ceiling is lowered": {
+		"when a limit is lowered": {
 			config: preempting(),
 			before: func(f *fleet) { f.reserve("berlin", "a", asked("4", on("paris"), priority(50))) },
 			happens: func(f *fleet) {
-				f.SetConfig(context.Background(), preempting(func(c *Config) { c.Ceilings.Of = map[string]int32{"berlin": 1} }))
+				f.SetConfig(context.Background(), preempting(func(c *Config) { c.PriorityLimits.Of = map[string]int32{"berlin": 1} }))
 			},
 		},
 		"when a cluster is admitted": {

@@ -334,7 +334,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 // wouldJump reports whether a new request would take capacity on a cluster before a waiting
 // request that has precedence.
 func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
-	priority := qu.s.config().Ceilings.Effective(q.Requester, q.Priority)
+	priority := qu.s.config().PriorityLimits.Effective(q.Requester, q.Priority)
 	return qu.line.FirstOf(priority, qu.s.preemption.free(qu.s.book.Cluster(clusterID)), func(name string) bool {
 		return qu.fits(clusterID, qu.s.book.Reservation(name))
 	}) != ""

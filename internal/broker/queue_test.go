@@ -189,8 +189,8 @@ func TestWhoWaitsIsServedInOrder(t *testing.T) {
 			waits: []*v1.ReservationRequest{waiting("3", "1Gi"), waiting("3", "1Gi", priority(10))},
 			want:  "Queued 1, Reserved paris",
 		},
-		"the first one where the ceiling makes both the same": {
-			config: func(c *Config) { c.Ceilings.Of = map[string]int32{"rome": 5} },
+		"the first one where the limit makes both the same": {
+			config: func(c *Config) { c.PriorityLimits.Of = map[string]int32{"rome": 5} },
 			waits:  []*v1.ReservationRequest{waiting("3", "1Gi", priority(5)), waiting("3", "1Gi", priority(10))},
 			want:   "Reserved paris, Queued 1",
 		},

@@ -21,11 +21,11 @@ func (f *fleet) quote(req *v1.ReservationRequest) *v1.Quote {
 // A quote shows the result of the next request, and changes nothing.
 func TestAQuoteIsTheDecisionThatIsNotTaken(t *testing.T) {
 	requests := map[string]*v1.ReservationRequest{
-		"for anybody":        with(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }),
-		"for one by name":    with(func(r *v1.ReservationRequest) { r.DurationSeconds, r.TargetClusterID = 7200, "paris" }),
-		"with a constraint":  constrained(v1.Constraints{Regions: []string{"eu"}}),
-		"with a low ceiling": constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.1", Currency: "EUR"}}),
-		"that nobody holds":  request("99", "1Gi"),
+		"for anybody":            with(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }),
+		"for one by name":        with(func(r *v1.ReservationRequest) { r.DurationSeconds, r.TargetClusterID = 7200, "paris" }),
+		"with a constraint":      constrained(v1.Constraints{Regions: []string{"eu"}}),
+		"with a low price limit": constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.1", Currency: "EUR"}}),
+		"that nobody holds":      request("99", "1Gi"),
 	}
 	for name, req := range requests {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func ParseBundle(content []byte) ([]*x509.Certificate, error) {
 func EncodeBundle(certs []*x509.Certificate) []byte {
 	var out bytes.Buffer
 	for _, cert := range certs {
-		out.Write(encodeCert(cert))
+		out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}))
 	}
 	return out.Bytes()
 }

@@ -1,10 +1,12 @@
-package pki
+package pki_test
 
 import (
 	"crypto/x509"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
 func TestParseBundle(t *testing.T) {
@@ -18,10 +20,10 @@ func TestParseBundle(t *testing.T) {
 		want    []*x509.Certificate
 		refused string
 	}{
-		"one root":                       {content: a.CertPEM(), want: []*x509.Certificate{a.cert}},
-		"two roots":                      {content: slices.Concat(a.CertPEM(), b.CertPEM()), want: []*x509.Certificate{a.cert, b.cert}},
-		"a duplicate root counts once":   {content: slices.Concat(a.CertPEM(), a.CertPEM()), want: []*x509.Certificate{a.cert}},
-		"text between blocks is ignored": {content: slices.Concat([]byte("# new\n"), a.CertPEM()), want: []*x509.Certificate{a.cert}},
+		"one root":                       {content: a.CertPEM(), want: []*x509.Certificate{a.Certificate()}},
+		"two roots":                      {content: slices.Concat(a.CertPEM(), b.CertPEM()), want: []*x509.Certificate{a.Certificate(), b.Certificate()}},
+		"a duplicate root counts once":   {content: slices.Concat(a.CertPEM(), a.CertPEM()), want: []*x509.Certificate{a.Certificate()}},
+		"text between blocks is ignored": {content: slices.Concat([]byte("# new\n"), a.CertPEM()), want: []*x509.Certificate{a.Certificate()}},
 		"nothing":                        {refused: "no CA certificate"},
 		"a private key":                  {content: slices.Concat(a.CertPEM(), pair.KeyPEM), refused: `"PRIVATE KEY"`},
 		"a damaged root beside a good one": {
@@ -31,7 +33,7 @@ func TestParseBundle(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseBundle(tc.content)
+			got, err := pki.ParseBundle(tc.content)
 			if (err != nil) != (tc.refused != "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
 				t.Fatalf("ParseBundle: %v; want an error that says %q", err, tc.refused)
 			}
@@ -43,7 +45,7 @@ func TestParseBundle(t *testing.T) {
 }
 
 func TestParseKeyHash(t *testing.T) {
-	good := KeyHash(newAuthority(t).cert)
+	good := pki.KeyHash(newAuthority(t).Certificate())
 	for text, ok := range map[string]bool{
 		good: true,
 		"sha256:" + strings.ToUpper(good[len("sha256:"):]): true,
@@ -53,7 +55,7 @@ func TestParseKeyHash(t *testing.T) {
 		good[:len(good)-1] + "g":            false,
 		"sha1:" + good[len("sha256:"):]:     false,
 	} {
-		got, err := ParseKeyHash(text)
+		got, err := pki.ParseKeyHash(text)
 		if (err == nil) != ok || ok && got != good {
 			t.Errorf("ParseKeyHash(%q) = %q, %v; want it taken: %v", text, got, err, ok)
 		}

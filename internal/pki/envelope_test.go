@@ -1,4 +1,4 @@
-package pki
+package pki_test
 
 import (
 	"bytes"
@@ -17,6 +17,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 func TestVerifyReturnsSignedPayload(t *testing.T) {
@@ -33,11 +36,11 @@ func TestVerifyReturnsSignedPayload(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wrapped, err := Sign([]byte("hello"), signedBy(t, a, key, "rome"))
+			wrapped, err := pki.Sign([]byte("hello"), signedBy(t, a, key, "rome"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			id, payload, err := Verify(wrapped, a.Pool(), testTime)
+			id, payload, err := pki.Verify(wrapped, a.Pool(), testTime)
 			if id != "rome" || string(payload) != "hello" || err != nil {
 				t.Errorf("Verify = %q, %q, %v; want rome, hello", id, payload, err)
 			}
@@ -47,24 +50,16 @@ func TestVerifyReturnsSignedPayload(t *testing.T) {
 
 func TestVerifyAcceptsIntermediate(t *testing.T) {
 	root := newAuthority(t)
-	middleKey, err := newKey()
+	middle, err := root.Intermediate("middle")
 	if err != nil {
 		t.Fatal(err)
 	}
-	middleCert, err := issueCertificate(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "middle"}, NotBefore: testTime, NotAfter: testTime.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, root.cert, middleKey.Public(), root.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	middle := &Authority{cert: middleCert, key: middleKey, now: testTime}
 	cert := parsed(t)(middle.IssueClient("rome", ""))
-	if _, _, err := Verify(mustSign(t, cert), root.Pool(), testTime); err == nil {
+	if _, _, err := pki.Verify(mustSign(t, cert), root.Pool(), testTime); err == nil {
 		t.Error("an envelope without its intermediate was taken")
 	}
-	cert.Certificate = append(cert.Certificate, middleCert.Raw)
-	if id, _, err := Verify(mustSign(t, cert), root.Pool(), testTime); id != "rome" || err != nil {
+	cert.Certificate = append(cert.Certificate, middle.Certificate().Raw)
+	if id, _, err := pki.Verify(mustSign(t, cert), root.Pool(), testTime); id != "rome" || err != nil {
 		t.Errorf("Verify = %q, %v; want rome", id, err)
 	}
 }
@@ -76,29 +71,29 @@ func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 	// twin has another certificate for rome's key.
 	twin := signedBy(t, a, rome.PrivateKey.(crypto.Signer), "berlin")
 
-	edits := map[string]func(*envelope){
-		"payload changed":                     func(e *envelope) { e.Payload[0] ^= 1 },
-		"payload cut":                         func(e *envelope) { e.Payload = e.Payload[:len(e.Payload)-1] },
-		"payload longer":                      func(e *envelope) { e.Payload = append(e.Payload, 0) },
-		"payload gone":                        func(e *envelope) { e.Payload = nil },
-		"signature changed":                   func(e *envelope) { e.Signature[len(e.Signature)-1] ^= 1 },
-		"signature gone":                      func(e *envelope) { e.Signature = nil },
-		"certificate of another cluster":      func(e *envelope) { e.Certificates = paris.Certificate },
-		"other certificate for the same key":  func(e *envelope) { e.Certificates = twin.Certificate },
-		"certificates gone":                   func(e *envelope) { e.Certificates = nil },
-		"another certificate put first":       func(e *envelope) { e.Certificates = append(paris.Certificate[:1:1], e.Certificates...) },
-		"certificate cut":                     func(e *envelope) { e.Certificates = [][]byte{e.Certificates[0][:9]} },
-		"too many certificates":               func(e *envelope) { e.Certificates = append(make([][]byte, maxChain), e.Certificates...) },
-		"signature over the payload alone":    func(e *envelope) { e.Signature = rawSign(t, rome, e.Payload) },
-		"signature of another use of the key": func(e *envelope) { e.Signature = rawSign(t, rome, append([]byte("other\x00"), e.Payload...)) },
-		"signed by another cluster of the CA": func(e *envelope) { e.Signature = rawSign(t, paris, signedBytes(e.Certificates[0], e.Payload)) },
-		"certificate moved into the payload":  func(e *envelope) { e.Payload = append(e.Certificates[0], e.Payload...) },
-		"signed by a cluster of another CA":   func(e *envelope) { *e = opened(t, mustSign(t, parsed(t)(foreign.IssueClient("rome", "")))) },
-		"signed with a server certificate":    func(e *envelope) { *e = opened(t, mustSign(t, parsed(t)(a.IssueServer([]string{"rome"}, nil)))) },
-		"signed with the CA itself": func(e *envelope) {
-			*e = opened(t, mustSign(t, tls.Certificate{Certificate: [][]byte{a.cert.Raw}, PrivateKey: a.key}))
+	edits := map[string]func(*pki.Envelope){
+		"payload changed":                     func(e *pki.Envelope) { e.Payload[0] ^= 1 },
+		"payload cut":                         func(e *pki.Envelope) { e.Payload = e.Payload[:len(e.Payload)-1] },
+		"payload longer":                      func(e *pki.Envelope) { e.Payload = append(e.Payload, 0) },
+		"payload gone":                        func(e *pki.Envelope) { e.Payload = nil },
+		"signature changed":                   func(e *pki.Envelope) { e.Signature[len(e.Signature)-1] ^= 1 },
+		"signature gone":                      func(e *pki.Envelope) { e.Signature = nil },
+		"certificate of another cluster":      func(e *pki.Envelope) { e.Certificates = paris.Certificate },
+		"other certificate for the same key":  func(e *pki.Envelope) { e.Certificates = twin.Certificate },
+		"certificates gone":                   func(e *pki.Envelope) { e.Certificates = nil },
+		"another certificate put first":       func(e *pki.Envelope) { e.Certificates = append(paris.Certificate[:1:1], e.Certificates...) },
+		"certificate cut":                     func(e *pki.Envelope) { e.Certificates = [][]byte{e.Certificates[0][:9]} },
+		"too many certificates":               func(e *pki.Envelope) { e.Certificates = append(make([][]byte, pki.MaxChain), e.Certificates...) },
+		"signature over the payload alone":    func(e *pki.Envelope) { e.Signature = rawSign(t, rome, e.Payload) },
+		"signature of another use of the key": func(e *pki.Envelope) { e.Signature = rawSign(t, rome, append([]byte("other\x00"), e.Payload...)) },
+		"signed by another cluster of the CA": func(e *pki.Envelope) { e.Signature = rawSign(t, paris, pki.SignedBytes(e.Certificates[0], e.Payload)) },
+		"certificate moved into the payload":  func(e *pki.Envelope) { e.Payload = append(e.Certificates[0], e.Payload...) },
+		"signed by a cluster of another CA":   func(e *pki.Envelope) { *e = opened(t, mustSign(t, parsed(t)(foreign.IssueClient("rome", "")))) },
+		"signed with a server certificate":    func(e *pki.Envelope) { *e = opened(t, mustSign(t, parsed(t)(a.IssueServer([]string{"rome"}, nil)))) },
+		"signed with the CA itself": func(e *pki.Envelope) {
+			*e = opened(t, mustSign(t, a.TLS()))
 		},
-		"signed with a name that is no cluster": func(e *envelope) {
+		"signed with a name that is no cluster": func(e *pki.Envelope) {
 			*e = opened(t, mustSign(t, signedBy(t, a, rome.PrivateKey.(crypto.Signer), "Rome")))
 		},
 	}
@@ -115,7 +110,7 @@ func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 	}
 
 	good := mustSign(t, rome)
-	t.Run("expired", func(t *testing.T) { refused(t, good, a.Pool(), testTime.Add(leafLifetime+time.Hour)) })
+	t.Run("expired", func(t *testing.T) { refused(t, good, a.Pool(), testTime.Add(pkitest.LeafLifetime+time.Hour)) })
 	t.Run("not valid yet", func(t *testing.T) { refused(t, good, a.Pool(), testTime.Add(-time.Hour)) })
 	t.Run("no CA", func(t *testing.T) { refused(t, good, nil, testTime) })
 	t.Run("empty CA", func(t *testing.T) { refused(t, good, x509.NewCertPool(), testTime) })
@@ -125,17 +120,17 @@ func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 	})
 	t.Run("a second envelope behind", func(t *testing.T) { refused(t, append(slices.Clip(good), good...), a.Pool(), testTime) })
 	t.Run("too big", func(t *testing.T) {
-		refused(t, append(slices.Clip(good), bytes.Repeat([]byte(" "), MaxEnvelopeSize)...), a.Pool(), testTime)
+		refused(t, append(slices.Clip(good), bytes.Repeat([]byte(" "), pki.MaxEnvelopeSize)...), a.Pool(), testTime)
 	})
 }
 
 func TestSignRefusesOversizedPayload(t *testing.T) {
 	a := newAuthority(t)
 	cert := parsed(t)(a.IssueClient("rome", ""))
-	if _, err := Sign(make([]byte, MaxEnvelopeSize), cert); err == nil {
+	if _, err := pki.Sign(make([]byte, pki.MaxEnvelopeSize), cert); err == nil {
 		t.Error("an envelope bigger than a message was signed")
 	}
-	if _, err := Sign([]byte("hello"), tls.Certificate{Certificate: cert.Certificate}); err == nil {
+	if _, err := pki.Sign([]byte("hello"), tls.Certificate{Certificate: cert.Certificate}); err == nil {
 		t.Error("an envelope was signed without a key")
 	}
 }
@@ -143,7 +138,7 @@ func TestSignRefusesOversizedPayload(t *testing.T) {
 func TestVerifyErrorOmitsPayload(t *testing.T) {
 	a := newAuthority(t)
 	const canary = "canary-4711"
-	wrapped, err := Sign([]byte(canary), parsed(t)(a.IssueClient("rome", "")))
+	wrapped, err := pki.Sign([]byte(canary), parsed(t)(a.IssueClient("rome", "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +149,7 @@ func TestVerifyErrorOmitsPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, input := range [][]byte{broken, []byte(`{"payload":"` + canary + `"`), []byte(`{"` + canary + `":1}`)} {
-		if _, _, err := Verify(input, a.Pool(), testTime); err == nil || strings.Contains(err.Error(), canary) {
+		if _, _, err := pki.Verify(input, a.Pool(), testTime); err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("Verify = %v; want an error without the payload", err)
 		}
 	}
@@ -171,7 +166,7 @@ func FuzzVerify(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, err := Sign([]byte("hello"), cert)
+	good, err := pki.Sign([]byte("hello"), cert)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -181,7 +176,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add([]byte(`[`))
 	roots := a.Pool()
 	f.Fuzz(func(t *testing.T, wrapped []byte) {
-		id, payload, err := Verify(wrapped, roots, testTime)
+		id, payload, err := pki.Verify(wrapped, roots, testTime)
 		if err == nil && (id != "rome" || string(payload) != "hello") {
 			t.Errorf("Verify = %q, %q though nobody signed that", id, payload)
 		}
@@ -191,21 +186,25 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-func signedBy(t *testing.T, a *Authority, key crypto.Signer, commonName string) tls.Certificate {
+func signedBy(t *testing.T, a *pkitest.Authority, key crypto.Signer, commonName string) tls.Certificate {
 	t.Helper()
-	leaf, err := issueCertificate(&x509.Certificate{
+	content, err := a.Certify(key.Public(), &x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName}, NotBefore: testTime.Add(-time.Minute), NotAfter: testTime.Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, a.cert, key.Public(), a.key)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
+	leaf, err := pki.ParseBundle(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{leaf[0].Raw}, PrivateKey: key, Leaf: leaf[0]}
 }
 
 func mustSign(t *testing.T, cert tls.Certificate) []byte {
 	t.Helper()
-	wrapped, err := Sign([]byte("hello"), cert)
+	wrapped, err := pki.Sign([]byte("hello"), cert)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,9 +221,9 @@ func rawSign(t *testing.T, cert tls.Certificate, message []byte) []byte {
 	return signature
 }
 
-func opened(t *testing.T, wrapped []byte) envelope {
+func opened(t *testing.T, wrapped []byte) pki.Envelope {
 	t.Helper()
-	var e envelope
+	var e pki.Envelope
 	if err := json.Unmarshal(wrapped, &e); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +232,7 @@ func opened(t *testing.T, wrapped []byte) envelope {
 
 func refused(t *testing.T, wrapped []byte, roots *x509.CertPool, now time.Time) {
 	t.Helper()
-	if id, payload, err := Verify(wrapped, roots, now); err == nil || id != "" || payload != nil {
+	if id, payload, err := pki.Verify(wrapped, roots, now); err == nil || id != "" || payload != nil {
 		t.Errorf("Verify = %q, %q, %v; want nothing but an error", id, payload, err)
 	}
 }

@@ -29,11 +29,12 @@ const (
 	// rotated. They may be empty or absent.
 	CAAdditionalFile       = "ca-additional.crt"
 	AgentsCAAdditionalFile = "agents-ca-additional.crt"
-
-	caKeyFile = "ca.key"
 )
 
 var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile, CAAdditionalFile, AgentsCAAdditionalFile}
+
+// clockSkew is the tolerated difference between the clocks of two parties.
+const clockSkew = 5 * time.Minute
 
 // pollInterval is the interval at which the files are checked for changes. A check at every request
 // would cost a third of a short request's time on both sides.

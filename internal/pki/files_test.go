@@ -1,4 +1,4 @@
-package pki
+package pki_test
 
 import (
 	"crypto/x509"
@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 func TestOpenFilesErrorNamesFileAndRemedy(t *testing.T) {
@@ -22,19 +25,19 @@ func TestOpenFilesErrorNamesFileAndRemedy(t *testing.T) {
 		want []string
 	}{
 		"good":                       {},
-		"agents' CA of their own":    {edit: write(AgentsCAFile, a.CertPEM())},
-		"certificate is missing":     {edit: remove(CertFile), want: []string{"lacks tls.crt"}},
-		"key is missing":             {edit: remove(KeyFile), want: []string{"lacks tls.key"}},
-		"CA is missing":              {edit: remove(CAFile), want: []string{"lacks ca.crt"}},
-		"CA is no PEM":               {edit: write(CAFile, []byte("x")), want: []string{CAFile, "no CA certificate"}},
-		"agents' CA is no PEM":       {edit: write(AgentsCAFile, []byte("x")), want: []string{AgentsCAFile, "no CA certificate"}},
-		"a second root":              {edit: write(CAAdditionalFile, newAuthority(t).CertPEM())},
-		"no second root":             {edit: write(AgentsCAAdditionalFile, []byte("\n"))},
-		"second root is no PEM":      {edit: write(CAAdditionalFile, []byte("x")), want: []string{CAAdditionalFile, "no CA certificate"}},
-		"key of another certificate": {edit: write(KeyFile, otherKey(t, a)), want: []string{CertFile, KeyFile, "same issuance"}},
-		"expired":                    {now: testTime.Add(leafLifetime + time.Second), want: []string{CertFile, "expired on 2027-03-01T12:00:00Z", "renew"}},
+		"agents' CA of their own":    {edit: write(pki.AgentsCAFile, a.CertPEM())},
+		"certificate is missing":     {edit: remove(pki.CertFile), want: []string{"lacks tls.crt"}},
+		"key is missing":             {edit: remove(pki.KeyFile), want: []string{"lacks tls.key"}},
+		"CA is missing":              {edit: remove(pki.CAFile), want: []string{"lacks ca.crt"}},
+		"CA is no PEM":               {edit: write(pki.CAFile, []byte("x")), want: []string{pki.CAFile, "no CA certificate"}},
+		"agents' CA is no PEM":       {edit: write(pki.AgentsCAFile, []byte("x")), want: []string{pki.AgentsCAFile, "no CA certificate"}},
+		"a second root":              {edit: write(pki.CAAdditionalFile, newAuthority(t).CertPEM())},
+		"no second root":             {edit: write(pki.AgentsCAAdditionalFile, []byte("\n"))},
+		"second root is no PEM":      {edit: write(pki.CAAdditionalFile, []byte("x")), want: []string{pki.CAAdditionalFile, "no CA certificate"}},
+		"key of another certificate": {edit: write(pki.KeyFile, otherKey(t, a)), want: []string{pki.CertFile, pki.KeyFile, "same issuance"}},
+		"expired":                    {now: testTime.Add(pkitest.LeafLifetime + time.Second), want: []string{pki.CertFile, "expired on 2027-03-01T12:00:00Z", "renew"}},
 		"a clock a little late":      {now: testTime.Add(-9 * time.Minute)},
-		"not valid yet":              {now: testTime.Add(-time.Hour), want: []string{CertFile, "2026-03-01T11:55:00Z", "clock"}},
+		"not valid yet":              {now: testTime.Add(-time.Hour), want: []string{pki.CertFile, "2026-03-01T11:55:00Z", "clock"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +49,7 @@ func TestOpenFilesErrorNamesFileAndRemedy(t *testing.T) {
 			if !tc.now.IsZero() {
 				now = tc.now
 			}
-			_, err := OpenFiles(dir, func() time.Time { return now })
+			_, err := pki.OpenFiles(dir, func() time.Time { return now })
 			if (err != nil) != (tc.want != nil) {
 				t.Fatalf("OpenFiles: %v; want an error: %v", err, tc.want != nil)
 			}
@@ -63,7 +66,7 @@ func TestFilesFollowChanges(t *testing.T) {
 	a, b := newAuthority(t), newAuthority(t)
 	dir := certDir(t, a, "rome")
 	now := testTime
-	files, err := OpenFiles(dir, func() time.Time { return now })
+	files, err := pki.OpenFiles(dir, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +75,11 @@ func TestFilesFollowChanges(t *testing.T) {
 		t.Error("unchanged files were read again")
 	}
 
-	write(KeyFile, otherKey(t, a))(t, dir)
+	write(pki.KeyFile, otherKey(t, a))(t, dir)
 	if files.Problem() != nil {
 		t.Error("files were looked at twice within a second")
 	}
-	now = now.Add(pollInterval)
+	now = now.Add(pki.PollInterval)
 	if got := current(t, files); got != first {
 		t.Error("a half replaced pair was used")
 	}
@@ -96,12 +99,12 @@ func TestFilesFollowChanges(t *testing.T) {
 		t.Errorf("ClusterID = %q, %v; want rome", id, err)
 	}
 
-	remove(CertFile)(t, dir)
-	now = now.Add(pollInterval)
+	remove(pki.CertFile)(t, dir)
+	now = now.Add(pki.PollInterval)
 	if got := current(t, files); got != second {
 		t.Error("a removed file took what was read away")
 	}
-	now = testTime.Add(leafLifetime + time.Hour)
+	now = testTime.Add(pkitest.LeafLifetime + time.Hour)
 	if _, err := files.Current(); err == nil || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Current of an expired certificate = %v; want it to say so, and that the file is missing", err)
 	}
@@ -124,12 +127,12 @@ func TestFilesFollowMountedSecret(t *testing.T) {
 	}
 	turn("v1")
 	now := testTime
-	files, err := OpenFiles(filepath.Join(dir, "data"), func() time.Time { return now })
+	files, err := pki.OpenFiles(filepath.Join(dir, "data"), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
 	turn("v2")
-	now = now.Add(pollInterval)
+	now = now.Add(pki.PollInterval)
 	if id, err := files.ClusterID(); id != "paris" || err != nil {
 		t.Errorf("ClusterID after the turn = %q, %v; want paris", id, err)
 	}
@@ -139,7 +142,7 @@ func TestFilesUseCertificateOnceItIsValid(t *testing.T) {
 	a := newAuthority(t)
 	dir := certDir(t, a, "rome")
 	now := testTime
-	files, err := OpenFiles(dir, func() time.Time { return now })
+	files, err := pki.OpenFiles(dir, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,10 +150,10 @@ func TestFilesUseCertificateOnceItIsValid(t *testing.T) {
 	late, err := a.Issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "rome"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, NotBefore: now.Add(time.Hour),
 	})
-	if err := errors.Join(err, late.Save(dir, a.CertPEM(), nil)); err != nil {
+	if err := errors.Join(err, pkitest.Save(dir, late, a.CertPEM(), nil)); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(pollInterval)
+	now = now.Add(pki.PollInterval)
 	if got := current(t, files); got != first || files.Problem() == nil {
 		t.Errorf("a certificate of the next hour is in use: %v", files.Problem())
 	}
@@ -164,34 +167,34 @@ func TestFilesTrustAdditionalRoots(t *testing.T) {
 	a, b, c := newAuthority(t), newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	pair, err := a.IssueClient("rome", "")
-	if err := errors.Join(err, pair.Save(dir, a.CertPEM(), b.CertPEM())); err != nil {
+	if err := errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), b.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
 	now := testTime
-	files, err := OpenFiles(dir, func() time.Time { return now })
+	files, err := pki.OpenFiles(dir, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := current(t, files)
-	write(CAAdditionalFile, c.CertPEM())(t, dir)
-	write(AgentsCAAdditionalFile, slices.Concat(c.CertPEM(), b.CertPEM()))(t, dir)
-	now = now.Add(pollInterval)
+	write(pki.CAAdditionalFile, c.CertPEM())(t, dir)
+	write(pki.AgentsCAAdditionalFile, slices.Concat(c.CertPEM(), b.CertPEM()))(t, dir)
+	now = now.Add(pki.PollInterval)
 	after := current(t, files)
 	if before.TrustDigest() == after.TrustDigest() {
 		t.Error("another root left the digest as it was")
 	}
-	if diff := cmp.Diff([]*x509.Certificate{a.cert, c.cert}, after.ServerRoots); diff != "" {
+	if diff := cmp.Diff([]*x509.Certificate{a.Certificate(), c.Certificate()}, after.ServerRoots); diff != "" {
 		t.Errorf("roots of servers (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]*x509.Certificate{b.cert, c.cert}, after.AgentsRoots); diff != "" {
+	if diff := cmp.Diff([]*x509.Certificate{b.Certificate(), c.Certificate()}, after.AgentsRoots); diff != "" {
 		t.Errorf("roots of agents (-want +got):\n%s", diff)
 	}
-	if got, want := TrustDigest([]*x509.Certificate{c.cert, a.cert}, after.AgentsRoots), after.TrustDigest(); got != want {
+	if got, want := pki.TrustDigest([]*x509.Certificate{c.Certificate(), a.Certificate()}, after.AgentsRoots), after.TrustDigest(); got != want {
 		t.Errorf("digest in another order: %s, want %s", got, want)
 	}
-	remove(CAAdditionalFile)(t, dir)
-	remove(AgentsCAAdditionalFile)(t, dir)
-	now = now.Add(pollInterval)
+	remove(pki.CAAdditionalFile)(t, dir)
+	remove(pki.AgentsCAAdditionalFile)(t, dir)
+	now = now.Add(pki.PollInterval)
 	if got, want := current(t, files).TrustDigest(), before.TrustDigest(); got != want {
 		t.Errorf("digest without additional roots: %s, want %s", got, want)
 	}
@@ -201,34 +204,34 @@ func TestFilesOfServerHaveNoClusterID(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
 	pair, err := a.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	if err := errors.Join(err, pair.Save(dir, a.CertPEM(), nil)); err != nil {
+	if err := errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), nil)); err != nil {
 		t.Fatal(err)
 	}
-	files, err := OpenFiles(dir, func() time.Time { return testTime })
+	files, err := pki.OpenFiles(dir, func() time.Time { return testTime })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := files.ClusterID(); err == nil || !strings.Contains(err.Error(), CertFile) {
+	if id, err := files.ClusterID(); err == nil || !strings.Contains(err.Error(), pki.CertFile) {
 		t.Errorf("ClusterID = %q, %v; want an error that names the file", id, err)
 	}
 }
 
-func certDir(t *testing.T, a *Authority, cluster string) string {
+func certDir(t *testing.T, a *pkitest.Authority, cluster string) string {
 	t.Helper()
 	dir := t.TempDir()
 	save(t, a, cluster, dir)
 	return dir
 }
 
-func save(t *testing.T, a *Authority, cluster, dir string) {
+func save(t *testing.T, a *pkitest.Authority, cluster, dir string) {
 	t.Helper()
 	pair, err := a.IssueClient(cluster, "")
-	if err := errors.Join(err, pair.Save(dir, a.CertPEM(), nil)); err != nil {
+	if err := errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), nil)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func current(t *testing.T, f *Files) *Credentials {
+func current(t *testing.T, f *pki.Files) *pki.Credentials {
 	t.Helper()
 	c, err := f.Current()
 	if err != nil {
@@ -237,7 +240,7 @@ func current(t *testing.T, f *Files) *Credentials {
 	return c
 }
 
-func otherKey(t *testing.T, a *Authority) []byte {
+func otherKey(t *testing.T, a *pkitest.Authority) []byte {
 	t.Helper()
 	pair, err := a.IssueClient("rome", "")
 	if err != nil {

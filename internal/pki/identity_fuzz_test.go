@@ -1,4 +1,4 @@
-package pki
+package pki_test
 
 import (
 	"crypto/x509"
@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 // FuzzClusterID: an accepted certificate has exactly one common name, a valid cluster ID, and
 // no other name that contradicts it.
 func FuzzClusterID(f *testing.F) {
-	authority, err := NewAuthority("agents", time.Now())
+	authority, err := pkitest.NewAuthority("agents", time.Now())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -39,7 +42,7 @@ func FuzzClusterID(f *testing.F) {
 			checkIdentity(t, parsed)
 		}
 		made := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{
-			Names: []pkix.AttributeTypeAndValue{{Type: oidCommonName, Value: name}}, CommonName: name,
+			Names: []pkix.AttributeTypeAndValue{{Type: pki.OIDCommonName, Value: name}}, CommonName: name,
 		}}
 		if client {
 			made.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -53,14 +56,14 @@ func FuzzClusterID(f *testing.F) {
 
 func checkIdentity(t *testing.T, cert *x509.Certificate) {
 	t.Helper()
-	id, err := ClusterID(cert)
+	id, err := pki.ClusterID(cert)
 	if err != nil {
 		if id != "" {
 			t.Errorf("%v, and still it speaks for %q", err, id)
 		}
 		return
 	}
-	if !ValidClusterID(id) || id != cert.Subject.CommonName || cert.IsCA {
+	if !pki.ValidClusterID(id) || id != cert.Subject.CommonName || cert.IsCA {
 		t.Errorf("%+v speaks for %q", cert.Subject, id)
 	}
 	for _, uri := range cert.URIs {
@@ -73,7 +76,7 @@ func checkIdentity(t *testing.T, cert *x509.Certificate) {
 // FuzzParseBundle: every accepted bundle survives encoding and parsing.
 func FuzzParseBundle(f *testing.F) {
 	for range 2 {
-		authority, err := NewAuthority("servers", time.Now())
+		authority, err := pkitest.NewAuthority("servers", time.Now())
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -83,15 +86,15 @@ func FuzzParseBundle(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
 	f.Add(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		certs, err := ParseBundle(content)
+		certs, err := pki.ParseBundle(content)
 		if err != nil {
 			return
 		}
-		again, err := ParseBundle(EncodeBundle(certs))
+		again, err := pki.ParseBundle(pki.EncodeBundle(certs))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(TrustDigest(certs, nil), TrustDigest(again, nil)); diff != "" || len(again) != len(certs) {
+		if diff := cmp.Diff(pki.TrustDigest(certs, nil), pki.TrustDigest(again, nil)); diff != "" || len(again) != len(certs) {
 			t.Errorf("(-read +read again):\n%s", diff)
 		}
 	})

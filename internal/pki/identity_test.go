@@ -1,4 +1,4 @@
-package pki
+package pki_test
 
 import (
 	"crypto/x509"
@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
 func TestClusterID(t *testing.T) {
@@ -70,7 +72,7 @@ func TestClusterID(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(template)
 			}
-			got, err := ClusterID(issued(t, authority, template).Leaf)
+			got, err := pki.ClusterID(issued(t, authority, template).Leaf)
 			if got != tc.want || (err == nil) != (tc.want != "") {
 				t.Errorf("ClusterID = %q, %v; want %q", got, err, tc.want)
 			}
@@ -79,7 +81,7 @@ func TestClusterID(t *testing.T) {
 }
 
 func TestClusterIDRefusesNil(t *testing.T) {
-	if id, err := ClusterID(nil); id != "" || err == nil {
+	if id, err := pki.ClusterID(nil); id != "" || err == nil {
 		t.Errorf("ClusterID(nil) = %q, %v; want an error", id, err)
 	}
 }
@@ -87,7 +89,7 @@ func TestClusterIDRefusesNil(t *testing.T) {
 func extraNames(names ...string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) {
 		for _, name := range names {
-			c.Subject.ExtraNames = append(c.Subject.ExtraNames, pkix.AttributeTypeAndValue{Type: oidCommonName, Value: name})
+			c.Subject.ExtraNames = append(c.Subject.ExtraNames, pkix.AttributeTypeAndValue{Type: pki.OIDCommonName, Value: name})
 		}
 	}
 }

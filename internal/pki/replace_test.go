@@ -1,4 +1,4 @@
-package pki
+package pki_test
 
 import (
 	"os"
@@ -8,16 +8,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 func TestReplaceLeavesOnlyGivenFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	for _, content := range []map[string][]byte{
-		{CertFile: []byte("1"), KeyFile: []byte("1"), AgentsCAFile: []byte("1")},
-		{CertFile: []byte("2"), KeyFile: []byte("2")},
-		{CertFile: []byte("3"), KeyFile: []byte("3"), CAFile: []byte("3")},
+		{pki.CertFile: []byte("1"), pki.KeyFile: []byte("1"), pki.AgentsCAFile: []byte("1")},
+		{pki.CertFile: []byte("2"), pki.KeyFile: []byte("2")},
+		{pki.CertFile: []byte("3"), pki.KeyFile: []byte("3"), pki.CAFile: []byte("3")},
 	} {
-		if err := Replace(dir, content); err != nil {
+		if err := pki.Replace(dir, content); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(content, held(t, dir)); diff != "" {
@@ -28,12 +31,12 @@ func TestReplaceLeavesOnlyGivenFiles(t *testing.T) {
 
 func TestReplaceKeepsForeignFiles(t *testing.T) {
 	dir := t.TempDir()
-	write(CertFile, []byte("by hand"))(t, dir)
+	write(pki.CertFile, []byte("by hand"))(t, dir)
 	write("notes.txt", []byte("by hand"))(t, dir)
-	if err := Replace(dir, map[string][]byte{CertFile: []byte("1")}); err != nil {
+	if err := pki.Replace(dir, map[string][]byte{pki.CertFile: []byte("1")}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string][]byte{CertFile: []byte("1"), "notes.txt": []byte("by hand")}
+	want := map[string][]byte{pki.CertFile: []byte("1"), "notes.txt": []byte("by hand")}
 	if diff := cmp.Diff(want, held(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -42,17 +45,17 @@ func TestReplaceKeepsForeignFiles(t *testing.T) {
 func TestReplaceRecoversFromKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	for _, leftover := range []error{
-		os.Symlink("..version-gone", filepath.Join(dir, "..next-"+dataLink)),
-		os.Symlink("..version-gone", filepath.Join(dir, dataLink)),
+		os.Symlink("..version-gone", filepath.Join(dir, "..next-"+pki.DataLink)),
+		os.Symlink("..version-gone", filepath.Join(dir, pki.DataLink)),
 		os.Mkdir(filepath.Join(dir, "..version-half"), 0o700),
-		os.Symlink(filepath.Join(dataLink, CertFile), filepath.Join(dir, CertFile)),
+		os.Symlink(filepath.Join(pki.DataLink, pki.CertFile), filepath.Join(dir, pki.CertFile)),
 	} {
 		if leftover != nil {
 			t.Fatal(leftover)
 		}
 	}
-	want := map[string][]byte{CertFile: []byte("1"), KeyFile: []byte("1")}
-	if err := Replace(dir, want); err != nil {
+	want := map[string][]byte{pki.CertFile: []byte("1"), pki.KeyFile: []byte("1")}
+	if err := pki.Replace(dir, want); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, held(t, dir)); diff != "" {
@@ -64,13 +67,13 @@ func TestReplaceRecoversFromKilledProcess(t *testing.T) {
 	}
 }
 
-// TestFilesNeverReturnsMixedCredentials checks that certificate, key and roots returned by Files
+// TestFilesNeverReturnsMixedCredentials checks that certificate, key and roots returned by pki.Files
 // always belong together.
 func TestFilesNeverReturnsMixedCredentials(t *testing.T) {
-	authorities := []*Authority{newAuthority(t), newAuthority(t)}
+	authorities := []*pkitest.Authority{newAuthority(t), newAuthority(t)}
 	dir := t.TempDir()
 	save(t, authorities[0], "rome", dir)
-	files, err := OpenFiles(dir, func() time.Time { return testTime })
+	files, err := pki.OpenFiles(dir, func() time.Time { return testTime })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,11 +72,11 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return combineAmounts(a, b, func(x, y int64) int64 { return max(x, y) })
 }
 
-// AtMost returns a, limited by ceiling. Resources that ceiling does not name are not limited.
-func (a Amounts) AtMost(ceiling Amounts) Amounts {
+// AtMost returns a, limited by limits. Resources without a limit are not limited.
+func (a Amounts) AtMost(limits Amounts) Amounts {
 	out := a.Clone()
 	for name, v := range out {
-		if limit, ok := ceiling[name]; ok && limit < v {
+		if limit, ok := limits[name]; ok && limit < v {
 			out[name] = limit
 		}
 	}

@@ -31,11 +31,11 @@ func TestArithmetic(t *testing.T) {
 		"the larger of a shortfall and nothing is zero": {
 			Amounts{gpu: -2}.Max(nil), Amounts{gpu: 0},
 		},
-		"a ceiling cuts what it names and leaves the rest": {
+		"a limit cuts what it names and leaves the rest": {
 			a.AtMost(Amounts{corev1.ResourceCPU: 1000, gpu: 1}),
 			Amounts{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 8},
 		},
-		"a ceiling above the amount changes nothing": {a.AtMost(Amounts{corev1.ResourceCPU: 9000}), a},
+		"a limit above the amount changes nothing": {a.AtMost(Amounts{corev1.ResourceCPU: 9000}), a},
 		"multiplication scales every resource": {
 			a.Times(3), Amounts{corev1.ResourceCPU: 12000, corev1.ResourceMemory: 24},
 		},

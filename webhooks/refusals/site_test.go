@@ -28,6 +28,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
@@ -45,7 +46,7 @@ const (
 type site struct {
 	client.Client
 	plane            *controlplane.ControlPlane
-	servers, members *pki.Authority
+	servers, members *pkitest.Authority
 	// url is the broker's address for agents.
 	url string
 }
@@ -57,8 +58,8 @@ func newSite(t *testing.T) *site {
 	if s.Client, err = client.New(s.plane.RESTConfig(), client.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, authority := range []**pki.Authority{&s.servers, &s.members} {
-		if *authority, err = pki.NewAuthority("test", time.Now()); err != nil {
+	for _, authority := range []**pkitest.Authority{&s.servers, &s.members} {
+		if *authority, err = pkitest.NewAuthority("test", time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}

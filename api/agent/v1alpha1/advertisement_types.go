@@ -51,8 +51,8 @@ type AdvertisementSpec struct {
 	Pending corev1.ResourceList `json:"pending,omitempty"`
 
 	// overSubscription is the factor by which this cluster offers to over-commit each resource.
-	// It is at most the factor that the agent's flags and configuration allow, and no higher
-	// than current reservations need. The amounts in resources are not multiplied by it.
+	// It is at most the factor that the agent's configuration allows, and no higher than current
+	// reservations need. The amounts in resources are not multiplied by it.
 	// +optional
 	OverSubscription brokerv1alpha1.OverSubscription `json:"overSubscription,omitempty"`
 

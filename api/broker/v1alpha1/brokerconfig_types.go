@@ -112,15 +112,15 @@ type BrokerConfigSpec struct {
 	// +optional
 	Preemption *PreemptionConfig `json:"preemption,omitempty"`
 
-	// priorityCeilings limit the priority of each cluster's requests. A request with a higher
-	// priority gets the ceiling instead.
+	// priorityLimits bound the priority of each cluster's requests. A request with a higher
+	// priority gets the limit instead.
 	// +optional
 	// +listType=map
 	// +listMapKey=clusterID
 	// +kubebuilder:validation:MaxItems=1000
-	PriorityCeilings []PriorityCeiling `json:"priorityCeilings,omitempty"`
+	PriorityLimits []PriorityLimit `json:"priorityLimits,omitempty"`
 
-	// defaultMaxPriority is the ceiling for clusters that priorityCeilings does not list. By
+	// defaultMaxPriority is the limit for clusters that priorityLimits does not list. By
 	// default there is none.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -79,15 +79,15 @@ type PreemptionConfig struct {
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 }
 
-// PriorityCeiling limits the priority of one cluster's requests.
-type PriorityCeiling struct {
+// PriorityLimit bounds the priority of one cluster's requests.
+type PriorityLimit struct {
 	// clusterID is the ID of the requesting cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ClusterID string `json:"clusterID"`
 
-	// maxPriority is the ceiling. Higher priorities count as this one.
+	// maxPriority is the limit. Higher priorities count as this one.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000

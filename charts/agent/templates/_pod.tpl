@@ -108,46 +108,11 @@ resources:
 {{- with .Values.cluster.name }}
 - --cluster-name={{ . }}
 {{- end }}
-{{- with .Values.cluster.region }}
-- --region={{ . }}
-{{- end }}
-{{- with .Values.cluster.zone }}
-- --zone={{ . }}
-{{- end }}
 {{- with .Values.cluster.endpointURL }}
 - --endpoint-url={{ . }}
 {{- end }}
-{{- range $key, $value := .Values.cluster.labels }}
-- --cluster-labels={{ $key }}={{ $value }}
-{{- end }}
-{{- range $name, $value := .Values.cluster.claims }}
-- --claims={{ $name }}={{ $value }}
-{{- end }}
-{{- range $name, $ratio := .Values.cluster.overSubscription }}
-- --over-subscription={{ $name }}={{ $ratio }}
-{{- end }}
 {{- range .Values.cluster.nodeLabels }}
 - --node-labels={{ . }}
-{{- end }}
-{{- with .Values.cluster.cost }}
-{{- with .cpuCost }}
-- --cpu-cost={{ . }}
-{{- end }}
-{{- with .memoryCost }}
-- --memory-cost={{ . }}
-{{- end }}
-{{- with .storageCost }}
-- --storage-cost={{ . }}
-{{- end }}
-{{- with .egressCost }}
-- --egress-cost={{ . }}
-{{- end }}
-{{- range $name, $price := .resourceCosts }}
-- --resource-costs={{ $name }}={{ $price }}
-{{- end }}
-{{- with .currency }}
-- --currency={{ . }}
-{{- end }}
 {{- end }}
 - --peering-mode={{ .Values.peeringMode }}
 {{- if .Values.kubeconfigs.existingSecret }}

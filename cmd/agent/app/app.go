@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -246,13 +247,8 @@ func (a *agent) addCapacity(config *rest.Config) error {
 			a.watcher.Lend(c.Nodes, slices.Sorted(maps.Values(c.PriceLabels))...)
 			pricer.Follow(c)
 		})
-		if a.cost() == nil {
-			a.settings.pricer = pricer
-			if err := a.mgr.Add(pricer); err != nil {
-				return err
-			}
-		}
-		if err := a.mgr.Add(file); err != nil {
+		a.settings.pricer = pricer
+		if err := errors.Join(a.mgr.Add(pricer), a.mgr.Add(file)); err != nil {
 			return err
 		}
 	}

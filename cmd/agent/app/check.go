@@ -110,8 +110,6 @@ func (o *checkOptions) checkConfiguration(ctx context.Context, _ client.Reader) 
 		return checkup.Fail("correct the file; until the agent restarts, the last valid configuration stays in force", "%v", err)
 	}
 	switch {
-	case o.cost() != nil:
-		return checkup.Found("%s is valid; flags set the prices", o.configFile)
 	case c.PriceLabels != nil:
 		return checkup.Found("%s is valid; node labels %s set the prices, see condition Priced of the Advertisement",
 			o.configFile, strings.Join(slices.Sorted(maps.Values(c.PriceLabels)), ", "))

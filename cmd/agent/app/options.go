@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
@@ -45,8 +44,6 @@ const (
 type options struct {
 	// configFile is --config; it may be empty.
 	configFile string
-	// given reports whether a flag was set.
-	given func(flag string) bool
 
 	brokerTransport  string
 	brokerURLs       []string
@@ -63,7 +60,6 @@ type options struct {
 	clusterID      string
 	clusterName    string
 	endpointURL    string
-	region, zone   string
 	kubeconfigsDir string
 	peeringMode    string
 	liqoNamespace  string
@@ -73,12 +69,7 @@ type options struct {
 	networking         string
 	gatewayServiceType string
 
-	labels, claims map[string]string
-	// overSubscription maps resources to ratios.
-	overSubscription map[string]string
-	nodeLabels       []string
-	prices           brokerv1alpha1.Cost
-	resourceCosts    map[string]string
+	nodeLabels []string
 
 	advertisementInterval    time.Duration
 	pollInterval             time.Duration
@@ -127,8 +118,7 @@ func defaultOptions() *options {
 }
 
 func (o *options) bindFlags(fs *pflag.FlagSet) {
-	o.given = fs.Changed
-	fs.StringVar(&o.configFile, "config", o.configFile, "configuration file (AgentConfiguration): what this cluster lends, its prices, labels and claims; it may change while the agent runs; flags override it")
+	fs.StringVar(&o.configFile, "config", o.configFile, "configuration file (AgentConfiguration): where this cluster is, its labels and claims, what it lends and at which prices; it may change while the agent runs")
 
 	fs.StringVar(&o.brokerTransport, "broker-transport", o.brokerTransport, "how to reach the broker: http (--broker-url) or kubernetes (through the API server of its cluster, with --broker-kubeconfig)")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker; several, separated by commas, are tried in turn")
@@ -143,18 +133,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.clusterID, "cluster-id", o.clusterID, "ID of this cluster; if unset the certificate's common name, else Liqo's cluster ID, else the UID of namespace kube-system")
 	fs.StringVar(&o.clusterName, "cluster-name", o.clusterName, "display name of this cluster; the ID if unset")
 	fs.StringVar(&o.endpointURL, "endpoint-url", o.endpointURL, "https address of this cluster's API server, as other clusters reach it; if unset apiServer.address of Liqo's chart, else the address in the kubeconfig, and none in a pod")
-	fs.StringVar(&o.region, "region", o.region, "region of this cluster, shown as topology.kubernetes.io/region of its virtual nodes")
-	fs.StringVar(&o.zone, "zone", o.zone, "zone of this cluster, shown as topology.kubernetes.io/zone of its virtual nodes")
-	fs.StringToStringVar(&o.labels, "cluster-labels", o.labels, "labels of this cluster that requests can ask for; if unset, spec.labels of the Advertisement stay as they are")
-	fs.StringToStringVar(&o.claims, "claims", o.claims, "claims of this cluster, for example availability=99.9; if unset, spec.claims of the Advertisement stay unchanged")
-	fs.StringToStringVar(&o.overSubscription, "over-subscription", o.overSubscription, "how many times its resources this cluster offers to promise, for example cpu=1.5; from 1 to 10, of cpu, memory, ephemeral-storage and pods; the broker's administrator sets a ceiling")
 	fs.StringSliceVar(&o.nodeLabels, "node-labels", o.nodeLabels, "keys of node labels to publish so that requests can select them, for example nvidia.com/gpu.product")
-	fs.StringVar(&o.prices.CPUCost, "cpu-cost", "", "price of one core for one hour; if no price is set, those in spec.cost of the Advertisement stay as they are")
-	fs.StringVar(&o.prices.MemoryCost, "memory-cost", "", "price of one GiB of memory for one hour")
-	fs.StringVar(&o.prices.StorageCost, "storage-cost", "", "price of keeping one GiB of a request's data for one hour")
-	fs.StringVar(&o.prices.EgressCost, "egress-cost", "", "price of moving one GiB of data out of this cluster's region")
-	fs.StringToStringVar(&o.resourceCosts, "resource-costs", o.resourceCosts, "prices of one unit of other resources for one hour, for example nvidia.com/gpu=0.95")
-	fs.StringVar(&o.prices.Currency, "currency", "", "ISO 4217 code of the currency of all prices")
 	fs.StringVar(&o.peeringMode, "peering-mode", o.peeringMode, "brokered (peer through Liqo), kubeconfig (also peer with clusters without an agent, with their kubeconfig in --kubeconfigs-dir) or none (reserve only); if unset kubeconfig with --kubeconfigs-dir, else brokered if Liqo is installed, else none")
 	fs.StringVar(&o.kubeconfigsDir, "kubeconfigs-dir", o.kubeconfigsDir, "folder with <cluster-id>.kubeconfig for each provider without an agent; other providers need none")
 	fs.StringVar(&o.liqoNamespace, "liqo-namespace", o.liqoNamespace, "namespace of Liqo")
@@ -232,7 +211,7 @@ func (o *options) complete() error {
 	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime(), o.completeLimits()); err != nil {
 		return err
 	}
-	return o.checkOffer()
+	return o.checkNodeLabels()
 }
 
 // checkLifetime enforces the minimum of the cluster's signer and the maximum of Kubernetes'

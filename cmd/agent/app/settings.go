@@ -1,8 +1,6 @@
 package app
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
@@ -21,55 +18,21 @@ import (
 // maxNodeLabels is the maximum of published node labels, as in the CRD of the Advertisement.
 const maxNodeLabels = 16
 
-// checkOffer returns an error for values that the Advertisement's CRD does not accept. With such
-// values the agent could not advertise at all.
-func (o *options) checkOffer() error {
-	if err := terms.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
-		return err
-	}
-	if err := terms.CheckClaims("--claims", o.claims, configuration.MaxLabels); err != nil {
-		return err
-	}
+// checkNodeLabels returns an error for keys that the Advertisement's CRD does not accept. With such
+// keys the agent could not advertise at all.
+func (o *options) checkNodeLabels() error {
 	keys := map[string]string{}
 	for _, key := range o.nodeLabels {
 		keys[key] = ""
 	}
-	if err := terms.CheckLabels("--node-labels", keys, maxNodeLabels); err != nil {
-		return err
-	}
-	if _, err := quantity.ParseRatios(o.overSubscription); err != nil {
-		return fmt.Errorf("--over-subscription: %w", err)
-	}
-	return configuration.CheckCost(o.cost(), priceFlag)
+	return terms.CheckLabels("--node-labels", keys, maxNodeLabels)
 }
 
-// priceFlags maps each field of a Cost to the flag that sets it.
-var priceFlags = map[string]string{
-	"cpuCost": "cpu-cost", "memoryCost": "memory-cost", "storageCost": "storage-cost", "egressCost": "egress-cost",
-	"resourceCosts": "resource-costs", "currency": "currency",
-}
-
-// priceFlag returns the flag for a field of a Cost, with the resource if the field is one of
-// resourceCosts.
-func priceFlag(field string) string {
-	if flag, ok := priceFlags[field]; ok {
-		return "--" + flag
-	}
-	return "--resource-costs: " + field[len("resourceCosts."):]
-}
-
-// cost returns the prices that flags set, or nil if no flag sets one.
-func (o *options) cost() *brokerv1alpha1.Cost {
-	return configuration.WithResources(o.prices, o.resourceCosts)
-}
-
-// settings merges flags and the configuration file. Flags take precedence.
+// settings are what the configuration file says, and defaults without one.
 type settings struct {
-	*options
 	// file is nil without --config.
 	file *configuration.Keeper
-	// pricer provides the prices of the configuration file. It is nil without a file, and if flags
-	// set prices.
+	// pricer provides the prices of the file. It is nil without a file.
 	pricer *pricing.Pricer
 }
 
@@ -77,7 +40,7 @@ var _ advertisement.Terms = (*settings)(nil)
 
 // openSettings reads the configuration file, if there is one.
 func (a *agent) openSettings() error {
-	a.settings = &settings{options: a.options}
+	a.settings = &settings{}
 	if a.configFile == "" {
 		return nil
 	}
@@ -93,47 +56,28 @@ func (s *settings) configured() *configuration.Configuration {
 	return s.file.Current()
 }
 
-// Terms implements advertisement.Terms. Each field comes from one source as a whole.
+// Terms implements advertisement.Terms.
 func (s *settings) Terms() advertisement.Offered {
 	c := s.configured()
 	out := advertisement.Offered{
-		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(s.claims), Terms: s.offer(),
+		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(c.Claims), Terms: s.offer(),
 	}
 	if at := s.place(); at != (guard.Place{}) {
 		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
 	}
-	if s.given("cluster-labels") {
-		out.Labels = wire.ToLabels(s.labels)
-	}
 	if s.pricer != nil {
 		out.Cost = s.pricer.Cost()
-	}
-	if cost := s.cost(); cost != nil {
-		out.Cost = cost
 	}
 	return out
 }
 
 // offer returns how much of the capacity is lent.
-func (s *settings) offer() offering.Terms {
-	out := s.configured().Offer
-	if s.given("over-subscription") {
-		out.Ratios, _ = quantity.ParseRatios(s.overSubscription) // checkOffer has validated the ratios
-	}
-	return out
-}
+func (s *settings) offer() offering.Terms { return s.configured().Offer }
 
 // place returns the region and zone of the cluster.
 func (s *settings) place() guard.Place {
 	c := s.configured()
-	at := guard.Place{Region: c.Region, Zone: c.Zone}
-	if s.given("region") {
-		at.Region = s.region
-	}
-	if s.given("zone") {
-		at.Zone = s.zone
-	}
-	return at
+	return guard.Place{Region: c.Region, Zone: c.Zone}
 }
 
 // Changed implements advertisement.Terms.

@@ -24,86 +24,54 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// termsOf creates settings from flags and, if text is not empty, a configuration file.
-func termsOf(t *testing.T, text string, args ...string) *settings {
+// settingsOf reads a configuration file with this text; without text there is no file.
+func settingsOf(t *testing.T, text string) *settings {
 	t.Helper()
-	out := &settings{options: defaultOptions()}
-	cmd := Command()
-	cmd.ResetFlags()
-	out.bindFlags(cmd.Flags())
-	if err := cmd.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
 	if text == "" {
-		return out
+		return &settings{}
 	}
 	path := filepath.Join(t.TempDir(), "agent.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if out.file, err = configuration.Open(path, clocktesting.NewFakeClock(metav1.Now().Time), logr.Discard()); err != nil {
+	file, err := configuration.Open(path, clocktesting.NewFakeClock(metav1.Now().Time), logr.Discard())
+	if err != nil {
 		t.Fatal(err)
 	}
-	out.configFile = path
-	return out
+	return &settings{file: file}
 }
 
 const someFile = `apiVersion: agent.fluidos.eu/v1alpha1
 kind: AgentConfiguration
-cluster: {region: file, zone: file-1, labels: {of: file}}
+cluster: {region: eu, zone: eu-1, labels: {tier: gold}, claims: {availability: 99.9}}
 offer: {resources: {cpu: {cap: 4, overSubscription: 2}, memory: {overSubscription: 3}}}
 prices: {currency: EUR, cpuCost: 1, memoryCost: 2}
 `
 
-// TestFlagsOverrideTheFile sets a field in both sources: the flag replaces the whole field of the
-// file.
-func TestFlagsOverrideTheFile(t *testing.T) {
-	labels := func(of string) map[string]brokerv1alpha1.LabelValue {
-		return map[string]brokerv1alpha1.LabelValue{"of": brokerv1alpha1.LabelValue(of)}
-	}
-	capped := quantity.Amounts{"cpu": 4000}
+func TestAdvertisementSaysWhatTheFileSays(t *testing.T) {
 	cases := map[string]struct {
 		file string
-		args []string
 		want advertisement.Offered
 	}{
-		"neither": {},
-		"flags alone": {
-			args: []string{"--region=flag", "--cluster-labels=of=flag", "--claims=a=b", "--over-subscription=cpu=1.5", "--cpu-cost=3", "--currency=USD"},
-			want: advertisement.Offered{
-				Topology: &brokerv1alpha1.Topology{Region: "flag"}, Labels: labels("flag"), Claims: map[string]brokerv1alpha1.LabelValue{"a": "b"},
-				Cost: &brokerv1alpha1.Cost{CPUCost: "3", Currency: "USD"}, Terms: offering.Terms{Ratios: quantity.Ratios{"cpu": 150}},
-			},
-		},
-		"the file alone": {
+		"no file": {},
+		"every section": {
 			file: someFile,
 			want: advertisement.Offered{
-				Topology: &brokerv1alpha1.Topology{Region: "file", Zone: "file-1"}, Labels: labels("file"),
-				Cost:  &brokerv1alpha1.Cost{CPUCost: "1", MemoryCost: "2", Currency: "EUR"},
-				Terms: offering.Terms{Cap: capped, Ratios: quantity.Ratios{"cpu": 200, "memory": 300}},
+				Topology: &brokerv1alpha1.Topology{Region: "eu", Zone: "eu-1"},
+				Labels:   map[string]brokerv1alpha1.LabelValue{"tier": "gold"},
+				Claims:   map[string]brokerv1alpha1.LabelValue{"availability": "99.9"},
+				Cost:     &brokerv1alpha1.Cost{CPUCost: "1", MemoryCost: "2", Currency: "EUR"},
+				Terms:    offering.Terms{Cap: quantity.Amounts{"cpu": 4000}, Ratios: quantity.Ratios{"cpu": 200, "memory": 300}},
 			},
 		},
-		"both": {
-			file: someFile,
-			args: []string{"--zone=flag-1", "--cluster-labels=of=flag", "--over-subscription=cpu=1.5", "--cpu-cost=3", "--currency=USD"},
-			want: advertisement.Offered{
-				Topology: &brokerv1alpha1.Topology{Region: "file", Zone: "flag-1"}, Labels: labels("flag"),
-				Cost:  &brokerv1alpha1.Cost{CPUCost: "3", Currency: "USD"},
-				Terms: offering.Terms{Cap: capped, Ratios: quantity.Ratios{"cpu": 150}},
-			},
-		},
-		"a flag that says nothing": {
-			file: someFile, args: []string{"--region=", "--zone="},
-			want: advertisement.Offered{
-				Labels: labels("file"), Cost: &brokerv1alpha1.Cost{CPUCost: "1", MemoryCost: "2", Currency: "EUR"},
-				Terms: offering.Terms{Cap: capped, Ratios: quantity.Ratios{"cpu": 200, "memory": 300}},
-			},
+		"a region alone leaves the rest to the Advertisement": {
+			file: "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\ncluster: {region: eu}\n",
+			want: advertisement.Offered{Topology: &brokerv1alpha1.Topology{Region: "eu"}},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := termsOf(t, tc.file, tc.args...).Terms()
+			got := settingsOf(t, tc.file).Terms()
 			sameAmounts := cmp.Comparer(func(a, b quantity.Amounts) bool { return a.Equal(b) })
 			samePercentages := cmp.Comparer(func(a, b offering.Percentages) bool { return a.All == b.All && len(a.Of) == len(b.Of) })
 			if diff := cmp.Diff(tc.want, got, sameAmounts, samePercentages); diff != "" {
@@ -114,10 +82,10 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 }
 
 func TestConditionConfiguredShowsTheStateOfTheFile(t *testing.T) {
-	if c := termsOf(t, "").Conditions(); c != nil {
+	if c := settingsOf(t, "").Conditions(); c != nil {
 		t.Errorf("without a file: %+v", c)
 	}
-	if c := termsOf(t, someFile).Conditions(); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Reason != agentv1alpha1.ReasonConfigured {
+	if c := settingsOf(t, someFile).Conditions(); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Reason != agentv1alpha1.ReasonConfigured {
 		t.Errorf("with a good one: %+v", c)
 	}
 }

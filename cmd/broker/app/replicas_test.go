@@ -30,6 +30,7 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
@@ -45,8 +46,8 @@ type site struct {
 	t        *testing.T
 	plane    *controlplane.ControlPlane
 	binary   string
-	servers  *pki.Authority
-	agents   *pki.Authority
+	servers  *pkitest.Authority
+	agents   *pkitest.Authority
 	replicas []*replicaProcess
 	// mailboxes are the clusters that connect through the API server.
 	mailboxes []string
@@ -71,9 +72,9 @@ func newSite(t *testing.T, replicas int, mailboxes ...string) *site {
 	s.check(err)
 	s.check(s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: brokerNamespace}}))
 	s.check(manifest.Install(t.Context(), s.Client, objects))
-	s.servers, err = pki.NewAuthority("servers", time.Now())
+	s.servers, err = pkitest.NewAuthority("servers", time.Now())
 	s.check(err)
-	s.agents, err = pki.NewAuthority("agents", time.Now())
+	s.agents, err = pkitest.NewAuthority("agents", time.Now())
 	s.check(err)
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", s.binary, "..").CombinedOutput(); err != nil {
 		t.Fatalf("building the broker: %v\n%s", err, out)
@@ -148,7 +149,7 @@ func (s *site) awaitReady(r *replicaProcess) {
 func (s *site) save(pair pki.KeyPair) string {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	s.check(pair.Save(dir, s.servers.CertPEM(), s.agents.CertPEM()))
+	s.check(pkitest.Save(dir, pair, s.servers.CertPEM(), s.agents.CertPEM()))
 	return dir
 }
 

@@ -22,7 +22,7 @@ func cpus(amount string) corev1.ResourceList {
 func (b *broker) heard(t *testing.T, r *Reconciler) v1.StatusReport {
 	t.Helper()
 	select {
-	case <-r.heard:
+	case <-r.queue.Due():
 		return <-b.told
 	case <-time.After(waitLimit):
 		t.Fatal("the broker was not told")

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
@@ -78,6 +77,6 @@ func kept(inst *agentv1alpha1.ProviderInstruction) bool {
 // tell enqueues the instructions whose hold changed.
 func (r *Reconciler) tell(names []string) {
 	for _, name := range names {
-		r.heard <- event.TypedGenericEvent[string]{Object: name}
+		r.queue.Add(name)
 	}
 }

@@ -5,9 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
@@ -50,18 +47,4 @@ func recalledOf(inst *agentv1alpha1.ProviderInstruction, all []lending.Recall, n
 	return &agentv1alpha1.RecalledPlacement{
 		Since: since, EndsAt: metav1.NewTime(since.Add(recall.Notice)).Rfc3339Copy(), Message: recall.Message,
 	}
-}
-
-// all enqueues every instruction, because a policy may affect any of them.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list agentv1alpha1.ProviderInstructionList
-	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list ProviderInstructions")
-		return nil
-	}
-	out := make([]reconcile.Request, len(list.Items))
-	for i := range list.Items {
-		out[i] = r.request(list.Items[i].Name)
-	}
-	return out
 }

@@ -7,8 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -26,19 +24,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reconcile returns when to run again without an event.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
-	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
-		return 0, client.IgnoreNotFound(err)
-	}
-	if req.Namespace != r.opts.Namespace {
-		return 0, nil
-	}
-	if !controllerutil.ContainsFinalizer(inst, agentv1alpha1.PeeringFinalizer) {
-		if inst.DeletionTimestamp != nil {
-			return 0, nil
-		}
-		if _, err := patch.AddFinalizer(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer); err != nil {
-			return 0, err
-		}
+	if claimed, err := r.queue.Claim(ctx, req, inst); !claimed {
+		return 0, err
 	}
 	if err := r.decide(ctx, inst); err != nil {
 		return 0, err
@@ -146,15 +133,12 @@ func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ProviderInst
 }
 
 func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
-	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.hearing(inst.Name))
+	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.wakes(inst.Name))
 }
 
 func (r *Reconciler) answer(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
-	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.hearing(inst.Name))
+	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.wakes(inst.Name))
 }
 
-// hearing returns a callback that enqueues an instruction once the broker has received its
-// report.
-func (r *Reconciler) hearing(name string) func() {
-	return func() { r.heard <- event.TypedGenericEvent[string]{Object: name} }
-}
+// wakes returns a callback that enqueues an instruction once the broker has received its report.
+func (r *Reconciler) wakes(name string) func() { return func() { r.queue.Add(name) } }

@@ -18,10 +18,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 )
 
@@ -49,11 +49,12 @@ func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Objec
 	go func() { _ = sender.Start(ctx); close(stopped) }()
 	t.Cleanup(func() { cancel(); <-stopped })
 	b.told = make(chan v1.StatusReport, 8)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&agentv1alpha1.ProviderInstruction{}, &corev1.Pod{}).Build()
 	return &Reconciler{
-		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-			WithStatusSubresource(&agentv1alpha1.ProviderInstruction{}, &corev1.Pod{}).Build(),
+		client:  c,
 		opts:    Options{Namespace: "default", Admit: admit, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
-		heard:   make(chan event.TypedGenericEvent[string], 8),
+		queue:   instruction.NewQueue(c, "default"),
 		reports: outbox.Reports{Outbox: sender, Reporter: b, Role: v1.StatusReportRoleProvider, Log: logr.Discard()},
 	}
 }
@@ -78,7 +79,7 @@ func settled(t *testing.T, r *Reconciler, b *broker) (*agentv1alpha1.ProviderIns
 		t.Fatal(err)
 	}
 	select {
-	case <-r.heard:
+	case <-r.queue.Due():
 	case <-time.After(waitLimit):
 		t.Fatal("the broker was not told")
 	}
@@ -197,7 +198,7 @@ func TestWhoDeletesAnInstructionWithdrawsItsPlacement(t *testing.T) {
 		case <-time.After(waitLimit):
 			t.Fatalf("the broker was not told %q", want)
 		}
-		<-r.heard
+		<-r.queue.Due()
 		if err := step(t, r); err != nil {
 			t.Fatal(err)
 		}

@@ -7,36 +7,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
-)
-
-// firstRetry and lastRetry bound the pause after an error, which doubles each time. Most errors
-// pass by themselves, and a broker that has restarted waits 10 s for an answer (its
-// limits.Acknowledge).
-const (
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 5 * time.Second
 )
 
 // Admission is this cluster's decision about a placement.
@@ -87,9 +75,8 @@ type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports outbox.Reports
-	// heard carries the name of an instruction whose report the broker has received, or whose
-	// hold changed.
-	heard chan event.TypedGenericEvent[string]
+	// queue gets the instructions whose report the broker has received, or whose hold changed.
+	queue *instruction.Queue
 	holds holds
 }
 
@@ -105,10 +92,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 			return opts.Peering.OpenRights(ctx, opts.Rights, inst)
 		}
 	}
-	r := &Reconciler{
-		client: mgr.GetClient(), opts: opts,
-		heard: make(chan event.TypedGenericEvent[string], 64),
-	}
+	r := &Reconciler{client: mgr.GetClient(), opts: opts, queue: instruction.NewQueue(mgr.GetClient(), opts.Namespace)}
 	r.reports = outbox.Reports{
 		Outbox: opts.Outbox, Reporter: opts.Reporter, Role: v1.StatusReportRoleProvider,
 		Log: mgr.GetLogger().WithName("providerinstruction"),
@@ -118,49 +102,22 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		For(&agentv1alpha1.ProviderInstruction{}).
 		// One worker only: Admit must not run concurrently, and the placements of a pair share
 		// a handshake.
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
-		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
+		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	r.queue.Watch(b)
 	kinds := []client.Object{&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.LendingPolicy{}}
 	if opts.Peering != nil {
 		kinds = append(kinds, opts.Peering.ProviderWatches()...)
-		r.watchLiqo(b)
+		instruction.WatchLiqo(b, opts.Peering.ProviderWatches(), r.concerned, opts.Peering.ProviderEvents(), r.withPeer)
 		if err := r.setupPeering(mgr); err != nil {
 			return err
 		}
 	}
-	// The first events are mapped to instructions while the watches are still being set up. The
-	// cache must therefore know every kind before any watch starts.
-	for _, kind := range kinds {
-		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("providerinstruction: watch %T: %w", kind, err)
-		}
+	if err := instruction.AwaitInformers(mgr, kinds...); err != nil {
+		return fmt.Errorf("providerinstruction: %w", err)
 	}
 	return b.Complete(r)
-}
-
-func retries() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
-}
-
-func (r *Reconciler) watchLiqo(b *builder.Builder) {
-	for _, obj := range r.opts.Peering.ProviderWatches() {
-		var options []builder.WatchesOption
-		if liqo.MetadataOnly(obj) {
-			options = append(options, builder.OnlyMetadata)
-		}
-		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concerned), options...)
-	}
-	b.WatchesRawSource(source.TypedChannel(r.opts.Peering.ProviderEvents(), handler.TypedEnqueueRequestsFromMapFunc(r.withPeer)))
-}
-
-func (r *Reconciler) request(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: name}}
-}
-
-func (r *Reconciler) named(_ context.Context, name string) []reconcile.Request {
-	return []reconcile.Request{r.request(name)}
 }
 
 // siblings enqueues the other instructions of the same consumer when one is about to go. They
@@ -175,31 +132,24 @@ func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcil
 
 func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconcile.Request {
 	concern := liqo.ConcernOf(obj)
-	if concern.Placement != "" {
-		request := r.request(concern.Placement)
-		if r.client.Get(ctx, request.NamespacedName, &agentv1alpha1.ProviderInstruction{}) == nil {
-			return []reconcile.Request{request}
-		}
-	}
-	if concern.Peer == "" {
-		return nil
+	if requests := r.queue.Placed(ctx, concern, &agentv1alpha1.ProviderInstruction{}); requests != nil || concern.Peer == "" {
+		return requests
 	}
 	return r.withPeer(ctx, concern.Peer)
 }
 
 // withPeer enqueues the instructions of a consumer.
-func (r *Reconciler) withPeer(ctx context.Context, peer string) (requests []reconcile.Request) {
-	var list agentv1alpha1.ProviderInstructionList
-	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list ProviderInstructions")
-		return nil
-	}
-	for i := range list.Items {
-		if list.Items[i].Spec.RequesterClusterID == peer {
-			requests = append(requests, r.request(list.Items[i].Name))
-		}
-	}
-	return requests
+func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
+	return r.matching(ctx, func(i *agentv1alpha1.ProviderInstruction) bool { return i.Spec.RequesterClusterID == peer })
+}
+
+// all enqueues every instruction, because a policy may affect any of them.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.matching(ctx, func(*agentv1alpha1.ProviderInstruction) bool { return true })
+}
+
+func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.ProviderInstruction) bool) []reconcile.Request {
+	return instruction.Matching(ctx, r.queue, &agentv1alpha1.ProviderInstructionList{}, match)
 }
 
 // setupPeering adds the controllers that serve peers beside the instructions.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
@@ -32,7 +33,7 @@ func setupSlices(mgr manager.Manager, opts Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("resourceslice").
 		For(liqo.NewSlice(), builder.WithPredicates(replicated)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.slicesOf)).
 		Complete(r)
 }

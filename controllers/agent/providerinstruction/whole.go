@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
@@ -33,7 +34,7 @@ func (w whole) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, erro
 func wholeController(mgr manager.Manager, name string) *builder.Builder {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, wakesWhole[client.Object]())
 }
 

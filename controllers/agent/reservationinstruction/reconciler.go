@@ -7,8 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -29,19 +27,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // reconcile returns when to run again without an event.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ReservationInstruction{}
-	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
-		return never, client.IgnoreNotFound(err)
-	}
-	if req.Namespace != r.opts.Namespace {
-		return never, nil
-	}
-	if !controllerutil.ContainsFinalizer(inst, agentv1alpha1.PeeringFinalizer) {
-		if inst.DeletionTimestamp != nil {
-			return never, nil
-		}
-		if _, err := patch.AddFinalizer(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer); err != nil {
-			return never, err
-		}
+	if claimed, err := r.queue.Claim(ctx, req, inst); !claimed {
+		return never, err
 	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
@@ -103,9 +90,7 @@ func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, 
 
 func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.StatusReportState, why placement.Aspect) {
 	name := inst.Name
-	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() {
-		r.heard <- event.TypedGenericEvent[string]{Object: name}
-	})
+	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() { r.queue.Add(name) })
 }
 
 // depart removes the instruction's finalizer, because the broker knows that nothing is left.

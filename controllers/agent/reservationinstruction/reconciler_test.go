@@ -19,10 +19,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -56,14 +56,15 @@ func newReconciler(t *testing.T, b *broker, objects ...client.Object) *Reconcile
 	go func() { _ = sender.Start(ctx); close(stopped) }()
 	t.Cleanup(func() { cancel(); <-stopped })
 	b.told = make(chan v1.StatusReport, 8)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&agentv1alpha1.ReservationInstruction{}).Build()
 	return &Reconciler{
-		client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-			WithStatusSubresource(&agentv1alpha1.ReservationInstruction{}).Build(),
+		client: c,
 		opts: Options{
 			Namespace: "default", Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), ExpiryNotice: 10 * time.Minute,
 			Recorder: events.NewFakeRecorder(8),
 		},
-		heard:   make(chan event.TypedGenericEvent[string], 8),
+		queue:   instruction.NewQueue(c, "default"),
 		reports: outbox.Reports{Outbox: sender, Reporter: b, Role: v1.StatusReportRoleConsumer, Log: logr.Discard()},
 	}
 }
@@ -85,7 +86,7 @@ func step(t *testing.T, r *Reconciler) {
 func awaitHeard(t *testing.T, r *Reconciler) {
 	t.Helper()
 	select {
-	case <-r.heard:
+	case <-r.queue.Due():
 	case <-time.After(waitLimit):
 		t.Fatal("the broker was not told")
 	}

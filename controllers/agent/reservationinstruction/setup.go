@@ -9,16 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,15 +21,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
-)
-
-// firstRetry and lastRetry bound the pause after an error, which doubles each time. Most errors
-// pass by themselves, and a broker that has restarted waits only a limited time for a report.
-const (
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 5 * time.Second
 )
 
 // Options of the controller. Peering and Reach are optional, the rest is required.
@@ -63,8 +52,8 @@ type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports outbox.Reports
-	// heard carries the name of an instruction whose report the broker has received.
-	heard chan event.TypedGenericEvent[string]
+	// queue gets the instructions whose report the broker has received.
+	queue *instruction.Queue
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -72,10 +61,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil || opts.Recorder == nil || (opts.Peering == nil) != (opts.Reach == nil) {
 		return errors.New("reservationinstruction: an option is missing")
 	}
-	r := &Reconciler{
-		client: mgr.GetClient(), opts: opts,
-		heard: make(chan event.TypedGenericEvent[string], 64),
-	}
+	r := &Reconciler{client: mgr.GetClient(), opts: opts, queue: instruction.NewQueue(mgr.GetClient(), opts.Namespace)}
 	r.reports = outbox.Reports{
 		Outbox: opts.Outbox, Reporter: opts.Reporter, Role: v1.StatusReportRoleConsumer,
 		Log: mgr.GetLogger().WithName("reservationinstruction"),
@@ -84,42 +70,19 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		Named("reservationinstruction").
 		For(&agentv1alpha1.ReservationInstruction{}).
 		// One worker only: the placements of a pair share a handshake.
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)}).
-		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
-		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
+		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings))
+	r.queue.Watch(b)
 	kinds := []client.Object{&agentv1alpha1.ReservationInstruction{}}
 	if opts.Peering != nil {
 		kinds = append(kinds, opts.Peering.ConsumerWatches()...)
-		r.watchLiqo(b)
+		instruction.WatchLiqo(b, opts.Peering.ConsumerWatches(), r.concerned, opts.Peering.ConsumerEvents(), r.withPeer)
+		b.WatchesRawSource(source.TypedChannel(opts.Reach.Checked(), handler.TypedEnqueueRequestsFromMapFunc(r.queue.Named)))
 	}
-	// The first events are mapped to instructions while the watches are still being set up. The
-	// cache must therefore know every kind before any watch starts.
-	for _, kind := range kinds {
-		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("reservationinstruction: watch %T: %w", kind, err)
-		}
+	if err := instruction.AwaitInformers(mgr, kinds...); err != nil {
+		return fmt.Errorf("reservationinstruction: %w", err)
 	}
 	return b.Complete(r)
-}
-
-func (r *Reconciler) watchLiqo(b *builder.Builder) {
-	for _, obj := range r.opts.Peering.ConsumerWatches() {
-		var options []builder.WatchesOption
-		if liqo.MetadataOnly(obj) {
-			options = append(options, builder.OnlyMetadata)
-		}
-		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concerned), options...)
-	}
-	b.WatchesRawSource(source.TypedChannel(r.opts.Peering.ConsumerEvents(), handler.TypedEnqueueRequestsFromMapFunc(r.withPeer)))
-	b.WatchesRawSource(source.TypedChannel(r.opts.Reach.Checked(), handler.TypedEnqueueRequestsFromMapFunc(r.named)))
-}
-
-func (r *Reconciler) request(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: name}}
-}
-
-func (r *Reconciler) named(_ context.Context, name string) []reconcile.Request {
-	return []reconcile.Request{r.request(name)}
 }
 
 // withPeer enqueues the instructions that target a provider.
@@ -142,11 +105,8 @@ func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcil
 
 func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconcile.Request {
 	concern := liqo.ConcernOf(obj)
-	if concern.Placement != "" {
-		request := r.request(concern.Placement)
-		if r.client.Get(ctx, request.NamespacedName, &agentv1alpha1.ReservationInstruction{}) == nil {
-			return []reconcile.Request{request}
-		}
+	if requests := r.queue.Placed(ctx, concern, &agentv1alpha1.ReservationInstruction{}); requests != nil {
+		return requests
 	}
 	if concern.Peer == "" && concern.Namespace == "" {
 		return nil
@@ -156,16 +116,6 @@ func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconci
 	})
 }
 
-func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.ReservationInstruction) bool) (requests []reconcile.Request) {
-	var list agentv1alpha1.ReservationInstructionList
-	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list ReservationInstructions")
-		return nil
-	}
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			requests = append(requests, r.request(list.Items[i].Name))
-		}
-	}
-	return requests
+func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.ReservationInstruction) bool) []reconcile.Request {
+	return instruction.Matching(ctx, r.queue, &agentv1alpha1.ReservationInstructionList{}, match)
 }

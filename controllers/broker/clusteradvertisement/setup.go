@@ -3,19 +3,16 @@
 package clusteradvertisement
 
 import (
-	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/book"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 )
 
@@ -44,37 +41,16 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("clusteradvertisement"),
 		broker: b, namespace: namespace, shown: map[types.NamespacedName]figures{},
 	}
+	shows := book.Watch{
+		Feed: b.Feed(), Changed: b.Feed().Clusters, ObjectOf: r.objectOf,
+		Delay: coalesce, All: &brokerv1alpha1.ClusterAdvertisementList{}, Client: r.client,
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clusteradvertisement").
 		For(&brokerv1alpha1.ClusterAdvertisement{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		WatchesRawSource(source.Func(r.watchBook)).
+		WatchesRawSource(shows.Source()).
 		Complete(r)
-}
-
-// watchBook enqueues the objects of clusters that change in the book, and all objects when a term begins.
-func (r *Reconciler) watchBook(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go r.broker.Feed().Terms(ctx, func() {
-		var list brokerv1alpha1.ClusterAdvertisementList
-		if err := r.client.List(ctx, &list); err != nil {
-			return // reading from the cache fails only while the manager stops
-		}
-		for i := range list.Items {
-			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	})
-	go func() {
-		for {
-			ids, err := r.broker.Feed().Clusters(ctx)
-			if err != nil {
-				return
-			}
-			for _, id := range ids {
-				queue.AddAfter(reconcile.Request{NamespacedName: r.objectOf(id)}, coalesce)
-			}
-		}
-	}()
-	return nil
 }
 
 // objectOf returns the name of the object that shows a cluster.

@@ -3,19 +3,15 @@
 package reservation
 
 import (
-	"context"
-
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/book"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 )
 
@@ -43,38 +39,16 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.Pas
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), broker: b, namespace: namespace, clock: clock,
 		recorder: mgr.GetEventRecorder("reservation"),
 	}
+	shows := book.Watch{
+		Feed: b.Feed(), Changed: b.Feed().Reservations, ObjectOf: r.objectOf,
+		All: &brokerv1alpha1.ReservationList{}, Client: r.client,
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("reservation").
 		For(&brokerv1alpha1.Reservation{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		WatchesRawSource(source.Func(r.watchBook)).
+		WatchesRawSource(shows.Source()).
 		Complete(r)
-}
-
-// watchBook enqueues the objects of reservations that change in the book. When a term begins it enqueues all objects,
-// because edits may have been missed.
-func (r *Reconciler) watchBook(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go r.broker.Feed().Terms(ctx, func() {
-		var list brokerv1alpha1.ReservationList
-		if err := r.client.List(ctx, &list); err != nil {
-			return // reading from the cache fails only while the manager stops
-		}
-		for i := range list.Items {
-			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	})
-	go func() {
-		for {
-			names, err := r.broker.Feed().Reservations(ctx)
-			if err != nil {
-				return
-			}
-			for _, name := range names {
-				queue.Add(reconcile.Request{NamespacedName: r.objectOf(name)})
-			}
-		}
-	}()
-	return nil
 }
 
 // objectOf returns the name of the object that shows a reservation.

@@ -309,7 +309,7 @@ func (a *accounts) fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	return quantity.Fits(request, free)
 }
 
-// addTo adds b times the sign to sum in place. The ceiling on single amounts prevents overflow.
+// addTo adds b times the sign to sum in place. The bound of single amounts prevents overflow.
 func addTo(sum, b quantity.Amounts, sign int64) {
 	for name, amount := range b {
 		sum[name] += sign * amount

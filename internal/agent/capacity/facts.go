@@ -37,9 +37,9 @@ var (
 	placementName = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*$`)
 )
 
-// ceiling bounds a single amount: 4 PiB, or as many units. No real pod or node is larger, and
+// maxAmount bounds a single amount: 4 PiB, or as many units. No real pod or node is larger, and
 // some thousand of them still add up within an int64.
-const ceiling int64 = 1 << 52
+const maxAmount int64 = 1 << 52
 
 // nodeFacts is the part of a node that is kept.
 type nodeFacts struct {
@@ -254,7 +254,7 @@ func bounded(list corev1.ResourceList) quantity.Amounts {
 		}
 	}
 	for name, amount := range amounts {
-		amounts[name] = min(amount, ceiling)
+		amounts[name] = min(amount, maxAmount)
 	}
 	return amounts
 }

@@ -96,7 +96,7 @@ func TestRequestsFollowTheRulesOfKubernetes(t *testing.T) {
 		},
 		"an absurd amount is cut and cannot overflow a sum": {
 			spec: corev1.PodSpec{Containers: []corev1.Container{container("a", list("memory", "3Ei"))}},
-			want: quantity.Amounts{"pods": 1, "memory": ceiling},
+			want: quantity.Amounts{"pods": 1, "memory": maxAmount},
 		},
 	}
 	for name, tc := range cases {

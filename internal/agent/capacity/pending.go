@@ -12,9 +12,9 @@ import (
 // once the pod is bound.
 const unboundPods = "spec.nodeName=,status.phase=Pending"
 
-// pendingCeiling bounds a single amount: 32 TiB, or as many units. Pending requests need not
+// maxPending bounds a single amount: 32 TiB, or as many units. Pending requests need not
 // fit any node, and a quarter of a million such pods still add up within an int64.
-const pendingCeiling int64 = 1 << 45
+const maxPending int64 = 1 << 45
 
 // demand sums the requests of unschedulable pods. It keeps only those pods.
 type demand struct {
@@ -73,7 +73,7 @@ func demandOf(pod *corev1.Pod) *request {
 		return nil
 	}
 	r := requestOf(pod)
-	r.cut(pendingCeiling)
+	r.cut(maxPending)
 	return &r
 }
 

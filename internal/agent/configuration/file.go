@@ -21,6 +21,7 @@ type cluster struct {
 	Region string            `yaml:"region"`
 	Zone   string            `yaml:"zone"`
 	Labels map[string]string `yaml:"labels"`
+	Claims map[string]string `yaml:"claims"`
 }
 
 // offer limits how much free capacity is lent.

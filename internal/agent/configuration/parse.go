@@ -21,15 +21,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// MaxLabels is how many labels a cluster may have; the schema of the Advertisement has the same
-// limit.
-const MaxLabels = 64
+// maxLabels is how many labels, and how many claims, a cluster may have; the schema of the
+// Advertisement has the same limit.
+const maxLabels = 64
 
 // Configuration is a parsed file.
 type Configuration struct {
-	// Region, Zone and Labels of the cluster; empty or nil if the file does not set them.
-	Region, Zone string
-	Labels       map[string]string
+	// Region, Zone, Labels and Claims of the cluster; empty or nil if the file does not set them.
+	Region, Zone   string
+	Labels, Claims map[string]string
 	// Nodes selects the nodes to lend from.
 	Nodes labels.Selector
 	// Offer limits how much of them is lent.
@@ -54,12 +54,13 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	if err != nil {
 		return nil, err
 	}
-	c := &Configuration{Region: f.Cluster.Region, Zone: f.Cluster.Zone, Labels: f.Cluster.Labels}
+	c := &Configuration{Region: f.Cluster.Region, Zone: f.Cluster.Zone, Labels: f.Cluster.Labels, Claims: f.Cluster.Claims}
 	r := reader{}
 	for _, at := range []struct{ field, value string }{{"cluster.region", c.Region}, {"cluster.zone", c.Zone}} {
 		r.note(terms.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
 	}
-	r.note(terms.CheckLabels("cluster.labels", c.Labels, MaxLabels))
+	r.note(terms.CheckLabels("cluster.labels", c.Labels, maxLabels))
+	r.note(terms.CheckClaims("cluster.claims", c.Claims, maxLabels))
 	c.Nodes = r.readSelector("offer.nodeSelector", f.Offer.NodeSelector)
 	c.Offer = r.readOffer(&f.Offer)
 	if f.Prices.File != "" {

@@ -108,7 +108,7 @@ func TestSampleSetsEveryKey(t *testing.T) {
 	}
 	c.Nodes = nil
 	want := &Configuration{
-		Region: "eu-south", Zone: "eu-south-1", Labels: map[string]string{"tier": "gold"},
+		Region: "eu-south", Zone: "eu-south-1", Labels: map[string]string{"tier": "gold"}, Claims: map[string]string{"availability": "99.9"},
 		Offer: offering.Terms{
 			Withheld:      offering.Percentages{All: 20, Of: map[corev1.ResourceName]int64{"cpu": 50}},
 			HeadroomShare: offering.Percentages{All: 10, Of: map[corev1.ResourceName]int64{"memory": 0}},
@@ -210,6 +210,7 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 		"a malformed selector":                     {text: head + "offer: {nodeSelector: 'a in b'}\n", want: []string{`offer.nodeSelector: "a in b" is not a selector`, "pool=lend"}},
 		"an invalid region":                        {text: head + "cluster: {region: 'eu south'}\n", want: []string{`cluster.region: "eu south"`}},
 		"an invalid label":                         {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is no key`}},
+		"an invalid claim":                         {text: head + "cluster: {claims: {'a b': c}}\n", want: []string{`cluster.claims: "a b" is no name of a claim`}},
 		"a malformed price":                        {text: head + "prices: {currency: EUR, cpuCost: cheap}\n", want: []string{`prices.cpuCost: "cheap" is not a price`}},
 		"prices without a currency":                {text: head + "prices: {cpuCost: 1}\n", want: []string{"prices.currency is missing"}},
 		"a price of an unknown resource":           {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: unknown resource "gpu"`}},

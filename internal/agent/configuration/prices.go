@@ -42,9 +42,9 @@ func CheckPrice(text string) error {
 	return fmt.Errorf("%.40q is not a price: give a decimal number with at most nine digits before and after the point, for example 0.05", text)
 }
 
-// CheckCost rejects prices that an Advertisement cannot hold; nil is valid. where names a field
+// checkCost rejects prices that an Advertisement cannot hold; nil is valid. where names a field
 // of Cost as it is called in the source of the prices.
-func CheckCost(cost *brokerv1alpha1.Cost, where func(field string) string) error {
+func checkCost(cost *brokerv1alpha1.Cost, where func(field string) string) error {
 	if cost == nil {
 		return nil
 	}

@@ -56,7 +56,7 @@ func (r *reader) readPrices(where string, p *prices, c *Configuration) {
 	if c.Prices == nil && len(sources) > 0 {
 		c.Prices = &cost // prices of nodes need a currency, too
 	}
-	r.note(CheckCost(c.Prices, func(name string) string { return where + name }))
+	r.note(checkCost(c.Prices, func(name string) string { return where + name }))
 }
 
 // sources returns one field of each source of prices for cores, memory and devices.

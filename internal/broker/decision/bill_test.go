@@ -80,7 +80,7 @@ func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
 	}
 }
 
-// Amounts are compared with a ceiling without rounding.
+// Amounts are compared with the highest price without rounding.
 func TestComparingMoneyIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		money := rapid.Int64Range(1, 1<<50)

@@ -29,7 +29,7 @@ type contest struct {
 	constrained   bool
 	allowed, some rowSet
 	nodeLabels    map[string]string
-	ceiling       ceiling
+	maxPrice      maxPrice
 
 	// Scratch memory for placing pods.
 	kinds    []kind
@@ -108,7 +108,7 @@ func (m *Market) beginContest(r *Request) *contest {
 		c.nodeLabels = r.Constraints.Nodes
 	}
 	c.applyConstraints()
-	c.setCeiling(r.Constraints)
+	c.setMaxPrice(r.Constraints)
 	c.priced = c.priced[:0]
 	for _, n := range c.needs {
 		if n.column != nowhere && m.columns[n.column].priced > 0 {

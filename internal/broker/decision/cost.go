@@ -114,8 +114,8 @@ func (c *contest) commonCurrency() string {
 	switch {
 	case c.request.Currency != "":
 		return c.request.Currency
-	case c.ceiling.set:
-		return c.ceiling.currency
+	case c.maxPrice.set:
+		return c.maxPrice.currency
 	}
 	return c.market.commonCurrency()
 }

@@ -28,6 +28,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 const namespace = "broker"
@@ -47,7 +48,7 @@ type desk struct {
 	client.WithWatch
 	t               *testing.T
 	clock           *clocktesting.FakeClock
-	servers, agents *pki.Authority
+	servers, agents *pkitest.Authority
 	recorder        *events.FakeRecorder
 	log             *bytes.Buffer
 	// mu guards the following.
@@ -71,7 +72,7 @@ func newDesk(t *testing.T, sign signer, objects ...client.Object) *desk {
 	dir := t.TempDir()
 	pair, err := d.servers.IssueServer([]string{"broker"}, nil)
 	d.check(err)
-	d.check(pair.Save(dir, d.servers.CertPEM(), d.agents.CertPEM()))
+	d.check(pkitest.Save(dir, pair, d.servers.CertPEM(), d.agents.CertPEM()))
 	files, err := pki.OpenFiles(dir, d.clock.Now)
 	d.check(err)
 	gate := access.NewGate()
@@ -96,9 +97,9 @@ func (d *desk) check(err error) {
 	}
 }
 
-func (d *desk) authority() *pki.Authority {
+func (d *desk) authority() *pkitest.Authority {
 	d.t.Helper()
-	a, err := pki.NewAuthority("test", noon)
+	a, err := pkitest.NewAuthority("test", noon)
 	d.check(err)
 	return a
 }

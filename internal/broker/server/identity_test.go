@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 func TestConnectionsWithoutAValidCertificateAreRefused(t *testing.T) {
@@ -152,7 +153,7 @@ func TestReplacedCertificateFilesAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair.CertPEM = []byte("broken")
-	if err := pair.Save(s.certDir, s.serverCA.CertPEM(), nil); err != nil {
+	if err := pkitest.Save(s.certDir, pair, s.serverCA.CertPEM(), nil); err != nil {
 		t.Fatal(err)
 	}
 	ping()

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 func TestUnknownFieldsAreToleratedOnlyInReportsOfNewerCallers(t *testing.T) {
@@ -133,7 +134,7 @@ func (s *site) agent(t *testing.T) *httptransport.Transport {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM()); err != nil {
+	if err := pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM()); err != nil {
 		t.Fatal(err)
 	}
 	files, err := pki.OpenFiles(dir, s.clock.Now)

@@ -23,6 +23,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -34,8 +35,8 @@ type site struct {
 	broker   *transporttest.Broker
 	registry *prometheus.Registry
 	clock    *clocktesting.FakePassiveClock
-	agentsCA *pki.Authority
-	serverCA *pki.Authority
+	agentsCA *pkitest.Authority
+	serverCA *pkitest.Authority
 	certDir  string
 	address  string
 	log      *lines
@@ -71,10 +72,10 @@ func newSite(t *testing.T, broker Broker, edits ...func(*Server)) *site {
 	return s
 }
 
-func (s *site) saveServer(t *testing.T, agentsCA *pki.Authority) {
+func (s *site) saveServer(t *testing.T, agentsCA *pkitest.Authority) {
 	t.Helper()
 	pair, err := s.serverCA.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err := errors.Join(err, pair.Save(s.certDir, s.serverCA.CertPEM(), agentsCA.CertPEM())); err != nil {
+	if err := errors.Join(err, pkitest.Save(s.certDir, pair, s.serverCA.CertPEM(), agentsCA.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
 	s.later()
@@ -180,9 +181,9 @@ func checkProblem(t *testing.T, r *reply) {
 	}
 }
 
-func authority(t *testing.T, now time.Time) *pki.Authority {
+func authority(t *testing.T, now time.Time) *pkitest.Authority {
 	t.Helper()
-	a, err := pki.NewAuthority("test", now)
+	a, err := pkitest.NewAuthority("test", now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		config.StaleThreshold = spec.StaleThreshold.Duration
 	}
 	config.Timeouts = readTimeouts(spec.Timeouts, config.Timeouts)
-	config.Queue, config.Preemption, config.Ceilings = readQueue(spec, config.Queue), readPreemption(spec, config.Preemption), readPriorityCeilings(spec)
+	config.Queue, config.Preemption, config.PriorityLimits = readQueue(spec, config.Queue), readPreemption(spec, config.Preemption), readPriorityLimits(spec)
 	if config.Bounds, err = broker.BoundsOf(spec); err != nil {
 		return config, err
 	}
@@ -143,10 +143,10 @@ func readPreemption(spec *brokerv1alpha1.BrokerConfigSpec, config broker.Preempt
 	return config
 }
 
-func readPriorityCeilings(spec *brokerv1alpha1.BrokerConfigSpec) broker.Ceilings {
-	c := broker.Ceilings{Default: spec.DefaultMaxPriority, Of: map[string]int32{}}
-	for _, ceiling := range spec.PriorityCeilings {
-		c.Of[ceiling.ClusterID] = ceiling.MaxPriority
+func readPriorityLimits(spec *brokerv1alpha1.BrokerConfigSpec) broker.PriorityLimits {
+	c := broker.PriorityLimits{Default: spec.DefaultMaxPriority, Of: map[string]int32{}}
+	for _, limit := range spec.PriorityLimits {
+		c.Of[limit.ClusterID] = limit.MaxPriority
 	}
 	return c
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 func TestListener(t *testing.T) {
@@ -27,7 +27,7 @@ func TestListener(t *testing.T) {
 	asks := &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ours.Pool(), MinVersion: tls.VersionTLS13}
 	asksNobody := &tls.Config{MinVersion: tls.VersionTLS13}
 	tests := map[string]struct {
-		authority *pki.Authority
+		authority *pkitest.Authority
 		shows     *x509.Certificate
 		config    *tls.Config
 		now       time.Time
@@ -88,9 +88,9 @@ func TestListenerAddress(t *testing.T) {
 	}
 }
 
-func newAuthority(t *testing.T, now time.Time) *pki.Authority {
+func newAuthority(t *testing.T, now time.Time) *pkitest.Authority {
 	t.Helper()
-	authority, err := pki.NewAuthority("servers", now)
+	authority, err := pkitest.NewAuthority("servers", now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func newAuthority(t *testing.T, now time.Time) *pki.Authority {
 }
 
 // startListener accepts TLS connections with the given certificate and returns its URL.
-func startListener(t *testing.T, authority *pki.Authority, shows *x509.Certificate, config *tls.Config) string {
+func startListener(t *testing.T, authority *pkitest.Authority, shows *x509.Certificate, config *tls.Config) string {
 	t.Helper()
 	pair, err := authority.Issue(shows)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -155,7 +155,7 @@ func startListener(t *testing.T, config *rest.Config) *site {
 
 func (s *site) replaceCertificate(t *testing.T) {
 	t.Helper()
-	authority, err := pki.NewAuthority("metrics", time.Now())
+	authority, err := pkitest.NewAuthority("metrics", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (s *site) replaceCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pair.Save(s.dir, authority.CertPEM(), authority.CertPEM()); err != nil {
+	if err := pkitest.Save(s.dir, pair, authority.CertPEM(), authority.CertPEM()); err != nil {
 		t.Fatal(err)
 	}
 	s.roots = authority.Pool()

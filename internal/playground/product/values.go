@@ -49,6 +49,7 @@ func agentValues(m Member) map[string]any {
 	return map[string]any{
 		"fullnameOverride": agentName,
 		"log":              map[string]any{"format": "console"},
-		"cluster":          map[string]any{"id": m.Name(), "region": m.Region, "zone": m.Zone},
+		"cluster":          map[string]any{"id": m.Name()},
+		"config":           map[string]any{"cluster": map[string]any{"region": m.Region, "zone": m.Zone}},
 	}
 }

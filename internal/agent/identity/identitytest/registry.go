@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 // TrustDomain and Token are the initial settings of a Registry.
@@ -30,7 +31,7 @@ type Registry struct {
 	// Now returns the start of a new certificate's validity.
 	Now func() time.Time
 	// Agents signs certificates. ServersCA and BrokerURLs are part of each answer.
-	Agents     *pki.Authority
+	Agents     *pkitest.Authority
 	ServersCA  []byte
 	BrokerURLs []string
 	// Life is the lifetime of a certificate, initially one hour.

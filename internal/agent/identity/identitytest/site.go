@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -25,7 +26,7 @@ type Site struct {
 	URL, EnrolmentURL string
 
 	clock   clock.PassiveClock
-	servers *pki.Authority
+	servers *pkitest.Authority
 	certDir string
 }
 
@@ -45,9 +46,9 @@ func New(t *testing.T, c clock.PassiveClock) *Site {
 }
 
 // NewAuthority returns a CA that is valid from two hours ago.
-func NewAuthority(t *testing.T, c clock.PassiveClock) *pki.Authority {
+func NewAuthority(t *testing.T, c clock.PassiveClock) *pkitest.Authority {
 	t.Helper()
-	a, err := pki.NewAuthority("test", c.Now().Add(-2*time.Hour))
+	a, err := pkitest.NewAuthority("test", c.Now().Add(-2*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func NewAuthority(t *testing.T, c clock.PassiveClock) *pki.Authority {
 func (s *Site) SaveServer(t *testing.T) {
 	t.Helper()
 	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err := errors.Join(err, pair.Save(s.certDir, s.ServersCA, s.Agents.CertPEM())); err != nil {
+	if err := errors.Join(err, pkitest.Save(s.certDir, pair, s.ServersCA, s.Agents.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,7 +20,18 @@ const (
 	pauseTime = 2 * time.Second
 )
 
-var errPausing = errors.New("pausing before the next attempt")
+// pausedError is the error of a call that fails at once. It does not wrap the last attempt's error:
+// this call did not wait itself and must not look like a timeout.
+type pausedError struct{ last error }
+
+func (e *pausedError) Error() string {
+	return fmt.Sprintf("pausing before the next attempt after %d attempts without an answer, the last: %v", tripAfter, e.last)
+}
+
+func isPaused(err error) bool {
+	_, paused := errors.AsType[*pausedError](err)
+	return paused
+}
 
 // breaker fails calls immediately while the broker is down, so that a hundred requests do not
 // wait for their timeouts one after the other. Polls bypass it: there are only two, they pause
@@ -59,7 +70,7 @@ func (b *breaker) RoundTrip(request *nethttp.Request) (*nethttp.Response, error)
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		closeBody(request)
-		return nil, fmt.Errorf("%w after %d attempts without an answer, the last: %v", errPausing, tripAfter, *b.last.Load()) //nolint:errorlint // this call did not wait itself, and must not look like a timeout
+		return nil, &pausedError{last: *b.last.Load()}
 	}
 	return response, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 )
 
 // enrolmentStub serves TLS with a chain of certificates that the client does not know.
@@ -58,7 +59,7 @@ func hashOf(t *testing.T, certPEM []byte) string {
 
 func TestOnlyTheBrokerOfTheHashIsAsked(t *testing.T) {
 	s, other := newSite(t), newSite(t)
-	issue := func(ca *pki.Authority, ip net.IP, template x509.Certificate) pki.KeyPair {
+	issue := func(ca *pkitest.Authority, ip net.IP, template x509.Certificate) pki.KeyPair {
 		t.Helper()
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 		template.IPAddresses = []net.IP{ip}

@@ -20,6 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -95,9 +96,9 @@ type rotation struct {
 	agents map[string]*party
 	clock  *clocktesting.FakePassiveClock
 
-	serversCA, agentsCA *pki.Authority
+	serversCA, agentsCA *pkitest.Authority
 	// otherServersCA and otherAgentsCA are also trusted while a CA is rotated.
-	otherServersCA, otherAgentsCA *pki.Authority
+	otherServersCA, otherAgentsCA *pkitest.Authority
 }
 
 // party is the broker or an agent, with its certificate.
@@ -122,9 +123,9 @@ func newRotation(t *testing.T, clusters ...string) *rotation {
 	return r
 }
 
-func newCA(t *testing.T) *pki.Authority {
+func newCA(t *testing.T) *pkitest.Authority {
 	t.Helper()
-	a, err := pki.NewAuthority("rotated", time.Now())
+	a, err := pkitest.NewAuthority("rotated", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

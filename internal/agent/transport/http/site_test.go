@@ -16,23 +16,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // site holds what a broker and its clients share: a CA for each side, and the time.
 type site struct {
-	agentsCA, serverCA *pki.Authority
+	agentsCA, serverCA *pkitest.Authority
 	// serverIP is in the certificate of servers.
 	serverIP net.IP
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	agents, err := pki.NewAuthority("agents", time.Now())
+	agents, err := pkitest.NewAuthority("agents", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := pki.NewAuthority("servers", time.Now())
+	servers, err := pkitest.NewAuthority("servers", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func (s *site) serverDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	pair, err := s.serverCA.IssueServer(nil, []net.IP{s.serverIP})
-	if err := errors.Join(err, pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
+	if err := errors.Join(err, pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -80,7 +81,7 @@ func (s *site) clientDir(t *testing.T, clusterID string) string {
 func (s *site) issueClient(t *testing.T, dir, clusterID string) {
 	t.Helper()
 	pair, err := s.agentsCA.IssueClient(clusterID, "fluidos.eu")
-	if err := errors.Join(err, pair.Save(dir, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
+	if err := errors.Join(err, pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
 }

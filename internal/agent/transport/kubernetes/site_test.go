@@ -32,7 +32,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
@@ -152,13 +152,13 @@ func (s *site) account(t *testing.T, namespace, name string) *rest.Config {
 func (s *site) serve(t *testing.T) (stop func()) {
 	t.Helper()
 	now := time.Now()
-	agents, err := pki.NewAuthority("agents", now)
+	agents, err := pkitest.NewAuthority("agents", now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	pair, err := agents.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err := errors.Join(err, pair.Save(dir, agents.CertPEM(), agents.CertPEM())); err != nil {
+	if err := errors.Join(err, pkitest.Save(dir, pair, agents.CertPEM(), agents.CertPEM())); err != nil {
 		t.Fatal(err)
 	}
 	api, err := server.New(server.Options{

@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// ceiling is the highest accepted price per hour.
-type ceiling struct {
+// maxPrice is the highest accepted price per hour.
+type maxPrice struct {
 	set      bool
 	currency string
 	// billionths is the price in billionths of currency; amount is the same, exact.
@@ -17,8 +17,8 @@ type ceiling struct {
 	amount     Price
 }
 
-func (c *contest) setCeiling(k *terms.Constraints) {
-	c.ceiling = ceiling{}
+func (c *contest) setMaxPrice(k *terms.Constraints) {
+	c.maxPrice = maxPrice{}
 	if k == nil || k.MaxPrice == nil {
 		return
 	}
@@ -28,31 +28,31 @@ func (c *contest) setCeiling(k *terms.Constraints) {
 		// candidate.
 		amount = -1
 	}
-	c.ceiling = ceiling{true, k.MaxPrice.Currency, float64(amount), amount}
+	c.maxPrice = maxPrice{true, k.MaxPrice.Currency, float64(amount), amount}
 }
 
-// near is the relative distance from the ceiling within which rounding could decide. There the
+// near is the relative distance from the highest price within which rounding could decide. There the
 // price is computed exactly.
 const near = 1e-9
 
 // checkPrice returns the reason if a row's price is not acceptable, else "".
 func (c *contest) checkPrice(i int) Reason {
-	if !c.ceiling.set {
+	if !c.maxPrice.set {
 		return ""
 	}
 	m := c.market
 	own := m.currencies[m.currency[i]].code
-	factor := m.rates.factorBetween(own, c.ceiling.currency)
+	factor := m.rates.factorBetween(own, c.maxPrice.currency)
 	if m.currency[i] == noCurrency || factor == 0 {
 		return NoPrice
 	}
 	switch cost := c.costOf(i) * factor; {
-	case cost < c.ceiling.billionths*(1-near):
+	case cost < c.maxPrice.billionths*(1-near):
 		return ""
-	case cost > c.ceiling.billionths*(1+near):
+	case cost > c.maxPrice.billionths*(1+near):
 		return TooExpensive
 	}
-	if m.rates.exceedsLimit(c.billOf(i).PerHour, own, c.ceiling.amount.decimalOf(), c.ceiling.currency) {
+	if m.rates.exceedsLimit(c.billOf(i).PerHour, own, c.maxPrice.amount.decimalOf(), c.maxPrice.currency) {
 		return TooExpensive
 	}
 	return ""
@@ -64,11 +64,11 @@ func (c *contest) tellPrice(i int) string {
 	switch {
 	case own == "":
 		return "names no price, and a highest price is set"
-	case m.rates.factorBetween(own, c.ceiling.currency) == 0:
-		return fmt.Sprintf("is priced in %s, for which there is no rate to %s", own, c.ceiling.currency)
+	case m.rates.factorBetween(own, c.maxPrice.currency) == 0:
+		return fmt.Sprintf("is priced in %s, for which there is no rate to %s", own, c.maxPrice.currency)
 	}
-	bill := c.billOf(i).inCurrency(c.ceiling.currency, m.rates)
-	return fmt.Sprintf("costs %s %s an hour, at most %s is accepted", Money(bill.PerHour), bill.Currency, c.ceiling.amount)
+	bill := c.billOf(i).inCurrency(c.maxPrice.currency, m.rates)
+	return fmt.Sprintf("costs %s %s an hour, at most %s is accepted", Money(bill.PerHour), bill.Currency, c.maxPrice.amount)
 }
 
 // Money formats an amount with nine decimal places, without trailing zeros.

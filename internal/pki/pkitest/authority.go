@@ -1,4 +1,6 @@
-package pki
+// Package pkitest issues certificates for tests and benchmarks. Installations use cert-manager or
+// their own CA.
+package pkitest
 
 import (
 	"crypto"
@@ -14,29 +16,24 @@ import (
 	"math/big"
 	"net"
 	"net/url"
-	"path/filepath"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Lifetimes of an Authority's certificates. They are long because nothing renews them.
+// Lifetimes of certificates. They are long because nothing renews them.
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
-	leafLifetime      = 365 * 24 * time.Hour
-	// clockSkew is the tolerated difference between the clocks of two parties.
-	clockSkew = 5 * time.Minute
+	LeafLifetime      = 365 * 24 * time.Hour
+	// backdating is how long before its authority's time a certificate becomes valid.
+	backdating = 5 * time.Minute
 )
 
-// Authority is a small certificate authority with an ECDSA P-256 key, for the playground and
-// for tests. Installations use cert-manager or their own CA.
+// Authority is a small certificate authority with an ECDSA P-256 key.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 	now  time.Time
-}
-
-// KeyPair is a certificate and its private key, both in PEM form.
-type KeyPair struct {
-	CertPEM, KeyPEM []byte
 }
 
 // NewAuthority makes a self-signed authority. Its certificates are valid from now.
@@ -45,14 +42,7 @@ func NewAuthority(commonName string, now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: commonName},
-		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.Add(authorityLifetime),
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
+	template := authorityTemplate(commonName, now)
 	cert, err := issueCertificate(template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
@@ -60,36 +50,50 @@ func NewAuthority(commonName string, now time.Time) (*Authority, error) {
 	return &Authority{cert: cert, key: key, now: now}, nil
 }
 
-// LoadAuthority reads what Save wrote into dir.
-func LoadAuthority(dir string, now time.Time) (*Authority, error) {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, CAFile), filepath.Join(dir, caKeyFile))
-	if err != nil {
-		return nil, fmt.Errorf("load the authority in %q: %w", dir, err)
+func authorityTemplate(commonName string, now time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:               pkix.Name{CommonName: commonName},
+		NotBefore:             now.Add(-backdating),
+		NotAfter:              now.Add(authorityLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
 	}
-	key, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok || !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("load the authority in %q: %s is not a CA certificate", dir, CAFile)
-	}
-	return &Authority{cert: pair.Leaf, key: key, now: now}, nil
 }
 
-// Save writes ca.crt and ca.key into dir, which must exist.
-func (a *Authority) Save(dir string) error {
-	key, err := encodeKey(a.key)
-	if err != nil {
-		return err
-	}
-	return Replace(dir, map[string][]byte{caKeyFile: key, CAFile: a.CertPEM()})
+// Certificate returns the authority's own certificate.
+func (a *Authority) Certificate() *x509.Certificate { return a.cert }
+
+// TLS returns the authority's own certificate and key, for tests of what a CA must not do itself.
+func (a *Authority) TLS() tls.Certificate {
+	return tls.Certificate{Certificate: [][]byte{a.cert.Raw}, PrivateKey: a.key, Leaf: a.cert}
 }
 
-// CertPEM returns the authority's own certificate.
-func (a *Authority) CertPEM() []byte { return encodeCert(a.cert) }
+// CertPEM returns the authority's own certificate in PEM form.
+func (a *Authority) CertPEM() []byte { return pki.EncodeBundle([]*x509.Certificate{a.cert}) }
 
 // Pool returns a pool with only the authority's certificate.
-func (a *Authority) Pool() *x509.CertPool { return newCertPool([]*x509.Certificate{a.cert}) }
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// Intermediate returns an authority whose certificate a signs.
+func (a *Authority) Intermediate(commonName string) (*Authority, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	cert, err := issueCertificate(authorityTemplate(commonName, a.now), a.cert, key.Public(), a.key)
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{cert: cert, key: key, now: a.now}, nil
+}
 
 // IssueServer issues a server certificate for the given names and addresses.
-func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (KeyPair, error) {
+func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (pki.KeyPair, error) {
 	return a.Issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "broker"},
 		DNSNames:    dnsNames,
@@ -100,9 +104,9 @@ func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (KeyPair, error
 
 // IssueClient issues the certificate of a cluster's agent. Without a trust domain it has no URI
 // SAN.
-func (a *Authority) IssueClient(clusterID, trustDomain string) (KeyPair, error) {
-	if !ValidClusterID(clusterID) {
-		return KeyPair{}, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, MaxClusterIDLength)
+func (a *Authority) IssueClient(clusterID, trustDomain string) (pki.KeyPair, error) {
+	if !pki.ValidClusterID(clusterID) {
+		return pki.KeyPair{}, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
 	}
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: clusterID},
@@ -116,30 +120,30 @@ func (a *Authority) IssueClient(clusterID, trustDomain string) (KeyPair, error) 
 
 // Issue signs template with a new key. It fills in the serial number, and lifetime and key
 // usage where template leaves them zero. Tests use it for invalid certificates, too.
-func (a *Authority) Issue(template *x509.Certificate) (KeyPair, error) {
+func (a *Authority) Issue(template *x509.Certificate) (pki.KeyPair, error) {
 	key, err := newKey()
 	if err != nil {
-		return KeyPair{}, err
+		return pki.KeyPair{}, err
 	}
 	certPEM, err := a.Certify(key.Public(), template)
 	if err != nil {
-		return KeyPair{}, err
+		return pki.KeyPair{}, err
 	}
 	keyPEM, err := encodeKey(key)
 	if err != nil {
-		return KeyPair{}, err
+		return pki.KeyPair{}, err
 	}
-	return KeyPair{CertPEM: certPEM, KeyPEM: keyPEM}, nil
+	return pki.KeyPair{CertPEM: certPEM, KeyPEM: keyPEM}, nil
 }
 
 // Certify is Issue for a public key whose private key the caller keeps.
 func (a *Authority) Certify(public crypto.PublicKey, template *x509.Certificate) (certPEM []byte, err error) {
 	leaf := *template
 	if leaf.NotBefore.IsZero() {
-		leaf.NotBefore = a.now.Add(-clockSkew)
+		leaf.NotBefore = a.now.Add(-backdating)
 	}
 	if leaf.NotAfter.IsZero() {
-		leaf.NotAfter = a.now.Add(leafLifetime)
+		leaf.NotAfter = a.now.Add(LeafLifetime)
 	}
 	if leaf.KeyUsage == 0 {
 		leaf.KeyUsage = x509.KeyUsageDigitalSignature
@@ -148,22 +152,17 @@ func (a *Authority) Certify(public crypto.PublicKey, template *x509.Certificate)
 	if err != nil {
 		return nil, err
 	}
-	return encodeCert(cert), nil
+	return pki.EncodeBundle([]*x509.Certificate{cert}), nil
 }
 
-// TLS parses the pair and sets Leaf.
-func (p KeyPair) TLS() (tls.Certificate, error) {
-	return tls.X509KeyPair(p.CertPEM, p.KeyPEM)
-}
-
-// Save atomically writes the files that Files reads: the pair, the CA of the peer's server
+// Save atomically writes the files that pki.Files reads: the pair, the CA of the peer's server
 // certificate and, unless empty, the CA of the agents.
-func (p KeyPair) Save(dir string, ca, agentsCA []byte) error {
-	content := map[string][]byte{KeyFile: p.KeyPEM, CertFile: p.CertPEM, CAFile: ca}
+func Save(dir string, pair pki.KeyPair, ca, agentsCA []byte) error {
+	content := map[string][]byte{pki.KeyFile: pair.KeyPEM, pki.CertFile: pair.CertPEM, pki.CAFile: ca}
 	if len(agentsCA) > 0 {
-		content[AgentsCAFile] = agentsCA
+		content[pki.AgentsCAFile] = agentsCA
 	}
-	return Replace(dir, content)
+	return pki.Replace(dir, content)
 }
 
 func newKey() (crypto.Signer, error) {
@@ -181,10 +180,6 @@ func issueCertificate(template, parent *x509.Certificate, public crypto.PublicKe
 		return nil, fmt.Errorf("issue the certificate of %q: %w", template.Subject, err)
 	}
 	return x509.ParseCertificate(der)
-}
-
-func encodeCert(cert *x509.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
 }
 
 func encodeKey(key crypto.Signer) ([]byte, error) {
