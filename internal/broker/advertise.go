@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -238,15 +238,15 @@ func CheckOffer(o *ledger.Offer) error {
 
 // checkWords refuses labels and claims that no request could name.
 func checkWords(o *ledger.Offer) error {
-	if err := terms.CheckLabels("labels", o.Labels, maxWords); err != nil {
+	if err := requirements.CheckLabels("labels", o.Labels, maxWords); err != nil {
 		return err
 	}
 	for _, s := range o.Shapes {
-		if err := terms.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
+		if err := requirements.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
 			return err
 		}
 	}
-	return terms.CheckClaims("claims", o.Claims, maxWords)
+	return requirements.CheckClaims("claims", o.Claims, maxWords)
 }
 
 // maxNamed bounds the clusters that an offer may allow, and those that it may deny.

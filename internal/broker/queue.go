@@ -89,7 +89,7 @@ func requestAndTried(r *ledger.Reservation) (*Request, []string) {
 func classOf(r *ledger.Reservation) string {
 	q, tried := requestAndTried(r)
 	q.Key, q.Tenant, q.Priority, q.Object, q.Queue, q.Wait = "", "", 0, nil, false, 0
-	if q.Data == nil {
+	if q.Demands().Data == nil {
 		// Duration matters only with data: the one-time price of data is spread over it.
 		q.Duration = 0
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/oapi-codegen/runtime"
 )
 
@@ -71,30 +72,6 @@ func (e InstructionState) Valid() bool {
 	case InstructionStateHold:
 		return true
 	case InstructionStateRelease:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for LabelExpressionOperator.
-const (
-	LabelExpressionOperatorDoesNotExist LabelExpressionOperator = "DoesNotExist"
-	LabelExpressionOperatorExists       LabelExpressionOperator = "Exists"
-	LabelExpressionOperatorIn           LabelExpressionOperator = "In"
-	LabelExpressionOperatorNotIn        LabelExpressionOperator = "NotIn"
-)
-
-// Valid indicates whether the value is a known member of the LabelExpressionOperator enum.
-func (e LabelExpressionOperator) Valid() bool {
-	switch e {
-	case LabelExpressionOperatorDoesNotExist:
-		return true
-	case LabelExpressionOperatorExists:
-		return true
-	case LabelExpressionOperatorIn:
-		return true
-	case LabelExpressionOperatorNotIn:
 		return true
 	default:
 		return false
@@ -454,34 +431,7 @@ type ChangeStateState string
 type ClusterID = string
 
 // Constraints Restrictions on the provider. Fields that are not set do not restrict.
-type Constraints struct {
-	// Affinity Groups of the caller's reservations. While any exist, only their providers.
-	Affinity []string `json:"affinity,omitempty,omitzero"`
-
-	// AntiAffinity Groups of the caller's reservations. None of their providers.
-	AntiAffinity    []string       `json:"antiAffinity,omitempty,omitzero"`
-	ClusterSelector *LabelSelector `json:"clusterSelector,omitempty"`
-
-	// DataLocality Only clusters with the label data.broker.fluidos.eu/NAME.
-	DataLocality string `json:"dataLocality,omitempty,omitzero"`
-
-	// ExcludeClusters None of these clusters.
-	ExcludeClusters []ClusterID `json:"excludeClusters,omitempty,omitzero"`
-
-	// IncludeClusters Only these clusters.
-	IncludeClusters []ClusterID `json:"includeClusters,omitempty,omitzero"`
-	MaxPrice        *Money      `json:"maxPrice,omitempty"`
-
-	// NodeSelector Count free capacity only on nodes with these labels, for example
-	// nvidia.com/gpu.product.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty,omitzero"`
-	Regions      []string          `json:"regions,omitempty,omitzero"`
-
-	// RequiredClaims Claims that the provider must make, by name. The value is the required value, >=
-	// or <= followed by a decimal number, or "" for any value.
-	RequiredClaims map[string]string `json:"requiredClaims,omitempty,omitzero"`
-	Zones          []string          `json:"zones,omitempty,omitzero"`
-}
+type Constraints = brokerv1alpha1.Constraints
 
 // ConsumedReservation A request with its key, a placement that the caller carries out, or both.
 type ConsumedReservation struct {
@@ -669,20 +619,10 @@ type IssuedCertificate struct {
 }
 
 // LabelExpression defines model for LabelExpression.
-type LabelExpression struct {
-	Key      string                  `json:"key"`
-	Operator LabelExpressionOperator `json:"operator"`
-	Values   []string                `json:"values,omitempty,omitzero"`
-}
-
-// LabelExpressionOperator defines model for LabelExpression.Operator.
-type LabelExpressionOperator string
+type LabelExpression = brokerv1alpha1.LabelExpression
 
 // LabelSelector defines model for LabelSelector.
-type LabelSelector struct {
-	MatchExpressions []LabelExpression `json:"matchExpressions,omitempty,omitzero"`
-	MatchLabels      map[string]string `json:"matchLabels,omitempty,omitzero"`
-}
+type LabelSelector = brokerv1alpha1.ClusterSelector
 
 // Labels Labels as in Kubernetes.
 type Labels map[string]string
@@ -742,13 +682,7 @@ type MessageList struct {
 }
 
 // Money defines model for Money.
-type Money struct {
-	// Amount A decimal number.
-	Amount string `json:"amount"`
-
-	// Currency ISO 4217 code.
-	Currency string `json:"currency"`
-}
+type Money = brokerv1alpha1.Money
 
 // NodeShape defines model for NodeShape.
 type NodeShape struct {

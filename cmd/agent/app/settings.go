@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
@@ -24,17 +24,17 @@ const maxNodeLabels = 16
 // checkOffer returns an error for values that the Advertisement's CRD does not accept. With such
 // values the agent could not advertise at all.
 func (o *options) checkOffer() error {
-	if err := terms.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
+	if err := requirements.CheckLabels("--cluster-labels", o.labels, configuration.MaxLabels); err != nil {
 		return err
 	}
-	if err := terms.CheckClaims("--claims", o.claims, configuration.MaxLabels); err != nil {
+	if err := requirements.CheckClaims("--claims", o.claims, configuration.MaxLabels); err != nil {
 		return err
 	}
 	keys := map[string]string{}
 	for _, key := range o.nodeLabels {
 		keys[key] = ""
 	}
-	if err := terms.CheckLabels("--node-labels", keys, maxNodeLabels); err != nil {
+	if err := requirements.CheckLabels("--node-labels", keys, maxNodeLabels); err != nil {
 		return err
 	}
 	if _, err := quantity.ParseRatios(o.overSubscription); err != nil {

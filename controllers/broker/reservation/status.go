@@ -26,7 +26,9 @@ func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	spec := brokerv1alpha1.ReservationSpec{
 		RequestedResources: brokerv1alpha1.RequestedResources(v.Wanted().ToResourceList()),
 		Priority:           v.Priority, RequesterID: v.Requester, Tenant: v.Tenant, TargetClusterID: v.Target,
-		Requirements: termsOf(v),
+	}
+	if v.Requirements != nil {
+		spec.Requirements = *v.Requirements.DeepCopy()
 	}
 	if v.Duration != 0 {
 		spec.Duration = &metav1.Duration{Duration: v.Duration}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 var sizes = []int{10, 100, 1000, 10000, 100000}
@@ -45,7 +45,7 @@ func BenchmarkDecideHard(b *testing.B) {
 	}
 	varied := fleet(b, n)
 	pods := multiCriteria()
-	pods.Pods = []terms.Pods{{Count: 4, Each: size(2, 8)}}
+	pods.PodShapes = []brokerv1alpha1.PodShape{podsOf(4, size(2, 8))}
 	shaped := NewMarket()
 	random := rand.New(rand.NewPCG(2, n))
 	for i := range n {

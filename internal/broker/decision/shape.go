@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // Shape is one bar of a provider's histogram: Count nodes have at least Free each. If Free
@@ -81,7 +81,7 @@ func (c *contest) countFitting(nodes []shape, pod []need, want int64) int64 {
 	for k := range nodes {
 		s := &nodes[k]
 		each := podsPerNode(s.free, pod)
-		if each == 0 || !terms.HasAll(s.labels, c.nodeLabels) {
+		if each == 0 || !requirements.HasAll(s.labels, c.nodeLabels) {
 			continue
 		}
 		missing := want - placed

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -29,9 +30,12 @@ func everything() []Event {
 	byHand := handWritten(oslo, cpu(4000))
 	byHand.Change.(*Offer).Source = &Manifest{ObjectRef: ObjectRef{Namespace: "default", Name: "oslo", UID: "1"}, Digest: "sha256"}
 	granted := Event{Change: &Reserve{
-		Name: "r", Key: "key", Digest: "sha256", Requester: rome, Tenant: "blue", Priority: 7, Amounts: cpu(3000),
-		Target: paris, Duration: time.Hour, Until: begin.Add(time.Hour), Provider: paris,
-		Object: &ObjectRef{Namespace: "default", Name: "wish", UID: "2"}, Explanation: explanation,
+		Name: "r", Digest: "sha256", Until: begin.Add(time.Hour), Provider: paris, Explanation: explanation,
+		Request: Request{
+			Key: "key", Requester: rome, Tenant: "blue", Priority: 7, Amounts: cpu(3000), Target: paris, Duration: time.Hour,
+			Object:       &ObjectRef{Namespace: "default", Name: "wish", UID: "2"},
+			Requirements: &brokerv1alpha1.Requirements{Group: "web", Data: &brokerv1alpha1.DataVolume{Volume: quantity.ToQuantity("storage", 5<<30)}},
+		},
 	}}
 	moved := Event{Change: &Move{Name: "r", Provider: oslo, Explanation: explanation}}
 	held := keep("q", paris, cpu(500))
