@@ -22,7 +22,7 @@ func (f *fleet) set(change func(*Config)) {
 }
 
 func priced(cpu, currency string) func(*v1.Advertisement) {
-	return func(a *v1.Advertisement) { a.Cost = v1.Cost{CpuCost: cpu, MemoryCost: "0", Currency: currency} }
+	return func(a *v1.Advertisement) { a.Cost = v1.Cost{CPUCost: cpu, MemoryCost: "0", Currency: currency} }
 }
 
 func candidate(t *testing.T, r *v1.Reservation, id string) v1.Candidate {

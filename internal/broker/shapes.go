@@ -17,18 +17,10 @@ func needsShapes(q *Request) bool {
 func (cs *clusters) updateShapes() {
 	for id := range cs.reshaped {
 		if c := cs.s.book.Cluster(id); c != nil {
-			cs.s.market.SetShapes(id, decision.Debit(shapesOf(c), cs.commitments(c)))
+			cs.s.market.SetShapes(id, decision.Debit(c.Shapes, cs.commitments(c)))
 		}
 	}
 	clear(cs.reshaped)
-}
-
-func shapesOf(c *ledger.Cluster) []decision.Shape {
-	out := make([]decision.Shape, len(c.Shapes))
-	for i, s := range c.Shapes {
-		out[i] = decision.Shape{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
-	}
-	return out
 }
 
 // commitments returns the capacity that is promised on a cluster and not in use. Pod shapes

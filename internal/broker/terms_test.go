@@ -61,7 +61,7 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 					a.Topology.Region = "eu-north"
 					a.Labels = map[string]string{"tier": "gold", "data.broker.fluidos.eu/genomes": "true"}
 					a.Claims = map[string]string{"availability": "99.9"}
-					a.Cost = v1.Cost{CpuCost: "0.05", MemoryCost: "0.05", Currency: "EUR"}
+					a.Cost = v1.Cost{CPUCost: "0.05", MemoryCost: "0.05", Currency: "EUR"}
 					a.NodeShapes = []v1.NodeShape{{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}, NodeLabels: v1.Labels{"kubernetes.io/arch": "arm64"}}}
 				})
 				if tc.request.Constraints == nil || tc.request.Constraints.MaxPrice == nil {

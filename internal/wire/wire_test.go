@@ -156,8 +156,8 @@ func TestAdvertisementsAreWrittenAsTheySay(t *testing.T) {
 	}
 	got := FromAdvertisement(spec)
 	cost := v1.Cost{
-		CpuCost: "0.04", MemoryCost: "0.005", StorageCost: "0.1", EgressCost: "0.2", Currency: "EUR",
-		ResourceCosts: map[string]string{"nvidia.com/gpu": "0.95"},
+		CPUCost: "0.04", MemoryCost: "0.005", StorageCost: "0.1", EgressCost: "0.2", Currency: "EUR",
+		ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{"nvidia.com/gpu": "0.95"},
 	}
 	if diff := cmp.Diff(cost, got.Cost); diff != "" {
 		t.Errorf("cost (-want +got):\n%s", diff)

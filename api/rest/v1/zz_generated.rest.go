@@ -452,25 +452,7 @@ type ConsumedReservation struct {
 }
 
 // Cost defines model for Cost.
-type Cost struct {
-	// CpuCost Price of one core for one hour.
-	CpuCost string `json:"cpuCost,omitempty,omitzero"`
-
-	// Currency ISO 4217 code of all prices.
-	Currency string `json:"currency,omitempty,omitzero"`
-
-	// EgressCost Price of moving one GiB of data out of the cluster's region.
-	EgressCost string `json:"egressCost,omitempty,omitzero"`
-
-	// MemoryCost Price of one GiB of memory for one hour.
-	MemoryCost string `json:"memoryCost,omitempty,omitzero"`
-
-	// ResourceCosts Price of one unit of an extended resource for one hour, by resource name.
-	ResourceCosts map[string]string `json:"resourceCosts,omitempty,omitzero"`
-
-	// StorageCost Price of storing one GiB of a request's data for one hour.
-	StorageCost string `json:"storageCost,omitempty,omitzero"`
-}
+type Cost = brokerv1alpha1.Cost
 
 // DataVolume The data of the workload. Its storage and its transfer to another region have
 // prices.
@@ -1057,10 +1039,7 @@ type StatusReportRole string
 type StatusReportState string
 
 // Topology defines model for Topology.
-type Topology struct {
-	Region string `json:"region,omitempty,omitzero"`
-	Zone   string `json:"zone,omitempty,omitzero"`
-}
+type Topology = brokerv1alpha1.Topology
 
 // Usage A placement that the caller keeps capacity for, and its current usage.
 type Usage struct {

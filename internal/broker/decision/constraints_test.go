@@ -19,7 +19,7 @@ func TestConstraints(t *testing.T) {
 	paris.Region, paris.Zone = "eu-west", "a"
 	paris.Labels = map[string]string{"tier": "prod", "data.broker.fluidos.eu/genomes": "true"}
 	paris.Claims = map[string]string{"availability": "99.95", "gdpr": "true"}
-	paris.Shapes = []Shape{
+	paris.Shapes = []quantity.NodeShape{
 		{Count: 2, Free: size(4, 16).Add(quantity.Amounts{gpu: 2}), Labels: map[string]string{"nvidia.com/gpu.product": "A100"}},
 		{Count: 2, Free: size(4, 16)},
 	}
@@ -102,7 +102,7 @@ func TestConstraints(t *testing.T) {
 }
 
 func TestSeveralSizesOfPods(t *testing.T) {
-	nodes := []Shape{{Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(8, 16)}}
+	nodes := []quantity.NodeShape{{Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(8, 16)}}
 	cases := map[string]struct {
 		pods []brokerv1alpha1.PodShape
 		have int64
@@ -128,8 +128,8 @@ func TestSeveralSizesOfPods(t *testing.T) {
 // For every packing, an oracle that tracks each node finds no negative free amount.
 func TestWhatIsPackedFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
-			return Shape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), rapid.Int64Range(0, 8).Draw(t, "memory"))}
+		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
+			return quantity.NodeShape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), rapid.Int64Range(0, 8).Draw(t, "memory"))}
 		}), 1, 4).Draw(t, "nodes")
 		pods := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) brokerv1alpha1.PodShape {
 			return podsOf(rapid.Int32Range(1, 4).Draw(t, "count"), size(rapid.Int64Range(1, 4).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "memory")))
@@ -274,11 +274,11 @@ func violated(r *Request, c Candidate, rates Rates) string {
 	return ""
 }
 
-func selected(shapes []Shape, r *Request) []Shape {
+func selected(shapes []quantity.NodeShape, r *Request) []quantity.NodeShape {
 	if r.Constraints == nil {
 		return shapes
 	}
-	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !requirements.HasAll(s.Labels, r.Constraints.NodeSelector) })
+	return slices.DeleteFunc(slices.Clone(shapes), func(s quantity.NodeShape) bool { return !requirements.HasAll(s.Labels, r.Constraints.NodeSelector) })
 }
 
 // Every excluded candidate has a reason, and a candidate that meets everything is not excluded.

@@ -23,7 +23,7 @@ type Commitment struct {
 // Debit subtracts commitments from a histogram of nodes and returns the room left for the next
 // request. It places pods as for a request. It takes amounts without pod shapes from the nodes
 // with the most room, because Kubernetes' scheduler spreads pods. It does not change shapes.
-func Debit(shapes []Shape, commitments []Commitment) []Shape {
+func Debit(shapes []quantity.NodeShape, commitments []Commitment) []quantity.NodeShape {
 	left := slices.Clone(shapes)
 	for i := range commitments {
 		c := &commitments[i]
@@ -43,7 +43,7 @@ func Debit(shapes []Shape, commitments []Commitment) []Shape {
 }
 
 // debitPods places as many of count equal pods as fit.
-func debitPods(shapes []Shape, each quantity.Amounts, count int64, labels map[string]brokerv1alpha1.LabelValue) (left []Shape, placed int64) {
+func debitPods(shapes []quantity.NodeShape, each quantity.Amounts, count int64, labels map[string]brokerv1alpha1.LabelValue) (left []quantity.NodeShape, placed int64) {
 	for i := 0; i < len(shapes) && placed < count; i++ {
 		s := shapes[i]
 		if !requirements.HasAll(s.Labels, labels) {
@@ -62,12 +62,12 @@ func debitPods(shapes []Shape, each quantity.Amounts, count int64, labels map[st
 			placed += fit * s.Count
 		default:
 			full, rest := missing/fit, missing%fit
-			parts := []Shape{
-				{full, s.Free.Sub(pod.Times(fit)), s.Labels},
-				{min(rest, 1), s.Free.Sub(pod.Times(rest)), s.Labels},
-				{s.Count - full - min(rest, 1), s.Free, s.Labels},
+			parts := []quantity.NodeShape{
+				{Count: full, Free: s.Free.Sub(pod.Times(fit)), Labels: s.Labels},
+				{Count: min(rest, 1), Free: s.Free.Sub(pod.Times(rest)), Labels: s.Labels},
+				{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels},
 			}
-			parts = slices.DeleteFunc(parts, func(part Shape) bool { return part.Count == 0 })
+			parts = slices.DeleteFunc(parts, func(part quantity.NodeShape) bool { return part.Count == 0 })
 			return slices.Concat(shapes[:i], parts, shapes[i+1:]), count
 		}
 	}
@@ -89,7 +89,7 @@ func timesInto(pod, free quantity.Amounts) int64 {
 }
 
 // debitAmount deducts an amount of one resource, beginning with the nodes with the most room.
-func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels map[string]brokerv1alpha1.LabelValue) []Shape {
+func debitAmount(shapes []quantity.NodeShape, name corev1.ResourceName, amount int64, labels map[string]brokerv1alpha1.LabelValue) []quantity.NodeShape {
 	for amount > 0 {
 		i := findRoomiest(shapes, name, labels)
 		if i < 0 {
@@ -103,18 +103,18 @@ func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels 
 			continue
 		}
 		full, rest := amount/free, amount%free
-		parts := []Shape{
-			{full, s.Free.Sub(quantity.Amounts{name: free}), s.Labels},
-			{min(rest, 1), s.Free.Sub(quantity.Amounts{name: rest}), s.Labels},
-			{s.Count - full - min(rest, 1), s.Free, s.Labels},
+		parts := []quantity.NodeShape{
+			{Count: full, Free: s.Free.Sub(quantity.Amounts{name: free}), Labels: s.Labels},
+			{Count: min(rest, 1), Free: s.Free.Sub(quantity.Amounts{name: rest}), Labels: s.Labels},
+			{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels},
 		}
-		parts = slices.DeleteFunc(parts, func(part Shape) bool { return part.Count == 0 })
+		parts = slices.DeleteFunc(parts, func(part quantity.NodeShape) bool { return part.Count == 0 })
 		return slices.Concat(shapes[:i], parts, shapes[i+1:])
 	}
 	return shapes
 }
 
-func findRoomiest(shapes []Shape, name corev1.ResourceName, labels map[string]brokerv1alpha1.LabelValue) int {
+func findRoomiest(shapes []quantity.NodeShape, name corev1.ResourceName, labels map[string]brokerv1alpha1.LabelValue) int {
 	best := -1
 	for i, s := range shapes {
 		if s.Count > 0 && s.Free[name] > 0 && requirements.HasAll(s.Labels, labels) && (best < 0 || s.Free[name] > shapes[best].Free[name]) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 var sizes = []int{10, 100, 1000, 10000, 100000}
@@ -51,7 +52,7 @@ func BenchmarkDecideHard(b *testing.B) {
 	for i := range n {
 		c := fleetCluster(random, i)
 		for k := range int64(8) {
-			c.Shapes = append(c.Shapes, Shape{Count: 1 + random.Int64N(3), Free: size(k, 4*k)})
+			c.Shapes = append(c.Shapes, quantity.NodeShape{Count: 1 + random.Int64N(3), Free: size(k, 4*k)})
 		}
 		if err := shaped.Upsert(c); err != nil {
 			b.Fatal(err)

@@ -175,8 +175,8 @@ func TestDecide(t *testing.T) {
 		},
 		"pods go where they fit on nodes, whatever the sums": {
 			candidates: []Candidate{
-				with(cluster("crumbs", 16, 16, 64, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 16, Free: size(1, 4)}} }),
-				with(cluster("solid", 8, 16, 32, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 2, Free: size(4, 16)}} }),
+				with(cluster("crumbs", 16, 16, 64, 64), func(c *Candidate) { c.Shapes = []quantity.NodeShape{{Count: 16, Free: size(1, 4)}} }),
+				with(cluster("solid", 8, 16, 32, 64), func(c *Candidate) { c.Shapes = []quantity.NodeShape{{Count: 2, Free: size(4, 16)}} }),
 			},
 			request: Request{Amounts: size(8, 8), PodShapes: []brokerv1alpha1.PodShape{podsOf(2, size(4, 4))}},
 			want:    "solid",
@@ -211,7 +211,7 @@ func TestDecide(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	histogram := cluster("shaped", 16, 16, 64, 64)
-	histogram.Shapes = []Shape{{Count: 3, Free: size(5, 20)}}
+	histogram.Shapes = []quantity.NodeShape{{Count: 3, Free: size(5, 20)}}
 	m := market(t, cluster("paris", 5, 16, 32, 64), cluster("rome", 16, 16, 64, 64), histogram)
 	cases := map[string]struct {
 		id          string
@@ -298,7 +298,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	packed.Data = dataOf(5*gib, "eu")
 	packed.Constraints = &brokerv1alpha1.Constraints{ExcludeClusters: []string{"cluster-000005"}, MaxPrice: &brokerv1alpha1.Money{Amount: "3.5", Currency: "EUR"}}
 	for i := range 1000 {
-		m.SetShapes(fmt.Sprintf("cluster-%06d", i), []Shape{{Count: 3, Free: size(2, 4)}})
+		m.SetShapes(fmt.Sprintf("cluster-%06d", i), []quantity.NodeShape{{Count: 3, Free: size(2, 4)}})
 	}
 	for name, r := range map[string]*Request{"plain": r, "constrained": &constrained, "packed": &packed} {
 		if _, ok := Decide(m, r); ok == (name == "constrained") {

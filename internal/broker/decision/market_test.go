@@ -54,7 +54,7 @@ func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
 	m.SetAvailable("evil", named("evil", 5000, 100))
-	m.SetShapes("evil", []Shape{{Count: 1, Free: named("evil", 9000, 100)}})
+	m.SetShapes("evil", []quantity.NodeShape{{Count: 1, Free: named("evil", 9000, 100)}})
 	if got := m.Resources(); got != int(builtinColumns)+DefaultResourceNames {
 		t.Errorf("%d columns are in use", got)
 	}
@@ -118,7 +118,7 @@ func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T
 // decides like a new one.
 func TestAColumnThatIsReusedForgetsWhatItHeld(t *testing.T) {
 	m := market(t, offering("berlin", named("old", 0, 3)), offering("paris", size(4, 4)))
-	m.SetShapes("berlin", []Shape{{Count: 3, Free: named("old", 0, 3)}})
+	m.SetShapes("berlin", []quantity.NodeShape{{Count: 3, Free: named("old", 0, 3)}})
 	for _, c := range []Candidate{offering("berlin", size(2, 2)), offering("paris", named("new", 0, 3))} {
 		if err := m.Upsert(c); err != nil {
 			t.Fatal(err)

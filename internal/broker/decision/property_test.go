@@ -25,8 +25,8 @@ var (
 	}))
 	somePrices     = rapid.MapOf(someResources, rapid.SampledFrom([]Price{0, 1, 2_000_000, 3_000_000_000, MaxPrice}))
 	someCurrencies = rapid.SampledFrom([]string{"", "EUR", "USD"})
-	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
-		return Shape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
+	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
+		return quantity.NodeShape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
 	}), 0, 3)
 	someTerms = rapid.Custom(func(t *rapid.T) *lending.Terms {
 		return lending.Terms{
@@ -266,7 +266,7 @@ func TestTheWinnerCanProvide(t *testing.T) {
 }
 
 // placePods puts pods on nodes one by one.
-func placePods(shapes []Shape, pods brokerv1alpha1.PodShape) int64 {
+func placePods(shapes []quantity.NodeShape, pods brokerv1alpha1.PodShape) int64 {
 	var placed int64
 	for _, s := range shapes {
 		each := requirements.PodAmounts(&pods).Max(nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -24,8 +25,8 @@ func everything() []Event {
 		Capacity: cpu(9000), Allocatable: quantity.Amounts{"cpu": 8000, gpu: 2}, Allocated: cpu(500),
 		Used:             map[string]quantity.Amounts{"r-1": cpu(250), "left-over-1": cpu(125)},
 		OverSubscription: quantity.Ratios{"cpu": 150},
-		Shapes:           []Shape{{Count: 2, Free: cpu(3750)}},
-		Cost:             &Cost{CPU: "0.01", Memory: "0.002", Resources: map[string]string{string(gpu): "1.5"}, Currency: "EUR"},
+		Shapes:           []quantity.NodeShape{{Count: 2, Free: cpu(3750)}},
+		Cost:             &brokerv1alpha1.Cost{CPUCost: "0.01", MemoryCost: "0.002", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{gpu: "1.5"}, Currency: "EUR"},
 	}}
 	byHand := handWritten(oslo, cpu(4000))
 	byHand.Change.(*Offer).Source = &Manifest{ObjectRef: ObjectRef{Namespace: "default", Name: "oslo", UID: "1"}, Digest: "sha256"}
