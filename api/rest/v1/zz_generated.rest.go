@@ -383,29 +383,7 @@ type AdvertisementReceipt struct {
 type Amounts map[string]string
 
 // Candidate defines model for Candidate.
-type Candidate struct {
-	ClusterID string `json:"clusterID,omitempty,omitzero"`
-
-	// Criteria Scores per criterion before weighting.
-	Criteria map[string]string `json:"criteria,omitempty,omitzero"`
-	Currency string            `json:"currency,omitempty,omitzero"`
-
-	// Message Figures that reason and scores do not contain.
-	Message string `json:"message,omitempty,omitzero"`
-
-	// PricePerHour Price of the request on the candidate for one hour; absent without a price.
-	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
-
-	// PriceTotal Price for the whole duration. In quotes only.
-	PriceTotal string `json:"priceTotal,omitempty,omitzero"`
-
-	// Reason Why the candidate was not chosen; absent for the winner. LowerScore means that
-	// another candidate has a higher score, or the same score and comes first by name.
-	Reason string `json:"reason,omitempty,omitzero"`
-
-	// Score 0.00 to 100.00; absent for rejected candidates.
-	Score string `json:"score,omitempty,omitzero"`
-}
+type Candidate = brokerv1alpha1.Candidate
 
 // CertificateSigningRequest PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: only the common name, the cluster
 // ID. Alternative names: exactly one, the URI spiffe://<trust domain>/cluster/<cluster
@@ -803,7 +781,7 @@ type QueuePlaceReason string
 // Quote defines model for Quote.
 type Quote struct {
 	// Candidates Clusters that could provide, best first, then the rejected ones by name.
-	Candidates []Candidate `json:"candidates"`
+	Candidates []QuotedCandidate `json:"candidates"`
 
 	// ClusterID The cluster that would provide; absent when no cluster has room.
 	ClusterID string `json:"clusterID,omitempty,omitzero"`

@@ -17,7 +17,7 @@ import (
 
 // everything returns one event of each kind with every field set.
 func everything() []Event {
-	explanation := Explain([]Candidate{
+	explanation := Explain([]brokerv1alpha1.Candidate{
 		{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"},
 	}, map[string]int32{"TooSmall": 1})
 	full := Event{Change: &Offer{
