@@ -130,7 +130,7 @@ func (e *Environment) showOffers(ctx context.Context) ([][]string, error) {
 	return rows, nil
 }
 
-func candidateRows(candidates []brokerv1alpha1.CandidateScore) [][]string {
+func candidateRows(candidates []brokerv1alpha1.Candidate) [][]string {
 	rows := [][]string{{"CANDIDATE", "SCORE", "CRITERIA", "VERDICT"}}
 	for _, c := range candidates {
 		var criteria []string

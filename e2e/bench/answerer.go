@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
@@ -185,7 +186,7 @@ func (c *crowd) lend(ctx context.Context, clusters int) error {
 	return forEach(clusters, func(i int) error {
 		return c.b.OfferManifest(ctx, &ledger.Offer{
 			ClusterID: clusterID(i), Endpoint: "https://" + clusterID(i) + ".example:6443", Capacity: whole, Allocatable: whole,
-			Cost:   &ledger.Cost{CPU: cpuPrice, Memory: memoryPrice, Currency: "EUR"},
+			Cost:   &brokerv1alpha1.Cost{CPUCost: cpuPrice, MemoryCost: memoryPrice, Currency: "EUR"},
 			Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: namespace, Name: clusterID(i), UID: clusterID(i)}, Digest: "1"},
 		})
 	})

@@ -31,7 +31,7 @@ func advertisementOf(id string, sequence int64) *v1.Advertisement {
 		EndpointURL: "https://" + id + ".example:6443", Topology: v1.Topology{Region: "eu-west", Zone: "a"},
 		Capacity: whole, Allocatable: whole,
 		Allocated: v1.Amounts{"cpu": fmt.Sprint(1000 + sequence%100), "memory": "1Ti"},
-		Cost:      v1.Cost{CpuCost: cpuPrice, MemoryCost: memoryPrice, Currency: "EUR"},
+		Cost:      v1.Cost{CPUCost: cpuPrice, MemoryCost: memoryPrice, Currency: "EUR"},
 	}
 	for _, cores := range []string{"4", "16", "48", "96"} {
 		adv.NodeShapes = append(adv.NodeShapes, v1.NodeShape{Count: 5, Free: v1.Amounts{"cpu": cores, "memory": cores + "Gi"}})

@@ -27,10 +27,10 @@ func approvedAlone(id string) brokerv1alpha1.BrokerConfigSpec {
 }
 
 func objectRequest(requester string) Request {
-	return Request{
+	return Request{Request: ledger.Request{
 		Requester: requester, Amounts: quantity.Amounts{"cpu": 1000},
 		Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: requester},
-	}
+	}}
 }
 
 func TestWhoIsShutOutLendsNothingNew(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -16,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -217,13 +218,10 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node shape: %w", err)
 		}
-		offer.Shapes = append(offer.Shapes, ledger.Shape{Count: s.Count, Free: free, Labels: s.NodeLabels})
+		offer.Shapes = append(offer.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: s.NodeLabels})
 	}
 	if !reflect.DeepEqual(adv.Cost, v1.Cost{}) {
-		offer.Cost = &ledger.Cost{
-			CPU: adv.Cost.CpuCost, Memory: adv.Cost.MemoryCost, Resources: adv.Cost.ResourceCosts,
-			Storage: adv.Cost.StorageCost, Egress: adv.Cost.EgressCost, Currency: adv.Cost.Currency,
-		}
+		offer.Cost = &adv.Cost
 	}
 	return offer, CheckOffer(offer)
 }
@@ -250,15 +248,15 @@ func CheckOffer(o *ledger.Offer) error {
 
 // checkWords refuses labels and claims that no request could name.
 func checkWords(o *ledger.Offer) error {
-	if err := terms.CheckLabels("labels", o.Labels, maxWords); err != nil {
+	if err := requirements.CheckLabels("labels", o.Labels, maxWords); err != nil {
 		return err
 	}
 	for _, s := range o.Shapes {
-		if err := terms.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
+		if err := requirements.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
 			return err
 		}
 	}
-	return terms.CheckClaims("claims", o.Claims, maxWords)
+	return requirements.CheckClaims("claims", o.Claims, maxWords)
 }
 
 // maxNamed bounds the clusters that an offer may allow, and those that it may deny.
@@ -278,15 +276,15 @@ const (
 	maxNodeLabels = 16
 )
 
-func checkCost(c *ledger.Cost) error {
+func checkCost(c *brokerv1alpha1.Cost) error {
 	if c == nil {
 		return nil
 	}
 	prices := pricesOf(c)
-	prices["storage for data"], prices["egress"] = c.Storage, c.Egress
+	prices["storage for data"], prices["egress"] = brokerv1alpha1.Price(c.StorageCost), brokerv1alpha1.Price(c.EgressCost)
 	for _, name := range slices.Sorted(maps.Keys(prices)) {
 		if text := prices[name]; text != "" {
-			if _, err := decision.ParsePrice(text); err != nil {
+			if _, err := decision.ParsePrice(string(text)); err != nil {
 				return fmt.Errorf("price of %s: %w", name, err)
 			}
 		}

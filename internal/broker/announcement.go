@@ -361,8 +361,7 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 		// If the requester wants other amounts by now, it learns of the difference with its
 		// next call and asks for a change.
 		q.Amounts = r.Amounts
-		event.Key, event.Digest, event.Tenant, event.Priority, event.Target, event.Terms = q.Key, q.digest(), q.Tenant, q.Priority, q.Target, q.Terms
-		event.Patient = q.Patient
+		event.Request, event.Digest = &q.Request, q.digest()
 	}
 	err := rc.s.record(ledger.Event{Change: event})
 	if errors.Is(err, ledger.ErrTaken) {

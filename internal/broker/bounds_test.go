@@ -46,9 +46,9 @@ func TestNobodyExceedsTheBounds(t *testing.T) {
 				}
 				_, err := f.RequestReservation(context.Background(), "rome", "request-1", body)
 				wantInvalid(t, "REST", err, tc.want)
-				_, err = f.ReserveObject(context.Background(), Request{
+				_, err = f.ReserveObject(context.Background(), Request{Request: ledger.Request{
 					Requester: "rome", Amounts: tc.amounts, Duration: tc.duration, Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "1"},
-				})
+				}})
 				wantInvalid(t, "object", err, tc.want)
 				if tc.want != "" && f.available("paris") != "16 64Gi" {
 					t.Errorf("paris has %s left", f.available("paris"))

@@ -208,10 +208,10 @@ func (a *account) add(r *ledger.Reservation, sign int) {
 }
 
 func weightOf(r *ledger.Reservation) int64 {
-	if r.Terms == nil {
+	if r.Requirements == nil {
 		return plainReservation
 	}
-	text, err := json.Marshal(r.Terms)
+	text, err := json.Marshal(r.Requirements)
 	if err != nil {
 		panic(err) // it was decoded from JSON
 	}

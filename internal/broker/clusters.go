@@ -1,10 +1,12 @@
 package broker
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -225,7 +227,7 @@ func (cs *clusters) logLeftOut(clusterID string) {
 
 // price reads the prices of an offer. They were validated on receipt; one that cannot be read
 // counts as missing.
-func price(c *decision.Candidate, cost *ledger.Cost) {
+func price(c *decision.Candidate, cost *brokerv1alpha1.Cost) {
 	if cost == nil {
 		return
 	}
@@ -235,18 +237,18 @@ func price(c *decision.Candidate, cost *ledger.Cost) {
 	}
 	c.Currency, c.Prices = cost.Currency, map[corev1.ResourceName]decision.Price{}
 	for name, text := range pricesOf(cost) {
-		if p, ok := read(text); ok {
+		if p, ok := read(string(text)); ok {
 			c.Prices[name] = p
 		}
 	}
-	c.StoragePrice, _ = read(cost.Storage)
-	c.EgressPrice, _ = read(cost.Egress)
+	c.StoragePrice, _ = read(cost.StorageCost)
+	c.EgressPrice, _ = read(cost.EgressCost)
 }
 
-func pricesOf(cost *ledger.Cost) map[corev1.ResourceName]string {
-	out := map[corev1.ResourceName]string{corev1.ResourceCPU: cost.CPU, corev1.ResourceMemory: cost.Memory}
-	for name, text := range cost.Resources {
-		out[corev1.ResourceName(name)] = text
+func pricesOf(cost *brokerv1alpha1.Cost) map[corev1.ResourceName]brokerv1alpha1.Price {
+	out := map[corev1.ResourceName]brokerv1alpha1.Price{
+		corev1.ResourceCPU: brokerv1alpha1.Price(cost.CPUCost), corev1.ResourceMemory: brokerv1alpha1.Price(cost.MemoryCost),
 	}
+	maps.Copy(out, cost.ResourceCosts)
 	return out
 }

@@ -3,7 +3,7 @@ package broker
 import (
 	"fmt"
 
-	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -49,19 +49,19 @@ func (d *decider) pick(request *decision.Request, target string) (string, bool) 
 // explain returns the scores and rejections behind a choice.
 func (d *decider) explain(request *decision.Request, target string) ledger.Explanation {
 	verdicts, winner, rejected := d.verdicts(request, target, shown)
-	candidates := make([]ledger.Candidate, len(verdicts))
+	candidates := make([]brokerv1alpha1.Candidate, len(verdicts))
 	for i, v := range verdicts {
 		candidates[i] = candidateOf(v, winner)
 	}
 	text := ledger.Explain(candidates, rejected)
-	d.last = explained{text, shownCandidates(candidates)}
+	d.last = explained{text, candidates}
 	return text
 }
 
 // explained is an explanation with its candidates.
 type explained struct {
 	text       ledger.Explanation
-	candidates []v1.Candidate
+	candidates []brokerv1alpha1.Candidate
 }
 
 // verdicts returns the verdict on the target, or on up to most of the best candidates. It also
@@ -82,8 +82,8 @@ func (d *decider) verdicts(request *decision.Request, target string, most int) (
 	return full.Verdicts, full.Winner, rejected
 }
 
-func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
-	c := ledger.Candidate{ClusterID: v.ID}
+func candidateOf(v decision.Verdict, winner string) brokerv1alpha1.Candidate {
+	c := brokerv1alpha1.Candidate{ClusterID: v.ID}
 	if v.Bill.Currency != "" {
 		c.PricePerHour, c.Currency = decision.Money(v.Bill.PerHour), v.Bill.Currency
 	}
@@ -129,24 +129,9 @@ func (d *decider) reasons(q *Request, why ledger.Explanation) string {
 }
 
 // candidates decodes an explanation. The result is shared and must not be changed.
-func (d *decider) candidates(e ledger.Explanation) []v1.Candidate {
+func (d *decider) candidates(e ledger.Explanation) []brokerv1alpha1.Candidate {
 	if e == d.last.text {
 		return d.last.candidates
 	}
-	return shownCandidates(e.Candidates())
-}
-
-func shownCandidates(candidates []ledger.Candidate) []v1.Candidate {
-	out := make([]v1.Candidate, len(candidates))
-	for i, c := range candidates {
-		out[i] = shownCandidate(c)
-	}
-	return out
-}
-
-func shownCandidate(c ledger.Candidate) v1.Candidate {
-	return v1.Candidate{
-		ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
-		PricePerHour: c.PricePerHour, Currency: c.Currency,
-	}
+	return e.Candidates()
 }

@@ -4,16 +4,18 @@ import (
 	"maps"
 	"slices"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // complete fills in the sum of the pod shapes, and checks the request.
 func (r *Request) complete() error {
-	sum := terms.Sum(r.Pods)
+	demands := r.Demands()
+	sum := requirements.SumPods(demands.PodShapes)
 	amounts := r.Amounts.Clone()
 	for _, name := range sum.Names() {
 		asked, named := r.Amounts[name]
@@ -32,8 +34,8 @@ func (r *Request) complete() error {
 			return fault.New(fault.Invalid, "podShapes: the pods need more of %s than can be counted: ask for less", name)
 		}
 	}
-	if k := r.Constraints; k != nil && k.MaxPrice != nil {
-		if _, err := decision.ParsePrice(k.MaxPrice.Amount); err != nil {
+	if k := demands.Constraints; k != nil && k.MaxPrice != nil {
+		if _, err := decision.ParsePrice(string(k.MaxPrice.Amount)); err != nil {
 			return fault.New(fault.Invalid, "constraints.maxPrice.amount: %v", err)
 		}
 		if !decision.IsCurrency(k.MaxPrice.Currency) {
@@ -43,10 +45,10 @@ func (r *Request) complete() error {
 	return r.check()
 }
 
-// CheckTerms returns an error for requirements that the broker refuses regardless of the
+// CheckRequirements returns an error for requirements that the broker refuses regardless of the
 // clusters.
-func CheckTerms(amounts quantity.Amounts, asked terms.Terms) error {
-	r := Request{Amounts: amounts, Terms: asked}
+func CheckRequirements(amounts quantity.Amounts, asked brokerv1alpha1.Requirements) error {
+	r := Request{Request: ledger.Request{Amounts: amounts, Requirements: &asked}}
 	return r.complete()
 }
 
@@ -56,9 +58,10 @@ func (d *decider) request(q *Request, tried []string) *decision.Request {
 		d.s.clusters.updateShapes()
 	}
 	near, apart := d.neighbours(q)
+	demands := q.Demands()
 	return &decision.Request{
 		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: d.s.config().Weights,
-		Pods: q.Pods, Constraints: q.Constraints, Near: near, Apart: apart, Data: q.Data, Duration: q.Duration,
+		PodShapes: demands.PodShapes, Constraints: demands.Constraints, Near: near, Apart: apart, Data: demands.Data, Duration: q.Duration,
 	}
 }
 
@@ -67,13 +70,14 @@ func (d *decider) request(q *Request, tried []string) *decision.Request {
 // Anti-affinity works in both directions. If no reservation of an affinity group has a
 // placement yet, every cluster satisfies the affinity.
 func (d *decider) neighbours(q *Request) (near, apart []string) {
-	affinity, anti := groupsOf(q.Constraints)
-	if q.Group == "" && len(affinity) == 0 && len(anti) == 0 {
+	demands := q.Demands()
+	affinity, anti := groupsOf(demands.Constraints)
+	if demands.Group == "" && len(affinity) == 0 && len(anti) == 0 {
 		return nil, nil
 	}
 	wanted, unwanted := clusterSet{}, clusterSet{}
 	look := func(r *ledger.Reserve, provider string) {
-		joins, keepsOff := q.beside(r.Demands(), affinity, anti)
+		joins, keepsOff := relateGroups(demands.Group, r.Demands(), affinity, anti)
 		if joins {
 			wanted.add(provider)
 		}
@@ -97,12 +101,12 @@ func (d *decider) neighbours(q *Request) (near, apart []string) {
 	return wanted.sorted(), unwanted.sorted()
 }
 
-// beside reports whether a request requires another one's provider, and whether either of the
-// two excludes the other.
-func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, keepsOff bool) {
+// relateGroups reports whether a request of a group requires another one's provider, and whether either
+// of the two excludes the other.
+func relateGroups(group string, other brokerv1alpha1.Requirements, affinity, anti []string) (joins, keepsOff bool) {
 	_, theirs := groupsOf(other.Constraints)
 	joins = other.Group != "" && slices.Contains(affinity, other.Group)
-	keepsOff = other.Group != "" && slices.Contains(anti, other.Group) || r.Group != "" && slices.Contains(theirs, r.Group)
+	keepsOff = other.Group != "" && slices.Contains(anti, other.Group) || group != "" && slices.Contains(theirs, group)
 	return joins, keepsOff
 }
 
@@ -127,7 +131,7 @@ func (qu *queueing) noteAffinity(r *ledger.Reserve) {
 	})
 }
 
-func groupsOf(k *terms.Constraints) (affinity, anti []string) {
+func groupsOf(k *brokerv1alpha1.Constraints) (affinity, anti []string) {
 	if k == nil {
 		return nil, nil
 	}

@@ -4,23 +4,48 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// A changed request has the digest of its new content.
-func TestWhatWasAskedForHasTheSameDigest(t *testing.T) {
-	q := Request{
-		Requester: "rome", Key: "key-2", Tenant: "blue", Priority: 7, Target: "paris", Duration: time.Hour,
-		Amounts: quantity.Amounts{"cpu": 500}, Patient: true,
-		Terms: terms.Terms{Group: "web", Constraints: &terms.Constraints{Regions: []string{"eu"}}, Data: &terms.Data{Bytes: 1}},
+// A repetition may write its amounts differently, and has a digest that ignores who asks and under which key.
+func TestEqualRequestsHaveEqualDigests(t *testing.T) {
+	read := func(cluster, key string, change func(*v1.ReservationRequest)) string {
+		req := &v1.ReservationRequest{
+			Resources: v1.Amounts{"cpu": "500m"}, DurationSeconds: int64(time.Hour / time.Second), Group: "web",
+			Constraints: &v1.Constraints{Regions: []string{"eu"}},
+			PodShapes:   []v1.PodShape{{Count: 1, Resources: v1.Amounts{"memory": "1Gi", "cpu": "500m"}}},
+			Data:        &v1.DataVolume{Volume: "1Ti"},
+		}
+		change(req)
+		q, err := readRequest(cluster, key, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q.digest()
 	}
-	r := &ledger.Reservation{Reserve: ledger.Reserve{
-		Requester: q.Requester, Key: q.Key, Tenant: q.Tenant, Priority: q.Priority, Target: q.Target,
-		Duration: q.Duration, Amounts: q.Amounts, Patient: q.Patient, Terms: q.Terms.OrNil(),
-	}}
-	if got, want := requestOf(r).digest(), q.digest(); got != want {
-		t.Errorf("digest %s of what was asked for, want %s", got, want)
+	want := read("rome", "key-1", func(*v1.ReservationRequest) {})
+	equal := map[string]string{
+		"another key": read("paris", "key-2", func(*v1.ReservationRequest) {}),
+		"equal amounts in other words": read("rome", "key-1", func(r *v1.ReservationRequest) {
+			r.Resources["cpu"], r.PodShapes[0].Resources = "0.5", v1.Amounts{"memory": "1073741824", "cpu": "0.500"}
+			r.Data.Volume = "1024Gi"
+		}),
+	}
+	for name, got := range equal {
+		if got != want {
+			t.Errorf("%s: digest %s, want %s", name, got, want)
+		}
+	}
+	other := map[string]func(*v1.ReservationRequest){
+		"other amounts": func(r *v1.ReservationRequest) { r.Resources["cpu"] = "501m" },
+		"another group": func(r *v1.ReservationRequest) { r.Group = "db" },
+		"other regions": func(r *v1.ReservationRequest) { r.Constraints.Regions = nil },
+		"other pods":    func(r *v1.ReservationRequest) { r.PodShapes[0].Resources["memory"] = "2Gi" },
+		"other data":    func(r *v1.ReservationRequest) { r.Data.Volume = "2Ti" },
+	}
+	for name, change := range other {
+		if read("rome", "key-1", change) == want {
+			t.Errorf("%s: the same digest", name)
+		}
 	}
 }

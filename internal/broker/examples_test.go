@@ -178,7 +178,7 @@ func TestExampleOfConcurrentReservations(t *testing.T) {
 // cheapest cluster wins when resources are equal.
 func TestExampleOfCost(t *testing.T) {
 	priced := func(cpu string) func(*v1.Advertisement) {
-		return func(a *v1.Advertisement) { a.Cost = v1.Cost{CpuCost: cpu, MemoryCost: "0.01", Currency: "USD"} }
+		return func(a *v1.Advertisement) { a.Cost = v1.Cost{CPUCost: cpu, MemoryCost: "0.01", Currency: "USD"} }
 	}
 	inFleet(t, func(f *fleet) {
 		f.advertise("berlin", "16", "64Gi", priced("0.06"))

@@ -48,7 +48,7 @@ func (f *liarFleet) advertiseAll() {
 
 func atPrice(price string) func(*v1.Advertisement) {
 	return func(a *v1.Advertisement) {
-		a.Cost = v1.Cost{CpuCost: price, MemoryCost: price, Currency: "EUR"}
+		a.Cost = v1.Cost{CPUCost: price, MemoryCost: price, Currency: "EUR"}
 	}
 }
 

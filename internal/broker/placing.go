@@ -84,7 +84,7 @@ func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) er
 		return rs.s.queue.requeue(r, why)
 	}
 	last := r.Current()
-	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why)}
+	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected)}
 	end.Message = last.Provider + " gave it up (" + last.Withdrawn + ") and " + why.Detail
 	if last.Withdrawn == ledger.Preempted {
 		end.Reason = ledger.EndPreempted

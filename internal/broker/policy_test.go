@@ -22,7 +22,7 @@ func (f *fleet) set(change func(*Config)) {
 }
 
 func priced(cpu, currency string) func(*v1.Advertisement) {
-	return func(a *v1.Advertisement) { a.Cost = v1.Cost{CpuCost: cpu, MemoryCost: "0", Currency: currency} }
+	return func(a *v1.Advertisement) { a.Cost = v1.Cost{CPUCost: cpu, MemoryCost: "0", Currency: currency} }
 }
 
 func candidate(t *testing.T, r *v1.Reservation, id string) v1.Candidate {
@@ -226,7 +226,7 @@ func TestWhoWaitsForMoreThanAmountsIsServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "16Gi")
 		gold := f.reserve("rome", "request-1", waiting("1", "1Gi", func(r *v1.ReservationRequest) {
-			r.Constraints = &v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}
+			r.Constraints = &v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{"tier": "gold"}}}
 		}))
 		f.wantPhases("Queued 1", gold)
 		f.advertise("paris", "16", "16Gi", func(a *v1.Advertisement) { a.Labels = map[string]string{"tier": "gold"} })

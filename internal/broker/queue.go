@@ -89,7 +89,7 @@ func requestAndTried(r *ledger.Reservation) (*Request, []string) {
 func classOf(r *ledger.Reservation) string {
 	q, tried := requestAndTried(r)
 	q.Key, q.Tenant, q.Priority, q.Object, q.Queue, q.Wait = "", "", 0, nil, false, 0
-	if q.Data == nil {
+	if q.Demands().Data == nil {
 		// Duration matters only with data: the one-time price of data is spread over it.
 		q.Duration = 0
 	}
@@ -120,7 +120,7 @@ func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, 
 	}
 	reserve := qu.s.reservations.newReserve(q, "res-")
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
-		Request: reserve, Until: qu.s.now().Add(qu.timeout(q)), Explanation: explanationOf(why),
+		Request: reserve, Until: qu.s.now().Add(qu.timeout(q)), Explanation: ledger.Explain(why.Candidates, why.Rejected),
 	}})
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, 
 // requeue queues a reservation whose placement was withdrawn.
 func (qu *queueing) requeue(r *ledger.Reservation, why *fault.Error) error {
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
-		Name: r.Name, Until: qu.s.now().Add(qu.timeout(requestOf(r))), Explanation: explanationOf(why),
+		Name: r.Name, Until: qu.s.now().Add(qu.timeout(requestOf(r))), Explanation: ledger.Explain(why.Candidates, why.Rejected),
 	}})
 	if err != nil {
 		return err
@@ -152,17 +152,6 @@ func (qu *queueing) timeout(q *Request) time.Duration {
 		return q.Wait
 	}
 	return qu.s.config().Queue.Timeout
-}
-
-func explanationOf(why *fault.Error) ledger.Explanation {
-	candidates := make([]ledger.Candidate, len(why.Candidates))
-	for i, c := range why.Candidates {
-		candidates[i] = ledger.Candidate{
-			ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason, Message: c.Message,
-			PricePerHour: c.PricePerHour, Currency: c.Currency,
-		}
-	}
-	return ledger.Explain(candidates, why.Rejected)
 }
 
 // reservationChanged moves a reservation to its place in the line, or out of it.
@@ -345,7 +334,7 @@ func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	q, tried := requestAndTried(r)
 	why := qu.s.decider.whyNot(qu.s.decider.request(q, tried), q)
 	return qu.s.record(ledger.Event{Change: &ledger.End{
-		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
+		Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
 	}})
 }

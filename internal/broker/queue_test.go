@@ -404,10 +404,10 @@ func TestAReservationObjectWaits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
 		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
-		q := Request{
+		q := Request{Request: ledger.Request{
 			Requester: "team", Amounts: quantity.Amounts{"cpu": 4000}, Queue: true,
 			Object: &ledger.ObjectRef{Namespace: "default", Name: "mine", UID: "uid-1"},
-		}
+		}}
 		view, err := f.ReserveObject(context.Background(), q)
 		if err != nil || view.Phase != ledger.Queued || view.Place.Place != 1 || view.Provider != "" {
 			t.Fatalf("%+v, %v", view, err)

@@ -58,18 +58,18 @@ func (qs *quotes) quote(q *Request) (*v1.Quote, *decided, error) {
 		out.ClusterID = choice.provider
 	}
 	candidates := qs.priceCandidates(q, out)
-	out.Candidates = qs.s.config().Visibility.of(candidates, out.ClusterID, q.Target)
+	out.Candidates = qs.s.config().Visibility.ofQuote(candidates, out.ClusterID, q.Target)
 	return out, choice, nil
 }
 
 // priceCandidates explains all candidates with the total price of the request. It also sets in
 // the quote the price of the chosen cluster and the counts of rejected candidates.
-func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.Candidate {
+func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.QuotedCandidate {
 	verdicts, _, rejected := qs.s.decider.verdicts(qs.s.decider.request(q, nil), q.Target, maxQuoteCandidates)
 	out.Rejected = rejected
-	all := make([]v1.Candidate, len(verdicts))
+	all := make([]v1.QuotedCandidate, len(verdicts))
 	for i, v := range verdicts {
-		c := shownCandidate(candidateOf(v, out.ClusterID))
+		c := v1.QuotedCandidate{Candidate: candidateOf(v, out.ClusterID)}
 		if v.Bill.Currency != "" {
 			c.PriceTotal = decision.Money(v.Bill.Total)
 		}

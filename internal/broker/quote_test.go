@@ -60,7 +60,7 @@ func TestAQuoteIsTheDecisionThatIsNotTaken(t *testing.T) {
 func TestAQuoteNamesPricesAndReasons(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("oslo", "8", "8Gi", func(a *v1.Advertisement) {
-			a.Cost = v1.Cost{CpuCost: "0.1", MemoryCost: "0", StorageCost: "0.001", EgressCost: "0.09", Currency: "USD"}
+			a.Cost = v1.Cost{CPUCost: "0.1", MemoryCost: "0", StorageCost: "0.001", EgressCost: "0.09", Currency: "USD"}
 		})
 		f.advertise("paris", "8", "8Gi", priced("0.2", "EUR"))
 		f.advertise("berlin", "1", "1Gi", priced("0.01", "EUR"))

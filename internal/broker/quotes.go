@@ -121,14 +121,16 @@ func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 		PriceTotal: held.PriceTotal, RatesDate: held.RatesDate, Rejected: map[string]int32{},
 	}
 	maps.Copy(out.Rejected, held.Explanation.Rejected())
-	candidates := shownCandidates(held.Explanation.Candidates())
-	for i := range candidates {
-		if c := &candidates[i]; c.ClusterID == held.Provider {
-			c.PriceTotal = held.PriceTotal
+	var candidates []v1.QuotedCandidate
+	for _, c := range held.Explanation.Candidates() {
+		quoted := v1.QuotedCandidate{Candidate: c}
+		if c.ClusterID == held.Provider {
+			quoted.PriceTotal = held.PriceTotal
 			out.PricePerHour, out.Currency = c.PricePerHour, c.Currency
 		}
+		candidates = append(candidates, quoted)
 	}
-	out.Candidates = qs.s.config().Visibility.of(candidates, held.Provider, held.Target)
+	out.Candidates = qs.s.config().Visibility.ofQuote(candidates, held.Provider, held.Target)
 	qs.nameHeld(out, held)
 	return out
 }

@@ -18,61 +18,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// Request is a request for capacity, from an agent or from an object.
+// Request is a request for capacity, from an agent or from an object, with what only its first
+// decision reads.
 type Request struct {
-	Requester string
-	// Key makes repetitions harmless. Each requester has its own keys.
-	Key      string
-	Tenant   string
-	Priority int32
-	Amounts  quantity.Amounts
-	// Target is the only acceptable provider, "" for any.
-	Target string
-	// Duration is how long the reservation is held; 0 means as long as it is renewed.
-	Duration time.Duration
+	ledger.Request
 	// Holds is the name of the reservation that the requester already has under this key, "" if
 	// it has none.
 	Holds string
-	// Queue reports whether the request waits if no cluster can hold it, for at most Wait; a
-	// Wait of 0 is the configured timeout.
-	Queue bool
-	Wait  time.Duration
-	// Patient keeps the reservation with its provider if the provider falls silent.
-	Patient bool
-	// Object is the Reservation object that made the request, nil over REST.
-	Object *ledger.ObjectRef
 	// Quote is the quote that the request takes over, "" for none.
 	Quote string
-	// Terms are the requirements for every provider.
-	terms.Terms
 }
 
 // requestOf returns the request for which a reservation was granted, with its later changes.
-func requestOf(r *ledger.Reservation) *Request {
-	return &Request{
-		Requester: r.Requester, Key: r.Key, Tenant: r.Tenant, Priority: r.Priority, Amounts: r.Amounts,
-		Target: r.Target, Duration: r.Duration, Object: r.Object, Queue: r.Queue, Wait: r.Wait,
-		Patient: r.Patient, Terms: r.Demands(),
-	}
-}
+func requestOf(r *ledger.Reservation) *Request { return &Request{Request: r.Request} }
 
 // digest distinguishes a repetition from another request with the same key.
 func (r *Request) digest() string {
-	text, err := json.Marshal(struct {
-		Tenant   string
-		Priority int32
-		Amounts  quantity.Amounts
-		Target   string
-		Duration time.Duration
-		Queue    bool
-		Wait     time.Duration
-		Patient  bool
-		terms.Terms
-	}{r.Tenant, r.Priority, r.Amounts, r.Target, r.Duration, r.Queue, r.Wait, r.Patient, r.Terms})
+	asked := r.Request
+	asked.Requester, asked.Key, asked.Object = "", "", nil
+	text, err := json.Marshal(asked)
 	if err != nil {
 		panic(err)
 	}
@@ -125,16 +93,17 @@ func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, e
 	if h := req.Healing; h != "" && !h.Valid() {
 		return nil, fault.New(fault.Invalid, "healing: %q is neither Migrate nor Wait", h)
 	}
-	q := &Request{
-		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
-		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
-		Holds: req.Reservation, Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
-		Wait: time.Duration(req.QueueTimeoutSeconds) * time.Second, Patient: req.Healing == v1.ReservationRequestHealingWait,
-		Quote: req.Quote,
-	}
-	if q.Terms, err = wire.ToTerms(req); err != nil {
+	demands, err := wire.ToRequirements(req)
+	if err != nil {
 		return nil, fault.New(fault.Invalid, "%v", err)
 	}
+	q := &Request{Holds: req.Reservation, Quote: req.Quote, Request: ledger.Request{
+		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
+		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
+		Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
+		Wait:  time.Duration(req.QueueTimeoutSeconds) * time.Second, Patient: req.Healing == v1.ReservationRequestHealingWait,
+		Requirements: requirements.OrNil(demands),
+	}}
 	return q, q.complete()
 }
 
@@ -230,13 +199,9 @@ func (rs *reservations) checkAllowed(q *Request) error {
 	return rs.checkRequester(q.Requester)
 }
 
-// newReserve converts a request to the ledger's form, under a new name.
+// newReserve gives a request a new name.
 func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
-	return &ledger.Reserve{
-		Name: rs.newName(prefix), Key: q.Key, Digest: q.digest(), Requester: q.Requester, Tenant: q.Tenant, Priority: q.Priority,
-		Amounts: q.Amounts, Target: q.Target, Duration: q.Duration, Object: q.Object, Queue: q.Queue, Wait: q.Wait,
-		Patient: q.Patient, Terms: q.Terms.OrNil(),
-	}
+	return &ledger.Reserve{Name: rs.newName(prefix), Digest: q.digest(), Request: q.Request}
 }
 
 // checkRequester refuses a denied cluster, regardless of the caller. A requester without an

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -43,7 +44,7 @@ func BenchmarkReserve(b *testing.B) {
 		id := fmt.Sprintf("cluster-%06d", i)
 		offer := &ledger.Offer{
 			ClusterID: id, Capacity: whole, Allocatable: whole, Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Name: id}, Digest: "1"},
-			Cost: &ledger.Cost{CPU: "0.042", Memory: "0.0051", Currency: "EUR"},
+			Cost: &brokerv1alpha1.Cost{CPUCost: "0.042", MemoryCost: "0.0051", Currency: "EUR"},
 		}
 		if err := broker.OfferManifest(ctx, offer); err != nil {
 			b.Fatal(err)

@@ -8,7 +8,8 @@ import (
 
 // needsShapes reports whether a request has to fit on individual nodes, not only into sums.
 func needsShapes(q *Request) bool {
-	return len(q.Pods) > 0 || q.Constraints != nil && len(q.Constraints.Nodes) > 0
+	demands := q.Demands()
+	return len(demands.PodShapes) > 0 || demands.Constraints != nil && len(demands.Constraints.NodeSelector) > 0
 }
 
 // updateShapes updates outdated node shapes in the market. It deducts capacity that is promised
@@ -16,18 +17,10 @@ func needsShapes(q *Request) bool {
 func (cs *clusters) updateShapes() {
 	for id := range cs.reshaped {
 		if c := cs.s.book.Cluster(id); c != nil {
-			cs.s.market.SetShapes(id, decision.Debit(shapesOf(c), cs.commitments(c)))
+			cs.s.market.SetShapes(id, decision.Debit(c.Shapes, cs.commitments(c)))
 		}
 	}
 	clear(cs.reshaped)
-}
-
-func shapesOf(c *ledger.Cluster) []decision.Shape {
-	out := make([]decision.Shape, len(c.Shapes))
-	for i, s := range c.Shapes {
-		out[i] = decision.Shape{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
-	}
-	return out
 }
 
 // commitments returns the capacity that is promised on a cluster and not in use. Pod shapes
@@ -38,11 +31,11 @@ func (cs *clusters) commitments(c *ledger.Cluster) []decision.Commitment {
 		asked := r.Demands()
 		out := decision.Commitment{Amounts: unused}
 		if asked.Constraints != nil {
-			out.Nodes = asked.Constraints.Nodes
+			out.Nodes = asked.Constraints.NodeSelector
 		}
 		// Once a part is in use, the broker does not know which pods of the shapes run.
-		if len(asked.Pods) > 0 && unused.Equal(r.Amounts) {
-			out.Pods = asked.Pods
+		if len(asked.PodShapes) > 0 && unused.Equal(r.Amounts) {
+			out.Pods = asked.PodShapes
 			shaped = append(shaped, out)
 		} else {
 			others = append(others, out)

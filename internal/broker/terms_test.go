@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -34,12 +35,12 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 	}{
 		"none":            {request: constrained(v1.Constraints{}), want: "paris"},
 		"region":          {request: constrained(v1.Constraints{Regions: []string{"eu-north"}}), want: "oslo"},
-		"labels":          {request: constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}}), want: "oslo"},
+		"labels":          {request: constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{"tier": "gold"}}}), want: "oslo"},
 		"an expression":   {request: constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchExpressions: []v1.LabelExpression{{Key: "tier", Operator: "DoesNotExist"}}}}), want: "paris"},
 		"names":           {request: constrained(v1.Constraints{ExcludeClusters: []string{"paris"}}), want: "oslo"},
 		"data":            {request: constrained(v1.Constraints{DataLocality: "genomes"}), want: "oslo"},
-		"claims":          {request: constrained(v1.Constraints{RequiredClaims: map[string]string{"availability": ">=99.5"}}), want: "oslo"},
-		"nodes":           {request: constrained(v1.Constraints{NodeSelector: map[string]string{"kubernetes.io/arch": "arm64"}}), want: "oslo"},
+		"claims":          {request: constrained(v1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"availability": ">=99.5"}}), want: "oslo"},
+		"nodes":           {request: constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), want: "oslo"},
 		"a highest price": {request: constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.1", Currency: "EUR"}}), want: "oslo"},
 		"nothing for it": {
 			request: constrained(v1.Constraints{Regions: []string{"mars"}}),
@@ -60,7 +61,7 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 					a.Topology.Region = "eu-north"
 					a.Labels = map[string]string{"tier": "gold", "data.broker.fluidos.eu/genomes": "true"}
 					a.Claims = map[string]string{"availability": "99.9"}
-					a.Cost = v1.Cost{CpuCost: "0.05", MemoryCost: "0.05", Currency: "EUR"}
+					a.Cost = v1.Cost{CPUCost: "0.05", MemoryCost: "0.05", Currency: "EUR"}
 					a.NodeShapes = []v1.NodeShape{{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}, NodeLabels: v1.Labels{"kubernetes.io/arch": "arm64"}}}
 				})
 				if tc.request.Constraints == nil || tc.request.Constraints.MaxPrice == nil {
@@ -181,10 +182,10 @@ func TestTermsThatCannotBeMeantAreRefused(t *testing.T) {
 	}{
 		"a price that is none":       {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "-1", Currency: "EUR"}}), "constraints.maxPrice.amount"},
 		"a currency by its name":     {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "1", Currency: "euro"}}), "constraints.maxPrice.currency"},
-		"a key that is none":         {constrained(v1.Constraints{NodeSelector: map[string]string{"a b": "c"}}), "constraints.nodeSelector"},
+		"a key that is none":         {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"a b": "c"}}), "constraints.nodeSelector"},
 		"an operator without values": {constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchExpressions: []v1.LabelExpression{{Key: "a", Operator: "In"}}}}), "matchExpressions[0]"},
 		"an operator that is none":   {constrained(v1.Constraints{ClusterSelector: &v1.LabelSelector{MatchExpressions: []v1.LabelExpression{{Key: "a", Operator: "Like"}}}}), `"Like"`},
-		"a claim that is no number":  {constrained(v1.Constraints{RequiredClaims: map[string]string{"sla": ">=gold"}}), "constraints.requiredClaims[sla]"},
+		"a claim that is no number":  {constrained(v1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"sla": ">=gold"}}), "constraints.requiredClaims[sla]"},
 		"an empty region":            {constrained(v1.Constraints{Regions: []string{""}}), "constraints.regions"},
 		"a data set with a slash":    {constrained(v1.Constraints{DataLocality: "a/b"}), "constraints.dataLocality"},
 		"no pods": {with(func(r *v1.ReservationRequest) {

@@ -28,25 +28,49 @@ func (v Visibility) showsAll() bool {
 
 // of returns the candidates that the requester may see. got is the cluster that it got, "" for
 // none; named is the cluster that the request names as its target, "" for none.
-func (v Visibility) of(candidates []v1.Candidate, got, named string) []v1.Candidate {
-	out := make([]v1.Candidate, 0, len(candidates))
+func (v Visibility) of(candidates []brokerv1alpha1.Candidate, got, named string) []brokerv1alpha1.Candidate {
+	out := make([]brokerv1alpha1.Candidate, 0, len(candidates))
 	for i, c := range candidates {
-		if got == "" || c.ClusterID != got {
-			switch v.Candidates {
-			case brokerv1alpha1.CandidatesCounts:
-				continue
-			case brokerv1alpha1.CandidatesAnonymous:
-				if c.Message = ""; c.ClusterID != named {
-					c.ClusterID = fmt.Sprintf("candidate-%d", i+1)
-				}
-			}
-			if v.HidePrices {
-				c = withoutPrice(c)
-			}
+		if shown, visible := v.show(i, c, got, named); visible {
+			out = append(out, shown)
+		}
+	}
+	return out
+}
+
+// ofQuote does the same for the candidates of a quote. A total is as visible as its price per hour.
+func (v Visibility) ofQuote(candidates []v1.QuotedCandidate, got, named string) []v1.QuotedCandidate {
+	out := make([]v1.QuotedCandidate, 0, len(candidates))
+	for i, c := range candidates {
+		shown, visible := v.show(i, c.Candidate, got, named)
+		if !visible {
+			continue
+		}
+		if c.Candidate = shown; shown.PricePerHour == "" {
+			c.PriceTotal = ""
 		}
 		out = append(out, c)
 	}
 	return out
+}
+
+// show returns what the requester may see of the candidate at index i, and whether it may see any.
+func (v Visibility) show(i int, c brokerv1alpha1.Candidate, got, named string) (brokerv1alpha1.Candidate, bool) {
+	if got != "" && c.ClusterID == got {
+		return c, true
+	}
+	switch v.Candidates {
+	case brokerv1alpha1.CandidatesCounts:
+		return c, false
+	case brokerv1alpha1.CandidatesAnonymous:
+		if c.Message = ""; c.ClusterID != named {
+			c.ClusterID = fmt.Sprintf("candidate-%d", i+1)
+		}
+	}
+	if v.HidePrices {
+		c = withoutPrice(c)
+	}
+	return c, true
 }
 
 // inError filters the candidates of a refusal with of.
@@ -57,8 +81,8 @@ func (v Visibility) inError(err error, named string) error {
 	return err
 }
 
-func withoutPrice(c v1.Candidate) v1.Candidate {
-	c.PricePerHour, c.PriceTotal, c.Currency = "", "", ""
+func withoutPrice(c brokerv1alpha1.Candidate) brokerv1alpha1.Candidate {
+	c.PricePerHour, c.Currency = "", ""
 	if c.Criteria != nil {
 		c.Criteria = maps.Clone(c.Criteria)
 		delete(c.Criteria, decision.Cost)
@@ -71,7 +95,7 @@ func withoutPrice(c v1.Candidate) v1.Candidate {
 }
 
 // tell explains why none of the candidates can provide the capacity.
-func tell(candidates []v1.Candidate, rejected map[string]int32) string {
+func tell(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) string {
 	var why []string
 	for _, c := range candidates {
 		text := c.Message

@@ -68,6 +68,14 @@ func FromResourceList(list corev1.ResourceList) (Amounts, error) {
 	return out, nil
 }
 
+// Base returns a quantity that FromResourceList accepts in base units. It allocates nothing.
+func Base(name corev1.ResourceName, q resource.Quantity) int64 {
+	if unitOf(name) == millicores {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
 // ToResourceList is the reverse of FromResourceList, in the usual notation: 500m, 4Gi, 2.
 func (a Amounts) ToResourceList() corev1.ResourceList {
 	if a == nil {
@@ -116,10 +124,7 @@ func baseUnits(name corev1.ResourceName, q resource.Quantity) (int64, error) {
 	if q.Cmp(limit) > 0 {
 		return 0, fmt.Errorf("%w: the limit is %s", ErrTooLarge, limit.String())
 	}
-	if u == millicores {
-		return q.MilliValue(), nil
-	}
-	v := q.Value()
+	v := Base(name, q)
 	if u == counted && q.Cmp(*resource.NewQuantity(v, resource.DecimalSI)) != 0 {
 		return 0, ErrFractional
 	}

@@ -15,15 +15,19 @@ func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement 
 		ClusterID:        spec.ClusterID,
 		ClusterName:      spec.ClusterName,
 		EndpointURL:      spec.EndpointURL,
-		Topology:         FromTopology(spec.Topology),
 		Capacity:         FromResourceList(spec.Resources.Capacity),
 		Allocatable:      FromResourceList(spec.Resources.Allocatable),
 		Allocated:        FromResourceList(spec.Resources.Allocated),
 		OverSubscription: FromOverSubscription(spec.OverSubscription),
 		NodeShapes:       FromNodeShapes(spec.NodeShapes),
-		Cost:             FromCost(spec.Cost),
 		Labels:           FromLabels(spec.Labels),
 		Claims:           FromLabels(spec.Claims),
+	}
+	if spec.Topology != nil {
+		out.Topology = *spec.Topology
+	}
+	if spec.Cost != nil {
+		out.Cost = *spec.Cost
 	}
 	if spec.Timestamp != nil {
 		out.Timestamp = spec.Timestamp.Time
@@ -51,31 +55,6 @@ func ToOverSubscription(in quantity.Ratios) brokerv1alpha1.OverSubscription {
 	out := make(brokerv1alpha1.OverSubscription, len(in))
 	for name, text := range in.Texts() {
 		out[name] = brokerv1alpha1.Ratio(text)
-	}
-	return out
-}
-
-// FromTopology converts a topology; nil becomes an empty one.
-func FromTopology(in *brokerv1alpha1.Topology) v1.Topology {
-	if in == nil {
-		return v1.Topology{}
-	}
-	return v1.Topology{Region: in.Region, Zone: in.Zone}
-}
-
-// FromCost converts a cost; nil becomes an empty one.
-func FromCost(in *brokerv1alpha1.Cost) v1.Cost {
-	if in == nil {
-		return v1.Cost{}
-	}
-	out := v1.Cost{
-		CpuCost: in.CPUCost, MemoryCost: in.MemoryCost, StorageCost: in.StorageCost, EgressCost: in.EgressCost, Currency: in.Currency,
-	}
-	if len(in.ResourceCosts) > 0 {
-		out.ResourceCosts = make(map[string]string, len(in.ResourceCosts))
-		for name, price := range in.ResourceCosts {
-			out.ResourceCosts[string(name)] = string(price)
-		}
 	}
 	return out
 }

@@ -156,8 +156,8 @@ func TestAdvertisementsAreWrittenAsTheySay(t *testing.T) {
 	}
 	got := FromAdvertisement(spec)
 	cost := v1.Cost{
-		CpuCost: "0.04", MemoryCost: "0.005", StorageCost: "0.1", EgressCost: "0.2", Currency: "EUR",
-		ResourceCosts: map[string]string{"nvidia.com/gpu": "0.95"},
+		CPUCost: "0.04", MemoryCost: "0.005", StorageCost: "0.1", EgressCost: "0.2", Currency: "EUR",
+		ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{"nvidia.com/gpu": "0.95"},
 	}
 	if diff := cmp.Diff(cost, got.Cost); diff != "" {
 		t.Errorf("cost (-want +got):\n%s", diff)
@@ -179,11 +179,11 @@ func TestCandidatesFitTheSchema(t *testing.T) {
 	for i := range in {
 		in[i] = v1.Candidate{ClusterID: "c", Message: strings.Repeat("é", 600), Reason: strings.Repeat("r", 70)}
 	}
-	got := ToCandidates(in)
+	got := ClipCandidates(in)
 	if len(got) != maxCandidates {
 		t.Fatalf("%d candidates", len(got))
 	}
-	if n := len(got[0].Message); n > MaxCandidateMessage || n < MaxCandidateMessage-4 {
+	if n := len(got[0].Message); n > maxMessage || n < maxMessage-4 {
 		t.Errorf("message of %d bytes", n)
 	}
 	if n := len(got[0].Reason); n > maxReason {
@@ -193,11 +193,7 @@ func TestCandidatesFitTheSchema(t *testing.T) {
 		ClusterID: "paris", Score: "71.50", Criteria: map[string]string{"cost": "40.00"}, Reason: "Fits", Message: "it fits",
 		PricePerHour: "0.04", Currency: "EUR",
 	}}
-	want := []brokerv1alpha1.CandidateScore{{
-		ClusterID: "paris", Score: "71.50", Criteria: map[string]string{"cost": "40.00"}, Reason: "Fits", Message: "it fits",
-		PricePerHour: "0.04", Currency: "EUR",
-	}}
-	if diff := cmp.Diff(want, ToCandidates(few)); diff != "" {
+	if diff := cmp.Diff(few, ClipCandidates(few)); diff != "" {
 		t.Errorf("candidates (-want +got):\n%s", diff)
 	}
 }

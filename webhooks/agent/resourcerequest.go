@@ -5,10 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -28,9 +27,7 @@ func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, b bounds.Bounds, ot
 
 // checkRequirements refuses requirements that the broker cannot parse.
 func checkRequirements(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
-	var req v1.ReservationRequest
-	wire.FromTermsSpec(&rr.Spec.Requirements, &req)
-	if _, err := wire.ToTerms(&req); err != nil {
+	if _, err := requirements.Read(&rr.Spec.Requirements); err != nil {
 		v.Refuse(field.Invalid(field.NewPath("spec"), "", err.Error()))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -47,9 +47,9 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 	if err := broker.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 {
 		v.Refuse(field.Invalid(path, "", err.Error()))
 	}
-	if asked, err := specs.ReadTerms(&r.Spec); err != nil {
+	if asked, err := requirements.Read(&r.Spec.Requirements); err != nil {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
-	} else if err := broker.CheckTerms(amounts, asked); err != nil && len(v.Errors) == 0 {
+	} else if err := broker.CheckRequirements(amounts, asked); err != nil && len(v.Errors) == 0 {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
 	}
 	checkBounds(&v, r, amounts, config)

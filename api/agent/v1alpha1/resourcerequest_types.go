@@ -166,7 +166,7 @@ type ResourceRequestStatus struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
-	Candidates []brokerv1alpha1.CandidateScore `json:"candidates,omitempty"`
+	Candidates []brokerv1alpha1.Candidate `json:"candidates,omitempty"`
 
 	// observedGeneration is the metadata.generation that this status describes; 0 until the
 	// agent has processed the object.

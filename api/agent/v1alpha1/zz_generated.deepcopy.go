@@ -899,7 +899,7 @@ func (in *ResourceRequestStatus) DeepCopyInto(out *ResourceRequestStatus) {
 	}
 	if in.Candidates != nil {
 		in, out := &in.Candidates, &out.Candidates
-		*out = make([]brokerv1alpha1.CandidateScore, len(*in))
+		*out = make([]brokerv1alpha1.Candidate, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}

@@ -234,8 +234,8 @@ type Placement struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// CandidateScore is one candidate of a decision.
-type CandidateScore struct {
+// Candidate is one candidate of a decision.
+type Candidate struct {
 	// clusterID is the ID of the candidate. It is empty when BrokerConfig.spec.visibility hides
 	// it from the requester.
 	// +optional
@@ -328,7 +328,7 @@ type ReservationStatus struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
-	Candidates []CandidateScore `json:"candidates,omitempty"`
+	Candidates []Candidate `json:"candidates,omitempty"`
 
 	// rejected is the number of rejected candidates by reason.
 	// +optional

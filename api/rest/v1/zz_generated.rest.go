@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/oapi-codegen/runtime"
 )
 
@@ -71,30 +72,6 @@ func (e InstructionState) Valid() bool {
 	case InstructionStateHold:
 		return true
 	case InstructionStateRelease:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for LabelExpressionOperator.
-const (
-	LabelExpressionOperatorDoesNotExist LabelExpressionOperator = "DoesNotExist"
-	LabelExpressionOperatorExists       LabelExpressionOperator = "Exists"
-	LabelExpressionOperatorIn           LabelExpressionOperator = "In"
-	LabelExpressionOperatorNotIn        LabelExpressionOperator = "NotIn"
-)
-
-// Valid indicates whether the value is a known member of the LabelExpressionOperator enum.
-func (e LabelExpressionOperator) Valid() bool {
-	switch e {
-	case LabelExpressionOperatorDoesNotExist:
-		return true
-	case LabelExpressionOperatorExists:
-		return true
-	case LabelExpressionOperatorIn:
-		return true
-	case LabelExpressionOperatorNotIn:
 		return true
 	default:
 		return false
@@ -412,29 +389,7 @@ type AdvertisementReceipt struct {
 type Amounts map[string]string
 
 // Candidate defines model for Candidate.
-type Candidate struct {
-	ClusterID string `json:"clusterID,omitempty,omitzero"`
-
-	// Criteria Scores per criterion before weighting.
-	Criteria map[string]string `json:"criteria,omitempty,omitzero"`
-	Currency string            `json:"currency,omitempty,omitzero"`
-
-	// Message Figures that reason and scores do not contain.
-	Message string `json:"message,omitempty,omitzero"`
-
-	// PricePerHour Price of the request on the candidate for one hour; absent without a price.
-	PricePerHour string `json:"pricePerHour,omitempty,omitzero"`
-
-	// PriceTotal Price for the whole duration. In quotes only.
-	PriceTotal string `json:"priceTotal,omitempty,omitzero"`
-
-	// Reason Why the candidate was not chosen; absent for the winner. LowerScore means that
-	// another candidate has a higher score, or the same score and comes first by name.
-	Reason string `json:"reason,omitempty,omitzero"`
-
-	// Score 0.00 to 100.00; absent for rejected candidates.
-	Score string `json:"score,omitempty,omitzero"`
-}
+type Candidate = brokerv1alpha1.Candidate
 
 // CertificateSigningRequest PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: only the common name, the cluster
 // ID. Alternative names: exactly one, the URI spiffe://<trust domain>/cluster/<cluster
@@ -460,34 +415,7 @@ type ChangeStateState string
 type ClusterID = string
 
 // Constraints Restrictions on the provider. Fields that are not set do not restrict.
-type Constraints struct {
-	// Affinity Groups of the caller's reservations. While any exist, only their providers.
-	Affinity []string `json:"affinity,omitempty,omitzero"`
-
-	// AntiAffinity Groups of the caller's reservations. None of their providers.
-	AntiAffinity    []string       `json:"antiAffinity,omitempty,omitzero"`
-	ClusterSelector *LabelSelector `json:"clusterSelector,omitempty"`
-
-	// DataLocality Only clusters with the label data.broker.fluidos.eu/NAME.
-	DataLocality string `json:"dataLocality,omitempty,omitzero"`
-
-	// ExcludeClusters None of these clusters.
-	ExcludeClusters []ClusterID `json:"excludeClusters,omitempty,omitzero"`
-
-	// IncludeClusters Only these clusters.
-	IncludeClusters []ClusterID `json:"includeClusters,omitempty,omitzero"`
-	MaxPrice        *Money      `json:"maxPrice,omitempty"`
-
-	// NodeSelector Count free capacity only on nodes with these labels, for example
-	// nvidia.com/gpu.product.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty,omitzero"`
-	Regions      []string          `json:"regions,omitempty,omitzero"`
-
-	// RequiredClaims Claims that the provider must make, by name. The value is the required value, >=
-	// or <= followed by a decimal number, or "" for any value.
-	RequiredClaims map[string]string `json:"requiredClaims,omitempty,omitzero"`
-	Zones          []string          `json:"zones,omitempty,omitzero"`
-}
+type Constraints = brokerv1alpha1.Constraints
 
 // ConsumedReservation A request with its key, a placement that the caller carries out, or both.
 type ConsumedReservation struct {
@@ -508,25 +436,7 @@ type ConsumedReservation struct {
 }
 
 // Cost defines model for Cost.
-type Cost struct {
-	// CpuCost Price of one core for one hour.
-	CpuCost string `json:"cpuCost,omitempty,omitzero"`
-
-	// Currency ISO 4217 code of all prices.
-	Currency string `json:"currency,omitempty,omitzero"`
-
-	// EgressCost Price of moving one GiB of data out of the cluster's region.
-	EgressCost string `json:"egressCost,omitempty,omitzero"`
-
-	// MemoryCost Price of one GiB of memory for one hour.
-	MemoryCost string `json:"memoryCost,omitempty,omitzero"`
-
-	// ResourceCosts Price of one unit of an extended resource for one hour, by resource name.
-	ResourceCosts map[string]string `json:"resourceCosts,omitempty,omitzero"`
-
-	// StorageCost Price of storing one GiB of a request's data for one hour.
-	StorageCost string `json:"storageCost,omitempty,omitzero"`
-}
+type Cost = brokerv1alpha1.Cost
 
 // DataVolume The data of the workload. Its storage and its transfer to another region have
 // prices.
@@ -675,20 +585,10 @@ type IssuedCertificate struct {
 }
 
 // LabelExpression defines model for LabelExpression.
-type LabelExpression struct {
-	Key      string                  `json:"key"`
-	Operator LabelExpressionOperator `json:"operator"`
-	Values   []string                `json:"values,omitempty,omitzero"`
-}
-
-// LabelExpressionOperator defines model for LabelExpression.Operator.
-type LabelExpressionOperator string
+type LabelExpression = brokerv1alpha1.LabelExpression
 
 // LabelSelector defines model for LabelSelector.
-type LabelSelector struct {
-	MatchExpressions []LabelExpression `json:"matchExpressions,omitempty,omitzero"`
-	MatchLabels      map[string]string `json:"matchLabels,omitempty,omitzero"`
-}
+type LabelSelector = brokerv1alpha1.ClusterSelector
 
 // Labels Labels as in Kubernetes.
 type Labels map[string]string
@@ -752,13 +652,7 @@ type MessageList struct {
 }
 
 // Money defines model for Money.
-type Money struct {
-	// Amount A decimal number.
-	Amount string `json:"amount"`
-
-	// Currency ISO 4217 code.
-	Currency string `json:"currency"`
-}
+type Money = brokerv1alpha1.Money
 
 // NodeShape defines model for NodeShape.
 type NodeShape struct {
@@ -897,7 +791,7 @@ type QueuePlaceReason string
 // Quote defines model for Quote.
 type Quote struct {
 	// Candidates Clusters that could provide, best first, then the rejected ones by name.
-	Candidates []Candidate `json:"candidates"`
+	Candidates []QuotedCandidate `json:"candidates"`
 
 	// ClusterID The cluster that would provide; absent when no cluster has room.
 	ClusterID string `json:"clusterID,omitempty,omitzero"`
@@ -1137,10 +1031,7 @@ type StatusReportRole string
 type StatusReportState string
 
 // Topology defines model for Topology.
-type Topology struct {
-	Region string `json:"region,omitempty,omitzero"`
-	Zone   string `json:"zone,omitempty,omitzero"`
-}
+type Topology = brokerv1alpha1.Topology
 
 // Usage A placement that the caller keeps capacity for, and its current usage.
 type Usage struct {

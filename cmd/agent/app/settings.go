@@ -10,7 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
@@ -25,7 +25,7 @@ func (o *options) checkNodeLabels() error {
 	for _, key := range o.nodeLabels {
 		keys[key] = ""
 	}
-	return terms.CheckLabels("--node-labels", keys, maxNodeLabels)
+	return requirements.CheckLabels("--node-labels", keys, maxNodeLabels)
 }
 
 // settings are what the configuration file says, and defaults without one.

@@ -12,7 +12,6 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -32,10 +31,10 @@ func (n *narrow) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement
 	return n.Broker.PublishAdvertisement(ctx, adv)
 }
 
-func shapesOf(n int) []capacity.Shape {
-	var out []capacity.Shape
+func shapesOf(n int) []quantity.NodeShape {
+	var out []quantity.NodeShape
 	for i := range n {
-		out = append(out, capacity.Shape{Count: 1, Free: quantity.Amounts{"cpu": int64(1000 * (n - i))}})
+		out = append(out, quantity.NodeShape{Count: 1, Free: quantity.Amounts{"cpu": int64(1000 * (n - i))}})
 	}
 	return out
 }

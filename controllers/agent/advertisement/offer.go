@@ -63,7 +63,7 @@ type offer struct {
 	reserved       quantity.Amounts
 	available      quantity.Amounts
 	nodes          int
-	shapes         []capacity.Shape
+	shapes         []quantity.NodeShape
 	roomiest       quantity.Amounts
 	usage          []usage
 	// pending is the sum of the requests of unschedulable own pods. It stays in this cluster:
@@ -111,7 +111,7 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
 	shapes := make([]brokerv1alpha1.NodeShape, len(o.shapes))
 	for i, s := range o.shapes {
-		shapes[i] = brokerv1alpha1.NodeShape{Count: s.Count, Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels)}
+		shapes[i] = brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels)}
 	}
 	return agentv1alpha1.AdvertisementSpec{
 		ClusterID:   o.ClusterID,
@@ -204,7 +204,7 @@ func moved(from, to, whole quantity.Amounts) bool {
 
 // roomiest returns the largest free amount of each resource on any single node. It bounds the
 // largest pod that fits.
-func roomiest(shapes []capacity.Shape) quantity.Amounts {
+func roomiest(shapes []quantity.NodeShape) quantity.Amounts {
 	out := quantity.Amounts{}
 	for _, s := range shapes {
 		for name, free := range s.Free {

@@ -22,7 +22,7 @@ func snapshot() *capacity.Snapshot {
 		Allocated:   quantity.Amounts{"cpu": 2000, "memory": 4000},
 		Used:        map[string]quantity.Amounts{},
 		Nodes:       2,
-		NodeShapes:  []capacity.Shape{{Count: 2, Free: quantity.Amounts{"cpu": 4000, "memory": 8000}}},
+		NodeShapes:  []quantity.NodeShape{{Count: 2, Free: quantity.Amounts{"cpu": 4000, "memory": 8000}}},
 	}
 }
 
@@ -115,7 +115,7 @@ func TestMaterial(t *testing.T) {
 		"a node more is": {edit: func(s *capacity.Snapshot) { s.Nodes++ }, want: true},
 		"the largest hole shrinking is": {
 			edit: func(s *capacity.Snapshot) {
-				s.NodeShapes = []capacity.Shape{{Count: 2, Free: quantity.Amounts{"cpu": 3000, "memory": 8000}}}
+				s.NodeShapes = []quantity.NodeShape{{Count: 2, Free: quantity.Amounts{"cpu": 3000, "memory": 8000}}}
 			}, want: true,
 		},
 		"another price is": {edit: func(*capacity.Snapshot) {}, cost: &brokerv1alpha1.Cost{CPUCost: "1"}, want: true},

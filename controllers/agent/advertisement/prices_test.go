@@ -95,7 +95,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	expect := func(reason string) {
 		t.Helper()
 		sent := b.broker.Advertised()
-		if diff := cmp.Diff(v1.Cost{CpuCost: "0.07", MemoryCost: "0.0045", Currency: "EUR"}, sent[len(sent)-1].Cost); diff != "" {
+		if diff := cmp.Diff(v1.Cost{CPUCost: "0.07", MemoryCost: "0.0045", Currency: "EUR"}, sent[len(sent)-1].Cost); diff != "" {
 			t.Errorf("advertised (-want +got):\n%s", diff)
 		}
 		adv := b.advertisement()

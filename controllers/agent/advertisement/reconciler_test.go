@@ -252,7 +252,7 @@ func TestTheOperatorsPriceIsKeptAndTold(t *testing.T) {
 	if diff := cmp.Diff(cost, b.advertisement().Spec.Cost); diff != "" {
 		t.Errorf("cost (-want +got):\n%s", diff)
 	}
-	if got := b.broker.Advertised()[0].Cost.CpuCost; got != "0.04" {
+	if got := b.broker.Advertised()[0].Cost.CPUCost; got != "0.04" {
 		t.Errorf("told %q", got)
 	}
 	adv := b.advertisement()
@@ -261,7 +261,7 @@ func TestTheOperatorsPriceIsKeptAndTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.after(time.Second)
-	if got := b.broker.Advertised()[1].Cost.CpuCost; got != "0.08" {
+	if got := b.broker.Advertised()[1].Cost.CPUCost; got != "0.08" {
 		t.Errorf("told %q", got)
 	}
 }

@@ -63,7 +63,7 @@ func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"memory": "1.1"}, got.OverSubscription); diff != "" {
 		t.Errorf("over-subscription (-want +got):\n%s", diff)
 	}
-	if got.Topology.Region != "eu" || got.Cost.CpuCost != "1" || got.Labels["a"] != "b" {
+	if got.Topology.Region != "eu" || got.Cost.CPUCost != "1" || got.Labels["a"] != "b" {
 		t.Errorf("sent %+v", got)
 	}
 	adv := b.advertisement()

@@ -41,7 +41,7 @@ func (e editor) reserved(a *v1.Reservation) {
 	s.ReservationName = a.Name
 	s.Queue = nil
 	if len(a.Candidates) > 0 {
-		s.Candidates = wire.ToCandidates(a.Candidates)
+		s.Candidates = wire.ClipCandidates(a.Candidates)
 	}
 	if !a.ReservedAt.IsZero() {
 		at := metav1.NewTime(a.ReservedAt.Truncate(time.Second))
@@ -58,7 +58,7 @@ func (e editor) waiting(a *v1.Reservation) {
 		message = "the broker is still deciding"
 	}
 	s := &e.rr.Status
-	s.Candidates = wire.ToCandidates(a.Candidates)
+	s.Candidates = wire.ClipCandidates(a.Candidates)
 	reason := agentv1alpha1.ReasonPending
 	s.Phase = agentv1alpha1.RequestPending
 	switch a.Phase {
@@ -76,7 +76,7 @@ func (e editor) waiting(a *v1.Reservation) {
 
 // refused records a refusal, for the reason in the answer.
 func (e editor) refused(no *fault.Error) {
-	e.rr.Status.Candidates = wire.ToCandidates(no.Candidates)
+	e.rr.Status.Candidates = wire.ClipCandidates(no.Candidates)
 	if no.Reason == fault.NoCandidate {
 		e.failed(agentv1alpha1.ReasonNoCandidate, explain(no))
 		return

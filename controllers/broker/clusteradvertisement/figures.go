@@ -55,23 +55,13 @@ func agentSpec(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertiseme
 		Timestamp: written.Timestamp,
 		Labels:    wire.ToLabels(v.Labels),
 		Claims:    wire.ToLabels(v.Claims),
+		Cost:      v.Cost.DeepCopy(),
 	}
 	if v.Region != "" || v.Zone != "" {
 		spec.Topology = &brokerv1alpha1.Topology{Region: v.Region, Zone: v.Zone}
 	}
 	for _, s := range v.Shapes {
-		spec.NodeShapes = append(spec.NodeShapes, brokerv1alpha1.NodeShape{Count: s.Count, Free: toResourceList(s.Free), NodeLabels: wire.ToLabels(s.Labels)})
-	}
-	if c := v.Cost; c != nil {
-		spec.Cost = &brokerv1alpha1.Cost{
-			CPUCost: c.CPU, MemoryCost: c.Memory, StorageCost: c.Storage, EgressCost: c.Egress, Currency: c.Currency,
-		}
-		for name, price := range c.Resources {
-			if spec.Cost.ResourceCosts == nil {
-				spec.Cost.ResourceCosts = map[corev1.ResourceName]brokerv1alpha1.Price{}
-			}
-			spec.Cost.ResourceCosts[corev1.ResourceName(name)] = brokerv1alpha1.Price(price)
-		}
+		spec.NodeShapes = append(spec.NodeShapes, brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: toResourceList(s.Free), NodeLabels: wire.ToLabels(s.Labels)})
 	}
 	return spec
 }

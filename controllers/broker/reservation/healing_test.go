@@ -48,7 +48,7 @@ func TestStatusShowsTheServingProviderDuringATakeover(t *testing.T) {
 			r, obj := &Reconciler{recorder: recorder}, &brokerv1alpha1.Reservation{}
 			for i, s := range steps {
 				view := &broker.ReservationView{
-					Reservation:      ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Requester: "rome"}, Placements: s.placements},
+					Reservation:      ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}}, Placements: s.placements},
 					ProviderHasAgent: true, RequesterHasAgent: true, Phase: ledger.Active, Lost: s.lost,
 					PlacementPhases: make([]ledger.PlacementPhase, len(s.placements)),
 				}

@@ -13,7 +13,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -26,7 +25,9 @@ func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	spec := brokerv1alpha1.ReservationSpec{
 		RequestedResources: brokerv1alpha1.RequestedResources(v.Wanted().ToResourceList()),
 		Priority:           v.Priority, RequesterID: v.Requester, Tenant: v.Tenant, TargetClusterID: v.Target,
-		Requirements: termsOf(v),
+	}
+	if v.Requirements != nil {
+		spec.Requirements = *v.Requirements.DeepCopy()
 	}
 	if v.Duration != 0 {
 		spec.Duration = &metav1.Duration{Duration: v.Duration}
@@ -66,11 +67,10 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 	}
 	if v.Explanation != "" {
 		status.Rejected = v.Explanation.Rejected()
-		for _, c := range v.Explanation.Candidates() {
-			status.Candidates = append(status.Candidates, brokerv1alpha1.CandidateScore{
-				ClusterID: c.ClusterID, Score: c.Score, Criteria: c.Criteria, Reason: c.Reason,
-				Message: message.Clip(c.Message, wire.MaxCandidateMessage),
-			})
+		status.Candidates = wire.ClipCandidates(v.Explanation.Candidates())
+		for i := range status.Candidates {
+			// The score for cost says enough, and every byte counts in a hundred thousand objects.
+			status.Candidates[i].PricePerHour, status.Candidates[i].Currency = "", ""
 		}
 	}
 	for _, c := range slices.Concat(conditionsOf(v), preemptedConditions(v, obj.Status.Conditions), recallConditions(v, obj.Status.Conditions), reachableConditions(v, obj.Status)) {
@@ -187,7 +187,7 @@ func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.Rese
 		status.Phase = brokerv1alpha1.ReservationReleased
 	}
 	if f, ok := errors.AsType[*fault.Error](cause); ok {
-		status.Candidates, status.Rejected = wire.ToCandidates(f.Candidates), f.Rejected
+		status.Candidates, status.Rejected = wire.ClipCandidates(f.Candidates), f.Rejected
 	}
 	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{

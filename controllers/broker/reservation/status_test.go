@@ -19,7 +19,7 @@ func TestReservationWithoutAnyProviderEndsFailedWithAWarning(t *testing.T) {
 	const why = "paris gave it up (NeverReady) and no cluster can hold cpu=2"
 	view := &broker.ReservationView{
 		Reservation: ledger.Reservation{
-			Reserve:   ledger.Reserve{Name: "res-1", Requester: "rome", Provider: "paris"},
+			Reserve:   ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}, Provider: "paris"},
 			EndReason: ledger.EndFailed, History: &ledger.History{EndMessage: why},
 			Placements: []ledger.Placement{{Number: 1, Provider: "paris", Withdrawn: "NeverReady", AcknowledgedAt: 1}},
 		},

@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 const (
@@ -188,11 +189,11 @@ func names(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorte
 // the amount that the request names counts. Invalid quantities are skipped here, because the
 // broker rejects them.
 func podsOf(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
-	var pods []terms.Pods
+	var valid []brokerv1alpha1.PodShape
 	for _, p := range rr.Spec.PodShapes {
-		if each, err := quantity.FromResourceList(corev1.ResourceList(p.Resources)); err == nil {
-			pods = append(pods, terms.Pods{Count: int64(p.Count), Each: each})
+		if _, err := quantity.FromResourceList(corev1.ResourceList(p.Resources)); err == nil {
+			valid = append(valid, p)
 		}
 	}
-	return terms.Sum(pods)
+	return requirements.SumPods(valid)
 }

@@ -26,7 +26,7 @@ type world struct {
 func (w *world) recount() Snapshot {
 	s := Snapshot{
 		Capacity: quantity.Amounts{}, Allocatable: quantity.Amounts{}, Allocated: quantity.Amounts{},
-		Used: map[string]quantity.Amounts{}, Pending: quantity.Amounts{}, NodeShapes: []Shape{},
+		Used: map[string]quantity.Amounts{}, Pending: quantity.Amounts{}, NodeShapes: []quantity.NodeShape{},
 	}
 	for _, r := range w.unbound {
 		if r != nil {
@@ -59,7 +59,7 @@ func (w *world) recount() Snapshot {
 			s.Allocated = s.Allocated.Add(amounts)
 		}
 	}
-	exact := map[string]*Shape{}
+	exact := map[string]*quantity.NodeShape{}
 	for name, f := range free {
 		f = f.Max(nil)
 		for r := range f {
@@ -69,7 +69,7 @@ func (w *world) recount() Snapshot {
 		}
 		key := fmt.Sprint(f.ToResourceList())
 		if exact[key] == nil {
-			exact[key] = &Shape{Free: f}
+			exact[key] = &quantity.NodeShape{Free: f}
 		}
 		exact[key].Count++
 	}
@@ -81,7 +81,7 @@ func (w *world) recount() Snapshot {
 
 var sameFigures = cmp.Options{
 	cmp.Comparer(func(a, b quantity.Amounts) bool { return a.Equal(b) }),
-	cmpopts.SortSlices(func(a, b Shape) bool { return compareFree(a.Free, b.Free) < 0 }),
+	cmpopts.SortSlices(func(a, b quantity.NodeShape) bool { return compareFree(a.Free, b.Free) < 0 }),
 }
 
 func TestRunningTotalsEqualARecount(t *testing.T) {
@@ -199,11 +199,11 @@ func TestShapesNeverPromiseMoreThanThereIs(t *testing.T) {
 	if len(s.NodeShapes) > MaxShapes {
 		t.Fatalf("%d shapes", len(s.NodeShapes))
 	}
-	var nodes int32
+	var nodes int64
 	sum := quantity.Amounts{}
 	for _, shape := range s.NodeShapes {
 		nodes += shape.Count
-		sum = sum.Add(shape.Free.Times(int64(shape.Count)))
+		sum = sum.Add(shape.Free.Times(shape.Count))
 	}
 	if nodes != 5000 {
 		t.Errorf("shapes of %d nodes", nodes)
@@ -225,12 +225,12 @@ func TestShapesNeverPromiseMoreThanThereIs(t *testing.T) {
 }
 
 func TestMergeTail(t *testing.T) {
-	three := []Shape{
+	three := []quantity.NodeShape{
 		{Count: 1, Free: quantity.Amounts{"cpu": 9}},
 		{Count: 2, Free: quantity.Amounts{"cpu": 5, "memory": 7, "nvidia.com/gpu": 1}},
 		{Count: 3, Free: quantity.Amounts{"cpu": 2, "memory": 8}},
 	}
-	want := []Shape{
+	want := []quantity.NodeShape{
 		{Count: 1, Free: quantity.Amounts{"cpu": 9}},
 		{Count: 5, Free: quantity.Amounts{"cpu": 2, "memory": 7, "nvidia.com/gpu": 0}},
 	}
@@ -330,19 +330,19 @@ func TestShapesTellNodesApartByTheLabelsThatAreShown(t *testing.T) {
 	for i, edit := range []func(*corev1.Node){named("A100"), named("T4"), named("A100"), func(*corev1.Node) {}} {
 		a.setNode(fmt.Sprint("node-", i), factsOfNode(readyNode(edit), shown, everything))
 	}
-	products := func() map[string]int32 {
-		got := map[string]int32{}
+	products := func() map[string]int64 {
+		got := map[string]int64{}
 		for _, s := range a.snapshot().NodeShapes {
 			got[fmt.Sprint(s.Labels)] += s.Count
 		}
 		return got
 	}
-	want := map[string]int32{"map[]": 1, "map[nvidia.com/gpu.product:A100]": 2, "map[nvidia.com/gpu.product:T4]": 1}
+	want := map[string]int64{"map[]": 1, "map[nvidia.com/gpu.product:A100]": 2, "map[nvidia.com/gpu.product:T4]": 1}
 	if diff := cmp.Diff(want, products()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 	a.setNode("node-1", factsOfNode(readyNode(named("A100")), shown, everything))
-	want = map[string]int32{"map[]": 1, "map[nvidia.com/gpu.product:A100]": 3}
+	want = map[string]int64{"map[]": 1, "map[nvidia.com/gpu.product:A100]": 3}
 	if diff := cmp.Diff(want, products()); diff != "" {
 		t.Errorf("nodes after one was labelled anew (-want +got):\n%s", diff)
 	}

@@ -33,7 +33,7 @@ type histogram struct {
 	counts   [len(significant)]map[string]int32
 
 	// shown caches the last result of shapes; nil after a change.
-	shown []Shape
+	shown []quantity.NodeShape
 	// buf is scratch space for keys.
 	buf []byte
 }
@@ -146,7 +146,7 @@ func (h *histogram) decode(key string) (quantity.Amounts, map[string]string) {
 // shapes returns the histogram at the finest level that has at most MaxShapes shapes. If even
 // the coarsest level has more, its smallest shapes are merged into one, with the minimum of
 // each resource.
-func (h *histogram) shapes() []Shape {
+func (h *histogram) shapes() []quantity.NodeShape {
 	if h.shown != nil {
 		return h.shown
 	}
@@ -154,12 +154,12 @@ func (h *histogram) shapes() []Shape {
 	for level < len(h.counts)-1 && len(h.counts[level]) > MaxShapes {
 		level++
 	}
-	out := make([]Shape, 0, len(h.counts[level]))
+	out := make([]quantity.NodeShape, 0, len(h.counts[level]))
 	for key, count := range h.counts[level] {
 		free, labels := h.decode(key)
-		out = append(out, Shape{Count: count, Free: free, Labels: labels})
+		out = append(out, quantity.NodeShape{Count: int64(count), Free: free, Labels: labels})
 	}
-	slices.SortFunc(out, func(a, b Shape) int {
+	slices.SortFunc(out, func(a, b quantity.NodeShape) int {
 		return cmp.Or(compareFree(b.Free, a.Free), cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
 	})
 	h.shown = mergeTail(out, MaxShapes)
@@ -168,7 +168,7 @@ func (h *histogram) shapes() []Shape {
 
 // mergeTail merges the last shapes into one, so that at most limit remain. The merged shape has
 // no labels, because its nodes need not share any.
-func mergeTail(shapes []Shape, limit int) []Shape {
+func mergeTail(shapes []quantity.NodeShape, limit int) []quantity.NodeShape {
 	if len(shapes) <= limit {
 		return shapes
 	}

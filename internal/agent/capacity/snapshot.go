@@ -20,15 +20,7 @@ type Snapshot struct {
 	// Nodes is the number of nodes that count.
 	Nodes int
 	// NodeShapes groups those nodes by their free amounts, largest first.
-	NodeShapes []Shape
-}
-
-// Shape is a number of nodes that each have at least the same amounts free.
-type Shape struct {
-	Count int32
-	Free  quantity.Amounts
-	// Labels are the published labels that all these nodes have. Do not modify them.
-	Labels map[string]string
+	NodeShapes []quantity.NodeShape
 }
 
 // Held sums, over placements, the larger of the held and the used amount. stray is the use by

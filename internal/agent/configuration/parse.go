@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -57,10 +57,10 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	c := &Configuration{Region: f.Cluster.Region, Zone: f.Cluster.Zone, Labels: f.Cluster.Labels, Claims: f.Cluster.Claims}
 	r := reader{}
 	for _, at := range []struct{ field, value string }{{"cluster.region", c.Region}, {"cluster.zone", c.Zone}} {
-		r.note(terms.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
+		r.note(requirements.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
 	}
-	r.note(terms.CheckLabels("cluster.labels", c.Labels, maxLabels))
-	r.note(terms.CheckClaims("cluster.claims", c.Claims, maxLabels))
+	r.note(requirements.CheckLabels("cluster.labels", c.Labels, maxLabels))
+	r.note(requirements.CheckClaims("cluster.claims", c.Claims, maxLabels))
 	c.Nodes = r.readSelector("offer.nodeSelector", f.Offer.NodeSelector)
 	c.Offer = r.readOffer(&f.Offer)
 	if f.Prices.File != "" {

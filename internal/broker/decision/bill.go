@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // Bill is the price of a request on one candidate.
@@ -31,10 +32,10 @@ func (c *contest) billOf(i int) Bill {
 			hourly = hourly.Add(priceOf(m.columns[n.column].price[i], n.name, n.amount))
 		}
 	}
-	if d := c.request.Data; d != nil {
-		hourly = hourly.Add(priceOf(m.storage[i], corev1.ResourceStorage, d.Bytes))
+	if size := requirements.DataBytes(c.request.Data); size > 0 {
+		hourly = hourly.Add(priceOf(m.storage[i], corev1.ResourceStorage, size))
 		if c.movesData(i) {
-			once = priceOf(m.egress[i], corev1.ResourceStorage, d.Bytes)
+			once = priceOf(m.egress[i], corev1.ResourceStorage, size)
 		}
 	}
 	b := Bill{PerHour: hourly, Total: hourly.Mul(hours), Currency: m.currencies[k].code}

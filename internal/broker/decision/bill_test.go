@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 // dailyBill returns a bill for a day.
@@ -34,9 +34,9 @@ func TestBills(t *testing.T) {
 		"cores, GiB and pieces by the hour":         {request: Request{Amounts: size(2, 4).Add(quantity.Amounts{gpu: 1}), Duration: 90 * time.Minute}, perHour: "2.1", total: "3.15", currency: "EUR"},
 		"without an end a day":                      {request: Request{Amounts: size(1, 0)}, perHour: "0.04", total: "0.96", currency: "EUR"},
 		"a part of a GiB is exact":                  {request: Request{Amounts: quantity.Amounts{corev1.ResourceMemory: 1}, Duration: time.Hour}, perHour: "0.000000000004656612873077392578125", total: "0.000000000004656612873077392578125", currency: "EUR"},
-		"data that is there is stored":              {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: &terms.Data{Bytes: 100 * gib, Region: "eu"}}, perHour: "0.05", total: "0.5", currency: "EUR"},
-		"data of another region leaves once":        {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: &terms.Data{Bytes: 100 * gib, Region: "us"}}, perHour: "0.95", total: "9.5", currency: "EUR"},
-		"data of nowhere is stored":                 {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: &terms.Data{Bytes: 100 * gib}}, perHour: "0.05", total: "0.5", currency: "EUR"},
+		"data that is there is stored":              {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: dataOf(100*gib, "eu")}, perHour: "0.05", total: "0.5", currency: "EUR"},
+		"data of another region leaves once":        {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: dataOf(100*gib, "us")}, perHour: "0.95", total: "9.5", currency: "EUR"},
+		"data of nowhere is stored":                 {request: Request{Amounts: size(1, 0), Duration: 10 * time.Hour, Data: dataOf(100*gib, "")}, perHour: "0.05", total: "0.5", currency: "EUR"},
 		"in another currency":                       {request: Request{Amounts: size(2, 4), Duration: time.Hour, Currency: "USD"}, perHour: "0.125", total: "0.125", currency: "USD"},
 		"in one without a rate it stays in its own": {request: Request{Amounts: size(2, 4), Duration: time.Hour, Currency: "JPY"}, perHour: "0.1", total: "0.1", currency: "EUR"},
 		"without prices":                            {id: "oslo", request: Request{Amounts: size(2, 4)}, perHour: "0", total: "0"},
@@ -66,10 +66,10 @@ func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
 		request Request
 		want    string
 	}{
-		"many cores where cores are cheap":    {Request{Amounts: size(8, 1), Constraints: &terms.Constraints{Exclude: []string{"far"}}}, "cores"},
-		"much memory where memory is":         {Request{Amounts: size(1, 8), Constraints: &terms.Constraints{Exclude: []string{"far"}}}, "memory"},
+		"many cores where cores are cheap":    {Request{Amounts: size(8, 1), Constraints: &brokerv1alpha1.Constraints{ExcludeClusters: []string{"far"}}}, "cores"},
+		"much memory where memory is":         {Request{Amounts: size(1, 8), Constraints: &brokerv1alpha1.Constraints{ExcludeClusters: []string{"far"}}}, "memory"},
 		"another currency is compared too":    {Request{Amounts: size(8, 8)}, "far"},
-		"but the way of the data is too much": {Request{Amounts: size(8, 1), Data: &terms.Data{Bytes: 100 * gib, Region: "eu"}}, "cores"},
+		"but the way of the data is too much": {Request{Amounts: size(8, 1), Data: dataOf(100*gib, "eu")}, "cores"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,12 @@ package decision
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // applyConstraints resolves the request's constraints to the set of matching rows.
@@ -27,16 +29,16 @@ func (c *contest) applyConstraints() {
 	}
 	c.keepStating(factKey{kind: regionFact}, k.Regions)
 	c.keepStating(factKey{kind: zoneFact}, k.Zones)
-	if len(k.Include) > 0 {
-		c.keepNamed(k.Include)
+	if len(k.IncludeClusters) > 0 {
+		c.keepNamed(k.IncludeClusters)
 	}
-	c.dropNamed(k.Exclude)
-	c.keepSelected(k.Clusters)
-	if k.DataSet != "" {
-		c.keepWithData(k.DataSet)
+	c.dropNamed(k.ExcludeClusters)
+	c.keepSelected(k.ClusterSelector)
+	if k.DataLocality != "" {
+		c.keepWithData(k.DataLocality)
 	}
-	for i := range k.Claims {
-		c.keepClaiming(&k.Claims[i])
+	for name, required := range k.RequiredClaims {
+		c.keepClaiming(name, string(required))
 	}
 }
 
@@ -70,34 +72,34 @@ func (c *contest) dropNamed(ids []string) {
 	}
 }
 
-func (c *contest) keepSelected(s *terms.Selector) {
+func (c *contest) keepSelected(s *brokerv1alpha1.ClusterSelector) {
 	if s == nil {
 		return
 	}
-	for name, value := range s.Labels {
+	for name, value := range s.MatchLabels {
 		some := c.noRows()
-		some.addRow(c.market.index[factKey{labelFact, name}][value])
+		some.addRow(c.market.index[factKey{labelFact, name}][string(value)])
 		c.allowed.intersectWith(some)
 	}
-	for i := range s.Expressions {
-		c.keepExpressed(&s.Expressions[i])
+	for i := range s.MatchExpressions {
+		c.keepExpressed(&s.MatchExpressions[i])
 	}
 }
 
-func (c *contest) keepExpressed(e *terms.Expression) {
+func (c *contest) keepExpressed(e *brokerv1alpha1.LabelExpression) {
 	k := factKey{labelFact, e.Key}
 	switch e.Operator {
-	case terms.In:
+	case requirements.In:
 		some := c.noRows()
 		for _, v := range e.Values {
 			some.addRow(c.market.index[k][v])
 		}
 		c.allowed.intersectWith(some)
-	case terms.NotIn:
+	case requirements.NotIn:
 		for _, v := range e.Values {
 			c.allowed.dropRow(c.market.index[k][v])
 		}
-	case terms.Exists:
+	case requirements.Exists:
 		some := c.noRows()
 		for _, rows := range c.market.index[k] {
 			some.addRow(rows)
@@ -120,10 +122,13 @@ func (c *contest) keepWithData(dataSet string) {
 	}
 }
 
-func (c *contest) keepClaiming(claim *terms.Claim) {
+// keepClaiming keeps the rows that claim what is required. A requirement that cannot be parsed keeps
+// none: requirements were checked when the request arrived.
+func (c *contest) keepClaiming(name, required string) {
 	some := c.noRows()
-	for value, rows := range c.market.index[factKey{claimFact, claim.Name}] {
-		if claim.MetBy(value) {
+	claim, err := requirements.ParseClaim(required)
+	for value, rows := range c.market.index[factKey{claimFact, name}] {
+		if err == nil && claim.MetBy(value) {
 			some.addRow(rows)
 		}
 	}
@@ -153,25 +158,27 @@ func (c *contest) unmetConstraint(i int) (Reason, string) {
 		return WrongLocation, isElsewhere("region", f.region, k.Regions)
 	case len(k.Zones) > 0 && !slices.Contains(k.Zones, f.zone):
 		return WrongLocation, isElsewhere("zone", f.zone, k.Zones)
-	case len(k.Include) > 0 && !slices.Contains(k.Include, id):
+	case len(k.IncludeClusters) > 0 && !slices.Contains(k.IncludeClusters, id):
 		return NotIncluded, "is not among the clusters that the request includes"
-	case slices.Contains(k.Exclude, id):
+	case slices.Contains(k.ExcludeClusters, id):
 		return Excluded, "is excluded by the request"
-	case !k.Clusters.Matches(f.labels):
+	case !requirements.Selects(k.ClusterSelector, f.labels):
 		return LabelsDoNotMatch, "does not have the labels that are asked for"
-	case k.DataSet != "" && !f.hasData(k.DataSet):
-		return DataElsewhere, fmt.Sprintf("does not have the data set %s (label %s)", k.DataSet, terms.DataLabel(k.DataSet))
+	case k.DataLocality != "" && !f.hasData(k.DataLocality):
+		return DataElsewhere, fmt.Sprintf("does not have the data set %s (label %s)", k.DataLocality, requirements.DataLabel(k.DataLocality))
 	}
 	return c.unmetClaim(f)
 }
 
 func (c *contest) unmetClaim(f facts) (Reason, string) {
-	for _, claim := range c.request.Constraints.Claims {
-		switch have, ok := f.claims[claim.Name]; {
+	required := c.request.Constraints.RequiredClaims
+	for _, name := range slices.Sorted(maps.Keys(required)) {
+		claim, err := requirements.ParseClaim(string(required[name]))
+		switch have, ok := f.claims[name]; {
 		case !ok:
-			return ClaimNotMade, fmt.Sprintf("does not claim %s", claim.Name)
-		case !claim.MetBy(have):
-			return ClaimNotMade, fmt.Sprintf("claims %s %s, %s is required", claim.Name, have, claim)
+			return ClaimNotMade, fmt.Sprintf("does not claim %s", name)
+		case err != nil || !claim.MetBy(have):
+			return ClaimNotMade, fmt.Sprintf("claims %s %s, %s is required", name, have, claim)
 		}
 	}
 	return "", ""

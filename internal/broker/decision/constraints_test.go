@@ -9,8 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 func TestConstraints(t *testing.T) {
@@ -18,7 +19,7 @@ func TestConstraints(t *testing.T) {
 	paris.Region, paris.Zone = "eu-west", "a"
 	paris.Labels = map[string]string{"tier": "prod", "data.broker.fluidos.eu/genomes": "true"}
 	paris.Claims = map[string]string{"availability": "99.95", "gdpr": "true"}
-	paris.Shapes = []Shape{
+	paris.Shapes = []quantity.NodeShape{
 		{Count: 2, Free: size(4, 16).Add(quantity.Amounts{gpu: 2}), Labels: map[string]string{"nvidia.com/gpu.product": "A100"}},
 		{Count: 2, Free: size(4, 16)},
 	}
@@ -29,58 +30,58 @@ func TestConstraints(t *testing.T) {
 	cases := map[string]struct {
 		id      string
 		request Request
-		k       *terms.Constraints
+		k       *brokerv1alpha1.Constraints
 		want    Reason
 		message string
 	}{
-		"one of the regions":   {k: &terms.Constraints{Regions: []string{"us", "eu-west"}}},
-		"none of the regions":  {k: &terms.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region eu-west, not in us"},
-		"one of the zones":     {k: &terms.Constraints{Zones: []string{"a"}}},
-		"none of the zones":    {k: &terms.Constraints{Zones: []string{"b", "c"}}, want: WrongLocation, message: "is in zone a, not in b, c"},
-		"a region for nobody":  {id: "oslo", k: &terms.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region none, not in us"},
-		"included":             {k: &terms.Constraints{Include: []string{"paris"}}},
-		"not included":         {id: "oslo", k: &terms.Constraints{Include: []string{"paris"}}, want: NotIncluded, message: "not among the clusters"},
-		"excluded":             {k: &terms.Constraints{Exclude: []string{"paris", "nobody"}}, want: Excluded, message: "excluded"},
-		"labels":               {k: &terms.Constraints{Clusters: &terms.Selector{Labels: map[string]string{"tier": "prod"}}}},
-		"other labels":         {k: &terms.Constraints{Clusters: &terms.Selector{Labels: map[string]string{"tier": "dev"}}}, want: LabelsDoNotMatch, message: "labels"},
-		"a label too many":     {k: &terms.Constraints{Clusters: &terms.Selector{Expressions: []terms.Expression{{Key: "tier", Operator: terms.DoesNotExist}}}}, want: LabelsDoNotMatch},
-		"a label less is fine": {id: "oslo", k: &terms.Constraints{Clusters: &terms.Selector{Expressions: []terms.Expression{{Key: "tier", Operator: terms.NotIn, Values: []string{"prod"}}}}}},
-		"data that is there":   {k: &terms.Constraints{DataSet: "genomes"}},
-		"data that is not":     {id: "oslo", k: &terms.Constraints{DataSet: "genomes"}, want: DataElsewhere, message: "data set genomes (label data.broker.fluidos.eu/genomes)"},
-		"claims":               {k: &terms.Constraints{Claims: []terms.Claim{{Name: "availability", Relation: terms.AtLeast, Value: "99.9"}, {Name: "gdpr"}}}},
-		"a claim too small":    {k: &terms.Constraints{Claims: []terms.Claim{{Name: "availability", Relation: terms.AtLeast, Value: "99.99"}}}, want: ClaimNotMade, message: "claims availability 99.95, >=99.99 is required"},
-		"a claim not made":     {k: &terms.Constraints{Claims: []terms.Claim{{Name: "iso27001"}}}, want: ClaimNotMade, message: "does not claim iso27001"},
+		"one of the regions":   {k: &brokerv1alpha1.Constraints{Regions: []string{"us", "eu-west"}}},
+		"none of the regions":  {k: &brokerv1alpha1.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region eu-west, not in us"},
+		"one of the zones":     {k: &brokerv1alpha1.Constraints{Zones: []string{"a"}}},
+		"none of the zones":    {k: &brokerv1alpha1.Constraints{Zones: []string{"b", "c"}}, want: WrongLocation, message: "is in zone a, not in b, c"},
+		"a region for nobody":  {id: "oslo", k: &brokerv1alpha1.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region none, not in us"},
+		"included":             {k: &brokerv1alpha1.Constraints{IncludeClusters: []string{"paris"}}},
+		"not included":         {id: "oslo", k: &brokerv1alpha1.Constraints{IncludeClusters: []string{"paris"}}, want: NotIncluded, message: "not among the clusters"},
+		"excluded":             {k: &brokerv1alpha1.Constraints{ExcludeClusters: []string{"paris", "nobody"}}, want: Excluded, message: "excluded"},
+		"labels":               {k: &brokerv1alpha1.Constraints{ClusterSelector: &brokerv1alpha1.ClusterSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{"tier": "prod"}}}},
+		"other labels":         {k: &brokerv1alpha1.Constraints{ClusterSelector: &brokerv1alpha1.ClusterSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{"tier": "dev"}}}, want: LabelsDoNotMatch, message: "labels"},
+		"a label too many":     {k: &brokerv1alpha1.Constraints{ClusterSelector: &brokerv1alpha1.ClusterSelector{MatchExpressions: []brokerv1alpha1.LabelExpression{{Key: "tier", Operator: requirements.DoesNotExist}}}}, want: LabelsDoNotMatch},
+		"a label less is fine": {id: "oslo", k: &brokerv1alpha1.Constraints{ClusterSelector: &brokerv1alpha1.ClusterSelector{MatchExpressions: []brokerv1alpha1.LabelExpression{{Key: "tier", Operator: requirements.NotIn, Values: []string{"prod"}}}}}},
+		"data that is there":   {k: &brokerv1alpha1.Constraints{DataLocality: "genomes"}},
+		"data that is not":     {id: "oslo", k: &brokerv1alpha1.Constraints{DataLocality: "genomes"}, want: DataElsewhere, message: "data set genomes (label data.broker.fluidos.eu/genomes)"},
+		"claims":               {k: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"availability": ">=99.9", "gdpr": ""}}},
+		"a claim too small":    {k: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"availability": ">=99.99"}}, want: ClaimNotMade, message: "claims availability 99.95, >=99.99 is required"},
+		"a claim not made":     {k: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"iso27001": ""}}, want: ClaimNotMade, message: "does not claim iso27001"},
 		"near to what is here": {request: Request{Near: []string{"oslo", "paris"}}},
 		"near to another":      {request: Request{Near: []string{"oslo"}}, want: AffinityNotMet, message: "which are on oslo"},
 		"apart from this one":  {request: Request{Apart: []string{"paris"}}, want: AntiAffinityNotMet, message: "apart from"},
 		"a GPU of the model": {
-			request: Request{Amounts: quantity.Amounts{gpu: 4}}, k: &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "A100"}},
+			request: Request{Amounts: quantity.Amounts{gpu: 4}}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "A100"}},
 		},
 		"more CPU than nodes of the model have": {
-			request: Request{Amounts: size(9, 1)}, k: &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "A100"}},
+			request: Request{Amounts: size(9, 1)}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "A100"}},
 			want: NodesDoNotMatch, message: "has 8 of cpu free on the nodes asked for, 9 is needed",
 		},
 		"another model": {
-			request: Request{Amounts: quantity.Amounts{gpu: 1}}, k: &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "H100"}},
+			request: Request{Amounts: quantity.Amounts{gpu: 1}}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "H100"}},
 			want: NodesDoNotMatch, message: "has 0 of nvidia.com/gpu free on the nodes asked for, 1 is needed",
 		},
 		"pods on nodes of the model alone": {
-			request: Request{Amounts: size(12, 3), Pods: []terms.Pods{{Count: 3, Each: size(4, 1)}}},
-			k:       &terms.Constraints{Nodes: map[string]string{"nvidia.com/gpu.product": "A100"}},
+			request: Request{Amounts: size(12, 3), PodShapes: []brokerv1alpha1.PodShape{podsOf(3, size(4, 1))}},
+			k:       &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "A100"}},
 			want:    NodesDoNotMatch,
 		},
-		"exactly the highest price": {request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.15", Currency: "EUR"}}},
+		"exactly the highest price": {request: Request{Amounts: size(3, 0)}, k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "0.15", Currency: "EUR"}}},
 		"a billionth too expensive": {
-			request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.149999999", Currency: "EUR"}},
+			request: Request{Amounts: size(3, 0)}, k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "0.149999999", Currency: "EUR"}},
 			want: TooExpensive, message: "costs 0.15 EUR an hour, at most 0.149999999 is accepted",
 		},
-		"exactly the highest price in another currency": {request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.1875", Currency: "USD"}}},
+		"exactly the highest price in another currency": {request: Request{Amounts: size(3, 0)}, k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "0.1875", Currency: "USD"}}},
 		"a billionth too expensive in another currency": {
-			request: Request{Amounts: size(3, 0)}, k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "0.187499999", Currency: "USD"}},
+			request: Request{Amounts: size(3, 0)}, k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "0.187499999", Currency: "USD"}},
 			want: TooExpensive, message: "costs 0.1875 USD an hour",
 		},
-		"no price at all":    {id: "oslo", k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "names no price"},
-		"no rate to compare": {id: "zurich", k: &terms.Constraints{MaxPrice: &terms.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "is priced in CHF, for which there is no rate to EUR"},
+		"no price at all":    {id: "oslo", k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "names no price"},
+		"no rate to compare": {id: "zurich", k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "is priced in CHF, for which there is no rate to EUR"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -101,22 +102,22 @@ func TestConstraints(t *testing.T) {
 }
 
 func TestSeveralSizesOfPods(t *testing.T) {
-	nodes := []Shape{{Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(8, 16)}}
+	nodes := []quantity.NodeShape{{Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(8, 16)}}
 	cases := map[string]struct {
-		pods []terms.Pods
+		pods []brokerv1alpha1.PodShape
 		have int64
 		fits bool
 	}{
-		"they share a node":                {[]terms.Pods{{Count: 1, Each: size(3, 1)}, {Count: 3, Each: size(4, 1)}, {Count: 1, Each: size(1, 1)}}, 5, true},
-		"the small ones leave room":        {[]terms.Pods{{Count: 8, Each: size(1, 1)}, {Count: 1, Each: size(8, 1)}}, 9, true},
-		"the sums fit and the pods do not": {[]terms.Pods{{Count: 2, Each: size(5, 1)}, {Count: 1, Each: size(1, 1)}}, 2, false},
-		"none is not wanted":               {[]terms.Pods{{Count: 0, Each: size(99, 1)}, {Count: 1, Each: size(1, 1)}}, 1, true},
+		"they share a node":                {[]brokerv1alpha1.PodShape{podsOf(1, size(3, 1)), podsOf(3, size(4, 1)), podsOf(1, size(1, 1))}, 5, true},
+		"the small ones leave room":        {[]brokerv1alpha1.PodShape{podsOf(8, size(1, 1)), podsOf(1, size(8, 1))}, 9, true},
+		"the sums fit and the pods do not": {[]brokerv1alpha1.PodShape{podsOf(2, size(5, 1)), podsOf(1, size(1, 1))}, 2, false},
+		"none is not wanted":               {[]brokerv1alpha1.PodShape{podsOf(0, size(99, 1)), podsOf(1, size(1, 1))}, 1, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := cluster("paris", 16, 16, 64, 64)
 			c.Shapes = nodes
-			got, ok := Check(newMarketWith(t, c), &Request{Amounts: terms.Sum(tc.pods), Pods: tc.pods}, "paris")
+			got, ok := Check(newMarketWith(t, c), &Request{Amounts: requirements.SumPods(tc.pods), PodShapes: tc.pods}, "paris")
 			if ok != tc.fits || !ok && got.Have != tc.have {
 				t.Errorf("%t: %+v", ok, got)
 			}
@@ -127,18 +128,18 @@ func TestSeveralSizesOfPods(t *testing.T) {
 // For every packing, an oracle that tracks each node finds no negative free amount.
 func TestWhatIsPackedFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
-			return Shape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), rapid.Int64Range(0, 8).Draw(t, "memory"))}
+		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
+			return quantity.NodeShape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), rapid.Int64Range(0, 8).Draw(t, "memory"))}
 		}), 1, 4).Draw(t, "nodes")
-		pods := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) terms.Pods {
-			return terms.Pods{Count: rapid.Int64Range(1, 4).Draw(t, "count"), Each: size(rapid.Int64Range(1, 4).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "memory"))}
+		pods := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) brokerv1alpha1.PodShape {
+			return podsOf(rapid.Int32Range(1, 4).Draw(t, "count"), size(rapid.Int64Range(1, 4).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "memory")))
 		}), 2, 3).Draw(t, "pods")
 		whole := size(1000, 1000)
 		m := NewMarket()
 		if err := m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}); err != nil {
 			t.Fatal(err)
 		}
-		_, ok := Check(m, &Request{Amounts: terms.Sum(pods), Pods: pods}, "paris")
+		_, ok := Check(m, &Request{Amounts: requirements.SumPods(pods), PodShapes: pods}, "paris")
 		var nodes []quantity.Amounts
 		for _, s := range shapes {
 			for range s.Count {
@@ -148,7 +149,7 @@ func TestWhatIsPackedFits(t *testing.T) {
 		var all []quantity.Amounts
 		for _, p := range pods {
 			for range p.Count {
-				all = append(all, p.Each)
+				all = append(all, requirements.PodAmounts(&p))
 			}
 		}
 		if ok && !somehowFits(nodes, all) {
@@ -186,39 +187,39 @@ var (
 func drawConstraints(t *rapid.T, r *Request) {
 	names := func(what string) []string { return rapid.SliceOfN(someNames, 0, 2).Draw(t, what) }
 	maybe := func(what string) bool { return rapid.IntRange(0, 3).Draw(t, what) == 0 }
-	k := &terms.Constraints{Exclude: names("excluded")}
+	k := &brokerv1alpha1.Constraints{ExcludeClusters: names("excluded")}
 	r.Constraints, r.Apart = k, names("apart")
 	if maybe("near") {
 		r.Near = names("near to")
 	}
 	if maybe("include") {
-		k.Include = names("included")
+		k.IncludeClusters = names("included")
 	}
 	if maybe("regions") {
 		k.Regions = []string{rapid.SampledFrom([]string{"eu", "us", "asia"}).Draw(t, "region wanted")}
 	}
 	if maybe("selector") {
-		k.Clusters = &terms.Selector{Expressions: []terms.Expression{{
-			Key: "tier", Operator: rapid.SampledFrom([]terms.Operator{terms.In, terms.NotIn, terms.Exists, terms.DoesNotExist}).Draw(t, "operator"), Values: []string{"x"},
+		k.ClusterSelector = &brokerv1alpha1.ClusterSelector{MatchExpressions: []brokerv1alpha1.LabelExpression{{
+			Key: "tier", Operator: rapid.SampledFrom([]string{requirements.In, requirements.NotIn, requirements.Exists, requirements.DoesNotExist}).Draw(t, "operator"), Values: []string{"x"},
 		}}}
 	}
 	if maybe("labels") {
-		k.Clusters = &terms.Selector{Labels: map[string]string{"arch": "x"}}
+		k.ClusterSelector = &brokerv1alpha1.ClusterSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{"arch": "x"}}
 	}
 	if maybe("data") {
-		k.DataSet = "a"
+		k.DataLocality = "a"
 	}
 	if maybe("claim") {
-		k.Claims = []terms.Claim{rapid.SampledFrom([]terms.Claim{{Name: "sla"}, {Name: "sla", Relation: terms.AtLeast, Value: "2"}, {Name: "gdpr", Relation: terms.Equal, Value: "yes"}}).Draw(t, "claimed")}
+		k.RequiredClaims = rapid.SampledFrom([]map[string]brokerv1alpha1.LabelValue{{"sla": ""}, {"sla": ">=2"}, {"gdpr": "yes"}}).Draw(t, "claimed")
 	}
 	if maybe("nodes") {
-		k.Nodes = map[string]string{"arch": "x"}
+		k.NodeSelector = map[string]brokerv1alpha1.LabelValue{"arch": "x"}
 	}
 	if maybe("highest price") {
-		k.MaxPrice = &terms.Money{Amount: rapid.SampledFrom([]string{"0", "1", "6", "1000"}).Draw(t, "at most"), Currency: rapid.SampledFrom([]string{"EUR", "USD"}).Draw(t, "in")}
+		k.MaxPrice = &brokerv1alpha1.Money{Amount: rapid.SampledFrom([]brokerv1alpha1.Price{"0", "1", "6", "1000"}).Draw(t, "at most"), Currency: rapid.SampledFrom([]string{"EUR", "USD"}).Draw(t, "in")}
 	}
 	if maybe("with data") {
-		r.Data = &terms.Data{Bytes: rapid.Int64Range(0, 2).Draw(t, "GiB") * gib, Region: "eu"}
+		r.Data = dataOf(rapid.Int64Range(0, 2).Draw(t, "GiB")*gib, "eu")
 	}
 }
 
@@ -235,15 +236,16 @@ func findViolated(r *Request, c Candidate, rates Rates) string {
 		return ""
 	case len(k.Regions) > 0 && !slices.Contains(k.Regions, c.Region):
 		return "region"
-	case len(k.Include) > 0 && !slices.Contains(k.Include, c.ID), slices.Contains(k.Exclude, c.ID):
+	case len(k.IncludeClusters) > 0 && !slices.Contains(k.IncludeClusters, c.ID), slices.Contains(k.ExcludeClusters, c.ID):
 		return "names"
-	case !k.Clusters.Matches(c.Labels):
+	case !requirements.Selects(k.ClusterSelector, c.Labels):
 		return "labels"
-	case k.DataSet != "" && c.Labels[terms.DataLabel(k.DataSet)] == "":
+	case k.DataLocality != "" && c.Labels[requirements.DataLabel(k.DataLocality)] == "":
 		return "data"
 	}
-	for _, claim := range k.Claims {
-		if have, made := c.Claims[claim.Name]; !made || !claim.MetBy(have) {
+	for name, required := range k.RequiredClaims {
+		claim, err := requirements.ParseClaim(string(required))
+		if have, made := c.Claims[name]; err != nil || !made || !claim.MetBy(have) {
 			return "claim"
 		}
 	}
@@ -251,7 +253,7 @@ func findViolated(r *Request, c Candidate, rates Rates) string {
 	for _, s := range selectShapes(c.Shapes, r) {
 		sum = sum.Add(s.Free.Max(nil).Times(max(s.Count, 0)))
 	}
-	if _, fits := quantity.Fits(r.Amounts, sum); len(k.Nodes) > 0 && !fits {
+	if _, fits := quantity.Fits(r.Amounts, sum); len(k.NodeSelector) > 0 && !fits {
 		return "nodes"
 	}
 	if k.MaxPrice == nil {
@@ -266,17 +268,17 @@ func findViolated(r *Request, c Candidate, rates Rates) string {
 	if _, ok := rates.Convert(bill.PerHour, bill.Currency, k.MaxPrice.Currency); !ok {
 		return "rate"
 	}
-	if most, err := ParsePrice(k.MaxPrice.Amount); err != nil || bill.Currency == "" || rates.exceedsLimit(bill.PerHour, bill.Currency, most.decimalOf(), k.MaxPrice.Currency) {
+	if most, err := ParsePrice(string(k.MaxPrice.Amount)); err != nil || bill.Currency == "" || rates.exceedsLimit(bill.PerHour, bill.Currency, most.decimalOf(), k.MaxPrice.Currency) {
 		return "price"
 	}
 	return ""
 }
 
-func selectShapes(shapes []Shape, r *Request) []Shape {
+func selectShapes(shapes []quantity.NodeShape, r *Request) []quantity.NodeShape {
 	if r.Constraints == nil {
 		return shapes
 	}
-	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !terms.HasAll(s.Labels, r.Constraints.Nodes) })
+	return slices.DeleteFunc(slices.Clone(shapes), func(s quantity.NodeShape) bool { return !requirements.HasAll(s.Labels, r.Constraints.NodeSelector) })
 }
 
 // Every excluded candidate has a reason, and a candidate that meets everything is not excluded.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -28,7 +29,7 @@ type contest struct {
 	// The resolved constraints. some is scratch memory.
 	constrained   bool
 	allowed, some rowSet
-	nodeLabels    map[string]string
+	nodeLabels    map[string]brokerv1alpha1.LabelValue
 	maxPrice      maxPrice
 
 	// Scratch memory for placing pods.
@@ -102,10 +103,10 @@ func (m *Market) beginContest(r *Request) *contest {
 		c.linkAt[c.links[k].provider] = int32(k) + 1
 	}
 	c.needs = m.resolveNeeds(c.needs[:0], r.Amounts)
-	c.sortKinds(r.Pods)
+	c.sortKinds(r.PodShapes)
 	c.nodeLabels = nil
 	if r.Constraints != nil {
-		c.nodeLabels = r.Constraints.Nodes
+		c.nodeLabels = r.Constraints.NodeSelector
 	}
 	c.applyConstraints()
 	c.setMaxPrice(r.Constraints)
@@ -137,20 +138,25 @@ func (c *contest) releaseRequest() {
 func (m *Market) resolveNeeds(needs []need, amounts quantity.Amounts) []need {
 	first := len(needs)
 	for name, amount := range amounts {
-		if amount <= 0 {
-			continue
-		}
-		k, ok := m.columnOf[name]
-		if !ok {
-			k = nowhere
-		}
-		at := len(needs)
-		for at > first && needs[at-1].name > name {
-			at--
-		}
-		needs = slices.Insert(needs, at, need{name: name, column: k, amount: amount})
+		needs = m.insertNeed(needs, first, name, amount)
 	}
 	return needs
+}
+
+// insertNeed inserts a need among those from first on, which are sorted by name.
+func (m *Market) insertNeed(needs []need, first int, name corev1.ResourceName, amount int64) []need {
+	if amount <= 0 {
+		return needs
+	}
+	k, ok := m.columnOf[name]
+	if !ok {
+		k = nowhere
+	}
+	at := len(needs)
+	for at > first && needs[at-1].name > name {
+		at--
+	}
+	return slices.Insert(needs, at, need{name: name, column: k, amount: amount})
 }
 
 func (m *Market) gateFor(needs []need, which int) gate {

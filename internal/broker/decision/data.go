@@ -5,7 +5,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // priceData adds the cost of the request's data: storage for the duration of the reservation,
@@ -14,10 +14,11 @@ import (
 // Both become priced needs like any other, so that requests without data cost no extra time.
 func (c *contest) priceData() {
 	d := c.request.Data
-	if d == nil || d.Bytes <= 0 {
+	size := requirements.DataBytes(d)
+	if size <= 0 {
 		return
 	}
-	gib := float64(d.Bytes) / (1 << 30)
+	gib := float64(size) / (1 << 30)
 	c.priced = append(c.priced, pricedNeed{price: c.market.storage, units: gib})
 	if d.Region == "" {
 		return
@@ -45,7 +46,7 @@ func Lasts(duration time.Duration) time.Duration {
 	if duration > 0 {
 		return duration
 	}
-	return terms.UnboundedFor
+	return requirements.UnboundedFor
 }
 
 // billedHours returns the billed time in hours, exact to a nanosecond.

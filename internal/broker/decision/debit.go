@@ -5,8 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // Commitment is promised capacity that is not in use yet, so the provider's nodes still report
@@ -14,23 +15,23 @@ import (
 type Commitment struct {
 	Amounts quantity.Amounts
 	// Pods are the promised pod shapes; none means any shape.
-	Pods []terms.Pods
+	Pods []brokerv1alpha1.PodShape
 	// Nodes are the labels of the nodes on which the capacity was promised.
-	Nodes map[string]string
+	Nodes map[string]brokerv1alpha1.LabelValue
 }
 
 // Debit subtracts commitments from a histogram of nodes and returns the room left for the next
 // request. It places pods as for a request. It takes amounts without pod shapes from the nodes
 // with the most room, because Kubernetes' scheduler spreads pods. It does not change shapes.
-func Debit(shapes []Shape, commitments []Commitment) []Shape {
+func Debit(shapes []quantity.NodeShape, commitments []Commitment) []quantity.NodeShape {
 	left := slices.Clone(shapes)
 	for i := range commitments {
 		c := &commitments[i]
 		rest := c.Amounts
-		for _, p := range c.Pods {
-			placed := int64(0)
-			left, placed = debitPods(left, p, c.Nodes)
-			rest = rest.Sub(p.Each.Times(placed))
+		for k := range c.Pods {
+			placed, each := int64(0), requirements.PodAmounts(&c.Pods[k])
+			left, placed = debitPods(left, each, int64(c.Pods[k].Count), c.Nodes)
+			rest = rest.Sub(each.Times(placed))
 		}
 		for _, name := range rest.Names() {
 			if amount := rest[name]; amount > 0 && name != corev1.ResourcePods {
@@ -41,12 +42,11 @@ func Debit(shapes []Shape, commitments []Commitment) []Shape {
 	return left
 }
 
-// debitPods places as many of the pods as fit.
-func debitPods(shapes []Shape, p terms.Pods, labels map[string]string) (left []Shape, placed int64) {
-	each := p.Each.Max(nil)
-	for i := 0; i < len(shapes) && placed < p.Count; i++ {
+// debitPods places as many of count equal pods as fit.
+func debitPods(shapes []quantity.NodeShape, each quantity.Amounts, count int64, labels map[string]brokerv1alpha1.LabelValue) (left []quantity.NodeShape, placed int64) {
+	for i := 0; i < len(shapes) && placed < count; i++ {
 		s := shapes[i]
-		if !terms.HasAll(s.Labels, labels) {
+		if !requirements.HasAll(s.Labels, labels) {
 			continue
 		}
 		pod := each
@@ -54,7 +54,7 @@ func debitPods(shapes []Shape, p terms.Pods, labels map[string]string) (left []S
 			pod = pod.Max(quantity.Amounts{corev1.ResourcePods: 1})
 		}
 		fit := timesInto(pod, s.Free)
-		missing := p.Count - placed
+		missing := count - placed
 		switch {
 		case fit == 0:
 		case missing/fit >= s.Count:
@@ -62,13 +62,13 @@ func debitPods(shapes []Shape, p terms.Pods, labels map[string]string) (left []S
 			placed += fit * s.Count
 		default:
 			full, rest := missing/fit, missing%fit
-			parts := []Shape{
-				{full, s.Free.Sub(pod.Times(fit)), s.Labels},
-				{min(rest, 1), s.Free.Sub(pod.Times(rest)), s.Labels},
-				{s.Count - full - min(rest, 1), s.Free, s.Labels},
+			parts := []quantity.NodeShape{
+				{Count: full, Free: s.Free.Sub(pod.Times(fit)), Labels: s.Labels},
+				{Count: min(rest, 1), Free: s.Free.Sub(pod.Times(rest)), Labels: s.Labels},
+				{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels},
 			}
-			parts = slices.DeleteFunc(parts, func(part Shape) bool { return part.Count == 0 })
-			return slices.Concat(shapes[:i], parts, shapes[i+1:]), p.Count
+			parts = slices.DeleteFunc(parts, func(part quantity.NodeShape) bool { return part.Count == 0 })
+			return slices.Concat(shapes[:i], parts, shapes[i+1:]), count
 		}
 	}
 	return shapes, placed
@@ -89,7 +89,7 @@ func timesInto(pod, free quantity.Amounts) int64 {
 }
 
 // debitAmount deducts an amount of one resource, beginning with the nodes with the most room.
-func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels map[string]string) []Shape {
+func debitAmount(shapes []quantity.NodeShape, name corev1.ResourceName, amount int64, labels map[string]brokerv1alpha1.LabelValue) []quantity.NodeShape {
 	for amount > 0 {
 		i := findRoomiest(shapes, name, labels)
 		if i < 0 {
@@ -103,21 +103,21 @@ func debitAmount(shapes []Shape, name corev1.ResourceName, amount int64, labels 
 			continue
 		}
 		full, rest := amount/free, amount%free
-		parts := []Shape{
-			{full, s.Free.Sub(quantity.Amounts{name: free}), s.Labels},
-			{min(rest, 1), s.Free.Sub(quantity.Amounts{name: rest}), s.Labels},
-			{s.Count - full - min(rest, 1), s.Free, s.Labels},
+		parts := []quantity.NodeShape{
+			{Count: full, Free: s.Free.Sub(quantity.Amounts{name: free}), Labels: s.Labels},
+			{Count: min(rest, 1), Free: s.Free.Sub(quantity.Amounts{name: rest}), Labels: s.Labels},
+			{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels},
 		}
-		parts = slices.DeleteFunc(parts, func(part Shape) bool { return part.Count == 0 })
+		parts = slices.DeleteFunc(parts, func(part quantity.NodeShape) bool { return part.Count == 0 })
 		return slices.Concat(shapes[:i], parts, shapes[i+1:])
 	}
 	return shapes
 }
 
-func findRoomiest(shapes []Shape, name corev1.ResourceName, labels map[string]string) int {
+func findRoomiest(shapes []quantity.NodeShape, name corev1.ResourceName, labels map[string]brokerv1alpha1.LabelValue) int {
 	best := -1
 	for i, s := range shapes {
-		if s.Count > 0 && s.Free[name] > 0 && terms.HasAll(s.Labels, labels) && (best < 0 || s.Free[name] > shapes[best].Free[name]) {
+		if s.Count > 0 && s.Free[name] > 0 && requirements.HasAll(s.Labels, labels) && (best < 0 || s.Free[name] > shapes[best].Free[name]) {
 			best = i
 		}
 	}

@@ -7,31 +7,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 func TestDebit(t *testing.T) {
 	gold := map[string]string{"tier": "gold"}
-	nodes := []Shape{{3, size(4, 16), nil}, {1, size(8, 16), gold}}
+	nodes := []quantity.NodeShape{{Count: 3, Free: size(4, 16)}, {Count: 1, Free: size(8, 16), Labels: gold}}
 	cases := map[string]struct {
 		promised Commitment
-		want     []Shape
+		want     []quantity.NodeShape
 	}{
 		"nothing":                        {Commitment{}, nodes},
-		"pods":                           {Commitment{Amounts: size(9, 0), Pods: []terms.Pods{{Count: 3, Each: size(3, 0)}}}, []Shape{{3, size(1, 16), nil}, {1, size(8, 16), gold}}},
-		"pods that leave nodes alone":    {Commitment{Amounts: size(6, 0), Pods: []terms.Pods{{Count: 3, Each: size(2, 0)}}}, []Shape{{1, size(0, 16), nil}, {1, size(2, 16), nil}, {1, size(4, 16), nil}, {1, size(8, 16), gold}}},
-		"pods on nodes with labels":      {Commitment{Amounts: size(3, 0), Pods: []terms.Pods{{Count: 1, Each: size(3, 0)}}, Nodes: gold}, []Shape{{3, size(4, 16), nil}, {1, size(5, 16), gold}}},
-		"amounts, from the roomiest":     {Commitment{Amounts: size(9, 0)}, []Shape{{1, size(3, 16), nil}, {2, size(4, 16), nil}, {1, size(0, 16), gold}}},
-		"more than pods need":            {Commitment{Amounts: size(5, 0), Pods: []terms.Pods{{Count: 1, Each: size(4, 0)}}}, []Shape{{1, size(0, 16), nil}, {2, size(4, 16), nil}, {1, size(7, 16), gold}}},
-		"more than there is":             {Commitment{Amounts: size(99, 0)}, []Shape{{3, size(0, 16), nil}, {1, size(0, 16), gold}}},
-		"pods that do not fit any more":  {Commitment{Amounts: size(18, 0), Pods: []terms.Pods{{Count: 2, Each: size(9, 0)}}}, []Shape{{1, size(0, 16), nil}, {1, size(2, 16), nil}, {1, size(0, 16), nil}, {1, size(0, 16), gold}}},
+		"pods":                           {Commitment{Amounts: size(9, 0), Pods: []brokerv1alpha1.PodShape{podsOf(3, size(3, 0))}}, []quantity.NodeShape{{Count: 3, Free: size(1, 16)}, {Count: 1, Free: size(8, 16), Labels: gold}}},
+		"pods that leave nodes alone":    {Commitment{Amounts: size(6, 0), Pods: []brokerv1alpha1.PodShape{podsOf(3, size(2, 0))}}, []quantity.NodeShape{{Count: 1, Free: size(0, 16)}, {Count: 1, Free: size(2, 16)}, {Count: 1, Free: size(4, 16)}, {Count: 1, Free: size(8, 16), Labels: gold}}},
+		"pods on nodes with labels":      {Commitment{Amounts: size(3, 0), Pods: []brokerv1alpha1.PodShape{podsOf(1, size(3, 0))}, Nodes: map[string]brokerv1alpha1.LabelValue{"tier": "gold"}}, []quantity.NodeShape{{Count: 3, Free: size(4, 16)}, {Count: 1, Free: size(5, 16), Labels: gold}}},
+		"amounts, from the roomiest":     {Commitment{Amounts: size(9, 0)}, []quantity.NodeShape{{Count: 1, Free: size(3, 16)}, {Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(0, 16), Labels: gold}}},
+		"more than pods need":            {Commitment{Amounts: size(5, 0), Pods: []brokerv1alpha1.PodShape{podsOf(1, size(4, 0))}}, []quantity.NodeShape{{Count: 1, Free: size(0, 16)}, {Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(7, 16), Labels: gold}}},
+		"more than there is":             {Commitment{Amounts: size(99, 0)}, []quantity.NodeShape{{Count: 3, Free: size(0, 16)}, {Count: 1, Free: size(0, 16), Labels: gold}}},
+		"pods that do not fit any more":  {Commitment{Amounts: size(18, 0), Pods: []brokerv1alpha1.PodShape{podsOf(2, size(9, 0))}}, []quantity.NodeShape{{Count: 1, Free: size(0, 16)}, {Count: 1, Free: size(2, 16)}, {Count: 1, Free: size(0, 16)}, {Count: 1, Free: size(0, 16), Labels: gold}}},
 		"what the nodes have nothing of": {Commitment{Amounts: quantity.Amounts{gpu: 4}}, nodes},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := Debit(nodes, []Commitment{tc.promised})
-			sums := func(shapes []Shape) quantity.Amounts {
+			sums := func(shapes []quantity.NodeShape) quantity.Amounts {
 				sum := quantity.Amounts{}
 				for _, s := range shapes {
 					sum = sum.Add(s.Free.Times(s.Count))
@@ -53,18 +54,18 @@ func TestDebit(t *testing.T) {
 
 // Two requests that fit one after the other, with the first debited, fit together.
 func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
-	someShapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
-		return Shape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 6).Draw(t, "cpu"), rapid.Int64Range(0, 6).Draw(t, "memory"))}
+	someShapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
+		return quantity.NodeShape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 6).Draw(t, "cpu"), rapid.Int64Range(0, 6).Draw(t, "memory"))}
 	}), 1, 3)
-	somePods := rapid.Custom(func(t *rapid.T) terms.Pods {
-		return terms.Pods{Count: rapid.Int64Range(1, 3).Draw(t, "pods"), Each: size(rapid.Int64Range(1, 4).Draw(t, "each cpu"), rapid.Int64Range(0, 4).Draw(t, "each memory"))}
+	somePods := rapid.Custom(func(t *rapid.T) brokerv1alpha1.PodShape {
+		return podsOf(rapid.Int32Range(1, 3).Draw(t, "pods"), size(rapid.Int64Range(1, 4).Draw(t, "each cpu"), rapid.Int64Range(0, 4).Draw(t, "each memory")))
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		shapes, first, second := someShapes.Draw(t, "shapes"), somePods.Draw(t, "first"), somePods.Draw(t, "second")
 		m := NewMarket()
 		whole := size(1000, 1000)
-		fits := func(p terms.Pods) bool {
-			_, ok := Check(m, &Request{Amounts: terms.Sum([]terms.Pods{p}), Pods: []terms.Pods{p}}, "paris")
+		fits := func(p brokerv1alpha1.PodShape) bool {
+			_, ok := Check(m, &Request{Amounts: requirements.SumPods([]brokerv1alpha1.PodShape{p}), PodShapes: []brokerv1alpha1.PodShape{p}}, "paris")
 			return ok
 		}
 		if err := m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}); err != nil {
@@ -73,7 +74,7 @@ func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
 		if !fits(first) {
 			return
 		}
-		m.SetShapes("paris", Debit(shapes, []Commitment{{Amounts: terms.Sum([]terms.Pods{first}), Pods: []terms.Pods{first}}}))
+		m.SetShapes("paris", Debit(shapes, []Commitment{{Amounts: requirements.SumPods([]brokerv1alpha1.PodShape{first}), Pods: []brokerv1alpha1.PodShape{first}}}))
 		if !fits(second) {
 			return
 		}
@@ -83,9 +84,9 @@ func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
 				nodes = append(nodes, s.Free)
 			}
 		}
-		for _, p := range []terms.Pods{first, second} {
+		for _, p := range []brokerv1alpha1.PodShape{first, second} {
 			for range p.Count {
-				pods = append(pods, p.Each)
+				pods = append(pods, requirements.PodAmounts(&p))
 			}
 		}
 		if !somehowFits(nodes, pods) {
@@ -97,9 +98,9 @@ func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
 // Debit deducts nothing twice, and no capacity that was not free.
 func TestDebitTakesWhatIsPromised(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shapes := []Shape{{rapid.Int64Range(1, 4).Draw(t, "nodes"), size(rapid.Int64Range(0, 8).Draw(t, "cpu"), 8), nil}, {1, size(2, 8), nil}}
+		shapes := []quantity.NodeShape{{Count: rapid.Int64Range(1, 4).Draw(t, "nodes"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), 8)}, {Count: 1, Free: size(2, 8)}}
 		amount := rapid.Int64Range(0, 40000).Draw(t, "amount")
-		sum := func(shapes []Shape) (total, nodes int64) {
+		sum := func(shapes []quantity.NodeShape) (total, nodes int64) {
 			for _, s := range shapes {
 				if s.Free[corev1.ResourceCPU] < 0 {
 					t.Fatalf("a node has %v", s.Free)

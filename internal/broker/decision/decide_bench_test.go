@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 var sizes = []int{10, 100, 1000, 10000, 100000}
@@ -45,13 +46,13 @@ func BenchmarkDecideHard(b *testing.B) {
 	}
 	varied := newFleet(b, n)
 	pods := multiCriteria()
-	pods.Pods = []terms.Pods{{Count: 4, Each: size(2, 8)}}
+	pods.PodShapes = []brokerv1alpha1.PodShape{podsOf(4, size(2, 8))}
 	shaped := NewMarket()
 	random := rand.New(rand.NewPCG(2, n))
 	for i := range n {
 		c := fleetCluster(random, i)
 		for k := range int64(8) {
-			c.Shapes = append(c.Shapes, Shape{Count: 1 + random.Int64N(3), Free: size(k, 4*k)})
+			c.Shapes = append(c.Shapes, quantity.NodeShape{Count: 1 + random.Int64N(3), Free: size(k, 4*k)})
 		}
 		if err := shaped.Upsert(c); err != nil {
 			b.Fatal(err)

@@ -9,9 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 func TestDecide(t *testing.T) {
@@ -165,7 +166,7 @@ func TestDecide(t *testing.T) {
 		},
 		"the region asked for is kept to": {
 			candidates: []Candidate{twins()[0], with(twins()[1], func(c *Candidate) { c.Region, c.Zone = "eu-west", "a" })},
-			request:    Request{Amounts: size(1, 1), Constraints: &terms.Constraints{Regions: []string{"eu-west"}, Zones: []string{"a", "b"}}},
+			request:    Request{Amounts: size(1, 1), Constraints: &brokerv1alpha1.Constraints{Regions: []string{"eu-west"}, Zones: []string{"a", "b"}}},
 			want:       "paris",
 		},
 		"a resource nobody offers is found with nobody": {
@@ -174,15 +175,15 @@ func TestDecide(t *testing.T) {
 		},
 		"pods go where they fit on nodes, whatever the sums": {
 			candidates: []Candidate{
-				with(cluster("crumbs", 16, 16, 64, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 16, Free: size(1, 4)}} }),
-				with(cluster("solid", 8, 16, 32, 64), func(c *Candidate) { c.Shapes = []Shape{{Count: 2, Free: size(4, 16)}} }),
+				with(cluster("crumbs", 16, 16, 64, 64), func(c *Candidate) { c.Shapes = []quantity.NodeShape{{Count: 16, Free: size(1, 4)}} }),
+				with(cluster("solid", 8, 16, 32, 64), func(c *Candidate) { c.Shapes = []quantity.NodeShape{{Count: 2, Free: size(4, 16)}} }),
 			},
-			request: Request{Amounts: size(8, 8), Pods: []terms.Pods{{Count: 2, Each: size(4, 4)}}},
+			request: Request{Amounts: size(8, 8), PodShapes: []brokerv1alpha1.PodShape{podsOf(2, size(4, 4))}},
 			want:    "solid",
 		},
 		"a cluster without a histogram is not trusted with pods": {
 			candidates: twins(),
-			request:    Request{Amounts: size(1, 1), Pods: []terms.Pods{{Count: 1, Each: size(1, 1)}}},
+			request:    Request{Amounts: size(1, 1), PodShapes: []brokerv1alpha1.PodShape{podsOf(1, size(1, 1))}},
 		},
 	}
 	for name, tc := range cases {
@@ -210,7 +211,7 @@ func TestDecide(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	histogram := cluster("shaped", 16, 16, 64, 64)
-	histogram.Shapes = []Shape{{Count: 3, Free: size(5, 20)}}
+	histogram.Shapes = []quantity.NodeShape{{Count: 3, Free: size(5, 20)}}
 	m := newMarketWith(t, cluster("paris", 5, 16, 32, 64), cluster("rome", 16, 16, 64, 64), histogram)
 	cases := map[string]struct {
 		id          string
@@ -235,7 +236,7 @@ func TestCheck(t *testing.T) {
 			wantMessage: "never advertised nvidia.com/gpu, of which 2 is needed",
 		},
 		"pods that do not fit on nodes": {
-			id: "shaped", request: Request{Amounts: size(16, 16), Pods: []terms.Pods{{Count: 8, Each: size(2, 2)}}},
+			id: "shaped", request: Request{Amounts: size(16, 16), PodShapes: []brokerv1alpha1.PodShape{podsOf(8, size(2, 2))}},
 			want:        Rejection{Reason: ShapeDoesNotFit, Need: 8, Have: 6},
 			wantMessage: "has room on its nodes for 6 of 8 pods",
 		},
@@ -286,18 +287,18 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	r.Exclude = []string{"cluster-000001", "cluster-000002"}
 	constrained := *r
 	constrained.Near, constrained.Apart = []string{"cluster-000003"}, []string{"cluster-000004"}
-	constrained.Constraints = &terms.Constraints{
-		Regions: []string{"eu", "us"}, Zones: []string{"a"}, DataSet: "genomes", Nodes: map[string]string{"arch": "arm64"},
-		Clusters: &terms.Selector{Labels: map[string]string{"tier": "prod"}, Expressions: []terms.Expression{{Key: "x", Operator: terms.Exists}}},
-		Claims:   []terms.Claim{{Name: "sla", Relation: terms.AtLeast, Value: "99.9"}},
-		MaxPrice: &terms.Money{Amount: "3", Currency: "EUR"},
+	constrained.Constraints = &brokerv1alpha1.Constraints{
+		Regions: []string{"eu", "us"}, Zones: []string{"a"}, DataLocality: "genomes", NodeSelector: map[string]brokerv1alpha1.LabelValue{"arch": "arm64"},
+		ClusterSelector: &brokerv1alpha1.ClusterSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{"tier": "prod"}, MatchExpressions: []brokerv1alpha1.LabelExpression{{Key: "x", Operator: requirements.Exists}}},
+		RequiredClaims:  map[string]brokerv1alpha1.LabelValue{"sla": ">=99.9"},
+		MaxPrice:        &brokerv1alpha1.Money{Amount: "3", Currency: "EUR"},
 	}
 	packed := *r
-	packed.Pods = []terms.Pods{{Count: 1, Each: size(1, 1)}, {Count: 2, Each: size(2, 1)}}
-	packed.Data = &terms.Data{Bytes: 5 * gib, Region: "eu"}
-	packed.Constraints = &terms.Constraints{Exclude: []string{"cluster-000005"}, MaxPrice: &terms.Money{Amount: "3.5", Currency: "EUR"}}
+	packed.PodShapes = []brokerv1alpha1.PodShape{podsOf(1, size(1, 1)), podsOf(2, size(2, 1))}
+	packed.Data = dataOf(5*gib, "eu")
+	packed.Constraints = &brokerv1alpha1.Constraints{ExcludeClusters: []string{"cluster-000005"}, MaxPrice: &brokerv1alpha1.Money{Amount: "3.5", Currency: "EUR"}}
 	for i := range 1000 {
-		m.SetShapes(fmt.Sprintf("cluster-%06d", i), []Shape{{Count: 3, Free: size(2, 4)}})
+		m.SetShapes(fmt.Sprintf("cluster-%06d", i), []quantity.NodeShape{{Count: 3, Free: size(2, 4)}})
 	}
 	for name, r := range map[string]*Request{"plain": r, "constrained": &constrained, "packed": &packed} {
 		if _, ok := Decide(m, r); ok == (name == "constrained") {

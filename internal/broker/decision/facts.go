@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // facts are a candidate's statements about itself.
@@ -86,7 +86,7 @@ func (f facts) equalFacts(g facts) bool {
 // hasData reports whether a label states that the cluster has the data set.
 func (f facts) hasData(dataSet string) bool {
 	for name := range f.labels {
-		if rest, ok := strings.CutSuffix(name, dataSet); ok && rest == terms.DataLabel("") {
+		if rest, ok := strings.CutSuffix(name, dataSet); ok && rest == requirements.DataLabel("") {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -18,6 +19,14 @@ const gib int64 = 1 << 30
 // size returns an amount of cores and of GiB of memory.
 func size(cores, memory int64) quantity.Amounts {
 	return quantity.Amounts{corev1.ResourceCPU: cores * 1000, corev1.ResourceMemory: memory * gib}
+}
+
+func podsOf(count int32, each quantity.Amounts) brokerv1alpha1.PodShape {
+	return brokerv1alpha1.PodShape{Count: count, Resources: brokerv1alpha1.PodResources(each.ToResourceList())}
+}
+
+func dataOf(bytes int64, region string) *brokerv1alpha1.DataVolume {
+	return &brokerv1alpha1.DataVolume{Volume: quantity.ToQuantity(corev1.ResourceStorage, bytes), Region: region}
 }
 
 // cluster returns a candidate with the given free and total cores and GiB of memory.

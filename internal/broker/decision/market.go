@@ -45,7 +45,7 @@ type Candidate struct {
 	EgressPrice  Price
 	// Shapes is the histogram of free room on nodes. Without it, requests with pod shapes are
 	// not granted here, because sums do not tell whether a pod fits on a node.
-	Shapes []Shape
+	Shapes []quantity.NodeShape
 }
 
 // Market is the table of all candidates. Decide, Explain and Check share its scratch memory, so
@@ -224,7 +224,7 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 
 // SetShapes replaces the histogram of a candidate and reports whether it is in the market. Only
 // resources that the candidate names itself count.
-func (m *Market) SetShapes(id string, shapes []Shape) bool {
+func (m *Market) SetShapes(id string, shapes []quantity.NodeShape) bool {
 	i, ok := m.row[id]
 	if ok {
 		m.shapes[i] = m.readShapes(i, shapes)

@@ -55,7 +55,7 @@ func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
 	m.SetAvailable("evil", numberedResources("evil", 5000, 100))
-	m.SetShapes("evil", []Shape{{Count: 1, Free: numberedResources("evil", 9000, 100)}})
+	m.SetShapes("evil", []quantity.NodeShape{{Count: 1, Free: numberedResources("evil", 9000, 100)}})
 	if got := m.Resources(); got != int(builtinColumns)+DefaultResourceNames {
 		t.Errorf("%d columns are in use", got)
 	}
@@ -119,7 +119,7 @@ func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T
 // decides like a new one.
 func TestAColumnThatIsReusedForgetsWhatItHeld(t *testing.T) {
 	m := newMarketWith(t, candidateOffering("berlin", numberedResources("old", 0, 3)), candidateOffering("paris", size(4, 4)))
-	m.SetShapes("berlin", []Shape{{Count: 3, Free: numberedResources("old", 0, 3)}})
+	m.SetShapes("berlin", []quantity.NodeShape{{Count: 3, Free: numberedResources("old", 0, 3)}})
 	for _, c := range []Candidate{candidateOffering("berlin", size(2, 2)), candidateOffering("paris", numberedResources("new", 0, 3))} {
 		if err := m.Upsert(c); err != nil {
 			t.Fatal(err)

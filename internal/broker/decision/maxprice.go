@@ -5,7 +5,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // maxPrice is the highest accepted price per hour.
@@ -17,12 +17,12 @@ type maxPrice struct {
 	amount     Price
 }
 
-func (c *contest) setMaxPrice(k *terms.Constraints) {
+func (c *contest) setMaxPrice(k *brokerv1alpha1.Constraints) {
 	c.maxPrice = maxPrice{}
 	if k == nil || k.MaxPrice == nil {
 		return
 	}
-	amount, err := ParsePrice(k.MaxPrice.Amount)
+	amount, err := ParsePrice(string(k.MaxPrice.Amount))
 	if err != nil {
 		// The price was validated with the request. A price that cannot be parsed rejects every
 		// candidate.

@@ -1,6 +1,6 @@
 package decision
 
-import "github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+import "github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 
 // checkNodes compares the needs with the free room on the nodes that the request selects. Room
 // on other nodes does not count.
@@ -21,7 +21,7 @@ func (c *contest) selectedRoom(i int, n *need) int64 {
 	for k := range nodes {
 		s := &nodes[k]
 		free := s.freeOf(n.column)
-		if free <= 0 || !terms.HasAll(s.labels, c.nodeLabels) {
+		if free <= 0 || !requirements.HasAll(s.labels, c.nodeLabels) {
 			continue
 		}
 		if missing := n.amount - room; s.count > (missing-1)/free {

@@ -6,8 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // kind is one size of wanted pods. Its needs are podNeeds[from:to].
@@ -20,30 +21,32 @@ type kind struct {
 
 // sortKinds reads the wanted pods and sorts them by size, the largest first, because they are
 // the hardest to place.
-func (c *contest) sortKinds(pods []terms.Pods) {
+func (c *contest) sortKinds(shapes []brokerv1alpha1.PodShape) {
 	c.kinds, c.podNeeds = c.kinds[:0], c.podNeeds[:0]
-	for _, p := range pods {
-		if p.Count <= 0 {
-			continue
+	for i := range shapes {
+		if shapes[i].Count > 0 {
+			c.addKind(&shapes[i])
 		}
-		from := len(c.podNeeds)
-		c.podNeeds = c.market.resolveNeeds(c.podNeeds, p.Each)
-		if p.Each[corev1.ResourcePods] <= 0 {
-			c.podNeeds = append(c.podNeeds, onePod)
-		}
-		c.kinds = append(c.kinds, kind{p.Count, from, len(c.podNeeds), c.shareOf(p.Each)})
 	}
 	slices.SortStableFunc(c.kinds, func(a, b kind) int { return cmp.Compare(b.share, a.share) })
 }
 
-func (c *contest) shareOf(each quantity.Amounts) float64 {
-	share := 0.0
-	for name, amount := range each {
+func (c *contest) addKind(p *brokerv1alpha1.PodShape) {
+	k := kind{count: int64(p.Count), from: len(c.podNeeds)}
+	namesPods := false
+	for name, q := range p.Resources {
+		amount := quantity.Base(name, q)
+		c.podNeeds = c.market.insertNeed(c.podNeeds, k.from, name, amount)
+		namesPods = namesPods || name == corev1.ResourcePods && amount > 0
 		if whole := c.request.Amounts[name]; whole > 0 {
-			share = max(share, float64(amount)/float64(whole))
+			k.share = max(k.share, float64(amount)/float64(whole))
 		}
 	}
-	return share
+	if !namesPods {
+		c.podNeeds = append(c.podNeeds, onePod)
+	}
+	k.to = len(c.podNeeds)
+	c.kinds = append(c.kinds, k)
 }
 
 // bin is a number of nodes with the same free amounts, which are stored from contest.room[at]
@@ -73,7 +76,7 @@ func (c *contest) fillBins(nodes []shape) {
 	}
 	for k := range nodes {
 		s := &nodes[k]
-		if !terms.HasAll(s.labels, c.nodeLabels) {
+		if !requirements.HasAll(s.labels, c.nodeLabels) {
 			continue
 		}
 		c.bins = append(c.bins, bin{s.count, len(c.room)})

@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // Few distinct values, so that ties and exact fits are common.
@@ -24,8 +25,8 @@ var (
 	}))
 	somePrices     = rapid.MapOf(someResources, rapid.SampledFrom([]Price{0, 1, 2_000_000, 3_000_000_000, MaxPrice}))
 	someCurrencies = rapid.SampledFrom([]string{"", "EUR", "USD"})
-	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Shape {
-		return Shape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
+	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
+		return quantity.NodeShape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
 	}), 0, 3)
 	someTerms = rapid.Custom(func(t *rapid.T) *lending.Terms {
 		return lending.Terms{
@@ -72,8 +73,8 @@ func anyRequest(t *rapid.T) *Request {
 		Weights:   weights,
 	}
 	if rapid.IntRange(0, 3).Draw(t, "in pods") == 0 {
-		r.Pods = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) terms.Pods {
-			return terms.Pods{Count: rapid.Int64Range(0, 4).Draw(t, "pods"), Each: someAmounts.Draw(t, "each")}
+		r.PodShapes = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) brokerv1alpha1.PodShape {
+			return podsOf(rapid.Int32Range(0, 4).Draw(t, "pods"), someAmounts.Draw(t, "each"))
 		}), 1, 2).Draw(t, "kinds")
 	}
 	if rapid.Bool().Draw(t, "constrained") {
@@ -258,22 +259,22 @@ func TestTheWinnerCanProvide(t *testing.T) {
 		if why := findViolated(r, c, w.rates); why != "" {
 			t.Fatalf("%q must not win: %s: %+v, %+v", winner, why, c, r)
 		}
-		if len(r.Pods) == 1 && placePods(selectShapes(c.Shapes, r), r.Pods[0]) < r.Pods[0].Count {
-			t.Fatalf("the pods %+v do not fit on %+v", r.Pods, c.Shapes)
+		if len(r.PodShapes) == 1 && placePods(selectShapes(c.Shapes, r), r.PodShapes[0]) < int64(r.PodShapes[0].Count) {
+			t.Fatalf("the pods %+v do not fit on %+v", r.PodShapes, c.Shapes)
 		}
 	})
 }
 
 // placePods puts pods on nodes one by one.
-func placePods(shapes []Shape, pods terms.Pods) int64 {
+func placePods(shapes []quantity.NodeShape, pods brokerv1alpha1.PodShape) int64 {
 	var placed int64
 	for _, s := range shapes {
-		each := pods.Each.Max(nil)
+		each := requirements.PodAmounts(&pods).Max(nil)
 		if _, named := s.Free[corev1.ResourcePods]; named {
 			each = each.Max(quantity.Amounts{corev1.ResourcePods: 1})
 		}
 		for range s.Count {
-			for free := s.Free; placed < pods.Count; placed++ {
+			for free := s.Free; placed < int64(pods.Count); placed++ {
 				if _, fits := quantity.Fits(each, free); !fits {
 					break
 				}

@@ -7,19 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// Shape is one bar of a provider's histogram: Count nodes have at least Free each. If Free
-// names pods, every pod takes one of them.
-type Shape struct {
-	Count int64
-	Free  quantity.Amounts
-	// Labels are the labels of these nodes, as far as the provider advertises them.
-	Labels map[string]string
-}
-
-// shape is a Shape with its amounts in column order; notNamed for missing amounts.
+// shape is a NodeShape with its amounts in column order; notNamed for missing amounts.
 type shape struct {
 	count  int64
 	free   []int64
@@ -29,7 +20,7 @@ type shape struct {
 const notNamed int64 = -1
 
 // readShapes converts the shapes of a row. It ignores resources that the row does not name.
-func (m *Market) readShapes(i int32, shapes []Shape) []shape {
+func (m *Market) readShapes(i int32, shapes []quantity.NodeShape) []shape {
 	out := make([]shape, 0, len(shapes))
 	for _, s := range shapes {
 		if s.Count <= 0 {
@@ -81,7 +72,7 @@ func (c *contest) countFitting(nodes []shape, pod []need, want int64) int64 {
 	for k := range nodes {
 		s := &nodes[k]
 		each := podsPerNode(s.free, pod)
-		if each == 0 || !terms.HasAll(s.labels, c.nodeLabels) {
+		if each == 0 || !requirements.HasAll(s.labels, c.nodeLabels) {
 			continue
 		}
 		missing := want - placed

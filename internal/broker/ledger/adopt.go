@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
 // Adopt enters a placement that the book has lost and that its provider reports. It takes the
@@ -104,8 +103,8 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 	r := s.reservations[a.Name]
 	if r == nil {
 		r = &Reservation{CreatedAt: instantOf(at), Unclaimed: true, Reserve: Reserve{
-			Name: a.Name, Key: adoptedKey(a.Name), Requester: a.Requester, Amounts: a.Amounts,
-			Duration: a.Duration, Until: a.Until,
+			Name: a.Name, Until: a.Until,
+			Request: Request{Key: adoptedKey(a.Name), Requester: a.Requester, Amounts: a.Amounts, Duration: a.Duration},
 		}}
 		s.addReservation(r)
 	}
@@ -133,14 +132,10 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 // Claim notes that the requester has confirmed an adopted reservation.
 type Claim struct {
 	Name string `json:"name"`
-	// Key of the original request, "" for none. The fields below are the rest of the request.
-	Key      string `json:"key,omitempty"`
-	Digest   string `json:"digest,omitempty"`
-	Tenant   string `json:"tenant,omitempty"`
-	Priority int32  `json:"priority,omitempty"`
-	Target   string `json:"target,omitempty"`
-	Patient  bool   `json:"patient,omitempty"`
-	terms.Terms
+	// Request is the original request with its key, nil for none. Amounts and duration stay those
+	// of the adopted placement.
+	Request *Request `json:"request,omitempty"`
+	Digest  string   `json:"digest,omitempty"`
 }
 
 func (c *Claim) subject() string { return c.Name }
@@ -153,21 +148,21 @@ func (c *Claim) checkAgainst(s *State) error {
 	if !r.Unclaimed {
 		return fmt.Errorf("reservation %q: %w: its requester has claimed it", c.Name, ErrTaken)
 	}
-	if c.Key == "" {
+	if c.Request == nil {
 		return nil
 	}
-	return s.checkKeyFree(r.Requester, c.Key)
+	return s.checkKeyFree(r.Requester, c.Request.Key)
 }
 
 func (c *Claim) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
 	r.Unclaimed, r.Changed = false, s.position
-	if c.Key == "" {
+	if c.Request == nil {
 		return
 	}
 	delete(s.keys, keyRef{r.Requester, r.Key})
-	r.Key, r.Digest, r.Tenant, r.Priority, r.Target, r.Terms = c.Key, c.Digest, c.Tenant, c.Priority, c.Target, c.Terms.OrNil()
-	r.Patient = c.Patient
+	r.Digest, r.Key, r.Tenant, r.Priority = c.Digest, c.Request.Key, c.Request.Tenant, c.Request.Priority
+	r.Target, r.Patient, r.Requirements = c.Request.Target, c.Request.Patient, c.Request.Requirements
 	s.keys[keyRef{r.Requester, r.Key}] = r
 }
 

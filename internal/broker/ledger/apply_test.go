@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -105,7 +106,7 @@ func TestProviderWithoutAgent(t *testing.T) {
 }
 
 func TestMoveKeepsTheReservation(t *testing.T) {
-	explanation := Explain([]Candidate{{ClusterID: berlin, Score: "71.20"}}, nil)
+	explanation := Explain([]brokerv1alpha1.Candidate{{ClusterID: berlin, Score: "71.20"}}, nil)
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)),
 		reserve("r", paris, cpu(1000)), acknowledge("r", 1), nodeReady("r", 1, true), withdraw("r", 1))
 	b.applyAll(Event{Change: &Move{Name: "r", Provider: berlin, Explanation: explanation}})

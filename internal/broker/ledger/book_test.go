@@ -91,7 +91,7 @@ func offerUsing(cluster string, allocatable quantity.Amounts, used map[string]qu
 // reserve returns a reservation of rome for an hour, with the key "key-" plus the name.
 func reserve(name, provider string, amounts quantity.Amounts) Event {
 	return Event{Change: &Reserve{
-		Name: name, Key: "key-" + name, Digest: "digest", Requester: rome, Amounts: amounts,
+		Name: name, Digest: "digest", Request: Request{Key: "key-" + name, Requester: rome, Amounts: amounts},
 		Until: begin.Add(time.Hour), Provider: provider,
 	}}
 }

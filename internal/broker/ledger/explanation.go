@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // Explanation records why a provider was chosen, or why none was: the candidates, best first,
@@ -28,32 +30,20 @@ import (
 // The last line counts the rejected candidates by reason.
 type Explanation string
 
-// Candidate is one line of an Explanation.
-type Candidate struct {
-	ClusterID string            `json:"clusterID"`
-	Score     string            `json:"score,omitempty"`
-	Criteria  map[string]string `json:"criteria,omitempty"`
-	Reason    string            `json:"reason,omitempty"`
-	Message   string            `json:"message,omitempty"`
-	// PricePerHour is the price of the whole request, in Currency.
-	PricePerHour string `json:"pricePerHour,omitempty"`
-	Currency     string `json:"currency,omitempty"`
-}
-
 // LowerScore is the reason of a candidate that could provide but was not chosen, because
 // another one has a higher score, or the same score and an earlier name.
 const LowerScore = "LowerScore"
 
 // Explain writes an Explanation. IDs, criteria, scores and reasons must not contain spaces, and
 // scores must have two decimals.
-func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
+func Explain(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) Explanation {
 	var text strings.Builder
 	text.Grow(512) // the result is a copy without the rest
 	criteria := criteriaOf(candidates)
 	text.WriteString(strings.Join(criteria, " "))
 	var before line
 	for _, c := range candidates {
-		l := c.lineOf(criteria)
+		l := lineOf(c, criteria)
 		text.WriteByte('\n')
 		l.writeTo(&text, before)
 		before = l
@@ -71,10 +61,10 @@ func Explain(candidates []Candidate, rejected map[string]int32) Explanation {
 }
 
 // Candidates returns the candidates of the explanation, best first.
-func (e Explanation) Candidates() []Candidate {
+func (e Explanation) Candidates() []brokerv1alpha1.Candidate {
 	head, rest, _ := strings.Cut(string(e), "\n")
 	criteria := strings.Fields(head)
-	out := []Candidate{}
+	out := []brokerv1alpha1.Candidate{}
 	var before line
 	for text := range strings.Lines(rest) {
 		if text = strings.TrimSuffix(text, "\n"); strings.HasPrefix(text, "#") {
@@ -102,7 +92,7 @@ func (e Explanation) Rejected() map[string]int32 {
 	return out
 }
 
-func criteriaOf(candidates []Candidate) []string {
+func criteriaOf(candidates []brokerv1alpha1.Candidate) []string {
 	var out []string
 	for _, c := range candidates {
 		for name := range c.Criteria {
@@ -126,7 +116,7 @@ type line struct {
 	why string
 }
 
-func (c Candidate) lineOf(criteria []string) line {
+func lineOf(c brokerv1alpha1.Candidate, criteria []string) line {
 	l := line{id: c.ClusterID}
 	if c.Score != "" {
 		l.scores = append(make([]string, 0, 1+len(criteria)), shortenScore(c.Score))
@@ -247,8 +237,8 @@ func parseLine(text string, before line) line {
 	return l
 }
 
-func (l line) candidateOf(criteria []string) Candidate {
-	c := Candidate{ClusterID: l.id}
+func (l line) candidateOf(criteria []string) brokerv1alpha1.Candidate {
+	c := brokerv1alpha1.Candidate{ClusterID: l.id}
 	c.PricePerHour, c.Currency, _ = strings.Cut(l.price, "/")
 	for i, score := range l.scores {
 		switch score = expandScore(score); {

@@ -12,7 +12,7 @@ import (
 // keep returns a quote held for rome, with the key "quote/" plus the name.
 func keep(name, provider string, amounts quantity.Amounts) Event {
 	return Event{Change: &Keep{Reserve: Reserve{
-		Name: name, Key: "quote/" + name, Digest: "digest", Requester: rome, Amounts: amounts,
+		Name: name, Digest: "digest", Request: Request{Key: "quote/" + name, Requester: rome, Amounts: amounts},
 		Until: begin.Add(time.Minute), Provider: provider,
 	}}}
 }

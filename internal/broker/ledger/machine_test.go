@@ -273,7 +273,7 @@ var trials = []struct {
 	{"let go", 4, (*machine).anyLetGo},
 	{"take", 4, (*machine).anyTake},
 	{"claim", 11, func(m *machine, c choose) Event {
-		return Event{Change: &Claim{Name: m.anyName(c), Key: oneOf(c, "", m.anyKey(c))}}
+		return Event{Change: &Claim{Name: m.anyName(c), Request: oneOf(c, nil, &Request{Key: m.anyKey(c)})}}
 	}},
 }
 

@@ -267,7 +267,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 		no = append(no, n.refusalsToAdopt(change)...)
 	case *Claim:
 		if entry := onLive(change.Name); entry != nil {
-			refuse(!entry.unclaimed || change.Key != "" && n.keyUsed(entry.requester, change.Key), ErrTaken)
+			refuse(!entry.unclaimed || change.Request != nil && n.keyUsed(entry.requester, change.Request.Key), ErrTaken)
 		}
 	case *Enqueue, *Grant, *Preempt:
 		no = append(no, n.refusalsOfQueue(e)...)
@@ -443,11 +443,8 @@ func (n *naive) recordEvent(e *Event) {
 	case *Claim:
 		entry := n.findEntry(change.Name)
 		entry.unclaimed = false
-		if change.Key != "" {
-			entry.patient = change.Patient
-		}
-		if change.Key != "" {
-			entry.key = change.Key
+		if change.Request != nil {
+			entry.patient, entry.key = change.Request.Patient, change.Request.Key
 		}
 	case *Enqueue, *Grant, *Preempt:
 		n.recordQueue(e)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -26,12 +27,12 @@ type Offer struct {
 	Used map[string]quantity.Amounts `json:"used,omitempty"`
 	// UsedApart keeps Used from the former offer. Events of type Usage then change it: the
 	// usage of a cluster with many placements does not fit into one record.
-	UsedApart bool    `json:"usedApart,omitempty"`
-	Shapes    []Shape `json:"shapes,omitempty"`
+	UsedApart bool                 `json:"usedApart,omitempty"`
+	Shapes    []quantity.NodeShape `json:"shapes,omitempty"`
 	// OverSubscription holds the ratios at which the cluster's resources may be promised,
 	// within the ceilings.
-	OverSubscription quantity.Ratios `json:"overSubscription,omitempty"`
-	Cost             *Cost           `json:"cost,omitempty"`
+	OverSubscription quantity.Ratios      `json:"overSubscription,omitempty"`
+	Cost             *brokerv1alpha1.Cost `json:"cost,omitempty"`
 	// Labels and Claims are matched by the constraints of requests.
 	Labels map[string]string `json:"labels,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`
@@ -39,24 +40,6 @@ type Offer struct {
 	Lending *lending.Terms `json:"lending,omitempty"`
 	// Source is the object that contains a hand-written offer.
 	Source *Manifest `json:"source,omitempty"`
-}
-
-// Shape is a number of nodes with the same free amounts and labels.
-type Shape struct {
-	Count int32            `json:"count"`
-	Free  quantity.Amounts `json:"free"`
-	// Labels of these nodes, as far as the cluster advertises them.
-	Labels map[string]string `json:"labels,omitempty"`
-}
-
-// Cost holds a cluster's advertised prices as decimal strings.
-type Cost struct {
-	CPU       string            `json:"cpu,omitempty"`
-	Memory    string            `json:"memory,omitempty"`
-	Resources map[string]string `json:"resources,omitempty"`
-	Storage   string            `json:"storage,omitempty"`
-	Egress    string            `json:"egress,omitempty"`
-	Currency  string            `json:"currency,omitempty"`
 }
 
 // ObjectRef names an object in the broker cluster.

@@ -64,7 +64,7 @@ func TestACallBackOfWhatDoesNotStandIsRefused(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, served...)
-			b.applyAll(Event{Change: &Enqueue{Request: &Reserve{Name: "w", Key: "key-w", Requester: rome, Amounts: cpu(9000)}, Until: begin.Add(time.Hour)}})
+			b.applyAll(Event{Change: &Enqueue{Request: &Reserve{Name: "w", Request: Request{Key: "key-w", Requester: rome, Amounts: cpu(9000)}}, Until: begin.Add(time.Hour)}})
 			b.applyAll(c.before...)
 			if _, err := b.Check(&c.event); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)

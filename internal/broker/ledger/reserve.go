@@ -4,48 +4,54 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
 
-// Reserve grants a reservation its first placement.
-type Reserve struct {
-	Name      string `json:"name"`
-	Key       string `json:"key"`
-	Digest    string `json:"digest"`
+// Request is what an agent or a user asks for. Events store it, the book keeps it, and later
+// providers have to meet it.
+type Request struct {
 	Requester string `json:"requester"`
-	Tenant    string `json:"tenant,omitempty"`
-	Priority  int32  `json:"priority,omitempty"`
-	// Queue is true if the reservation waits whenever no cluster can serve it.
-	Queue   bool             `json:"queue,omitempty"`
+	// Key makes repetitions harmless. Each requester has its own keys.
+	Key      string `json:"key"`
+	Tenant   string `json:"tenant,omitempty"`
+	Priority int32  `json:"priority,omitempty"`
+	// Queue is true if the request waits whenever no cluster can serve it.
+	Queue bool `json:"queue,omitempty"`
+	// Patient is true if the reservation stays with a silent provider (healing: Wait).
+	Patient bool `json:"patient,omitempty"`
+	// Wait is how long it may wait in the queue; 0 for the configured time.
+	Wait    time.Duration    `json:"wait,omitempty"`
 	Amounts quantity.Amounts `json:"amounts"`
 	// Target is the only acceptable provider, "" for any.
 	Target string `json:"target,omitempty"`
 	// Duration is how long it is held; 0 for as long as it is renewed.
 	Duration time.Duration `json:"duration,omitempty"`
-	// Until is when it ends unless it is renewed.
-	Until    time.Time `json:"until"`
-	Provider string    `json:"provider"`
-	// Patient is true if the reservation stays with a silent provider (healing: Wait).
-	Patient bool `json:"patient,omitempty"`
-	// Wait is how long it may wait in the queue; 0 for the configured time.
-	Wait time.Duration `json:"wait,omitempty"`
 	// Object is the Reservation object that a user created in the broker cluster, nil for an
 	// agent's request.
 	Object *ObjectRef `json:"object,omitempty"`
-	// Explanation of the decision. The ledger does not read it.
-	Explanation Explanation `json:"explanation,omitempty"`
-	// Terms are the requirements for every provider, nil for none; see Demands. The ledger only
-	// stores them.
-	*terms.Terms
+	// Requirements for every provider, nil for none. They must not be changed: views share them.
+	Requirements *brokerv1alpha1.Requirements `json:"requirements,omitempty"`
 }
 
-// Demands returns the requirements for every provider.
-func (r *Reserve) Demands() terms.Terms {
-	if r.Terms == nil {
-		return terms.Terms{}
+// Demands returns the requirements, empty ones for none.
+func (r *Request) Demands() brokerv1alpha1.Requirements {
+	if r.Requirements == nil {
+		return brokerv1alpha1.Requirements{}
 	}
-	return *r.Terms
+	return *r.Requirements
+}
+
+// Reserve grants a request its first placement.
+type Reserve struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+	Request
+	// Until is when it ends unless it is renewed.
+	Until    time.Time `json:"until"`
+	Provider string    `json:"provider"`
+	// Explanation of the decision. The ledger does not read it.
+	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 func (r *Reserve) subject() string { return r.Name }

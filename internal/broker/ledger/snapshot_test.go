@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // everyKindOfEvent returns one event of each kind with every field set.
 func everyKindOfEvent() []Event {
-	explanation := Explain([]Candidate{
+	explanation := Explain([]brokerv1alpha1.Candidate{
 		{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"},
 	}, map[string]int32{"TooSmall": 1})
 	full := Event{Change: &Offer{
@@ -23,15 +25,18 @@ func everyKindOfEvent() []Event {
 		Capacity: cpu(9000), Allocatable: quantity.Amounts{"cpu": 8000, gpu: 2}, Allocated: cpu(500),
 		Used:             map[string]quantity.Amounts{"r-1": cpu(250), "left-over-1": cpu(125)},
 		OverSubscription: quantity.Ratios{"cpu": 150},
-		Shapes:           []Shape{{Count: 2, Free: cpu(3750)}},
-		Cost:             &Cost{CPU: "0.01", Memory: "0.002", Resources: map[string]string{string(gpu): "1.5"}, Currency: "EUR"},
+		Shapes:           []quantity.NodeShape{{Count: 2, Free: cpu(3750)}},
+		Cost:             &brokerv1alpha1.Cost{CPUCost: "0.01", MemoryCost: "0.002", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{gpu: "1.5"}, Currency: "EUR"},
 	}}
 	byHand := handWritten(oslo, cpu(4000))
 	byHand.Change.(*Offer).Source = &Manifest{ObjectRef: ObjectRef{Namespace: "default", Name: "oslo", UID: "1"}, Digest: "sha256"}
 	granted := Event{Change: &Reserve{
-		Name: "r", Key: "key", Digest: "sha256", Requester: rome, Tenant: "blue", Priority: 7, Amounts: cpu(3000),
-		Target: paris, Duration: time.Hour, Until: begin.Add(time.Hour), Provider: paris,
-		Object: &ObjectRef{Namespace: "default", Name: "wish", UID: "2"}, Explanation: explanation,
+		Name: "r", Digest: "sha256", Until: begin.Add(time.Hour), Provider: paris, Explanation: explanation,
+		Request: Request{
+			Key: "key", Requester: rome, Tenant: "blue", Priority: 7, Amounts: cpu(3000), Target: paris, Duration: time.Hour,
+			Object:       &ObjectRef{Namespace: "default", Name: "wish", UID: "2"},
+			Requirements: &brokerv1alpha1.Requirements{Group: "web", Data: &brokerv1alpha1.DataVolume{Volume: quantity.ToQuantity("storage", 5<<30)}},
+		},
 	}}
 	moved := Event{Change: &Move{Name: "r", Provider: oslo, Explanation: explanation}}
 	held := keep("q", paris, cpu(500))

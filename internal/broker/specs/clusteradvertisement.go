@@ -54,19 +54,9 @@ func ReadOffer(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) 
 		if err != nil {
 			return nil, err
 		}
-		o.Shapes = append(o.Shapes, ledger.Shape{Count: s.Count, Free: free, Labels: wire.FromLabels(s.NodeLabels)})
+		o.Shapes = append(o.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: wire.FromLabels(s.NodeLabels)})
 	}
-	if c := spec.Cost; c != nil {
-		o.Cost = &ledger.Cost{
-			CPU: c.CPUCost, Memory: c.MemoryCost, Storage: c.StorageCost, Egress: c.EgressCost, Currency: c.Currency,
-		}
-		for name, price := range c.ResourceCosts {
-			if o.Cost.Resources == nil {
-				o.Cost.Resources = map[string]string{}
-			}
-			o.Cost.Resources[string(name)] = string(price)
-		}
-	}
+	o.Cost = spec.Cost.DeepCopy()
 	return o, nil
 }
 

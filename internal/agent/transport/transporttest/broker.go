@@ -211,7 +211,7 @@ func (b *Broker) RequestQuote(_ context.Context, clusterID, key string, req *v1.
 	}
 	return &v1.Quote{
 		ClusterID: Provider, Resources: maps.Clone(req.Resources), Rejected: map[string]int32{},
-		Candidates: []v1.Candidate{{ClusterID: Provider, Score: "100.00"}},
+		Candidates: []v1.QuotedCandidate{{Candidate: v1.Candidate{ClusterID: Provider, Score: "100.00"}}},
 	}, nil
 }
 

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/google/go-cmp/cmp"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -466,7 +469,7 @@ func newAdvertisement(clusterID string) *v1.Advertisement {
 		Allocatable: v1.Amounts{"cpu": "7500m", "memory": "15Gi", "example.com/gpu": "2"},
 		Allocated:   v1.Amounts{},
 		NodeShapes:  []v1.NodeShape{{Count: 2, Free: v1.Amounts{"cpu": "3"}}},
-		Cost:        v1.Cost{CpuCost: "0.04", Currency: "EUR", ResourceCosts: map[string]string{"example.com/gpu": "1.5"}},
+		Cost:        v1.Cost{CPUCost: "0.04", Currency: "EUR", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{"example.com/gpu": "1.5"}},
 		Usage:       []v1.Usage{{Reservation: "res-0000000001", Placement: 1, Used: v1.Amounts{"cpu": "1"}}},
 	}
 }

@@ -1,4 +1,4 @@
-package terms
+package requirements
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func CheckCount(field string, given, most int) error {
 
 // CheckLabels returns an error for more than most labels, or for labels that Kubernetes would
 // refuse.
-func CheckLabels(field string, labels map[string]string, most int) error {
+func CheckLabels[Value ~string](field string, labels map[string]Value, most int) error {
 	if err := CheckCount(field, len(labels), most); err != nil {
 		return err
 	}
@@ -32,8 +32,8 @@ func CheckLabels(field string, labels map[string]string, most int) error {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
 			return fmt.Errorf("%s: %q is no key of a label: %s", field, message.Clip(key, 80), problems[0])
 		}
-		if problems := validation.IsValidLabelValue(labels[key]); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is no value of label %s: %s", field, message.Clip(labels[key], 80), key, problems[0])
+		if problems := validation.IsValidLabelValue(string(labels[key])); len(problems) > 0 {
+			return fmt.Errorf("%s: %q is no value of label %s: %s", field, message.Clip(string(labels[key]), 80), key, problems[0])
 		}
 	}
 	return nil
@@ -41,7 +41,7 @@ func CheckLabels(field string, labels map[string]string, most int) error {
 
 // CheckClaims returns an error for more than most claims, for a name that is not a label key, and
 // for a value that is too long or not printable ASCII.
-func CheckClaims(field string, claims map[string]string, most int) error {
+func CheckClaims[Value ~string](field string, claims map[string]Value, most int) error {
 	if err := CheckCount(field, len(claims), most); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func CheckClaims(field string, claims map[string]string, most int) error {
 		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
 			return fmt.Errorf("%s: %q is no name of a claim: %s", field, message.Clip(name, 80), problems[0])
 		}
-		if value := claims[name]; len(value) > MaxWord || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if value := string(claims[name]); len(value) > MaxWord || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
 			return fmt.Errorf("%s: %q is no value of claim %s: write at most %d printable ASCII characters", field, message.Clip(value, 80), name, MaxWord)
 		}
 	}

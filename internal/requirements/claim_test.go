@@ -1,4 +1,4 @@
-package terms
+package requirements
 
 import (
 	"math/big"
@@ -21,7 +21,7 @@ func TestClaims(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c, err := ParseClaim("x", tc.required)
+			c, err := ParseClaim(tc.required)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestClaims(t *testing.T) {
 		})
 	}
 	for _, wrong := range []string{">=", "<=gold", ">=1e9", ">= -1", ">=1.2.3"} {
-		if _, err := ParseClaim("x", wrong); err == nil {
+		if _, err := ParseClaim(wrong); err == nil {
 			t.Errorf("%q is accepted", wrong)
 		}
 	}
@@ -61,11 +61,11 @@ func FuzzParseClaim(f *testing.F) {
 		f.Add(seed, "99.9")
 	}
 	f.Fuzz(func(t *testing.T, text, claimed string) {
-		c, err := ParseClaim("x", text)
+		c, err := ParseClaim(text)
 		if err != nil {
 			return
 		}
-		again, err := ParseClaim("x", c.String())
+		again, err := ParseClaim(c.String())
 		if err != nil || again != c {
 			t.Fatalf("%q became %q: %v", text, c, err)
 		}

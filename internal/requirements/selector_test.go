@@ -1,4 +1,4 @@
-package terms
+package requirements
 
 import (
 	"testing"
@@ -6,19 +6,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 func TestSelectorsMatchAsThoseOfKubernetes(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c"})
 	rapid.Check(t, func(t *rapid.T) {
-		s := Selector{Labels: rapid.MapOfN(word, word, 0, 2).Draw(t, "labels")}
-		theirs := metav1.LabelSelector{MatchLabels: s.Labels}
+		theirs := metav1.LabelSelector{MatchLabels: rapid.MapOfN(word, word, 0, 2).Draw(t, "labels")}
+		s := brokerv1alpha1.ClusterSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{}}
+		for key, value := range theirs.MatchLabels {
+			s.MatchLabels[key] = brokerv1alpha1.LabelValue(value)
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "expressions") {
-			e := Expression{Key: word.Draw(t, "key"), Operator: rapid.SampledFrom([]Operator{In, NotIn, Exists, DoesNotExist}).Draw(t, "operator")}
+			e := brokerv1alpha1.LabelExpression{Key: word.Draw(t, "key"), Operator: rapid.SampledFrom([]string{In, NotIn, Exists, DoesNotExist}).Draw(t, "operator")}
 			if e.Operator == In || e.Operator == NotIn {
 				e.Values = rapid.SliceOfN(word, 1, 3).Draw(t, "values")
 			}
-			s.Expressions = append(s.Expressions, e)
+			s.MatchExpressions = append(s.MatchExpressions, e)
 			theirs.MatchExpressions = append(theirs.MatchExpressions, metav1.LabelSelectorRequirement{
 				Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
 			})
@@ -28,7 +33,7 @@ func TestSelectorsMatchAsThoseOfKubernetes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := s.Matches(of), selector.Matches(labels.Set(of)); got != want {
+		if got, want := Selects(&s, of), selector.Matches(labels.Set(of)); got != want {
 			t.Fatalf("%+v of %v: %t, want %t", s, of, got, want)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 )
 
-func TestTermsSurviveTheRoundTripThroughTheBook(t *testing.T) {
+func TestRequirementsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 	written := brokerv1alpha1.Requirements{
 		Group: "training",
 		Constraints: &brokerv1alpha1.Constraints{
@@ -30,20 +30,20 @@ func TestTermsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 		PodShapes: []brokerv1alpha1.PodShape{{Count: 4, Resources: brokerv1alpha1.PodResources{"cpu": resource.MustParse("4")}}},
 		Data:      &brokerv1alpha1.DataVolume{Volume: resource.MustParse("500Gi"), Region: "eu-south"},
 	}
-	read, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Requirements: written})
+	q, err := specs.ReadRequest(&brokerv1alpha1.Reservation{Spec: brokerv1alpha1.ReservationSpec{Requirements: written}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := termsOf(&broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Terms: &read}}})
+	shown := specOf(&broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Request: q.Request}}}).Requirements
 	if diff := cmp.Diff(written, shown); diff != "" {
-		t.Errorf("terms (-written +shown):\n%s", diff)
+		t.Errorf("requirements (-written +shown):\n%s", diff)
 	}
 }
 
 func TestClaimComparedWithAWordIsRefused(t *testing.T) {
-	_, err := specs.ReadTerms(&brokerv1alpha1.ReservationSpec{Requirements: brokerv1alpha1.Requirements{
+	_, err := specs.ReadRequest(&brokerv1alpha1.Reservation{Spec: brokerv1alpha1.ReservationSpec{Requirements: brokerv1alpha1.Requirements{
 		Constraints: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"sla": ">=gold"}},
-	}})
+	}}})
 	if err == nil {
 		t.Error("a claim compared with a word is accepted")
 	}

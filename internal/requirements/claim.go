@@ -1,4 +1,4 @@
-package terms
+package requirements
 
 import (
 	"errors"
@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// Claim is a requirement for one of a provider's claims about itself.
+// Claim is a parsed requirement for one of a provider's claims about itself.
 type Claim struct {
-	Name string `json:"name"`
 	// Relation compares the claim with Value; if empty, any value suffices.
-	Relation Relation `json:"relation,omitempty"`
-	Value    string   `json:"value,omitempty"`
+	Relation Relation
+	Value    string
 }
 
 // Relation compares a claimed value with the required one.
@@ -30,8 +29,8 @@ var ErrClaim = errors.New("not a requirement of a claim")
 
 // ParseClaim parses a requirement: a value, or >= or <= with a decimal number. An empty text
 // accepts any value.
-func ParseClaim(name, text string) (Claim, error) {
-	c := Claim{Name: name, Value: text}
+func ParseClaim(text string) (Claim, error) {
+	c := Claim{Value: text}
 	switch {
 	case text == "":
 	case strings.HasPrefix(text, string(AtLeast)):

@@ -1,0 +1,65 @@
+package wire
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+)
+
+// FromRequirements writes requirements into a request.
+func FromRequirements(in *brokerv1alpha1.Requirements, out *v1.ReservationRequest) {
+	out.Group, out.Constraints = in.Group, in.Constraints
+	for _, p := range in.PodShapes {
+		out.PodShapes = append(out.PodShapes, v1.PodShape{Count: p.Count, Resources: FromResourceList(corev1.ResourceList(p.Resources))})
+	}
+	if d := in.Data; d != nil {
+		volume := d.Volume // String writes to it
+		out.Data = &v1.DataVolume{Volume: volume.String(), Region: d.Region}
+	}
+}
+
+// ToRequirements reads the requirements of a request from the network. Its error names the field.
+func ToRequirements(in *v1.ReservationRequest) (brokerv1alpha1.Requirements, error) {
+	out := brokerv1alpha1.Requirements{Group: in.Group, Constraints: in.Constraints}
+	for i, p := range in.PodShapes {
+		each, err := ToResourceList(p.Resources)
+		if err != nil {
+			return brokerv1alpha1.Requirements{}, fmt.Errorf("podShapes[%d]: %w", i, err)
+		}
+		out.PodShapes = append(out.PodShapes, brokerv1alpha1.PodShape{Count: p.Count, Resources: brokerv1alpha1.PodResources(each)})
+	}
+	if d := in.Data; d != nil {
+		volume, err := readQuantity(string(corev1.ResourceStorage), d.Volume)
+		if err != nil {
+			return brokerv1alpha1.Requirements{}, fmt.Errorf("data.volume: %w", err)
+		}
+		out.Data = &brokerv1alpha1.DataVolume{Volume: volume, Region: d.Region}
+	}
+	return requirements.Read(&out)
+}
+
+// FromLabels converts labels or claims of a spec to plain strings. An empty map becomes nil.
+func FromLabels(in map[string]brokerv1alpha1.LabelValue) map[string]string {
+	return relabelled[string](maps.All(in), len(in))
+}
+
+// ToLabels is the reverse of FromLabels.
+func ToLabels(in map[string]string) map[string]brokerv1alpha1.LabelValue {
+	return relabelled[brokerv1alpha1.LabelValue](maps.All(in), len(in))
+}
+
+func relabelled[To, From ~string](in func(func(string, From) bool), n int) map[string]To {
+	if n == 0 {
+		return nil
+	}
+	out := make(map[string]To, n)
+	for key, value := range in {
+		out[key] = To(value)
+	}
+	return out
+}
