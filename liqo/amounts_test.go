@@ -23,11 +23,11 @@ func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
 		"more of one, less of others": {listOf("cpu", "1", "memory", "5Gi"), true},
 	}
 	for name, tc := range tests {
-		if got := exceeds(tc.given, kept); got != tc.want {
+		if got := exceedsKept(tc.given, kept); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
-	if !exceeds(listOf("pods", "110"), listOf("cpu", "1", "pods", "10")) {
+	if !exceedsKept(listOf("pods", "110"), listOf("cpu", "1", "pods", "10")) {
 		t.Error("more pods than are kept do not exceed it")
 	}
 }
@@ -35,7 +35,7 @@ func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
 // A slice keeps requesting zero of a resource that it requested before.
 func TestASliceAsksForNothingOfWhatIsNotReservedAnyMore(t *testing.T) {
 	before, reserved := listOf("cpu", "4", "nvidia.com/gpu", "1"), listOf("cpu", "2")
-	now := asked(before, reserved)
+	now := sliceResources(before, reserved)
 	if gpus := now["nvidia.com/gpu"]; !gpus.IsZero() || len(now) != 2 || !now.Cpu().Equal(reserved["cpu"]) {
 		t.Errorf("asks for %v", now)
 	}

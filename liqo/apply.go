@@ -39,5 +39,5 @@ func (p *Peering) leaveHome(ctx context.Context, verb plan.Verb, peer string, ns
 	case plan.DeleteForeignCluster:
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}))
 	}
-	return fmt.Errorf("peering with %q: nothing does %q", peer, verb)
+	return fmt.Errorf("peering with %q: unknown action %q", peer, verb)
 }

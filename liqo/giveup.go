@@ -42,7 +42,7 @@ func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error 
 	if !s.Release {
 		found, err := object.Get(ctx, s.reader, "", s.Provider, &fc)
 		if found {
-			s.Reach, s.Health.Unreachable = marks(&fc), unreachable(&fc)
+			s.Reach, s.Health.Unreachable = reachMarks(&fc), unreachableReason(&fc)
 		}
 		return err
 	}
@@ -50,14 +50,14 @@ func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error 
 	if !found || err != nil {
 		return err
 	}
-	s.Reach = marks(&fc)
+	s.Reach = reachMarks(&fc)
 	s.Reach.Known, s.Reach.Answers = true, true
 	for _, c := range fc.Status.Conditions {
 		if c.Type == liqov1beta1.APIServerStatusCondition {
 			s.Reach.Answers = c.Status == liqov1beta1.ConditionStatusEstablished
 		}
 	}
-	s.Overdue = past(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
+	s.Overdue = isSpanOver(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 	for i := range s.all {
 		if inst := &s.all[i]; inst.Spec.TargetClusterID == s.Provider && !inst.Ended() {
 			s.Standing++
@@ -66,7 +66,7 @@ func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error 
 	return nil
 }
 
-func marks(fc metav1.Object) plan.ReachView {
+func reachMarks(fc metav1.Object) plan.ReachView {
 	return plan.ReachView{
 		GivenUp: fc.GetAnnotations()[consts.ForeignClusterPermanentlyUnreachableAnnotationKey] == "true",
 		ByAgent: fc.GetAnnotations()[givenUpAnnotation] == "true",
@@ -91,19 +91,19 @@ func (p consumerSide) lookAtLost(s *consumerScene) time.Duration {
 	case s.Overdue || s.Reach.GivenUp:
 		return lostLooks
 	}
-	return remaining(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
+	return remainingSpan(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 }
 
 func (p consumerSide) giveUpProvider(ctx context.Context, s *consumerScene) error {
 	p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
-	return p.mark(ctx, s.Provider, `"true"`)
+	return p.markReach(ctx, s.Provider, `"true"`)
 }
 
 func (p consumerSide) takeBackGivingUp(ctx context.Context, s *consumerScene) error {
-	return p.mark(ctx, s.Provider, "null")
+	return p.markReach(ctx, s.Provider, "null")
 }
 
-func (p consumerSide) mark(ctx context.Context, provider, value string) error {
+func (p consumerSide) markReach(ctx context.Context, provider, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s,%q:%s}}}`,
 		consts.ForeignClusterPermanentlyUnreachableAnnotationKey, value, givenUpAnnotation, value)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: provider}}
@@ -139,7 +139,7 @@ func (p consumerSide) partIdentity(ctx context.Context, s *consumerScene) error 
 	parted := s.identity.DeepCopy()
 	metav1.SetMetaDataAnnotation(&parted.ObjectMeta, partedAnnotation, p.opts.Clock.Now().UTC().Format(time.RFC3339))
 	parted.Spec.Namespace = new(partedNamespace)
-	p.opts.Log.Info("leaving what is at a provider to it", "provider", s.Provider, "placement", s.Name)
+	p.opts.Log.Info("leaving cleanup at a provider to its agent", "provider", s.Provider, "placement", s.Name)
 	return p.opts.Client.Update(ctx, parted)
 }
 

@@ -209,7 +209,7 @@ func (s *site) testConnections() {
 		if err := connect(user, subresource); err == nil || apierrors.IsForbidden(err) {
 			s.Errorf("%s of an identity that may write: %v", subresource, err)
 		}
-		s.wantRefused(subresource+" of an identity without a reservation", "no reservation stands behind", connect("res-ended00000-1-0123456789ab", subresource))
+		s.wantRefused(subresource+" of an identity without a reservation", "has no live reservation", connect("res-ended00000-1-0123456789ab", subresource))
 	}
 }
 

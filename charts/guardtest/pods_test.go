@@ -227,7 +227,7 @@ func (s *site) testLife() {
 	s.check(s.peer.Delete(ctx, other, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 
 	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightDelete})
-	s.awaitRefusal("no reservation stands behind "+user, s.shadowPod("late"))
+	s.awaitRefusal(user+" has no live reservation", s.shadowPod("late"))
 	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightWrite})
 	s.check(wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return s.peer.Create(ctx, s.shadowPod("late"), client.DryRunAll) == nil, nil

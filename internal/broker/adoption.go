@@ -60,12 +60,12 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 func (a *adoptionRoom) refuses(p *announcedPlacement) string {
 	switch {
 	case !a.awaited:
-		return "no announcement of it is awaited"
+		return "no announcement of this cluster is expected"
 	case a.places <= 0:
-		return fmt.Sprintf("the cluster has brought %d reservations that nobody has claimed, the most it may", maxUnclaimed)
+		return fmt.Sprintf("the cluster has announced %d reservations that no requester has claimed, which is the maximum", maxUnclaimed)
 	}
 	if short, ok := quantity.Fits(p.amounts, a.left); !ok {
-		return fmt.Sprintf("the cluster has %s of %s left for what it announces, and this needs %s",
+		return fmt.Sprintf("the cluster has %s of %s left for announced placements, and this one needs %s",
 			quantity.Format(short.Resource, short.Have), short.Resource, quantity.Format(short.Resource, short.Need))
 	}
 	a.left = a.left.Sub(p.amounts)

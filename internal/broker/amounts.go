@@ -69,14 +69,14 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amoun
 	}
 	c := rs.s.book.Cluster(p.Provider)
 	if phase := rs.s.clusters.of(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
-		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
+		return fault.New(fault.Conflict, "%s gives nothing more now, because it is %s or denied: ask again when it is back, or make a new request", p.Provider, phase)
 	}
 	free := rs.s.preemption.free(c)
 	held := rs.s.preemption.claimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Names() {
 		if more := wanted[name] - held[name]; more > free[name] {
-			short = append(short, fmt.Sprintf("%s more of %s is wanted, %s is free there",
+			short = append(short, fmt.Sprintf("%s more of %s is requested, %s is free there",
 				quantity.Format(name, more), name, quantity.Format(name, free[name])))
 		}
 	}
@@ -95,7 +95,7 @@ func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 		if report.Change <= r.Generation && r.Stands(p) {
 			return nil
 		}
-		return fault.New(fault.Conflict, "nobody waits for an answer of %s to change %d of reservation %q", p.Provider, report.Change, r.Name)
+		return fault.New(fault.Conflict, "no answer of %s to change %d of reservation %q is expected", p.Provider, report.Change, r.Name)
 	}
 	if other := r.Beside(p); other != nil {
 		return errBetween(r, p, other)

@@ -90,7 +90,7 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 		return nil // no announcement is awaited: the book is complete for this cluster
 	}
 	if len(h.provided) > 0 && !rc.s.book.HasAgent(clusterID) {
-		e := fault.New(fault.Unavailable, "cluster %q provides and was not heard of: advertise first, then announce", clusterID)
+		e := fault.New(fault.Unavailable, "cluster %q announces placements but has not advertised: advertise first, then announce", clusterID)
 		e.RetryAfter = time.Second
 		return e
 	}
@@ -135,7 +135,7 @@ func (rc *recovery) unblock(clusterID string) {
 			rc.s.deadlines.reschedule(r)
 		}
 	})
-	rc.s.log.Info("cluster has announced what it holds", "cluster", clusterID, "waitingFor", len(rc.waiting))
+	rc.s.log.Info("cluster has announced its holdings", "cluster", clusterID, "waitingFor", len(rc.waiting))
 	rc.s.b.wakeAll()
 }
 
@@ -207,7 +207,7 @@ func (rc *recovery) restate(r *ledger.Reservation, p *announcedPlacement) error 
 	}
 	q := requestOf(r)
 	q.Amounts = p.amounts
-	rc.s.log.Info("provider holds other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
+	rc.s.log.Info("provider holds amounts that differ from the journal", "placement", p.String(), "resources", describe(p.amounts))
 	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})
 }
 
@@ -300,7 +300,7 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Branch().At) {
 			continue
 		}
-		if err := rc.s.reservations.release(r, "its requester had given it back before the journal was restored"); err != nil {
+		if err := rc.s.reservations.release(r, "its requester had released it before the journal was restored"); err != nil {
 			return err
 		}
 	}
@@ -352,7 +352,7 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	claims := rc.claims[r.Requester]
 	i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing })
 	if i < 0 {
-		return rc.s.reservations.release(r, "its requester does not want it any more")
+		return rc.s.reservations.release(r, "its requester no longer wants it")
 	}
 	event := &ledger.Claim{Name: r.Name}
 	// The requester announces the request and each placement separately.
@@ -366,7 +366,7 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	}
 	err := rc.s.record(ledger.Event{Change: event})
 	if errors.Is(err, ledger.ErrTaken) {
-		return rc.s.reservations.release(r, "its request was given back or granted anew")
+		return rc.s.reservations.release(r, "its request was released or granted anew")
 	}
 	if err != nil {
 		return err

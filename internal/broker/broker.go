@@ -198,7 +198,7 @@ func errUnavailable() *fault.Error {
 func errNotDurable(cause error) *fault.Error {
 	e := errUnavailable()
 	if !errors.Is(cause, journal.ErrUnavailable) {
-		e.Detail = "the broker lost its journal while it wrote; the same call again tells whether anything was changed"
+		e.Detail = "the broker lost its journal while writing; repeat the call to learn whether anything was changed"
 	}
 	return e
 }

@@ -152,7 +152,7 @@ func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session
 // errTooLarge tells the caller how to shrink an event that fits no record.
 func errTooLarge(member string, err error) error {
 	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record returns it bare
-		return fault.New(fault.TooLarge, "what %q asks for cannot be written down: %v; ask for less", member, large)
+		return fault.New(fault.TooLarge, "the request of %q cannot be recorded: %v; ask for less", member, large)
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (as *accounts) makeRoom(q *Request) error {
 	if err := as.forgetOldest(q.Requester); err != nil || as.fits(a) {
 		return err
 	}
-	return errOver("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: give some back; BrokerConfig.spec.memberBudget.reservations sets it",
+	return errOver("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: release some; BrokerConfig.spec.memberBudget.reservations sets it",
 		q.Requester, a.reservations+len(a.shut), most, a.bytes, int64(most)*bookBytes)
 }
 
@@ -287,7 +287,7 @@ func (as *accounts) shut(requester, key string) error {
 			return err
 		}
 		if !as.fits(a) {
-			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and shut keys: give some back",
+			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and closed keys: release some",
 				requester, a.reservations+len(a.shut), as.s.config().Budget.Reservations)
 		}
 	}
@@ -318,7 +318,7 @@ func (as *accounts) expireKeys(requester string) {
 	old := as.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(as.s.now()) })
 	if len(old) > 0 {
 		if err := as.s.record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
-			as.s.log.Error(err, "forgetting shut keys failed, retrying", "cluster", requester)
+			as.s.log.Error(err, "forgetting closed keys failed, retrying", "cluster", requester)
 			as.s.deadlines.set(keysDue+requester, as.s.now().Add(reopenDelay))
 			return
 		}
@@ -394,7 +394,7 @@ func (as *accounts) overBudget(clusterID string) []string {
 		out = append(out, a.refusals[figure].Detail)
 	}
 	if left := as.s.clusters.leftOut(clusterID); len(left) > 0 {
-		out = append(out, fmt.Sprintf("resources left out of decisions: %s; a cluster may name %d beside cpu, memory and pods, all clusters together %d",
+		out = append(out, fmt.Sprintf("resources ignored in decisions: %s; a cluster may advertise %d besides cpu, memory and pods, all clusters together %d",
 			strings.Join(left, ", "), as.s.config().Budget.ResourceNames, decision.MaxResources))
 	}
 	return out

@@ -31,7 +31,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 		case shut:
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
 		case r == nil:
-			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
+			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		case r.Requester != clusterID:
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
@@ -129,7 +129,7 @@ func (e edit) of(r *ledger.Reservation) (*Request, error) {
 func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
 	until, now := rs.until(r, duration), rs.s.now()
 	if !until.After(now) {
-		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
+		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or release the reservation",
 			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
 	}
 	return until, nil

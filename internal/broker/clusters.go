@@ -115,7 +115,7 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 	cs.reshaped.add(c.ClusterID)
 	price(&candidate, c.Cost)
 	if err := cs.s.market.Upsert(candidate); err != nil {
-		cs.s.log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
+		cs.s.log.Error(err, "cluster ignored in decisions", "cluster", c.ClusterID)
 		cs.s.market.Remove(c.ClusterID)
 	}
 	cs.logLeftOut(c.ClusterID)
@@ -218,7 +218,7 @@ func (cs *clusters) leftOut(clusterID string) []string {
 // logLeftOut logs how many resources decisions ignore.
 func (cs *clusters) logLeftOut(clusterID string) {
 	if left := cs.leftOut(clusterID); len(left) > 0 {
-		cs.s.log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
+		cs.s.log.Info("resources are ignored in decisions: the cluster advertises too many, or all columns are in use", "cluster", clusterID,
 			"resources", len(left), "budget", cs.s.config().Budget.ResourceNames)
 	}
 }

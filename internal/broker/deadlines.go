@@ -199,7 +199,7 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 		return d.s.record(ledger.Event{Change: &ledger.Close{Name: r.Name}})
 	}
 	if d.s.recovery.isStranger(r) && !d.s.recovery.strangerDeadline(r).After(d.s.now()) {
-		return d.s.reservations.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
+		return d.s.reservations.release(r, fmt.Sprintf("%q, in whose name %s announced it, did not claim it", r.Requester, r.Provider))
 	}
 	if d.s.healing.isDue(r) {
 		return d.s.healing.advance(r)
@@ -208,7 +208,7 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	switch _, due := d.s.book.Deadline(r, limits); {
 	case due == ledger.DueExpiry && hasPlacement, d.isTimeUp(r):
 		defer failpoint.Hit(failpoint.BrokerExpired)
-		return d.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
+		return d.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its duration is over"}})
 	case !hasPlacement:
 		return d.s.reservations.replacePlacement(r)
 	case due == ledger.DueQueue:

@@ -123,7 +123,7 @@ func (d *decider) reasons(q *Request, why ledger.Explanation) string {
 	}
 	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(d.candidates(why), "", q.Target), why.Rejected())
 	if percent := d.s.config().Headroom; percent > 0 {
-		text += fmt.Sprintf("; %d %% of every cluster are kept back", percent)
+		text += fmt.Sprintf("; %d %% of every cluster is kept free", percent)
 	}
 	return text
 }

@@ -100,7 +100,7 @@ func (x *excesses) expire(name string) {
 		return
 	}
 	if err := x.record(e); err != nil {
-		x.s.log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
+		x.s.log.Error(err, "recording an excess failed; it is lost unless it is reported again", "placement", name)
 	}
 }
 

@@ -95,7 +95,7 @@ func (b *Broker) open(ctx context.Context) (*journal.Journal, journal.Recovery, 
 			return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
 		}
 		b.coolDown()
-		b.opts.Log.Info("the journal is another than the one that was followed: reading all of it", "reason", err.Error())
+		b.opts.Log.Info("the journal is not the one that was followed: reading all of it", "reason", err.Error())
 	}
 	j, recovery, err := journal.Open(ctx, b.opts.Store, JournalName, b.opts.Journal)
 	if err != nil {

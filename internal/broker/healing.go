@@ -182,6 +182,6 @@ func (h *healing) message(r *ledger.Reservation) string {
 	if older == nil {
 		return ""
 	}
-	return fmt.Sprintf("nothing is heard of %s; %s is to take over, and what is on %s stays until the virtual node %s is Ready",
+	return fmt.Sprintf("%s is silent; %s takes over, and workloads on %s stay until the virtual node %s is Ready",
 		older.Provider, p.Provider, older.Provider, ledger.PlacementName(r.Name, p.Number))
 }

@@ -139,7 +139,7 @@ func (m *mailbox) put(from string, msg *v1.Message) error {
 	defer m.mu.Unlock()
 	x, key := m.boxOf(msg.To), slot{from, msg.Slot}
 	if _, ok := x.slots[key]; !ok && x.makeRoom(from, m.now()) >= maxSlots {
-		return errOver("messages", 10*time.Second, "%d messages of member %q wait for %q already, the most there may be", maxSlots, from, msg.To)
+		return errOver("messages", 10*time.Second, "%d messages of member %q wait for %q already, which is the maximum", maxSlots, from, msg.To)
 	}
 	if err := m.makeRoomFor(from, len(msg.Body)); err != nil {
 		return err

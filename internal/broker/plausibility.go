@@ -30,13 +30,13 @@ func doubts(o *ledger.Offer) []string {
 	}
 	for _, name := range o.Allocated.Names() {
 		if own := o.Allocated[name]; own > o.Allocatable[name] {
-			out = append(out, fmt.Sprintf("its own pods are said to request %s of %s, of which %s are allocatable",
+			out = append(out, fmt.Sprintf("it reports that its own pods request %s of %s, of which %s are allocatable",
 				quantity.Format(name, own), name, quantity.Format(name, o.Allocatable[name])))
 		}
 	}
 	for _, name := range onNodes.Names() {
 		if free := onNodes[name]; free > o.Allocatable[name] {
-			out = append(out, fmt.Sprintf("its nodes are said to have %s of %s free, of which %s are allocatable",
+			out = append(out, fmt.Sprintf("it reports that its nodes have %s of %s free, of which %s are allocatable",
 				quantity.Format(name, free), name, quantity.Format(name, o.Allocatable[name])))
 		}
 	}

@@ -65,7 +65,7 @@ func TestHeadroomIsNotPromised(t *testing.T) {
 		f.advertise("paris", "10", "10Gi")
 		f.set(func(c *Config) { c.Headroom = 20 })
 		_, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request("9", "1Gi"))
-		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 of cpu free, 9 is needed") || !strings.Contains(err.Error(), "20 % of every cluster are kept back") {
+		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 of cpu free, 9 is needed") || !strings.Contains(err.Error(), "20 % of every cluster is kept free") {
 			t.Errorf("nine of ten cores: %v", err)
 		}
 		f.reserve("rome", "request-2", request("8", "1Gi"))

@@ -111,7 +111,7 @@ func classOf(r *ledger.Reservation) string {
 // enqueue queues a new request that no cluster can hold; why is the reason.
 func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
 	if most := qu.s.config().Queue.MaxLength; qu.line.Len() >= most {
-		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, the most is set by BrokerConfig.spec.queue.maxLength", why.Detail, most)
+		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, BrokerConfig.spec.queue.maxLength sets the maximum", why.Detail, most)
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
 		return nil, e
 	}
@@ -397,10 +397,10 @@ func (qu *queueing) message(r *ledger.Reservation) string {
 	case v1.QueuePlaceReasonPreempting:
 		return text + "; " + qu.s.preemption.message(r)
 	case v1.QueuePlaceReasonPreempted:
-		text += "; a request of a higher priority took its place on " + r.Current().Provider
+		text += "; a request of a higher priority took its capacity on " + r.Current().Provider
 	}
 	if p := r.Current(); p != nil && p.Withdrawn == ledger.Recalled {
-		text += "; " + p.Provider + " has called its place back"
+		text += "; " + p.Provider + " has called its capacity back"
 	}
 	if r.Explanation == "" {
 		return text

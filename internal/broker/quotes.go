@@ -62,7 +62,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	held, shut := qs.s.book.QuoteByKey(q.Requester, q.Key)
 	switch {
 	case shut:
-		return nil, fault.New(fault.Released, "the quote was given back before it was asked for: use a new key")
+		return nil, fault.New(fault.Released, "the quote was released before it was requested: use a new key")
 	case held != nil && (held.Digest != q.quoteDigest() || held.Until.Sub(held.HeldAt) != hold):
 		return nil, fault.New(fault.KeyReused, "the key belongs to quote %q, which is for something else: use a new key", held.Name)
 	case held != nil && qs.isOver(held):
@@ -108,7 +108,7 @@ func (qs *quotes) checkLimit(requester string) error {
 			first = q.Until
 		}
 	}
-	e := fault.New(fault.TooManyRequests, "%d quotes are held for cluster %q, the most there may be: take one over, or give it back", len(held), requester)
+	e := fault.New(fault.TooManyRequests, "%d quotes are held for cluster %q, which is the maximum: take one over, or release one", len(held), requester)
 	e.RetryAfter = max(first.Sub(qs.s.now()), time.Second)
 	return e
 }
@@ -142,13 +142,13 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 	why := "was held until " + held.Until.Format(time.RFC3339)
 	switch held.Ended {
 	case ledger.HoldReleased:
-		why = "was given back"
+		why = "was released"
 	case ledger.HoldTaken:
 		why = fmt.Sprintf("was taken over by reservation %q", held.TakenBy)
 	case ledger.HoldDenied:
-		why = "is not held any more: its requester or its provider was shut out"
+		why = "is no longer held: its requester or its provider was denied"
 	case ledger.HoldLost:
-		why = "is not held any more: the broker was restored from an older state"
+		why = "is no longer held: the broker was restored from an older state"
 	}
 	return fault.New(fault.Released, "quote %q %s; ask for another one, with a new key", held.Name, why)
 }
@@ -158,7 +158,7 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	held := qs.s.book.Quote(q.Quote)
 	switch {
 	case held == nil || held.Requester != q.Requester:
-		return nil, fault.New(fault.NotFound, "quote: %q is none of cluster %q, or ended long ago: ask for another one", message.Clip(q.Quote, 63), q.Requester)
+		return nil, fault.New(fault.NotFound, "quote: %q does not belong to cluster %q, or ended long ago: ask for another one", message.Clip(q.Quote, 63), q.Requester)
 	case qs.isOver(held):
 		return nil, errNotHeld(held)
 	case held.Digest != q.quoteDigest():

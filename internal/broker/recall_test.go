@@ -93,7 +93,7 @@ func TestWhatNobodyElseCanServeStaysUntilItsTime(t *testing.T) {
 		want  string
 		says  string
 	}{
-		"and waits then":                        {v1.ReservationRequestQueuePolicyQueue, "Queued: paris=Withdrawing(Recalled)", "paris has called its place back"},
+		"and waits then":                        {v1.ReservationRequestQueuePolicyQueue, "Queued: paris=Withdrawing(Recalled)", "paris has called its capacity back"},
 		"and fails then, where it may not wait": {"", "Releasing: paris=Withdrawing(Recalled)", "paris has called it back, and no cluster can hold"},
 	}
 	for name, c := range tests {

@@ -158,7 +158,7 @@ func (rc *recovery) startLineage(seen uint64, by string) {
 	}
 	rc.reset()
 	rc.blockAwaited()
-	rc.s.log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced what it holds",
+	rc.s.log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced its holdings",
 		"position", head, "seen", seen, "by", by, "clusters", len(rc.waiting))
 	rc.s.b.wakeAll()
 }
@@ -251,10 +251,10 @@ func (rc *recovery) errRecovering() *fault.Error {
 
 func (rc *recovery) message() string {
 	if unmet := rc.countUnseen(); unmet > 0 && !rc.isRecovering() {
-		return fmt.Sprintf("the broker was away for a while: waiting to hear from %d clusters whether its journal is the present one", unmet)
+		return fmt.Sprintf("the broker was away for a while: waiting for %d clusters to confirm that its journal is up to date", unmet)
 	}
 	if !rc.isRecovering() {
-		return "a cluster knows of what the journal does not: waiting until it has announced what it holds"
+		return "a cluster reports reservations the journal does not have: waiting until it has announced its holdings"
 	}
 	waiting, all := 0, 0
 	rc.s.book.Clusters(func(c *ledger.Cluster) {
@@ -266,7 +266,7 @@ func (rc *recovery) message() string {
 		}
 	})
 	b := rc.s.book.Branch()
-	return fmt.Sprintf("journal restored from an older state at position %d (agents have seen %d): waiting for %d of %d clusters to announce what they hold",
+	return fmt.Sprintf("journal restored from an older state at position %d (agents have seen %d): waiting for %d of %d clusters to announce their holdings",
 		b.Since-1, b.Seen, waiting, all)
 }
 

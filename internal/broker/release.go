@@ -15,7 +15,7 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 	err := b.change(ctx, func(s *session) error {
 		r, _ := s.reservations.find(clusterID, nameOrKey)
 		if r == nil {
-			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
+			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		}
 		answer = s.reservations.answer(r, clusterID)
 		return nil

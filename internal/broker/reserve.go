@@ -340,18 +340,18 @@ func (rs *reservations) message(r *ledger.Reservation) string {
 	case len(r.Placements) == 0:
 		return endOf(r)
 	case r.EndReason != "" && !rs.s.book.Over(r):
-		return fmt.Sprintf("%s; everything is given back, and %s, of which nothing is heard, takes its side down once it is back", endOf(r), r.Requester)
+		return fmt.Sprintf("%s; everything is released, and %s, which is silent, removes its side once it is back", endOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
-		return endOf(r) + "; everything is given back"
+		return endOf(r) + "; everything is released"
 	}
 	if !rs.s.book.HasAgent(p.Provider) {
-		return fmt.Sprintf("capacity of %s is locked; no agent speaks for it", p.Provider)
+		return fmt.Sprintf("capacity of %s is locked; it has no agent to acknowledge it", p.Provider)
 	}
 	if p.AcknowledgedAt.IsZero() {
 		return fmt.Sprintf("capacity of %s is locked; waiting for its agent to acknowledge", p.Provider)
 	}
 	if !rs.s.book.HasAgent(r.Requester) {
-		return fmt.Sprintf("capacity of %s is locked; %q is no enrolled cluster, so nobody peers", p.Provider, r.Requester)
+		return fmt.Sprintf("capacity of %s is locked; %q is not an enrolled cluster, so no cluster peers", p.Provider, r.Requester)
 	}
 	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
 }

@@ -34,14 +34,14 @@ type attempt struct {
 // next attempts, and the condition names its refusals. A restarted agent begins with none.
 type attempts map[string]map[types.UID]attempt
 
-func (a attempts) note(placement string, pod types.UID, last attempt) {
+func (a attempts) noteAttempt(placement string, pod types.UID, last attempt) {
 	if a[placement] == nil {
 		a[placement] = map[types.UID]attempt{}
 	}
 	a[placement][pod] = last
 }
 
-func (a attempts) forget(placement string) { delete(a, placement) }
+func (a attempts) forgetPlacement(placement string) { delete(a, placement) }
 
 // Drainer empties the virtual nodes of ended placements. It is not safe for concurrent use.
 type Drainer struct {
@@ -60,7 +60,7 @@ func New(c client.Client, reader client.Reader, now clock.PassiveClock, timeout 
 }
 
 // Forget drops the recorded attempts for a placement's pods.
-func (d *Drainer) Forget(placement string) { d.attempts.forget(placement) }
+func (d *Drainer) Forget(placement string) { d.attempts.forgetPlacement(placement) }
 
 // Target is a placement whose virtual node is being drained.
 type Target struct {
@@ -119,7 +119,7 @@ func hasSuccessor(inst *agentv1alpha1.ReservationInstruction, all []agentv1alpha
 func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	switch a.Do {
 	case plan.BeginDrain:
-		return d.begin(ctx, t.Instruction)
+		return d.setDeadline(ctx, t.Instruction)
 	case plan.CordonNode:
 		return d.cordonNode(ctx, t)
 	case plan.EvictPods:
@@ -128,9 +128,9 @@ func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	return d.deletePods(ctx, t.Placement, a.Pods)
 }
 
-// begin writes the deadline into the instruction's status, so that a restarted agent keeps it.
+// setDeadline writes the deadline into the instruction's status, so that a restarted agent keeps it.
 // It does not extend an existing deadline.
-func (d *Drainer) begin(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+func (d *Drainer) setDeadline(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
 	if inst.Status.Drain != nil {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (d *Drainer) askEach(placement string, pods []plan.PodView, ask func(plan.P
 		case !isRefusal(err):
 			return fmt.Errorf("pod %q of namespace %q: %w", pod.Name, pod.Namespace, err)
 		default:
-			d.attempts.note(placement, pod.UID, attempt{at: d.clock.Now(), refusal: refusalOf(err)})
+			d.attempts.noteAttempt(placement, pod.UID, attempt{at: d.clock.Now(), refusal: refusalOf(err)})
 		}
 	}
 	return nil

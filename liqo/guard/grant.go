@@ -81,9 +81,9 @@ func whyDenied(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha
 	consumer := slice.Spec.ConsumerClusterID
 	switch {
 	case inst == nil:
-		return fmt.Sprintf("no reservation stands behind slice %q", slice.Name)
+		return fmt.Sprintf("slice %q has no reservation", slice.Name)
 	case inst.Spec.RequesterClusterID != peer || consumer != nil && string(*consumer) != peer:
-		return fmt.Sprintf("the reservation behind slice %q is not for cluster %q", slice.Name, peer)
+		return fmt.Sprintf("the reservation of slice %q is not for cluster %q", slice.Name, peer)
 	case inst.Ended():
 		return fmt.Sprintf("reservation %q has ended", inst.Spec.ReservationName)
 	case !inst.Status.Enforced:

@@ -45,15 +45,15 @@ func planPart(v ConsumerView) []Action {
 	return nil
 }
 
-// unreachable says why a release takes long, and what happens next.
-func (v *ConsumerView) unreachable() string {
+// unreachableNote says why a release takes long, and what happens next.
+func (v *ConsumerView) unreachableNote() string {
 	switch {
 	case !v.Release || !v.Reach.Known || v.Reach.Answers:
 		return ""
 	case v.Reach.GivenUp:
 		return fmt.Sprintf("; %q was given up", v.Provider)
 	case v.Standing > 0:
-		return fmt.Sprintf("; the API server of %q does not answer, and is waited for: %d placements there stand", v.Provider, v.Standing)
+		return fmt.Sprintf("; the API server of %q does not answer; waiting for it, %d placements there are in force", v.Provider, v.Standing)
 	}
 	return fmt.Sprintf("; the API server of %q does not answer, and is given up after --give-up-timeout", v.Provider)
 }

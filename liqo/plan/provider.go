@@ -176,7 +176,7 @@ func planOtherKey(v ProviderView, wait func(string, ...any) ProviderState) ([]Ac
 	case !v.Tenant.Ours:
 		return nil, wait("Tenant %q holds another key and was not made by the agent: delete it to peer anew", v.Consumer)
 	case v.Slices > 0:
-		return nil, wait("%q came with another key while slices of the earlier one are there", v.Consumer)
+		return nil, wait("%q uses another key while slices of the earlier one still exist", v.Consumer)
 	}
 	return []Action{{Do: DeleteTenant}}, wait("waiting until the Tenant with the earlier key of %q is gone", v.Consumer)
 }
@@ -216,7 +216,7 @@ func planTenantRemoval(v ProviderView) (actions []Action, done bool) {
 	switch {
 	case v.Tenant.Terminating:
 		return nil, false
-	case v.Replicated > 0 && v.evicts():
+	case v.Replicated > 0 && v.mayEvict():
 		return planEviction(v), false
 	case v.Tenant.Exists && v.Tenant.Ours:
 		return []Action{{Do: DeleteTenant}}, false

@@ -258,7 +258,7 @@ func (o *options) completeLimits() error {
 		for name, text := range read.given {
 			limit, err := resource.ParseQuantity(text)
 			if err != nil || limit.Sign() < 0 {
-				return fmt.Errorf("%s: %s=%q is no amount: use a number such as 100 or 100Gi", flag, name, text)
+				return fmt.Errorf("%s: %s=%q is not an amount: use a number such as 100 or 100Gi", flag, name, text)
 			}
 			limits[corev1.ResourceName(name)] = limit
 		}

@@ -58,7 +58,7 @@ func TestErrorNamesTheWrongFlag(t *testing.T) {
 		"networks without peering":       {args: append([]string{"--networking=enabled", "--peering-mode=none"}, working...), want: "--networking=enabled"},
 		"an unknown Service":             {args: append([]string{"--gateway-service-type=ExternalName"}, working...), want: `"ExternalName"`},
 		"limits of objects":              {args: append([]string{"--offloaded-object-limits=count/configmaps=100,requests.storage=1Ti", "--tenant-object-limits=count/secrets=9"}, working...)},
-		"a limit that is none":           {args: append([]string{"--offloaded-object-limits=count/configmaps=many"}, working...), want: `--offloaded-object-limits: count/configmaps="many" is no amount`},
+		"a limit that is none":           {args: append([]string{"--offloaded-object-limits=count/configmaps=many"}, working...), want: `--offloaded-object-limits: count/configmaps="many" is not an amount`},
 		"a limit below nothing":          {args: append([]string{"--tenant-object-limits=count/secrets=-1"}, working...), want: "--tenant-object-limits"},
 		"an interval too short":          {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
 		"a poll too often":               {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},

@@ -117,22 +117,22 @@ func (r *Reconciler) send(ctx context.Context, msg *v1.Advertisement) (*v1.Adver
 func complete(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonComplete,
-		Message: "decisions of the broker know all that this cluster offers",
+		Message: "the broker considers everything that this cluster offers",
 	}
 	var short []string
 	if b.shapes > 0 {
-		short = append(short, fmt.Sprintf("the %d node shapes with most free are shown, since the broker refused more (%s): show fewer labels of nodes, or merge kinds of nodes", b.shapes, b.refusal))
+		short = append(short, fmt.Sprintf("only the %d node shapes with most free capacity are published, because the broker refused more (%s): publish fewer node labels, or use fewer kinds of nodes", b.shapes, b.refusal))
 	}
 	if b.usage > 0 {
-		short = append(short, fmt.Sprintf("the usage of %d placements is left out, the broker counts what was granted for them", b.usage))
+		short = append(short, fmt.Sprintf("the usage of %d placements is not published, the broker counts their granted amounts instead", b.usage))
 	}
 	if len(short) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonShortened
 	}
 	if receipt != nil && len(receipt.LeftOut) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonLeftOut
-		short = append(short, fmt.Sprintf("the broker leaves %s out of its decisions: this cluster names more resources than BrokerConfig.spec.memberBudget allows, or all clusters name too many; "+
-			"withhold resources that nobody asks for, or have the budget raised", strings.Join(receipt.LeftOut, ", ")))
+		short = append(short, fmt.Sprintf("the broker ignores %s: this cluster advertises more resources than BrokerConfig.spec.memberBudget allows, or all clusters together do; "+
+			"withhold resources that no request needs, or have the budget raised", strings.Join(receipt.LeftOut, ", ")))
 	}
 	if len(short) > 0 {
 		c.Message = strings.Join(short, "; ")

@@ -71,7 +71,7 @@ func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
 		t.Errorf("the cluster is silent: %+v", c)
 	}
 	c := b.condition(agentv1alpha1.ConditionComplete)
-	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the 25 node shapes with most free are shown") || !strings.Contains(c.Message, "90000 bytes") {
+	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the 25 node shapes with most free capacity are published") || !strings.Contains(c.Message, "90000 bytes") {
 		t.Errorf("condition %+v", c)
 	}
 
@@ -163,7 +163,7 @@ func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
 		})
 	}
 	c := complete(&bound{usage: 7}, nil)
-	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the usage of 7 placements is left out") {
+	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the usage of 7 placements is not published") {
 		t.Errorf("condition %+v", c)
 	}
 }

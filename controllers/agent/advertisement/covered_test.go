@@ -30,7 +30,7 @@ func TestWhatIsMissing(t *testing.T) {
 		},
 		"own pods take some": {
 			allocated: quantity.Amounts{"cpu": 7500, "memory": 4000},
-			want:      quantity.Amounts{"cpu": 1500}, says: "1500m cpu of what is kept",
+			want:      quantity.Amounts{"cpu": 1500}, says: "1500m cpu of reserved capacity",
 		},
 		"nodes are gone, and no more can be missing than was kept": {
 			allocated: quantity.Amounts{"cpu": 90000, "memory": 90000},

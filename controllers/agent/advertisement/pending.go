@@ -47,6 +47,6 @@ func (o *offer) demandMoved(before *offer, due bool) bool {
 func newPendingGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "agent_pending_requests",
-		Help: "What this cluster's own pods request that the scheduler finds no node for, in cores, bytes or pieces.",
+		Help: "Requests of this cluster's own pods that the scheduler finds no node for, in cores, bytes or units.",
 	}, []string{"resource"})
 }

@@ -206,7 +206,7 @@ func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
 	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
 	return metav1.Condition{
 		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,
-		Message: "the broker has what this cluster offers",
+		Message: "the broker has this cluster's offer",
 	}
 }
 
@@ -243,7 +243,7 @@ func refusal(err error) metav1.Condition {
 	}
 	if unreached(err) {
 		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
-		c.Message = "the broker cannot be told what this cluster offers; what runs keeps running: " + err.Error()
+		c.Message = "the offer cannot be published; running workloads are not affected: " + err.Error()
 	}
 	return c
 }

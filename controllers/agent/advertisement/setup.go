@@ -192,7 +192,7 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for what, metric := range map[string]*prometheus.GaugeVec{"missing": r.missing, "pending": r.pending} {
 		if err := metrics.Registry.Register(metric); err != nil {
-			return fmt.Errorf("metric of what is %s: %w", what, err)
+			return fmt.Errorf("metric of %s resources: %w", what, err)
 		}
 	}
 	one := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} }

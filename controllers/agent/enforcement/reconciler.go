@@ -122,10 +122,10 @@ func (r *Reconciler) tell(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	for i := range victims[:min(len(victims), mostNamed)] {
 		names = append(names, victims[i].String())
 	}
-	ctrl.LoggerFrom(ctx).Info("evicted pods that exceed what was granted", "placement", inst.Name, "consumer", inst.Spec.RequesterClusterID,
+	ctrl.LoggerFrom(ctx).Info("evicted pods that exceed the grant", "placement", inst.Name, "consumer", inst.Spec.RequesterClusterID,
 		"pods", len(victims), "first", names, "excess", over)
 	r.opts.Recorder.Eventf(inst, nil, corev1.EventTypeWarning, agentv1alpha1.ReasonExceedsGrant, "Evict",
-		"%d pods of %q were evicted, which exceeded what was granted: %s", len(victims), inst.Spec.RequesterClusterID, strings.Join(names, ", "))
+		"%d pods of %q exceeded the grant and were evicted: %s", len(victims), inst.Spec.RequesterClusterID, strings.Join(names, ", "))
 }
 
 // settle clears the excess once the pods fit, and drops a reduction once the pods have shrunk

@@ -36,7 +36,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: policy.Generation, LastTransitionTime: now,
 		})
 	}
-	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "the agent goes by this policy")
+	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "this policy is in force")
 	if paused {
 		set(agentv1alpha1.ConditionLending, metav1.ConditionFalse, string(lending.LendingPaused), s.Message)
 	} else {
@@ -59,13 +59,13 @@ func inWords(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
 	}
 	switch {
 	case spec.Paused && len(spec.Recalls) == 0:
-		return "lending is paused: nothing new is granted, what runs stays"
+		return "lending is paused: nothing new is granted, existing placements stay"
 	case paused:
-		return "lending is paused: nothing new is granted, and what recalls name is called back"
+		return "lending is paused: nothing new is granted, and the placements in recalls are called back"
 	case allowed > 0:
 		return fmt.Sprintf("lends to the %d clusters in consumers.allow", allowed)
 	case denied > 0:
-		return fmt.Sprintf("lends to every cluster but the %d in consumers.deny", denied)
+		return fmt.Sprintf("lends to every cluster except the %d in consumers.deny", denied)
 	default:
 		return "lends to every cluster"
 	}

@@ -60,13 +60,13 @@ func grows(kept, wanted corev1.ResourceList) bool {
 // the kept amounts.
 func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Change = inst.Spec.Change
-	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "what is wanted now is kept"}
+	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "the new amounts are reserved"}
 	if a.Admitted {
 		noteReduction(inst, now)
 		inst.Status.Granted = inst.Spec.Resources.DeepCopy()
 	} else {
 		inst.Status.Granted = inst.Kept().DeepCopy()
-		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: fmt.Sprintf("%s; what was kept before is kept", a.Message)}
+		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: fmt.Sprintf("%s; the previous amounts stay reserved", a.Message)}
 	}
 	set(inst, agentv1alpha1.ConditionChanged, aspect, now)
 }

@@ -28,13 +28,13 @@ func excessAspect(inst *agentv1alpha1.ProviderInstruction) placement.Aspect {
 	excess, consumer := inst.Status.Excess, inst.Spec.RequesterClusterID
 	if len(excess.Resources) > 0 {
 		return placement.Aspect{Reason: agentv1alpha1.ReasonExceedsGrant, Message: fmt.Sprintf(
-			"pods of %q exceed what was granted by %s: new pods are kept out and the newest are evicted until the others fit, %d so far; if it continues, stop lending to %q (LendingPolicy)",
+			"pods of %q exceed the grant by %s: new pods are refused and the newest are evicted until the rest fits, %d so far; if it continues, stop lending to %q (LendingPolicy)",
 			consumer, amountsInWords(excess.Resources), excess.EvictedPods, consumer)}
 	}
-	message := fmt.Sprintf("pods fit what was granted; they exceeded it until %s, by up to %s, and %d were evicted",
+	message := fmt.Sprintf("pods fit the grant; they exceeded it until %s, by up to %s, and %d were evicted",
 		excess.LastSeen.UTC().Format("2006-01-02T15:04:05Z"), amountsInWords(excess.Largest), excess.EvictedPods)
 	if excess.Cordoned {
-		message += "; new pods are kept out for a minute"
+		message += "; new pods are refused for a minute"
 	}
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonWithinGrant, Message: message}
 }
@@ -42,7 +42,7 @@ func excessAspect(inst *agentv1alpha1.ProviderInstruction) placement.Aspect {
 func amountsInWords(list corev1.ResourceList) string {
 	amounts, err := quantity.FromResourceList(list)
 	if err != nil {
-		return "amounts that cannot be read"
+		return "unreadable amounts"
 	}
 	var words []string
 	for _, name := range amounts.Names() {

@@ -47,7 +47,7 @@ func (h *holds) of(name string) (placement.Aspect, bool) {
 // been created: the next pass shows whether they get scheduled.
 func holdAspect(h placeholder.Held) placement.Aspect {
 	if h.Pending == 0 {
-		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("what is not used is kept by %d placeholder pods", h.Placeholders)}
+		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("%d placeholder pods hold the unused capacity", h.Placeholders)}
 	}
 	var short []string
 	for _, name := range h.Short.Names() {
@@ -56,7 +56,7 @@ func holdAspect(h placeholder.Held) placement.Aspect {
 		}
 	}
 	return placement.Aspect{Reason: agentv1alpha1.ReasonHoldIncomplete, Message: fmt.Sprintf(
-		"%d of %d placeholder pods have no room: %s of what is reserved is taken by other pods of this cluster, or on no single node",
+		"%d of %d placeholder pods do not fit: %s of the reserved capacity is used by this cluster's own pods, or not free on a single node",
 		h.Pending, h.Placeholders, strings.Join(short, " and "))}
 }
 

@@ -41,7 +41,7 @@ func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
 	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,
-		Message: fmt.Sprintf("capacity is kept for %q", inst.Spec.RequesterClusterID)}
+		Message: fmt.Sprintf("capacity is reserved for %q", inst.Spec.RequesterClusterID)}
 	if !a.Admitted {
 		inst.Status.Phase = agentv1alpha1.InstructionRefused
 		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: a.Message}

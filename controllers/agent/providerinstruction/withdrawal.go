@@ -20,7 +20,7 @@ func withdraws(inst *agentv1alpha1.ProviderInstruction) bool {
 // withdraw reports the withdrawal to the broker, which then makes the consumer leave as at any
 // other end. It records that the broker has the report.
 func (r *Reconciler) withdraw(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	why := placement.Aspect{Reason: agentv1alpha1.ReasonRefused, Message: "its ProviderInstruction was deleted: this cluster does not lend to it any more"}
+	why := placement.Aspect{Reason: agentv1alpha1.ReasonRefused, Message: "its ProviderInstruction was deleted: this cluster no longer lends to it"}
 	r.say(inst, v1.StatusReportStateRefused, why)
 	if !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateRefused) {
 		return nil

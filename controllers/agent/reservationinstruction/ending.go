@@ -29,7 +29,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 			return // keep the reason that was recorded first
 		}
 		if noted && old.Reason != agentv1alpha1.ReasonExpiring {
-			e = &ending{old.Reason, "it makes room"}
+			e = &ending{old.Reason, "it made room"}
 		} else {
 			e = ended(inst, now.Time)
 		}
@@ -67,17 +67,17 @@ func ended(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return &ending{agentv1alpha1.ReasonExpired, "its duration is over"}
 	case spec.ProviderSilentSince != nil:
-		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("nothing is heard of %q", spec.TargetClusterID)}
+		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q is silent", spec.TargetClusterID)}
 	}
-	return &ending{agentv1alpha1.ReasonReleased, "it was given back"}
+	return &ending{agentv1alpha1.ReasonReleased, "it was released"}
 }
 
 // whatGoes describes what the end means for users of the reservation.
 func whatGoes(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Status.NodeName == "" {
-		return "its capacity is given back"
+		return "its capacity is released"
 	}
-	return fmt.Sprintf("pods are evicted from node %q, and it goes", inst.Status.NodeName)
+	return fmt.Sprintf("pods are evicted from node %q before it is removed", inst.Status.NodeName)
 }
 
 func howToExtend(spec *agentv1alpha1.ReservationInstructionSpec) string {

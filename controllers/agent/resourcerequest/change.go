@@ -54,12 +54,12 @@ func (e editor) agreed(c *v1.ChangeState) {
 	case c != nil && c.State == v1.ChangeStateStatePending:
 		e.changing(c.Message)
 	default:
-		e.set(agentv1alpha1.ConditionChanged, metav1.ConditionTrue, agentv1alpha1.ReasonChanged, "what spec says is reserved, for as long as it says")
+		e.set(agentv1alpha1.ConditionChanged, metav1.ConditionTrue, agentv1alpha1.ReasonChanged, "the amounts in spec are reserved, for the duration in spec")
 	}
 }
 
 // holdsStill begins every message about an edit that is not in force.
-const holdsStill = "what was agreed before holds: "
+const holdsStill = "the previous agreement stays in force: "
 
 // changing records that the provider has not agreed to the edit yet.
 func (e editor) changing(why string) {

@@ -36,7 +36,7 @@ func (e editor) ending(all []agentv1alpha1.ReservationInstruction, current *agen
 	case ends:
 		e.ends(said.Reason, said.Message)
 	case movesFrom(all, current) != nil:
-		e.ends(agentv1alpha1.ReasonMigrating, fmt.Sprintf("nothing is heard of %q: pods are evicted from node %q once that on %q is Ready",
+		e.ends(agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q is silent: pods are evicted from node %q once the one on %q is Ready",
 			current.Spec.TargetClusterID, current.Status.NodeName, movesFrom(all, current).Spec.TargetClusterID))
 	case !noted:
 	case said != nil:

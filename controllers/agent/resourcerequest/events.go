@@ -58,7 +58,7 @@ func sickened(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 }
 
 func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
-	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "everything was given back")
+	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "all capacity was released")
 }
 
 func changed(rr, before *agentv1alpha1.ResourceRequest, kind string) *metav1.Condition {

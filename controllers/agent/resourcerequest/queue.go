@@ -31,11 +31,11 @@ func (e editor) queued(place *v1.QueuePlace) {
 	}
 	if meta.IsStatusConditionTrue(e.rr.Status.Conditions, agentv1alpha1.ConditionRecalled) {
 		e.set(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecalled,
-			"its provider has called its place back; it waits for another one")
+			"its provider called the capacity back; the request waits for another provider")
 	}
 	if place.Reason == v1.QueuePlaceReasonPreempted {
 		e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted,
-			"a request of a higher priority took its place; it waits for another one")
+			"a request of a higher priority took its capacity; the request waits for a provider")
 	}
 }
 
@@ -43,7 +43,7 @@ func (e editor) queued(place *v1.QueuePlace) {
 // nothing, so the agent repeats the request.
 func (e editor) queueFull(no *fault.Error) {
 	s := &e.rr.Status
-	message := "the queue of the broker is full; the request is repeated until it has a place: " + no.Detail
+	message := "the broker's queue is full; the request is repeated until it is queued: " + no.Detail
 	s.Phase, s.Queue = agentv1alpha1.RequestPending, nil
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
@@ -56,10 +56,10 @@ func (e editor) preempted(n *agentv1alpha1.Notice) {
 	case n == nil && (old == nil || old.Status != metav1.ConditionTrue):
 		return
 	case n == nil && old.Reason == agentv1alpha1.ReasonNotice:
-		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more")
+		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it no longer has to make room")
 		return
 	case n == nil:
-		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonReserved, "it has a place again")
+		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonReserved, "it has capacity again")
 		return
 	}
 	e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonNotice,

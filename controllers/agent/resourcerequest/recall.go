@@ -32,8 +32,8 @@ func (e editor) recalled(n *agentv1alpha1.Notice, target string) {
 		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
 	case !meta.IsStatusConditionTrue(e.rr.Status.Conditions, kind):
 	case e.rr.Status.TargetClusterID != target:
-		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q is in the place of the provider that called it back", target))
+		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has replaced the provider that called it back", target))
 	default:
-		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q does not call it back any more", target))
+		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q no longer calls it back", target))
 	}
 }

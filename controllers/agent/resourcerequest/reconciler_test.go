@@ -330,7 +330,7 @@ func TestRefusals(t *testing.T) {
 				{ClusterID: "berlin", Reason: "InsufficientCPU", Message: "needs cpu 500m, has 100m"}, {Reason: "Stale"},
 			}},
 			phase: agentv1alpha1.RequestFailed, reason: agentv1alpha1.ReasonNoCandidate,
-			words: []string{"none of 2 clusters", "\nberlin: needs cpu 500m, has 100m", "\nanother cluster: Stale", "delete the request and create it again"},
+			words: []string{"none of 2 clusters", "\nberlin: needs cpu 500m, has 100m", "\nanother cluster: Stale", "delete the request and create it anew"},
 		},
 		"the broker cannot serve it as it is": {
 			answer: fault.New(fault.Invalid, `cpu "0": must be above zero`),
@@ -342,7 +342,7 @@ func TestRefusals(t *testing.T) {
 		},
 		"the key was released before it arrived": {
 			answer: fault.New(fault.Released, "released"),
-			phase:  agentv1alpha1.RequestReleased, reason: agentv1alpha1.ReasonReleased, words: []string{"is over"},
+			phase:  agentv1alpha1.RequestReleased, reason: agentv1alpha1.ReasonReleased, words: []string{"has ended"},
 		},
 	}
 	for name, tc := range cases {
@@ -873,7 +873,7 @@ func (b *bench) edit(change func(*agentv1alpha1.ResourceRequestSpec)) {
 }
 
 func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
-	const agreed = "agreed before"
+	const agreed = "previous agreement"
 	tests := map[string]struct {
 		refusal error
 		want    []v1.ReservationChange

@@ -63,7 +63,7 @@ func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceReques
 		return never, 0, err
 	}
 	if len(all) > 0 && !began {
-		status.ends(reason, "the request is given back: pods are evicted from its virtual node, and it goes")
+		status.ends(reason, "the request is being released: pods are evicted from its virtual node before it is removed")
 	}
 	status.drained(all)
 	return again, len(all), nil
@@ -76,7 +76,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 		return never, nil
 	}
 	if !rr.Status.Asked {
-		status.givenBack("nothing was asked of the broker")
+		status.givenBack("the broker was never asked for capacity")
 		return never, nil
 	}
 	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
@@ -90,7 +90,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	case err == nil, considered && (no.Reason == fault.NotFound || no.Reason == fault.Released):
 		failpoint.Hit(failpoint.RequestGivenBack)
 		r.retries.Reset(string(rr.UID))
-		status.givenBack("the broker has the reservation back; the virtual node is being taken down")
+		status.givenBack("the broker has released the reservation; the virtual node is being removed")
 		return never, nil
 	default:
 		status.stuck(err)
@@ -143,7 +143,7 @@ func (e editor) givenBack(message string) {
 
 // released records that nothing is reserved, as spec.release asked.
 func (e editor) released() {
-	const message = "everything was given back, as spec.release asked\n" + overAdvice
+	const message = "all capacity was released, as spec.release asked\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
@@ -151,7 +151,7 @@ func (e editor) released() {
 
 // stuck records that the broker has not taken the reservation back yet.
 func (e editor) stuck(err error) {
-	message := "the broker has not taken the reservation back yet; the virtual node is taken down meanwhile, and the request stays until the broker answers: " +
+	message := "the broker has not confirmed the release yet; meanwhile the virtual node is removed, and the request stays until the broker answers: " +
 		err.Error()
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
 	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)

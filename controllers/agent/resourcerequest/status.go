@@ -17,10 +17,10 @@ import (
 )
 
 // retryAdvice tells users how to retry a request that failed.
-const retryAdvice = "This is final: delete the request and create it again to ask once more."
+const retryAdvice = "This is final: to try again, delete the request and create it anew."
 
 // overAdvice tells users how to retry after a granted reservation has ended.
-const overAdvice = "It is over: delete the request, and create another to have capacity again."
+const overAdvice = "It has ended: to get capacity again, delete the request and create another."
 
 // editor writes a request's status. Each method records one fact, and reads nothing but its
 // arguments and the status.
@@ -137,7 +137,7 @@ func (e editor) unheard(no *fault.Error) {
 func (e editor) unsure(reason, what string, err error) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	if old != nil && old.Status == metav1.ConditionTrue {
-		e.set(old.Type, old.Status, reason, "capacity is held, but "+what+"; what runs keeps running: "+err.Error())
+		e.set(old.Type, old.Status, reason, "capacity is held, but "+what+"; running workloads are not affected: "+err.Error())
 	}
 }
 
@@ -248,13 +248,13 @@ func (e editor) reachable(all []agentv1alpha1.ReservationInstruction) {
 	switch {
 	case lost != nil:
 		reason, then := e.whileLost(besideOf(all, lost))
-		e.set(kind, metav1.ConditionFalse, reason, fmt.Sprintf("the broker has heard nothing of %q since %s; capacity stays held there, and %s",
+		e.set(kind, metav1.ConditionFalse, reason, fmt.Sprintf("%q has been silent since %s; its capacity stays reserved, and %s",
 			lost.Spec.TargetClusterID, lost.Spec.ProviderSilentSince.UTC().Format(time.RFC3339), then))
 	case !meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
 	case left != nil && left.Spec.TargetClusterID != target:
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, of which nothing is heard", target, left.Spec.TargetClusterID))
+		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, which is silent", target, left.Spec.TargetClusterID))
 	default:
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q is heard again", target))
+		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q has reported again", target))
 	}
 }
 
@@ -306,7 +306,7 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	case !stands(current):
 		s.Phase = agentv1alpha1.RequestReserved
 		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing,
-			fmt.Sprintf("what was reserved on %q is being taken down; asking the broker what comes next", s.TargetClusterID))
+			fmt.Sprintf("the placement on %q is being removed; asking the broker for another one", s.TargetClusterID))
 	case node != nil && node.Status == metav1.ConditionTrue:
 		s.Phase = agentv1alpha1.RequestActive
 		e.usable(node)
@@ -366,7 +366,7 @@ func optIn(closed []string) string {
 	for i, name := range closed {
 		quoted[i] = fmt.Sprintf("%q", name)
 	}
-	return fmt.Sprintf("namespaces %s are not open to requests from elsewhere, or do not exist: kubectl label namespace %s %s=true",
+	return fmt.Sprintf("namespaces %s are not open to requests of other namespaces, or do not exist: kubectl label namespace %s %s=true",
 		strings.Join(quoted, ", "), strings.Join(closed, " "), agentv1alpha1.OffloadLabel)
 }
 

@@ -120,7 +120,7 @@ func (r *Reconciler) createObject(ctx context.Context, key types.NamespacedName)
 		return err // the requester of an unclaimed reservation may not exist
 	}
 	if problems := validation.IsDNS1123Subdomain(key.Name); len(problems) > 0 {
-		return reconcile.TerminalError(fmt.Errorf("reservation %q is no valid object name: %s", key.Name, problems[0]))
+		return reconcile.TerminalError(fmt.Errorf("reservation %q is not a valid object name: %s", key.Name, problems[0]))
 	}
 	obj := &brokerv1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{

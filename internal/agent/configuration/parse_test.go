@@ -209,7 +209,7 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 		"over-subscribed devices":                  {text: head + "offer: {resources: {nvidia.com/gpu: {overSubscription: 2}}}\n", want: []string{"cannot be over-subscribed"}},
 		"a malformed selector":                     {text: head + "offer: {nodeSelector: 'a in b'}\n", want: []string{`offer.nodeSelector: "a in b" is not a selector`, "pool=lend"}},
 		"an invalid region":                        {text: head + "cluster: {region: 'eu south'}\n", want: []string{`cluster.region: "eu south"`}},
-		"an invalid label":                         {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is no key`}},
+		"an invalid label":                         {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is not a label key`}},
 		"a malformed price":                        {text: head + "prices: {currency: EUR, cpuCost: cheap}\n", want: []string{`prices.cpuCost: "cheap" is not a price`}},
 		"prices without a currency":                {text: head + "prices: {cpuCost: 1}\n", want: []string{"prices.currency is missing"}},
 		"a price of an unknown resource":           {text: head + "prices: {currency: EUR, resourceCosts: {gpu: 1}}\n", want: []string{`prices.resourceCosts: unknown resource "gpu"`}},

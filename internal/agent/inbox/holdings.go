@@ -22,7 +22,7 @@ func (i *Instructions) announce(ctx context.Context) (*v1.InstructionList, error
 	if err != nil {
 		return nil, err
 	}
-	log.FromContext(ctx).Info("the broker asks what this cluster has: announcing it",
+	log.FromContext(ctx).Info("broker asks for this cluster's holdings, announcing them",
 		"provided", len(holdings.Provides), "consumed", len(holdings.Consumes))
 	if err := i.broker.AnnounceHoldings(ctx, holdings); err != nil {
 		return nil, fmt.Errorf("announce holdings: %w", err)

@@ -153,7 +153,7 @@ func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
 
 func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received time.Time) error {
 	if !in.Role.Valid() || !in.State.Valid() {
-		log.FromContext(ctx).Info("an instruction of a newer broker is passed over: upgrade this agent",
+		log.FromContext(ctx).Info("skipping an instruction of a newer broker: upgrade this agent",
 			"reservation", in.Reservation, "role", in.Role, "state", in.State)
 		return nil
 	}
@@ -185,7 +185,7 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 	if in.Key == "" {
 		if i.options.RefuseBrokerReservations {
 			return i.decline(ctx, in, agentv1alpha1.ReasonRefused,
-				"this cluster takes no reservations that were made in the broker cluster (--accept-broker-reservations=false)")
+				"this cluster accepts no Reservations created in the broker's cluster (--accept-broker-reservations=false)")
 		}
 		i.standing.note(in, &agentv1alpha1.ReservationInstruction{})
 		_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
@@ -225,9 +225,9 @@ func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha
 
 // giveBack ends a reservation whose ResourceRequest no longer exists.
 func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
-	log.FromContext(ctx).Info("giving back a reservation that no resource request asks for", "reservation", in.Reservation, "key", in.Key)
+	log.FromContext(ctx).Info("releasing a reservation without a ResourceRequest", "reservation", in.Reservation, "key", in.Key)
 	if _, err := i.broker.ReleaseReservation(ctx, in.Key); err != nil {
-		return fmt.Errorf("give back reservation %q: %w", in.Reservation, err)
+		return fmt.Errorf("release reservation %q: %w", in.Reservation, err)
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (i *Instructions) report(ctx context.Context, in *v1.Instruction, report *v
 		return fmt.Errorf("report placement %q: %w", placement.Name(in.Reservation, in.Placement), err)
 	}
 	if err != nil {
-		log.FromContext(ctx).Info("the broker does not take a report", "reservation", in.Reservation, "state", report.State, "reason", err.Error())
+		log.FromContext(ctx).Info("broker refused a report", "reservation", in.Reservation, "state", report.State, "reason", err.Error())
 	}
 	return nil
 }

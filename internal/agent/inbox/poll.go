@@ -53,7 +53,7 @@ func (p *poller) run(ctx context.Context) error {
 			continue
 		case err != nil:
 			if !failing {
-				p.log.Info("polling fails, trying again", "reason", err.Error())
+				p.log.Info("polling failed, retrying", "reason", err.Error())
 			}
 			failing = true
 			p.sleep(ctx, backoff.Step())

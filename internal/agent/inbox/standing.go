@@ -35,7 +35,7 @@ func (i *Instructions) mend(ctx context.Context, nothing *v1.InstructionList) (*
 		if !apierrors.IsNotFound(i.client.Get(ctx, key, obj)) || !apierrors.IsNotFound(i.options.Reader.Get(ctx, key, obj)) {
 			continue
 		}
-		log.FromContext(ctx).Info("an instruction was deleted, and the broker wants it carried out: writing it again", "instruction", name)
+		log.FromContext(ctx).Info("an instruction was deleted but is still in force, writing it again", "instruction", name)
 		all, err := i.broker.FetchInstructions(ctx, "", 0)
 		if err == nil {
 			delete(i.standing, name)

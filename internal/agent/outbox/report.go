@@ -89,9 +89,9 @@ func (r *Reports) settle(reservation string, report *v1.StatusReport, err error)
 		return nil
 	}
 	if answer, ok := errors.AsType[*fault.Error](err); ok && !answer.Temporary() && !answer.OfCaller() {
-		r.Log.Info("broker does not take a report", "reservation", reservation, "placement", report.Placement, "state", report.State, "reason", err.Error())
+		r.Log.Info("broker refused a report", "reservation", reservation, "placement", report.Placement, "state", report.State, "reason", err.Error())
 		return nil
 	}
-	r.Log.V(1).Info("report not taken, will be repeated", "reservation", reservation, "placement", report.Placement, "state", report.State, "error", err.Error())
+	r.Log.V(1).Info("report not accepted, retrying", "reservation", reservation, "placement", report.Placement, "state", report.State, "error", err.Error())
 	return err
 }

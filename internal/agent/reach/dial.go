@@ -108,7 +108,7 @@ func plain(err error) error {
 		return op.Err
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return errors.New("what answers does not speak TLS")
+		return errors.New("the server does not speak TLS")
 	}
 	return err
 }
