@@ -40,7 +40,7 @@ func newAdmission(c client.Reader, free freeCapacity, namespace string, terms fu
 	return &admission{client: c, capacity: free, namespace: namespace, terms: terms, admitted: map[string]quantity.Amounts{}}
 }
 
-func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
+func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
 	select {
 	case <-a.capacity.Synced():
 	case <-ctx.Done():

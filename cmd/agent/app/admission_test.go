@@ -91,7 +91,7 @@ func TestAdmission(t *testing.T) {
 			}
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Terms { return offering.Terms{Ratios: test.stretch, Cap: test.cap} })
-			got, err := a.admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
+			got, err := a.admitPlacement(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 		inst *agentv1alpha1.ProviderInstruction
 		want bool
 	}{{first, true}, {second, false}, {first, true}} {
-		got, err := a.admit(t.Context(), step.inst)
+		got, err := a.admitPlacement(t.Context(), step.inst)
 		if err != nil || got.Admitted != step.want {
 			t.Errorf("%s: got %+v, %v, want admitted: %v", step.inst.Name, got, err, step.want)
 		}

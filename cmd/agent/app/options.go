@@ -201,9 +201,9 @@ func (o *options) bindMailboxes(fs *pflag.FlagSet) {
 	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, with --broker-kubeconfig")
 }
 
-// complete validates the flags and sets those that follow from others, without access to a
+// completeOptions validates the flags and sets those that follow from others, without access to a
 // cluster.
-func (o *options) complete() error {
+func (o *options) completeOptions() error {
 	if err := o.completeTransport(); err != nil {
 		return err
 	}

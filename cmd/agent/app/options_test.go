@@ -76,7 +76,7 @@ func TestErrorNamesTheWrongFlag(t *testing.T) {
 			if err := cmd.ParseFlags(test.args); err != nil {
 				t.Fatal(err)
 			}
-			err := o.complete()
+			err := o.completeOptions()
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that names %q", err, test.want)
 			}
@@ -88,7 +88,7 @@ func TestAnEnrolledAgentKnowsItsNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	o := defaultOptions()
 	o.certPath, o.identitySecret = "/certs", "agent-identity"
-	if err := o.complete(); err == nil || !strings.Contains(err.Error(), "POD_NAMESPACE") {
+	if err := o.completeOptions(); err == nil || !strings.Contains(err.Error(), "POD_NAMESPACE") {
 		t.Errorf("got %v, want an error that names POD_NAMESPACE", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestEnrolmentTokenIsReadFromFileOrVariable(t *testing.T) {
 		o := defaultOptions()
 		o.certPath, o.identitySecret, o.podNamespace = "/certs", "agent-identity", "default"
 		o.enrolmentURL, o.enrolmentCAHashes, o.enrolmentToken = "https://broker:8444", []string{"sha256:x"}, place
-		if err := o.complete(); err != nil || o.enrolmentToken != want {
+		if err := o.completeOptions(); err != nil || o.enrolmentToken != want {
 			t.Errorf("%q: got token %q, error %v, want %q", place, o.enrolmentToken, err, want)
 		}
 	}

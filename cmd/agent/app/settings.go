@@ -86,7 +86,7 @@ func (a *agent) openSettings() error {
 	return err
 }
 
-func (s *settings) configured() *configuration.Configuration {
+func (s *settings) currentConfiguration() *configuration.Configuration {
 	if s.file == nil {
 		return configuration.Default()
 	}
@@ -95,11 +95,11 @@ func (s *settings) configured() *configuration.Configuration {
 
 // Terms implements advertisement.Terms. Each field comes from one source as a whole.
 func (s *settings) Terms() advertisement.Offered {
-	c := s.configured()
+	c := s.currentConfiguration()
 	out := advertisement.Offered{
-		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(s.claims), Terms: s.offer(),
+		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(s.claims), Terms: s.offerTerms(),
 	}
-	if at := s.place(); at != (guard.Place{}) {
+	if at := s.ownPlace(); at != (guard.Place{}) {
 		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
 	}
 	if s.given("cluster-labels") {
@@ -114,18 +114,18 @@ func (s *settings) Terms() advertisement.Offered {
 	return out
 }
 
-// offer returns how much of the capacity is lent.
-func (s *settings) offer() offering.Terms {
-	out := s.configured().Offer
+// offerTerms returns how much of the capacity is lent.
+func (s *settings) offerTerms() offering.Terms {
+	out := s.currentConfiguration().Offer
 	if s.given("over-subscription") {
 		out.Ratios, _ = quantity.ParseRatios(s.overSubscription) // checkOffer has validated the ratios
 	}
 	return out
 }
 
-// place returns the region and zone of the cluster.
-func (s *settings) place() guard.Place {
-	c := s.configured()
+// ownPlace returns the region and zone of the cluster.
+func (s *settings) ownPlace() guard.Place {
+	c := s.currentConfiguration()
 	at := guard.Place{Region: c.Region, Zone: c.Zone}
 	if s.given("region") {
 		at.Region = s.region

@@ -38,8 +38,8 @@ type bound struct {
 	usage int
 }
 
-// shorten removes from an advertisement whatever exceeds the limits.
-func (b *bound) shorten(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now time.Time) {
+// shortenMessage removes from an advertisement whatever exceeds the limits.
+func (b *bound) shortenMessage(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now time.Time) {
 	if b.shapes > 0 && !now.Before(b.fuller) {
 		b.shapes, b.fuller = 2*b.shapes, now.Add(fullerAfter)
 	}
@@ -99,9 +99,9 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 	return out
 }
 
-// send publishes an advertisement. If the broker finds it too large, send retries with fewer
+// sendAdvertisement publishes an advertisement. If the broker finds it too large, it retries with fewer
 // node shapes.
-func (r *Reconciler) send(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	for {
 		r.sequence++
 		msg.Epoch, msg.Sequence = r.epoch, r.sequence
@@ -112,9 +112,9 @@ func (r *Reconciler) send(ctx context.Context, msg *v1.Advertisement) (*v1.Adver
 	}
 }
 
-// complete derives the condition Complete: it lists the parts of this cluster that the broker
+// completeCondition derives the condition Complete: it lists the parts of this cluster that the broker
 // does not consider in its decisions.
-func complete(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
+func completeCondition(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonComplete,
 		Message: "the broker considers everything that this cluster offers",

@@ -162,7 +162,7 @@ func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
 			}
 		})
 	}
-	c := complete(&bound{usage: 7}, nil)
+	c := completeCondition(&bound{usage: 7}, nil)
 	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the usage of 7 placements is not published") {
 		t.Errorf("condition %+v", c)
 	}

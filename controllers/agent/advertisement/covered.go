@@ -11,11 +11,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// missing returns the reserved capacity that reservations could not use now, because this
+// missingAmounts returns the reserved capacity that reservations could not use now, because this
 // cluster's own pods request it or because its nodes are gone. It is never more than the unused
 // part of the reservations. If the cluster over-subscribes a resource, only demand beyond the
 // over-subscribed total counts.
-func (o *offer) missing() quantity.Amounts {
+func (o *offer) missingAmounts() quantity.Amounts {
 	unused := quantity.Amounts{}
 	for _, u := range o.usage {
 		unused = unused.Add(u.amounts.Sub(u.used).Max(nil))
@@ -30,8 +30,8 @@ func (o *offer) missing() quantity.Amounts {
 	return out
 }
 
-// covered derives the condition ReservationsCovered from the missing amounts.
-func covered(missing quantity.Amounts) metav1.Condition {
+// coveredCondition derives the condition ReservationsCovered from the missing amounts.
+func coveredCondition(missing quantity.Amounts) metav1.Condition {
 	c := metav1.Condition{
 		Type: agentv1alpha1.ConditionReservationsCovered, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonCovered,
 		Message: "all reserved capacity is free, or used by its reservations",
@@ -57,8 +57,8 @@ func newMissingGauge() *prometheus.GaugeVec {
 	}, []string{"resource"})
 }
 
-// show sets a metric for every resource that the cluster has or that amounts names.
-func (o *offer) show(metric *prometheus.GaugeVec, amounts quantity.Amounts) {
+// setMetric sets a metric for every resource that the cluster has or that amounts names.
+func (o *offer) setMetric(metric *prometheus.GaugeVec, amounts quantity.Amounts) {
 	metric.Reset()
 	list := amounts.ToResourceList()
 	for name := range o.allocatable.Add(amounts) {

@@ -54,11 +54,11 @@ func TestWhatIsMissing(t *testing.T) {
 			s.Allocated = tc.allocated
 			s.Used = map[string]quantity.Amounts{"res-a-1": tc.used}
 			o := newOffer(identity{}, &offering.Terms{Ratios: tc.ratios, Withheld: offering.Percentages{All: 50}}, nil, s, []hold{kept("res-a", quantity.Amounts{"cpu": 4000, "memory": 4000})})
-			missing := o.missing()
+			missing := o.missingAmounts()
 			if diff := cmp.Diff(tc.want, missing, sameAmounts); diff != "" {
 				t.Errorf("missing (-want +got):\n%s", diff)
 			}
-			c := covered(missing)
+			c := coveredCondition(missing)
 			if whole := c.Status == metav1.ConditionTrue; whole != (len(tc.want) == 0) || !strings.Contains(c.Message, tc.says) {
 				t.Errorf("the condition is %s: %q", c.Status, c.Message)
 			}
@@ -86,7 +86,7 @@ func TestWhatIsMissingIsWhatDoesNotFit(t *testing.T) {
 			inUse += used
 		}
 		o := newOffer(identity{}, &offering.Terms{}, nil, s, holds)
-		missing, room := o.missing()["cpu"], s.Allocatable["cpu"]-s.Allocated["cpu"]-inUse
+		missing, room := o.missingAmounts()["cpu"], s.Allocatable["cpu"]-s.Allocated["cpu"]-inUse
 		if want := min(max(unused-room, 0), unused); missing != want {
 			t.Errorf("%d of %d unused is missing with room for %d, want %d", missing, unused, room, want)
 		}

@@ -354,7 +354,7 @@ func TestWhatWasRefusedIsSaidAgainWithTheInterval(t *testing.T) {
 		"the broker's wish is longer": {busy, 1, 5 * time.Second},
 		"refused":                     {denied, 1, DefaultInterval},
 	} {
-		if got := pause(tc.err, tc.failures, DefaultInterval); got != tc.want {
+		if got := pauseAfter(tc.err, tc.failures, DefaultInterval); got != tc.want {
 			t.Errorf("%s: again in %s, want %s", name, got, tc.want)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describe derives the status from the policy and the current placements.
-func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
+// describeStatus derives the status from the policy and the current placements.
+func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	s, paused := &policy.Status, wire.LendingTerms(policy).Paused
 	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec, paused), 0, 0
 	s.Recalling, s.RecalledUntil = 0, nil
@@ -27,7 +27,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 		switch {
 		case all[i].Status.Enforced:
 			s.Placements++
-		case refused(&all[i]):
+		case isRefusedByPolicy(&all[i]):
 			s.Refused++
 		}
 	}
@@ -44,8 +44,8 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 	}
 }
 
-// refused reports whether the policy alone caused the refusal of a placement.
-func refused(inst *agentv1alpha1.ProviderInstruction) bool {
+// isRefusedByPolicy reports whether the policy alone caused the refusal of a placement.
+func isRefusedByPolicy(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status == metav1.ConditionFalse &&
 		slices.Contains([]string{string(lending.LendingPaused), string(lending.ConsumerDenied), string(lending.Recalled)}, c.Reason)

@@ -21,7 +21,7 @@ func (r *Reconciler) describeExcess(inst *agentv1alpha1.ProviderInstruction) {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant)
 		return
 	}
-	set(inst, agentv1alpha1.ConditionWithinGrant, excessAspect(inst), r.now())
+	setCondition(inst, agentv1alpha1.ConditionWithinGrant, excessAspect(inst), r.now())
 }
 
 func excessAspect(inst *agentv1alpha1.ProviderInstruction) placement.Aspect {
@@ -58,7 +58,7 @@ const mostReported = 16
 // reports how many were evicted.
 func (r *Reconciler) sayExcess(inst *agentv1alpha1.ProviderInstruction) {
 	excess := inst.Status.Excess
-	if excess == nil || refused(inst) || inst.Ended() || !inst.Status.Enforced {
+	if excess == nil || isRefused(inst) || inst.Ended() || !inst.Status.Enforced {
 		return
 	}
 	largest := corev1.ResourceList{}

@@ -52,8 +52,8 @@ func recalledOf(inst *agentv1alpha1.ProviderInstruction, all []lending.Recall, n
 	}
 }
 
-// all enqueues every instruction, because a policy may affect any of them.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+// allRequests enqueues every instruction, because a policy may affect any of them.
+func (r *Reconciler) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "list ProviderInstructions")
@@ -61,7 +61,7 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	}
 	out := make([]reconcile.Request, len(list.Items))
 	for i := range list.Items {
-		out[i] = r.request(list.Items[i].Name)
+		out[i] = r.requestFor(list.Items[i].Name)
 	}
 	return out
 }

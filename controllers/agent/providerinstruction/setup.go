@@ -118,10 +118,10 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		For(&agentv1alpha1.ProviderInstruction{}).
 		// One worker only: Admit must not run concurrently, and the placements of a pair share
 		// a handshake.
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
-		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
-		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: newRateLimiter()}).
+		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblingRequests)).
+		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allRequests), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.requestsNamed)))
 	kinds := []client.Object{&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.LendingPolicy{}}
 	if opts.Peering != nil {
 		kinds = append(kinds, opts.Peering.ProviderWatches()...)
@@ -140,7 +140,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }
 
@@ -150,22 +150,22 @@ func (r *Reconciler) watchLiqo(b *builder.Builder) {
 		if liqo.MetadataOnly(obj) {
 			options = append(options, builder.OnlyMetadata)
 		}
-		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concerned), options...)
+		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concernedRequests), options...)
 	}
 	b.WatchesRawSource(source.TypedChannel(r.opts.Peering.ProviderEvents(), handler.TypedEnqueueRequestsFromMapFunc(r.withPeer)))
 }
 
-func (r *Reconciler) request(name string) reconcile.Request {
+func (r *Reconciler) requestFor(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: name}}
 }
 
-func (r *Reconciler) named(_ context.Context, name string) []reconcile.Request {
-	return []reconcile.Request{r.request(name)}
+func (r *Reconciler) requestsNamed(_ context.Context, name string) []reconcile.Request {
+	return []reconcile.Request{r.requestFor(name)}
 }
 
-// siblings enqueues the other instructions of the same consumer when one is about to go. They
+// siblingRequests enqueues the other instructions of the same consumer when one is about to go. They
 // may become responsible for removing what they shared with it.
-func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) siblingRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
 	if !ok || !inst.Spec.Release {
 		return nil
@@ -173,10 +173,10 @@ func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcil
 	return r.withPeer(ctx, inst.Spec.RequesterClusterID)
 }
 
-func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) concernedRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	concern := liqo.ConcernOf(obj)
 	if concern.Placement != "" {
-		request := r.request(concern.Placement)
+		request := r.requestFor(concern.Placement)
 		if r.client.Get(ctx, request.NamespacedName, &agentv1alpha1.ProviderInstruction{}) == nil {
 			return []reconcile.Request{request}
 		}
@@ -196,7 +196,7 @@ func (r *Reconciler) withPeer(ctx context.Context, peer string) (requests []reco
 	}
 	for i := range list.Items {
 		if list.Items[i].Spec.RequesterClusterID == peer {
-			requests = append(requests, r.request(list.Items[i].Name))
+			requests = append(requests, r.requestFor(list.Items[i].Name))
 		}
 	}
 	return requests

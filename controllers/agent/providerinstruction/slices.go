@@ -32,7 +32,7 @@ func setupSlices(mgr manager.Manager, opts Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("resourceslice").
 		For(liqo.NewSlice(), builder.WithPredicates(replicated)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: newRateLimiter()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.slicesOf)).
 		Complete(r)
 }
@@ -43,7 +43,7 @@ func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if r.opts.Place != nil {
 		at = r.opts.Place()
 	}
-	if found, err := r.exists(ctx, req.NamespacedName); err != nil || !found {
+	if found, err := r.hasInstruction(ctx, req.NamespacedName); err != nil || !found {
 		if err == nil {
 			err = r.opts.Peering.ForgetSlice(ctx, req.Namespace, req.Name)
 		}
@@ -52,7 +52,7 @@ func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	return patch.Requeue(0, r.opts.Peering.Grant(ctx, req.NamespacedName, at))
 }
 
-func (r *sliceReconciler) exists(ctx context.Context, key types.NamespacedName) (bool, error) {
+func (r *sliceReconciler) hasInstruction(ctx context.Context, key types.NamespacedName) (bool, error) {
 	err := r.client.Get(ctx, key, liqo.NewSlice())
 	return err == nil, client.IgnoreNotFound(err)
 }

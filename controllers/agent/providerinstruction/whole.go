@@ -33,7 +33,7 @@ func (w whole) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, erro
 func wholeController(mgr manager.Manager, name string) *builder.Builder {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: retries()}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: newRateLimiter()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, wakesWhole[client.Object]())
 }
 

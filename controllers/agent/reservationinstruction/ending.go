@@ -23,7 +23,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		Type: agentv1alpha1.ConditionEnding, Status: metav1.ConditionTrue,
 		ObservedGeneration: inst.Generation, LastTransitionTime: now,
 	}
-	e := ahead(inst, lead, now.Time)
+	e := upcomingEnd(inst, lead, now.Time)
 	if inst.Ended() {
 		if noted && (before.Phase == agentv1alpha1.InstructionReleasing || before.Phase == agentv1alpha1.InstructionReleased) {
 			return // keep the reason that was recorded first
@@ -31,7 +31,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		if noted && old.Reason != agentv1alpha1.ReasonExpiring {
 			e = &ending{old.Reason, "it made room"}
 		} else {
-			e = ended(inst, now.Time)
+			e = pastEnd(inst, now.Time)
 		}
 		e.message += ": " + whatGoes(inst)
 	}
@@ -47,21 +47,21 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 	meta.SetStatusCondition(&inst.Status.Conditions, condition)
 }
 
-// ahead returns nil while no end is near. A reservation that is renewed has no end.
-func ahead(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) *ending {
+// upcomingEnd returns nil while no end is near. A reservation that is renewed has no end.
+func upcomingEnd(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
 	case spec.Notice != nil:
-		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", instant(spec.Notice.EndsAt), whatGoes(inst), spec.Notice.Message)}
+		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", formatInstant(spec.Notice.EndsAt), whatGoes(inst), spec.Notice.Message)}
 	case lead > 0 && spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Add(-lead)):
 		return &ending{agentv1alpha1.ReasonExpiring, fmt.Sprintf("its duration is over at %s: %s; to keep it, %s",
-			instant(*spec.ExpiresAt), whatGoes(inst), howToExtend(spec))}
+			formatInstant(*spec.ExpiresAt), whatGoes(inst), howToExtend(spec))}
 	}
 	return nil
 }
 
-// ended returns why a placement is taken down, as far as this cluster knows.
-func ended(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
+// pastEnd returns why a placement is taken down, as far as this cluster knows.
+func pastEnd(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
@@ -91,10 +91,10 @@ func untilWhen(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Spec.ExpiresAt == nil {
 		return ""
 	}
-	return " until " + instant(*inst.Spec.ExpiresAt)
+	return " until " + formatInstant(*inst.Spec.ExpiresAt)
 }
 
-func instant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatInstant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // untilNotice returns when to announce that a reservation expires. It returns never if the
 // reservation does not expire, has ended, or the announcement is due already.

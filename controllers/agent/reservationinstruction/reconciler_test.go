@@ -157,7 +157,7 @@ func TestTheNetworkIsToldOfWhereItIsConnected(t *testing.T) {
 		{placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNetworkConnected, Message: "12ms away"}, metav1.ConditionTrue},
 		{},
 	} {
-		describe(inst, plan.ConsumerState{Network: test.network}, false, now)
+		describeStatus(inst, plan.ConsumerState{Network: test.network}, false, now)
 		var got metav1.ConditionStatus
 		if c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionNetworkConnected); c != nil {
 			got = c.Status
@@ -209,7 +209,7 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inst := newInstruction()
 			inst.Status = test.before
-			describe(inst, test.state, false, now)
+			describeStatus(inst, test.state, false, now)
 			if diff := cmp.Diff(test.want, inst.Status, cmpopts.IgnoreFields(agentv1alpha1.ReservationInstructionStatus{}, "Conditions")); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -237,7 +237,7 @@ func TestTheBrokerHearsOfTheNode(t *testing.T) {
 		if state.NodeReady.True {
 			inst.Status.Delivered = true
 		}
-		r.report(inst, state)
+		r.reportState(inst, state)
 		select {
 		case got := <-b.told:
 			awaitHeard(t, r)

@@ -85,8 +85,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		For(&agentv1alpha1.ReservationInstruction{}).
 		// One worker only: the placements of a pair share a handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)}).
-		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
-		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.named)))
+		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblingRequests)).
+		WatchesRawSource(source.TypedChannel(r.heard, handler.TypedEnqueueRequestsFromMapFunc(r.requestsNamed)))
 	kinds := []client.Object{&agentv1alpha1.ReservationInstruction{}}
 	if opts.Peering != nil {
 		kinds = append(kinds, opts.Peering.ConsumerWatches()...)
@@ -108,42 +108,42 @@ func (r *Reconciler) watchLiqo(b *builder.Builder) {
 		if liqo.MetadataOnly(obj) {
 			options = append(options, builder.OnlyMetadata)
 		}
-		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concerned), options...)
+		b.Watches(obj, handler.EnqueueRequestsFromMapFunc(r.concernedRequests), options...)
 	}
 	b.WatchesRawSource(source.TypedChannel(r.opts.Peering.ConsumerEvents(), handler.TypedEnqueueRequestsFromMapFunc(r.withPeer)))
-	b.WatchesRawSource(source.TypedChannel(r.opts.Reach.Checked(), handler.TypedEnqueueRequestsFromMapFunc(r.named)))
+	b.WatchesRawSource(source.TypedChannel(r.opts.Reach.Checked(), handler.TypedEnqueueRequestsFromMapFunc(r.requestsNamed)))
 }
 
-func (r *Reconciler) request(name string) reconcile.Request {
+func (r *Reconciler) requestFor(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.opts.Namespace, Name: name}}
 }
 
-func (r *Reconciler) named(_ context.Context, name string) []reconcile.Request {
-	return []reconcile.Request{r.request(name)}
+func (r *Reconciler) requestsNamed(_ context.Context, name string) []reconcile.Request {
+	return []reconcile.Request{r.requestFor(name)}
 }
 
 // withPeer enqueues the instructions that target a provider.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
-	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
+	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
 }
 
-// siblings enqueues the instructions that share the provider or a namespace with one that is
+// siblingRequests enqueues the instructions that share the provider or a namespace with one that is
 // being released. They may become responsible for removing what they shared with it.
-func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) siblingRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ReservationInstruction)
 	if !ok || !inst.Spec.Release {
 		return nil
 	}
-	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
+	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
 		return i.Name != inst.Name && (i.Spec.TargetClusterID == inst.Spec.TargetClusterID ||
 			slices.ContainsFunc(i.Spec.Namespaces, func(ns string) bool { return slices.Contains(inst.Spec.Namespaces, ns) }))
 	})
 }
 
-func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) concernedRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	concern := liqo.ConcernOf(obj)
 	if concern.Placement != "" {
-		request := r.request(concern.Placement)
+		request := r.requestFor(concern.Placement)
 		if r.client.Get(ctx, request.NamespacedName, &agentv1alpha1.ReservationInstruction{}) == nil {
 			return []reconcile.Request{request}
 		}
@@ -151,12 +151,12 @@ func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconci
 	if concern.Peer == "" && concern.Namespace == "" {
 		return nil
 	}
-	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
+	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
 		return concern.Peer != "" && i.Spec.TargetClusterID == concern.Peer || slices.Contains(i.Spec.Namespaces, concern.Namespace)
 	})
 }
 
-func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.ReservationInstruction) bool) (requests []reconcile.Request) {
+func (r *Reconciler) matchingRequests(ctx context.Context, match func(*agentv1alpha1.ReservationInstruction) bool) (requests []reconcile.Request) {
 	var list agentv1alpha1.ReservationInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.opts.Namespace)); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "list ReservationInstructions")
@@ -164,7 +164,7 @@ func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.Res
 	}
 	for i := range list.Items {
 		if match(&list.Items[i]) {
-			requests = append(requests, r.request(list.Items[i].Name))
+			requests = append(requests, r.requestFor(list.Items[i].Name))
 		}
 	}
 	return requests

@@ -89,7 +89,7 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 		t.Run(string(end), func(t *testing.T) {
 			b := newBench(t)
 			rr := b.request()
-			b.editor(rr).ended(&v1.Reservation{EndReason: end, Message: "so it is"})
+			b.editStatus(rr).setEnded(&v1.Reservation{EndReason: end, Message: "so it is"})
 			c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionEnding)
 			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != want {
 				t.Errorf("%+v, want %s", c, want)
@@ -97,7 +97,7 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 			// The placement's reason is less specific and does not replace it.
 			inst := &agentv1alpha1.ReservationInstruction{}
 			says(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, agentv1alpha1.ReasonReleased, "given back")(inst)
-			b.editor(rr).ending(nil, inst)
+			b.editStatus(rr).copyEnding(nil, inst)
 			if c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionEnding); c.Reason != want {
 				t.Errorf("then it says %+v", c)
 			}

@@ -1004,8 +1004,8 @@ func TestARequestIsReleasedAndStaysToBeRead(t *testing.T) {
 func TestWhyAReservationEndedStaysToBeRead(t *testing.T) {
 	rr := &agentv1alpha1.ResourceRequest{}
 	status := editor{rr: rr}
-	status.lost("paris gave it up (Unacknowledged)")
-	status.over()
+	status.setLost("paris gave it up (Unacknowledged)")
+	status.setOver()
 	for _, want := range []string{"paris gave it up (Unacknowledged)", "create another"} {
 		if !strings.Contains(rr.Status.Message, want) {
 			t.Errorf("message %q does not say %q", rr.Status.Message, want)

@@ -17,43 +17,43 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// release gives back everything of a request that is being deleted. It takes down the objects
+// releaseDeleted gives back everything of a request that is being deleted. It takes down the objects
 // in this cluster whether or not the broker answers. The request stays until both are done.
-func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+func (r *Reconciler) releaseDeleted(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
 		return never, nil
 	}
 	before := rr.DeepCopy()
-	status := r.editor(rr)
-	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonDeleted)
+	status := r.editStatus(rr)
+	again, left, err := r.leaveReservation(ctx, rr, status, agentv1alpha1.ReasonDeleted)
 	if err != nil {
 		return never, err
 	}
 	if left > 0 || !isGivenBack(rr) {
-		return again, r.save(ctx, rr, before)
+		return again, r.saveStatus(ctx, rr, before)
 	}
-	r.forget(rr.UID)
+	r.forgetLease(rr.UID)
 	return never, r.letGo(ctx, before)
 }
 
-// end gives back everything of a request that was released. The request itself stays readable.
-func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+// releaseEnded gives back everything of a request that was released. The request itself stays readable.
+func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	before := rr.DeepCopy()
-	status := r.editor(rr)
-	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonReleased)
+	status := r.editStatus(rr)
+	again, left, err := r.leaveReservation(ctx, rr, status, agentv1alpha1.ReasonReleased)
 	if err != nil {
 		return never, err
 	}
 	if left == 0 && isGivenBack(rr) {
-		r.forget(rr.UID)
-		status.released()
+		r.forgetLease(rr.UID)
+		status.setReleased()
 	}
-	return again, r.save(ctx, rr, before)
+	return again, r.saveStatus(ctx, rr, before)
 }
 
-// leave gives the reservation back and takes its instructions down. It returns how many
+// leaveReservation gives the reservation back and takes its instructions down. It returns how many
 // instructions are left.
-func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
+func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
 	began := status.isReleasing()
 	if again, err = r.giveBack(ctx, rr, status); err != nil {
 		return never, 0, err
@@ -63,9 +63,9 @@ func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceReques
 		return never, 0, err
 	}
 	if len(all) > 0 && !began {
-		status.ends(reason, "the request is being released: pods are evicted from its virtual node before it is removed")
+		status.setEnding(reason, "the request is being released: pods are evicted from its virtual node before it is removed")
 	}
-	status.drained(all)
+	status.setDrained(all)
 	return again, len(all), nil
 }
 
@@ -93,7 +93,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 		status.givenBack("the broker has released the reservation; the virtual node is being removed")
 		return never, nil
 	default:
-		status.stuck(err)
+		status.setStuck(err)
 		return r.backOff(rr, no), nil
 	}
 }
@@ -106,7 +106,7 @@ func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
 
 // takeDown releases the request's instructions and returns those that are left.
 func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
-	all, err := r.instructions(ctx, rr)
+	all, err := r.listInstructions(ctx, rr)
 	if err != nil {
 		return nil, err
 	}
@@ -137,23 +137,23 @@ func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.R
 func (e editor) givenBack(message string) {
 	e.rr.Status.Queue = nil
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// released records that nothing is reserved, as spec.release asked.
-func (e editor) released() {
+// setReleased records that nothing is reserved, as spec.release asked.
+func (e editor) setReleased() {
 	const message = "all capacity was released, as spec.release asked\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// stuck records that the broker has not taken the reservation back yet.
-func (e editor) stuck(err error) {
+// setStuck records that the broker has not taken the reservation back yet.
+func (e editor) setStuck(err error) {
 	message := "the broker has not confirmed the release yet; meanwhile the virtual node is removed, and the request stays until the broker answers: " +
 		err.Error()
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
 }
