@@ -57,7 +57,7 @@ func toConstraints(in *v1.Constraints) (*terms.Constraints, error) {
 		err = terms.CheckLabels("dataLocality", map[string]string{terms.DataLabel(in.DataLocality): ""}, maxNamed)
 	}
 	if err != nil {
-		return nil, first(err)
+		return nil, firstError(err)
 	}
 	out := &terms.Constraints{
 		Regions: in.Regions, Zones: in.Zones, Include: in.IncludeClusters, Exclude: in.ExcludeClusters,
@@ -190,8 +190,8 @@ func fromConstraints(k *terms.Constraints) *v1.Constraints {
 	return out
 }
 
-// first returns the first of several joined errors, so that a message names one remedy.
-func first(joined error) error {
+// firstError returns the first of several joined errors, so that a message names one remedy.
+func firstError(joined error) error {
 	if all, ok := joined.(interface{ Unwrap() []error }); ok && len(all.Unwrap()) > 0 {
 		return all.Unwrap()[0]
 	}

@@ -86,15 +86,15 @@ func toConstraintsSpec(in *v1.Constraints) *brokerv1alpha1.Constraints {
 
 // FromLabels converts labels or claims of a spec to plain strings. An empty map becomes nil.
 func FromLabels(in map[string]brokerv1alpha1.LabelValue) map[string]string {
-	return relabelled[string](maps.All(in), len(in))
+	return relabelAll[string](maps.All(in), len(in))
 }
 
 // ToLabels is the reverse of FromLabels.
 func ToLabels(in map[string]string) map[string]brokerv1alpha1.LabelValue {
-	return relabelled[brokerv1alpha1.LabelValue](maps.All(in), len(in))
+	return relabelAll[brokerv1alpha1.LabelValue](maps.All(in), len(in))
 }
 
-func relabelled[To, From ~string](in func(func(string, From) bool), n int) map[string]To {
+func relabelAll[To, From ~string](in func(func(string, From) bool), n int) map[string]To {
 	if n == 0 {
 		return nil
 	}

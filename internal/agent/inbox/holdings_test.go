@@ -138,7 +138,7 @@ func TestHoldings(t *testing.T) {
 			broker := &fake.Broker{}
 			broker.AskHoldings()
 			i := NewInstructions(newCluster(t, test.objects...), broker, Options{ClusterID: "rome", Clock: clocktesting.NewFakeClock(now)})
-			if _, err := i.ask(t.Context(), "of another lineage"); err != nil {
+			if _, err := i.fetchAnswer(t.Context(), "of another lineage"); err != nil {
 				t.Fatal(err)
 			}
 			want := &v1.Holdings{Provides: test.provides, Consumes: test.consumes}
@@ -162,7 +162,7 @@ func TestWhatIsToldBeforeTheHoldingsAreKnownIsNotCarriedOut(t *testing.T) {
 	broker.AskHoldings()
 	broker.SetDown(false)
 	i := NewInstructions(c, announceFails{broker}, Options{ClusterID: "rome"})
-	if _, err := i.ask(t.Context(), ""); err == nil {
+	if _, err := i.fetchAnswer(t.Context(), ""); err == nil {
 		t.Error("an announcement that nobody took is no error")
 	}
 	if c.writes() != 0 {

@@ -241,7 +241,7 @@ func TestStricterTermsLendNoMore(t *testing.T) {
 		more := rapid.Int64Range(0, 100).Draw(t, "more")
 		switch rapid.SampledFrom([]string{"share", "headroom", "cap", "own"}).Draw(t, "which") {
 		case "share":
-			stricter.terms.Withheld = Percentages{All: max(s.terms.Withheld.of(cpu, 100), more)}
+			stricter.terms.Withheld = Percentages{All: max(s.terms.Withheld.shareOf(cpu, 100), more)}
 		case "headroom":
 			stricter.terms.Headroom = s.terms.Headroom.Add(quantity.Amounts{cpu: more})
 		case "cap":

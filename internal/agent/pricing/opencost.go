@@ -122,7 +122,7 @@ func parseMetrics(in io.Reader, most int64) (said, error) {
 	s := said{}
 	for resource, metric := range metrics {
 		for _, sample := range families[metric].GetMetric() {
-			s.record(nodeOf(sample), resource, sample.GetUntyped().GetValue())
+			s.recordPrice(nodeOf(sample), resource, sample.GetUntyped().GetValue())
 		}
 	}
 	return s, nil
@@ -152,9 +152,9 @@ func nodeOf(sample *dto.Metric) string {
 	return ""
 }
 
-// record stores a price. After a node was replaced under the same name, OpenCost exports both
+// recordPrice stores a price. After a node was replaced under the same name, OpenCost exports both
 // for a while: the higher price wins, and an invalid one before all.
-func (s said) record(node string, resource corev1.ResourceName, price float64) {
+func (s said) recordPrice(node string, resource corev1.ResourceName, price float64) {
 	if node == "" {
 		return
 	}

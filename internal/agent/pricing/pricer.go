@@ -83,7 +83,7 @@ func (p *Pricer) Start(ctx context.Context) error {
 		case <-tick.C():
 		case <-p.changed:
 		}
-		p.scrape(ctx)
+		p.scrapePrices(ctx)
 	}
 }
 
@@ -91,8 +91,8 @@ func (p *Pricer) Start(ctx context.Context) error {
 // them at once.
 func (p *Pricer) NeedLeaderElection() bool { return false }
 
-// scrape asks OpenCost once. If it fails, the last answer stays in use.
-func (p *Pricer) scrape(ctx context.Context) {
+// scrapePrices asks OpenCost once. If it fails, the last answer stays in use.
+func (p *Pricer) scrapePrices(ctx context.Context) {
 	p.mu.Lock()
 	address := p.follow.OpenCost
 	p.mu.Unlock()
@@ -206,7 +206,7 @@ func (p *Pricer) Condition() *metav1.Condition {
 	if !known {
 		return nil
 	}
-	return p.tariff.condition(where)
+	return p.tariff.conditionOf(where)
 }
 
 // unavailableCondition is the condition of a failing OpenCost.
@@ -221,8 +221,8 @@ func (p *Pricer) unavailableCondition() *metav1.Condition {
 	}
 }
 
-// condition of a tariff; where names the label or metric of each resource.
-func (t *tariff) condition(where map[corev1.ResourceName]string) *metav1.Condition {
+// conditionOf of a tariff; where names the label or metric of each resource.
+func (t *tariff) conditionOf(where map[corev1.ResourceName]string) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionPriced, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPriced,
 		Message: "prices are the means of the lent nodes' prices",

@@ -56,7 +56,7 @@ func TestWhatAnswersIsReachable(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			roundTrip, err := newDialer(tt.own, time.Now).dial(t.Context(), tt.endpoint)
+			roundTrip, err := newDialer(tt.own, time.Now).dialEndpoint(t.Context(), tt.endpoint)
 			switch {
 			case tt.want == "" && (err != nil || roundTrip <= 0 || roundTrip > dialTimeout):
 				t.Errorf("took %s: %v", roundTrip, err)
@@ -76,7 +76,7 @@ func TestSilenceIsNoAnswer(t *testing.T) {
 	defer listener.Close() //nolint:errcheck // the test is over
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := newDialer("https://127.0.0.1", time.Now).dial(ctx, "https://"+listener.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "no answer") {
+	if _, err := newDialer("https://127.0.0.1", time.Now).dialEndpoint(ctx, "https://"+listener.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "no answer") {
 		t.Errorf("got %v", err)
 	}
 }
