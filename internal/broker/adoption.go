@@ -29,7 +29,7 @@ type adoptionRoom struct {
 }
 
 func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacement) *adoptionRoom {
-	room := &adoptionRoom{awaited: rc.awaits(clusterID), places: maxUnclaimed}
+	room := &adoptionRoom{awaited: rc.isBlocked(clusterID), places: maxUnclaimed}
 	c := rc.s.book.Cluster(clusterID)
 	if c == nil || !room.awaited {
 		return room
@@ -55,9 +55,9 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 	return room
 }
 
-// refuses returns why a placement is not adopted. If it is adopted, refuses returns "" and
+// refusePlacement returns why a placement is not adopted. If it is adopted, it returns "" and
 // deducts the placement from the room.
-func (a *adoptionRoom) refuses(p *announcedPlacement) string {
+func (a *adoptionRoom) refusePlacement(p *announcedPlacement) string {
 	switch {
 	case !a.awaited:
 		return "no announcement of this cluster is expected"
@@ -91,5 +91,5 @@ func (rc *recovery) isStranger(r *ledger.Reservation) bool {
 
 // strangerDeadline returns when a stranger's reservation ends.
 func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
-	return later(later(r.CreatedAt.Time(), rc.s.began).Add(strangerPatience), rc.deadline())
+	return laterOf(laterOf(r.CreatedAt.Time(), rc.s.began).Add(strangerPatience), rc.recoveryDeadline())
 }

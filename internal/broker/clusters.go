@@ -49,8 +49,8 @@ func newClusters(s *session) clusters {
 	return clusters{s: s, byID: map[string]*presence{}, reshaped: clusterSet{}}
 }
 
-// of returns the presence of a cluster. It creates one for an unknown cluster.
-func (cs *clusters) of(clusterID string) *presence {
+// presenceOf returns the presence of a cluster. It creates one for an unknown cluster.
+func (cs *clusters) presenceOf(clusterID string) *presence {
 	p := cs.byID[clusterID]
 	if p == nil {
 		p = &presence{}
@@ -59,11 +59,11 @@ func (cs *clusters) of(clusterID string) *presence {
 	return p
 }
 
-// start derives everything from the book. It counts agents as heard now: they could not reach
+// startFromBook derives everything from the book. It counts agents as heard now: they could not reach
 // the broker before.
-func (cs *clusters) start() {
+func (cs *clusters) startFromBook() {
 	cs.s.book.Clusters(func(c *ledger.Cluster) {
-		p := cs.of(c.ClusterID)
+		p := cs.presenceOf(c.ClusterID)
 		p.heard = c.OfferedAt
 		if c.Agent {
 			p.heard = cs.s.began
@@ -76,10 +76,10 @@ func (cs *clusters) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		cs.upsertCandidate(cs.s.book.Cluster(change.ClusterID))
-		cs.s.b.feed.cluster(change.ClusterID)
+		cs.s.b.feed.addCluster(change.ClusterID)
 	case *ledger.Usage:
 		cs.upsertCandidate(cs.s.book.Cluster(change.ClusterID))
-		cs.s.b.feed.cluster(change.ClusterID)
+		cs.s.b.feed.addCluster(change.ClusterID)
 	case *ledger.LiftPauses:
 		cs.updateFreshness(change.ClusterID)
 	case *ledger.Exceed:
@@ -113,7 +113,7 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 		Lending:     c.Lending,
 	}
 	cs.reshaped.add(c.ClusterID)
-	price(&candidate, c.Cost)
+	setPrices(&candidate, c.Cost)
 	if err := cs.s.market.Upsert(candidate); err != nil {
 		cs.s.log.Error(err, "cluster ignored in decisions", "cluster", c.ClusterID)
 		cs.s.market.Remove(c.ClusterID)
@@ -128,7 +128,7 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 // be served. For a cluster that promised more than it has, a smaller deficit counts as well:
 // fewer victims have to make room.
 func (cs *clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
-	p, free := cs.of(c.ClusterID), cs.s.preemption.free(c)
+	p, free := cs.presenceOf(c.ClusterID), cs.s.preemption.openCapacity(c)
 	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
 	if hasMore(p.raw, raw) || hasMore(p.free, free) {
 		cs.s.queue.noteFreed(c.ClusterID)
@@ -162,16 +162,16 @@ func (cs *clusters) refreshAvailability(clusterID string) {
 	c := cs.s.book.Cluster(clusterID)
 	cs.s.market.SetAvailable(clusterID, cs.updateFree(c))
 	cs.reshaped.add(clusterID)
-	if p := cs.of(clusterID); c.Providing != nil || p.standing != nil {
+	if p := cs.presenceOf(clusterID); c.Providing != nil || p.standing != nil {
 		cs.updateFreshness(clusterID)
 	}
 	cs.updateReliability(c)
-	cs.s.b.feed.cluster(clusterID)
+	cs.s.b.feed.addCluster(clusterID)
 }
 
-// headroom returns the capacity that the administrator keeps back on a cluster. The book does
+// headroomOf returns the capacity that the administrator keeps back on a cluster. The book does
 // not know the headroom: raising it does not affect existing reservations.
-func (cs *clusters) headroom(c *ledger.Cluster) quantity.Amounts {
+func (cs *clusters) headroomOf(c *ledger.Cluster) quantity.Amounts {
 	percent := int64(cs.s.config().Headroom)
 	if percent == 0 {
 		return nil
@@ -223,9 +223,9 @@ func (cs *clusters) logLeftOut(clusterID string) {
 	}
 }
 
-// price reads the prices of an offer. They were validated on receipt; one that cannot be read
+// setPrices reads the prices of an offer. They were validated on receipt; one that cannot be read
 // counts as missing.
-func price(c *decision.Candidate, cost *ledger.Cost) {
+func setPrices(c *decision.Candidate, cost *ledger.Cost) {
 	if cost == nil {
 		return
 	}

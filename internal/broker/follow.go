@@ -42,7 +42,7 @@ func (b *Broker) keepUp(ctx context.Context) error {
 	}
 	records, err := b.warm.follower.Next(ctx)
 	if err == nil {
-		err = b.warm.apply(records)
+		err = b.warm.applyRecords(records)
 	} else if !errors.Is(err, journal.ErrDiverged) {
 		return err // Next can be called again
 	}
@@ -82,14 +82,14 @@ func (b *Broker) coolDown() {
 	b.newest = cursorOf(state, state.Position())
 }
 
-// open takes over the journal, with the warm book if there is one.
-func (b *Broker) open(ctx context.Context) (*journal.Journal, journal.Recovery, *book, error) {
+// openJournal takes over the journal, with the warm book if there is one.
+func (b *Broker) openJournal(ctx context.Context) (*journal.Journal, journal.Recovery, *book, error) {
 	if b.warm != nil {
 		known := b.warm.book
 		j, recovery, err := b.warm.follower.Open(ctx)
 		if err == nil {
 			b.warm = nil
-			return j, recovery, known, known.apply(recovery.Records)
+			return j, recovery, known, known.applyRecords(recovery.Records)
 		}
 		if !errors.Is(err, journal.ErrDiverged) {
 			return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)

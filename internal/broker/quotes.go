@@ -53,11 +53,11 @@ func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error)
 func (r *Request) quoteDigest() string {
 	q := *r
 	q.Tenant, q.Priority, q.Queue, q.Wait, q.Patient = "", 0, false, 0, false
-	return q.digest()
+	return q.digestFields()
 }
 
-// hold makes a quote and locks its capacity, or returns the quote already held under the key.
-func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
+// holdQuote makes a quote and locks its capacity, or returns the quote already held under the key.
+func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 	q.Key = quoteKey(q.Key)
 	held, shut := qs.s.book.QuoteByKey(q.Requester, q.Key)
 	switch {
@@ -76,7 +76,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	if err := qs.checkLimit(q.Requester); err != nil {
 		return nil, err
 	}
-	out, choice, err := qs.quote(q)
+	out, choice, err := qs.priceRequest(q)
 	if err != nil || choice == nil {
 		return out, err
 	}
@@ -86,7 +86,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 		return nil, err
 	}
 	qs.s.log.Info("holding a quote", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
-		"resources", describe(q.Amounts), "until", keep.Until)
+		"resources", describeAmounts(q.Amounts), "until", keep.Until)
 	qs.nameHeld(out, qs.s.book.Quote(keep.Name))
 	return out, nil
 }
@@ -128,7 +128,7 @@ func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 			out.PricePerHour, out.Currency = c.PricePerHour, c.Currency
 		}
 	}
-	out.Candidates = qs.s.config().Visibility.of(candidates, held.Provider, held.Target)
+	out.Candidates = qs.s.config().Visibility.visibleTo(candidates, held.Provider, held.Target)
 	qs.nameHeld(out, held)
 	return out
 }
@@ -163,8 +163,8 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 		return nil, errNotHeld(held)
 	case held.Digest != q.quoteDigest():
 		return nil, fault.New(fault.Conflict, "quote %q is for something else: %s; ask for what was quoted, or for another quote",
-			held.Name, strings.Join(differences(&held.Reserve, q), ", "))
-	case qs.s.recovery.awaits(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
+			held.Name, strings.Join(listDifferences(&held.Reserve, q), ", "))
+	case qs.s.recovery.isBlocked(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
 		return nil, qs.s.recovery.errRecovering()
 	}
 	return qs.s.reservations.grantNew(q, decided{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
@@ -172,15 +172,15 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	})
 }
 
-// differences lists how a request differs from its quote.
-func differences(held *ledger.Reserve, q *Request) []string {
+// listDifferences lists how a request differs from its quote.
+func listDifferences(held *ledger.Reserve, q *Request) []string {
 	var out []string
 	add := func(differs bool, format string, args ...any) {
 		if differs {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", describe(q.Amounts), describe(held.Amounts))
+	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", describeAmounts(q.Amounts), describeAmounts(held.Amounts))
 	add(held.Duration != q.Duration, "duration %s instead of %s", q.Duration, held.Duration)
 	add(held.Target != q.Target, "targetClusterID %q instead of %q", q.Target, held.Target)
 	asked := *q
@@ -202,16 +202,16 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		}
 		switch {
 		case held == nil:
-			return s.accounts.shut(clusterID, quoteKey(nameOrKey))
+			return s.accounts.closeKey(clusterID, quoteKey(nameOrKey))
 		case held.Ended != "":
 			return nil
 		}
-		return s.quotes.end(held, ledger.HoldReleased)
+		return s.quotes.endHold(held, ledger.HoldReleased)
 	})
 }
 
-// end records that a quote is no longer held.
-func (qs *quotes) end(held *ledger.Quote, why ledger.HoldEnding) error {
+// endHold records that a quote is no longer held.
+func (qs *quotes) endHold(held *ledger.Quote, why ledger.HoldEnding) error {
 	qs.s.log.Info("quote ended", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
 	return qs.s.record(ledger.Event{Change: &ledger.LetGo{Name: held.Name, Reason: why}})
 }
@@ -219,25 +219,25 @@ func (qs *quotes) end(held *ledger.Quote, why ledger.HoldEnding) error {
 func (qs *quotes) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Keep:
-		qs.update(qs.s.book.Quote(change.Name))
+		qs.updateDependents(qs.s.book.Quote(change.Name))
 	case *ledger.LetGo:
-		qs.update(qs.s.book.Quote(change.Name))
+		qs.updateDependents(qs.s.book.Quote(change.Name))
 	}
 }
 
-// update refreshes state that depends on a quote after its hold began or ended.
-func (qs *quotes) update(held *ledger.Quote) {
+// updateDependents refreshes state that depends on a quote after its hold began or ended.
+func (qs *quotes) updateDependents(held *ledger.Quote) {
 	qs.s.clusters.refreshAvailability(held.Provider)
 	if held.Ended == "" {
-		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
+		qs.s.deadlines.setDeadline(holdDue+held.Name, qs.deadlineOf(held))
 		return
 	}
 	qs.s.queue.noteFreed(held.Provider)
 	qs.s.queue.noteAffinity(&held.Reserve)
 }
 
-// deadline returns when a held quote ends: at once if its requester or provider is denied.
-func (qs *quotes) deadline(held *ledger.Quote) time.Time {
+// deadlineOf returns when a held quote ends: at once if its requester or provider is denied.
+func (qs *quotes) deadlineOf(held *ledger.Quote) time.Time {
 	if qs.isDenied(held) {
 		return qs.s.now()
 	}
@@ -252,12 +252,12 @@ func (qs *quotes) isDenied(held *ledger.Quote) bool {
 // rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.
 func (qs *quotes) rescheduleAll() {
 	for _, held := range qs.s.book.AllHeld() {
-		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
+		qs.s.deadlines.setDeadline(holdDue+held.Name, qs.deadlineOf(held))
 	}
 }
 
-// expire ends a quote whose deadline has come.
-func (qs *quotes) expire(name string) {
+// expireQuote ends a quote whose deadline has come.
+func (qs *quotes) expireQuote(name string) {
 	held := qs.s.book.Quote(name)
 	if held == nil || held.Ended != "" {
 		return
@@ -266,11 +266,11 @@ func (qs *quotes) expire(name string) {
 	if qs.isDenied(held) {
 		why = ledger.HoldDenied
 	} else if qs.s.now().Before(held.Until) {
-		qs.s.deadlines.set(holdDue+name, held.Until)
+		qs.s.deadlines.setDeadline(holdDue+name, held.Until)
 		return
 	}
-	if err := qs.end(held, why); err != nil {
+	if err := qs.endHold(held, why); err != nil {
 		qs.s.log.Error(err, "ending a quote failed, retrying", "quote", name)
-		qs.s.deadlines.set(holdDue+name, qs.s.now().Add(reopenDelay))
+		qs.s.deadlines.setDeadline(holdDue+name, qs.s.now().Add(reopenDelay))
 	}
 }

@@ -27,7 +27,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		}
 		if report.Role == v1.StatusReportRoleProvider {
 			if report.Excess != nil {
-				if err := s.excesses.report(r, p, report.Excess.Pods, excess); err != nil {
+				if err := s.excesses.processReport(r, p, report.Excess.Pods, excess); err != nil {
 					return faultOf(err)
 				}
 			}
@@ -138,7 +138,7 @@ func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Pla
 	if report.Reason == unreachable {
 		rs.s.links.reportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
 	}
-	return rs.withdraw(r, p, report.Reason)
+	return rs.withdrawPlacement(r, p, report.Reason)
 }
 
 func errMisplaced(report *v1.StatusReport) error {
