@@ -56,7 +56,7 @@ func (p consumerSide) consumePlacement(ctx context.Context, inst *agentv1alpha1.
 		return plan.ConsumerState{}, err
 	}
 	actions, state := plan.ForConsumer(scene.ConsumerView)
-	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAtLost(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
+	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -108,7 +108,7 @@ func (p consumerSide) applyConsumer(ctx context.Context, s *consumerScene, a pla
 	if known, err := p.network.Apply(ctx, s.network, a.Do); known {
 		return err
 	}
-	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
+	return p.applyHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
 // consumerWrites carry out the actions that need only the scene.
@@ -118,7 +118,7 @@ var consumerWrites = map[plan.Verb]func(consumerSide, context.Context, *consumer
 	plan.OpenNode:      consumerSide.openNode,
 
 	plan.GiveUpProvider:   consumerSide.giveUpProvider,
-	plan.TakeBackGivingUp: consumerSide.takeBackGivingUp,
+	plan.TakeBackGivingUp: consumerSide.undoGivingUp,
 	plan.NudgeSlice:       consumerSide.nudgeSlice,
 	plan.EndPods:          consumerSide.endPods,
 	plan.PartIdentity:     consumerSide.partIdentity,
@@ -151,10 +151,10 @@ func (p consumerSide) sendAnswer(s *consumerScene) {
 	failpoint.Hit(failpoint.ConsumerAnswered)
 }
 
-// answerTo answers the challenge. The same challenge always gets the same answer, even if the
+// answerChallenge answers the challenge. The same challenge always gets the same answer, even if the
 // key's signatures differ each time. The error is handshake.ErrRefused for a challenge that this
 // cluster does not answer.
-func (p consumerSide) answerTo(s *consumerScene) (answered, error) {
+func (p consumerSide) answerChallenge(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	question := s.challenge.Digest + string(s.key.DER)

@@ -32,9 +32,9 @@ const (
 const (
 	// partedSettles is how long Liqo may take to act on a parted Identity.
 	partedSettles = 5 * time.Second
-	// lostLooks is how often to check an overdue release. Its pods, and Liqo's progress in
+	// lostInterval is how often to check an overdue release. Its pods, and Liqo's progress in
 	// other clusters, are not watched.
-	lostLooks = 5 * time.Second
+	lostInterval = 5 * time.Second
 )
 
 func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error {
@@ -82,14 +82,14 @@ func (s *consumerScene) observeParting() {
 	s.Identity.Parted, s.Identity.Settled = true, err != nil || !s.now.Before(since.Add(partedSettles))
 }
 
-func (p consumerSide) lookAtLost(s *consumerScene) time.Duration {
+func (p consumerSide) recheckAfter(s *consumerScene) time.Duration {
 	switch {
 	case !s.Release && s.Health.Delivered && p.opts.Rejected != nil:
-		return healthLooks
+		return healthInterval
 	case !s.Release:
 		return 0
 	case s.Overdue || s.Reach.GivenUp:
-		return lostLooks
+		return lostInterval
 	}
 	return remainingSpan(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 }
@@ -99,7 +99,7 @@ func (p consumerSide) giveUpProvider(ctx context.Context, s *consumerScene) erro
 	return p.markReach(ctx, s.Provider, `"true"`)
 }
 
-func (p consumerSide) takeBackGivingUp(ctx context.Context, s *consumerScene) error {
+func (p consumerSide) undoGivingUp(ctx context.Context, s *consumerScene) error {
 	return p.markReach(ctx, s.Provider, "null")
 }
 

@@ -56,17 +56,17 @@ type consumerScene struct {
 // observeConsumer reads through the cache. Before it reports that nothing is left, it reads
 // again past the cache, which may not show the newest objects yet.
 func (p consumerSide) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
-	s, err := p.lookConsumer(ctx, p.opts.Client, inst)
+	s, err := p.viewConsumer(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release || !s.IsDrained() {
 		return s, err
 	}
-	if s, err = p.lookConsumer(ctx, p.opts.Reader, inst); err != nil || !s.IsDrained() {
+	if s, err = p.viewConsumer(ctx, p.opts.Reader, inst); err != nil || !s.IsDrained() {
 		return s, err
 	}
 	return s, p.observeDeparture(ctx, s)
 }
 
-func (p consumerSide) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
+func (p consumerSide) viewConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s := &consumerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
 	s.pair = handshake.Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
@@ -189,7 +189,7 @@ func (p consumerSide) observeConsumerHandshake(ctx context.Context, s *consumerS
 	}
 	if challenge != nil && s.isLive(challenge.Placement) {
 		s.challenge = challenge
-		s.answer, err = p.answerTo(s)
+		s.answer, err = p.answerChallenge(s)
 		switch {
 		case errors.Is(err, handshake.ErrRefused):
 			s.challenge, s.Handshake.Problem = nil, err.Error()

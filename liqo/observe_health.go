@@ -8,8 +8,8 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 )
 
-// healthLooks is how often to count the pods on a virtual node. They are not watched.
-const healthLooks = 30 * time.Second
+// healthInterval is how often to count the pods on a virtual node. They are not watched.
+const healthInterval = 30 * time.Second
 
 func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
 	s.Health.Delivered = s.inst.Status.Delivered

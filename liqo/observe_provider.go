@@ -51,17 +51,17 @@ type providerScene struct {
 // observeProvider reads through the cache. Before it reports that nothing runs, it reads again
 // past the cache, because the broker then sells the capacity.
 func (p providerSide) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
-	s, err := p.lookProvider(ctx, p.opts.Client, inst)
+	s, err := p.viewProvider(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release && !s.Unpeer || s.IsInUse() {
 		return s, err
 	}
-	if s, err = p.lookProvider(ctx, p.opts.Reader, inst); err != nil || s.IsInUse() {
+	if s, err = p.viewProvider(ctx, p.opts.Reader, inst); err != nil || s.IsInUse() {
 		return s, err
 	}
 	return s, p.observeUnpeering(ctx, s)
 }
 
-func (p providerSide) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
+func (p providerSide) viewProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s := &providerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
 	s.pair = handshake.Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()

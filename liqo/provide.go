@@ -65,7 +65,7 @@ func (p providerSide) providePlacement(ctx context.Context, inst *agentv1alpha1.
 		return plan.ProviderState{}, err
 	}
 	actions, state := plan.ForProvider(scene.ProviderView)
-	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAgain(scene)), scene.Network.LookAgainAfter())
+	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), scene.Network.LookAgainAfter())
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -106,7 +106,7 @@ func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb 
 	if known, err := p.network.Apply(ctx, s.network, verb); known {
 		return err
 	}
-	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
+	return p.applyHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }
 
 // ensureNonce creates the nonce, instead of waiting for Liqo to fill an empty Secret.

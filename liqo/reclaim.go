@@ -34,7 +34,7 @@ func remainingSpan(since *metav1.Time, span time.Duration, now time.Time) time.D
 	return max(since.Add(span).Sub(now), 0)
 }
 
-func (p providerSide) lookAgain(s *providerScene) time.Duration {
+func (p providerSide) recheckAfter(s *providerScene) time.Duration {
 	switch {
 	case !s.Release:
 		return 0

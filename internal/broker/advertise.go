@@ -50,7 +50,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       s.links.peersToProbe(clusterID),
-			LeftOut:     s.clusters.leftOut(clusterID),
+			LeftOut:     s.clusters.ignoredResources(clusterID),
 		}
 		return nil
 	})

@@ -393,7 +393,7 @@ func (as *accounts) overBudget(clusterID string) []string {
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {
 		out = append(out, a.refusals[figure].Detail)
 	}
-	if left := as.s.clusters.leftOut(clusterID); len(left) > 0 {
+	if left := as.s.clusters.ignoredResources(clusterID); len(left) > 0 {
 		out = append(out, fmt.Sprintf("resources ignored in decisions: %s; a cluster may advertise %d besides cpu, memory and pods, all clusters together %d",
 			strings.Join(left, ", "), as.s.config().Budget.ResourceNames, decision.MaxResources))
 	}

@@ -206,8 +206,8 @@ func (cs *clusters) applyBudget() {
 	})
 }
 
-// leftOut returns the resources of a cluster that decisions ignore.
-func (cs *clusters) leftOut(clusterID string) []string {
+// ignoredResources returns the resources of a cluster that decisions ignore.
+func (cs *clusters) ignoredResources(clusterID string) []string {
 	var out []string
 	for _, name := range cs.s.market.LeftOut(clusterID) {
 		out = append(out, string(name))
@@ -217,7 +217,7 @@ func (cs *clusters) leftOut(clusterID string) []string {
 
 // logLeftOut logs how many resources decisions ignore.
 func (cs *clusters) logLeftOut(clusterID string) {
-	if left := cs.leftOut(clusterID); len(left) > 0 {
+	if left := cs.ignoredResources(clusterID); len(left) > 0 {
 		cs.s.log.Info("resources are ignored in decisions: the cluster advertises too many, or all columns are in use", "cluster", clusterID,
 			"resources", len(left), "budget", cs.s.config().Budget.ResourceNames)
 	}

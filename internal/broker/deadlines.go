@@ -122,7 +122,7 @@ func (d *deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 // withoutHealing returns the same as of, without healing steps, for a reservation that is not
 // over.
 func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
-	at := d.ofPlacement(r)
+	at := d.placementDeadline(r)
 	if d.s.recovery.isStranger(r) {
 		at = d.s.recovery.strangerDeadline(r)
 	}
@@ -132,9 +132,9 @@ func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 	return at
 }
 
-// ofPlacement returns when time changes a reservation because of its placement, its place in
+// placementDeadline returns when time changes a reservation because of its placement, its place in
 // the queue or its lease.
-func (d *deadlines) ofPlacement(r *ledger.Reservation) time.Time {
+func (d *deadlines) placementDeadline(r *ledger.Reservation) time.Time {
 	if hasNoStandingPlacement(r) {
 		// A provider may still announce that it has the reservation.
 		return laterOf(d.s.now(), d.s.recovery.recoveryDeadline())

@@ -105,9 +105,9 @@ func candidateOf(v decision.Verdict, winner string) ledger.Candidate {
 	return c
 }
 
-// whyNot explains a refusal with all candidates. The caller removes those that the requester
+// explainRefusal explains a refusal with all candidates. The caller removes those that the requester
 // may not see.
-func (d *decider) whyNot(request *decision.Request, q *Request) *fault.Error {
+func (d *decider) explainRefusal(request *decision.Request, q *Request) *fault.Error {
 	explanation := d.explainChoice(request, q.Target)
 	e := fault.New(fault.NoCandidate, "%s", d.explainRejections(q, explanation))
 	e.Candidates, e.Rejected = d.decodeCandidates(explanation), explanation.Rejected()

@@ -73,7 +73,7 @@ func (d *decider) neighbours(q *Request) (near, apart []string) {
 	}
 	wanted, unwanted := clusterSet{}, clusterSet{}
 	look := func(r *ledger.Reserve, provider string) {
-		joins, keepsOff := q.beside(r.Demands(), affinity, anti)
+		joins, keepsOff := q.affinityTo(r.Demands(), affinity, anti)
 		if joins {
 			wanted.add(provider)
 		}
@@ -97,9 +97,9 @@ func (d *decider) neighbours(q *Request) (near, apart []string) {
 	return wanted.sorted(), unwanted.sorted()
 }
 
-// beside reports whether a request requires another one's provider, and whether either of the
+// affinityTo reports whether a request requires another one's provider, and whether either of the
 // two excludes the other.
-func (r *Request) beside(other terms.Terms, affinity, anti []string) (joins, keepsOff bool) {
+func (r *Request) affinityTo(other terms.Terms, affinity, anti []string) (joins, keepsOff bool) {
 	_, theirs := groupsOf(other.Constraints)
 	joins = other.Group != "" && slices.Contains(affinity, other.Group)
 	keepsOff = other.Group != "" && slices.Contains(anti, other.Group) || r.Group != "" && slices.Contains(theirs, r.Group)

@@ -47,7 +47,7 @@ func (b *Broker) keepUp(ctx context.Context) error {
 		return err // Next can be called again
 	}
 	if err != nil {
-		b.coolDown()
+		b.dropWarmBook()
 	}
 	return err
 }
@@ -69,9 +69,9 @@ func (b *Broker) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// coolDown drops the warm book but remembers its cursor. If the journal later ends before that
+// dropWarmBook drops the warm book but remembers its cursor. If the journal later ends before that
 // cursor, it was restored.
-func (b *Broker) coolDown() {
+func (b *Broker) dropWarmBook() {
 	state := b.warm.state
 	b.warm = nil
 	if state.Branch() == nil {
@@ -94,7 +94,7 @@ func (b *Broker) openJournal(ctx context.Context) (*journal.Journal, journal.Rec
 		if !errors.Is(err, journal.ErrDiverged) {
 			return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
 		}
-		b.coolDown()
+		b.dropWarmBook()
 		b.opts.Log.Info("the journal is not the one that was followed: reading all of it", "reason", err.Error())
 	}
 	j, recovery, err := journal.Open(ctx, b.opts.Store, JournalName, b.opts.Journal)

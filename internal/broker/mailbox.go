@@ -74,7 +74,7 @@ func newMailbox(now func() time.Time) *mailbox {
 // SendMessage implements the server's Broker. It refuses clusters that share no reservation.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
 	err := b.changeSession(ctx, func(s *session) error {
-		if !s.reservations.areJoined(clusterID, msg.To) {
+		if !s.reservations.shareReservation(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
 		return nil
@@ -89,8 +89,8 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	return nil
 }
 
-// areJoined reports whether two clusters take part in a reservation that is not over.
-func (rs *reservations) areJoined(a, b string) bool {
+// shareReservation reports whether two clusters take part in a reservation that is not over.
+func (rs *reservations) shareReservation(a, b string) bool {
 	for r := range rs.s.news.logOf(a).allReservations(rs.s.book) {
 		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !rs.s.book.Over(r) {
 			return true

@@ -35,7 +35,7 @@ func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, erro
 		case recorded:
 			rs.s.queue.serveWaiting()
 		case c.winner == "":
-			return nil, rs.s.decider.whyNot(c.request, q)
+			return nil, rs.s.decider.explainRefusal(c.request, q)
 		case !served && rs.s.queue.wouldJump(q, c.winner):
 			served = true
 			rs.s.queue.serveWaiting()

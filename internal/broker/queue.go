@@ -343,7 +343,7 @@ func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 // timeOut ends a reservation that has reached its queue timeout.
 func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	q, tried := requestAndTried(r)
-	why := qu.s.decider.whyNot(qu.s.decider.request(q, tried), q)
+	why := qu.s.decider.explainRefusal(qu.s.decider.request(q, tried), q)
 	return qu.s.record(ledger.Event{Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: explanationOf(why),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
@@ -378,8 +378,8 @@ func (qu *queueing) viewOf(r *ledger.Reservation) *QueueView {
 	return v
 }
 
-// restPlace converts the view to the REST type.
-func (qu *queueing) restPlace(r *ledger.Reservation) *v1.QueuePlace {
+// toQueuePlace converts the view to the REST type.
+func (qu *queueing) toQueuePlace(r *ledger.Reservation) *v1.QueuePlace {
 	v := qu.viewOf(r)
 	if v == nil {
 		return nil

@@ -22,7 +22,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 			return errNoPlacement(clusterID, reservation, report)
 		}
 		p := r.Placement(report.Placement)
-		if p == nil || clusterID != speakerFor(r, p, report.Role) {
+		if p == nil || clusterID != reporterOf(r, p, report.Role) {
 			return errNoPlacement(clusterID, reservation, report)
 		}
 		if report.Role == v1.StatusReportRoleProvider {
@@ -41,7 +41,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 	return err
 }
 
-func speakerFor(r *ledger.Reservation, p *ledger.Placement, role v1.StatusReportRole) string {
+func reporterOf(r *ledger.Reservation, p *ledger.Placement, role v1.StatusReportRole) string {
 	if role == v1.StatusReportRoleProvider {
 		return p.Provider
 	}

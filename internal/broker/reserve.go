@@ -286,7 +286,7 @@ func (rs *reservations) answerFor(r *ledger.Reservation, clusterID string) *v1.R
 		Phase:            v1.ReservationPhase(rs.s.book.Phase(r)),
 		Resources:        wire.FromAmounts(r.Amounts),
 		ReservedAt:       r.ReservedAt(),
-		Queue:            rs.s.queue.restPlace(r),
+		Queue:            rs.s.queue.toQueuePlace(r),
 		RemainingSeconds: rs.s.news.remainingSeconds(r),
 		Placements:       make([]v1.Placement, len(r.Placements)),
 		Message:          rs.describeState(r),
@@ -336,7 +336,7 @@ func (rs *reservations) describeState(r *ledger.Reservation) string {
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
-		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.notGone(r), " and "))
+		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.unfinishedClusters(r), " and "))
 	case len(r.Placements) == 0:
 		return endOf(r)
 	case r.EndReason != "" && !rs.s.book.Over(r):
@@ -363,8 +363,8 @@ func endOf(r *ledger.Reservation) string {
 	return r.EndMessage
 }
 
-// notGone returns the clusters that have not taken down their side.
-func (rs *reservations) notGone(r *ledger.Reservation) []string {
+// unfinishedClusters returns the clusters that have not taken down their side.
+func (rs *reservations) unfinishedClusters(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {
 		if !slices.Contains(out, id) {

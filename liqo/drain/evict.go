@@ -84,16 +84,16 @@ func (d *Drainer) Observe(ctx context.Context, t Target, all []agentv1alpha1.Res
 		return v, fmt.Errorf("pods on node %q: %w", t.Placement, err)
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; hasToLeave(pod) {
+		if pod := &pods.Items[i]; mustLeave(pod) {
 			v.Pods = append(v.Pods, podView(pod, d.attempts[t.Placement][pod.UID]))
 		}
 	}
 	return v, nil
 }
 
-// hasToLeave reports whether a pod holds up the drain. Like kubectl drain it ignores pods of
+// mustLeave reports whether a pod holds up the drain. Like kubectl drain it ignores pods of
 // DaemonSets, which would be recreated, and mirror pods, which belong to the kubelet.
-func hasToLeave(pod *corev1.Pod) bool {
+func mustLeave(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return !mirror && (owner == nil || owner.Kind != "DaemonSet")
@@ -164,7 +164,7 @@ func (d *Drainer) cordonNode(ctx context.Context, t Target) error {
 
 func (d *Drainer) evictPods(ctx context.Context, placement string, pods []plan.PodView) error {
 	defer failpoint.Hit(failpoint.ConsumerPodsEvicted)
-	return d.askEach(placement, pods, func(pod plan.PodView) error {
+	return d.tryEach(placement, pods, func(pod plan.PodView) error {
 		return d.client.SubResource("eviction").Create(ctx, podOf(pod), &policyv1.Eviction{
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 		})
@@ -173,7 +173,7 @@ func (d *Drainer) evictPods(ctx context.Context, placement string, pods []plan.P
 
 func (d *Drainer) deletePods(ctx context.Context, placement string, pods []plan.PodView) error {
 	defer failpoint.Hit(failpoint.ConsumerPodsDeleted)
-	return d.askEach(placement, pods, func(pod plan.PodView) error {
+	return d.tryEach(placement, pods, func(pod plan.PodView) error {
 		return d.client.Delete(ctx, podOf(pod), client.Preconditions{UID: &pod.UID})
 	})
 }
@@ -182,9 +182,9 @@ func podOf(pod plan.PodView) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-// askEach evicts or deletes each pod, even if others were refused, and records the refusals. It
+// tryEach evicts or deletes each pod, even if others were refused, and records the refusals. It
 // returns an error when the API server is overloaded or does not answer.
-func (d *Drainer) askEach(placement string, pods []plan.PodView, ask func(plan.PodView) error) error {
+func (d *Drainer) tryEach(placement string, pods []plan.PodView, ask func(plan.PodView) error) error {
 	for _, pod := range pods {
 		err := ask(pod)
 		switch {

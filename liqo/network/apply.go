@@ -35,8 +35,8 @@ type sentMessage struct {
 
 // applyFuncs carry out the actions of a plan for a network.
 var applyFuncs = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
-	plan.SendNetwork:        func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, true) },
-	plan.AnswerNetwork:      func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, false) },
+	plan.SendNetwork:        func(c *Connector, _ context.Context, s *Scene) error { return c.sendNetwork(s, true) },
+	plan.AnswerNetwork:      func(c *Connector, _ context.Context, s *Scene) error { return c.sendNetwork(s, false) },
 	plan.StopNetwork:        (*Connector).stopNetwork,
 	plan.WriteConfiguration: (*Connector).writeConfiguration,
 	plan.WriteGatewayServer: (*Connector).writeGatewayServer,
@@ -48,9 +48,9 @@ var applyFuncs = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
 	},
 }
 
-// sayNetwork sends this cluster's description to the peer: repeatedly, or once for each message
+// sendNetwork sends this cluster's description to the peer: repeatedly, or once for each message
 // of the peer.
-func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
+func (c *Connector) sendNetwork(s *Scene, repeat bool) error {
 	m := handshake.Message{
 		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.placement,
 		Epoch: c.opts.Mailbox.Epoch(), Step: s.ownStep(),
@@ -63,7 +63,7 @@ func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
 	if err != nil {
 		return err
 	}
-	m.At = c.sayingAt(s.pair, content)
+	m.At = c.firstSentAt(s.pair, content)
 	payload, version, err := handshake.Encode(&m, s.own)
 	if err != nil {
 		return err
@@ -77,8 +77,8 @@ func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
 	return nil
 }
 
-// sayingAt returns when this content was first sent.
-func (c *Connector) sayingAt(pair handshake.Pair, content string) int64 {
+// firstSentAt returns when this content was first sent.
+func (c *Connector) firstSentAt(pair handshake.Pair, content string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := c.sent[pair]

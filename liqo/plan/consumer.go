@@ -262,7 +262,7 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is gone%s", v.Name, v.unreachableNote())
 		return planLost(v), s
 	}
-	if actions = planOffloading(v); len(actions) > 0 || v.offloadingGoes() {
+	if actions = planOffloading(v); len(actions) > 0 || v.isOffloadingEnding() {
 		s.Offloading = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone%s", v.unreachableNote())
 		return append(actions, planLost(v)...), s
 	}
@@ -282,7 +282,7 @@ func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState)
 	if done {
 		return []Action{{Do: DeleteSlice}}, s
 	}
-	s.Again = drainLook
+	s.Again = drainInterval
 	return append(actions, planLost(v)...), s
 }
 
@@ -300,7 +300,7 @@ func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachableNote())
 	if v.Identity.IsUsable() && v.Identity.Ours {
 		if v.Overdue && v.Reach.Answers && !v.Identity.Settled {
-			return planPart(v), s
+			return planParting(v), s
 		}
 		return []Action{{Do: DeleteIdentity}}, s
 	}
@@ -308,7 +308,7 @@ func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 		return planLost(v), s
 	}
 	actions, done := planHome(v.Home)
-	s.Gone, s.Done, s.Again = true, done, v.Home.lookAgainAfter()
+	s.Gone, s.Done, s.Again = true, done, v.Home.recheckAfter()
 	if done {
 		s.Phase = agentv1alpha1.InstructionReleased
 	}

@@ -20,8 +20,8 @@ import (
 //	begin (record the deadline) ─▶ cordon ─▶ evict ─┬─▶ no pod is left ─▶ the slice goes
 //	                                                └─▶ the deadline passes ─▶ delete ─▶ ...
 const (
-	// drainLook is how often a drain checks its pods.
-	drainLook = time.Second
+	// drainInterval is how often a drain checks its pods.
+	drainInterval = time.Second
 	// tryAgain is the delay before a refused eviction is repeated.
 	tryAgain = 2 * time.Second
 	// maxPodsPerStep bounds the evictions per check, because other placements wait meanwhile.
@@ -76,7 +76,7 @@ func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done
 	if len(left) == 0 {
 		return nil, drainedAspect(v), true
 	}
-	return v.askToLeave(), drainingAspect(v, left), false
+	return v.evictSome(), drainingAspect(v, left), false
 }
 
 // awaitedPods returns the pods that the drain still waits for. While the node is not Ready, no
@@ -96,9 +96,9 @@ func (v *ConsumerView) awaitedPods() (left []PodView) {
 	return left
 }
 
-// askToLeave evicts some pods, least recently tried first. After the deadline it deletes
+// evictSome evicts some pods, least recently tried first. After the deadline it deletes
 // them.
-func (v *ConsumerView) askToLeave() []Action {
+func (v *ConsumerView) evictSome() []Action {
 	d := &v.Drain
 	if v.awaitsSuccessor() {
 		return nil

@@ -150,7 +150,7 @@ func TestPodsAreAskedAFewAtATime(t *testing.T) {
 	}
 	asked := map[string]bool{}
 	for look := 0; len(asked) < len(pods) && look < len(pods); look++ {
-		now := drainBegan.Add(time.Duration(look) * drainLook)
+		now := drainBegan.Add(time.Duration(look) * drainInterval)
 		actions, _ := ForConsumer(draining(at(now), pods...))
 		for _, a := range actions {
 			if len(a.Pods) > maxPodsPerStep {

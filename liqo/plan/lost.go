@@ -19,7 +19,7 @@ type ReachView struct {
 func planLost(v ConsumerView) (actions []Action) {
 	switch {
 	case v.Reach.Answers && v.Overdue && v.Slice.Terminating:
-		return planPart(v)
+		return planParting(v)
 	case v.Reach.Answers:
 		return nil
 	case v.Reach.Known && v.Overdue && !v.Reach.GivenUp && v.Standing == 0:
@@ -36,9 +36,9 @@ func planLost(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// planPart points this cluster's identity away from the replicated objects. Liqo then forgets
+// planParting points this cluster's identity away from the replicated objects. Liqo then forgets
 // what it replicated to the provider, and no longer tries to delete it there.
-func planPart(v ConsumerView) []Action {
+func planParting(v ConsumerView) []Action {
 	if v.Identity.IsUsable() && v.Identity.Ours && !v.Identity.Parted {
 		return []Action{{Do: PartIdentity}}
 	}

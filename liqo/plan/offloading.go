@@ -128,8 +128,8 @@ func planOffloading(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// offloadingGoes reports whether Liqo is removing remote namespaces, which needs the peering.
-func (v *ConsumerView) offloadingGoes() bool {
+// isOffloadingEnding reports whether Liqo is removing remote namespaces, which needs the peering.
+func (v *ConsumerView) isOffloadingEnding() bool {
 	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {
 		return o.Exists && o.Ours && o.Terminating
 	})
@@ -150,11 +150,11 @@ func offloadingAspect(v ConsumerView) placement.Aspect {
 	for i := range waits {
 		messages[i] = waits[i].Message
 	}
-	return placement.Aspect{Reason: firstForPeople(waits), Message: strings.Join(messages, "; ")}
+	return placement.Aspect{Reason: firstActionable(waits), Message: strings.Join(messages, "; ")}
 }
 
-// firstForPeople returns the first reason that needs a person's action.
-func firstForPeople(waits []placement.Aspect) string {
+// firstActionable returns the first reason that needs a person's action.
+func firstActionable(waits []placement.Aspect) string {
 	for _, a := range waits {
 		if a.Reason != agentv1alpha1.ReasonOffloading {
 			return a.Reason

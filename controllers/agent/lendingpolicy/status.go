@@ -15,7 +15,7 @@ import (
 // describeStatus derives the status from the policy and the current placements.
 func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	s, paused := &policy.Status, wire.LendingTerms(policy).Paused
-	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec, paused), 0, 0
+	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, describeLending(&policy.Spec, paused), 0, 0
 	s.Recalling, s.RecalledUntil = 0, nil
 	for i := range all {
 		if c := all[i].Status.Recalled; c != nil {
@@ -51,8 +51,8 @@ func isRefusedByPolicy(inst *agentv1alpha1.ProviderInstruction) bool {
 		slices.Contains([]string{string(lending.LendingPaused), string(lending.ConsumerDenied), string(lending.Recalled)}, c.Reason)
 }
 
-// inWords counts clusters without naming them: many people read and copy the message.
-func inWords(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
+// describeLending counts clusters without naming them: many people read and copy the message.
+func describeLending(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
 	allowed, denied := 0, 0
 	if c := spec.Consumers; c != nil {
 		allowed, denied = len(c.Allow), len(c.Deny)

@@ -66,7 +66,7 @@ func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now me
 		inst.Status.Granted = inst.Spec.Resources.DeepCopy()
 	} else {
 		inst.Status.Granted = inst.Kept().DeepCopy()
-		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: fmt.Sprintf("%s; the previous amounts stay reserved", a.Message)}
+		aspect = placement.Aspect{Reason: reasonOrRefused(a.Reason), Message: fmt.Sprintf("%s; the previous amounts stay reserved", a.Message)}
 	}
 	setCondition(inst, agentv1alpha1.ConditionChanged, aspect, now)
 }
@@ -88,9 +88,9 @@ func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: now}
 }
 
-// sayChange answers the broker. It agrees as soon as the grant no longer exceeds the kept
+// reportChange answers the broker. It agrees as soon as the grant no longer exceeds the kept
 // amounts.
-func (r *Reconciler) sayChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
+func (r *Reconciler) reportChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionChanged)
 	switch {
 	case c == nil || inst.Status.Change != inst.Spec.Change:

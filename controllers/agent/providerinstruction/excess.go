@@ -54,9 +54,9 @@ func amountsInWords(list corev1.ResourceList) string {
 // mostReported is how many resources the broker accepts in one report.
 const mostReported = 16
 
-// sayExcess reports to the broker when pods begin to exceed the grant. When they fit again, it
+// reportExcess reports to the broker when pods begin to exceed the grant. When they fit again, it
 // reports how many were evicted.
-func (r *Reconciler) sayExcess(inst *agentv1alpha1.ProviderInstruction) {
+func (r *Reconciler) reportExcess(inst *agentv1alpha1.ProviderInstruction) {
 	excess := inst.Status.Excess
 	if excess == nil || isRefused(inst) || inst.Ended() || !inst.Status.Enforced {
 		return

@@ -46,7 +46,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err := r.decideChange(ctx, inst); err != nil {
 		return 0, err
 	}
-	if err := r.callBack(ctx, inst); err != nil {
+	if err := r.recordRecall(ctx, inst); err != nil {
 		return 0, err
 	}
 	if err := r.openRights(ctx, inst); err != nil {
@@ -62,7 +62,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if isWithdrawn(inst) {
 		return state.Again, r.reportWithdrawal(ctx, inst)
 	}
-	r.sayExcess(inst)
+	r.reportExcess(inst)
 	return state.Again, r.reportOutcome(ctx, inst, state)
 }
 
@@ -122,7 +122,7 @@ func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.Prov
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 		r.sendReport(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
 	case inst.Spec.Change != 0:
-		r.sayChange(inst, state)
+		r.reportChange(inst, state)
 	default:
 		r.sendReport(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
 		failpoint.Hit(failpoint.ProviderAcknowledged)

@@ -44,12 +44,12 @@ func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now
 		Message: fmt.Sprintf("capacity is reserved for %q", inst.Spec.RequesterClusterID)}
 	if !a.Admitted {
 		inst.Status.Phase = agentv1alpha1.InstructionRefused
-		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: a.Message}
+		aspect = placement.Aspect{Reason: reasonOrRefused(a.Reason), Message: a.Message}
 	}
 	setCondition(inst, agentv1alpha1.ConditionAcknowledged, aspect, now)
 }
 
-func orRefused(reason string) string {
+func reasonOrRefused(reason string) string {
 	if reason == "" {
 		return agentv1alpha1.ReasonRefused
 	}

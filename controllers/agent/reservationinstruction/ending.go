@@ -33,7 +33,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		} else {
 			e = pastEnd(inst, now.Time)
 		}
-		e.message += ": " + whatGoes(inst)
+		e.message += ": " + describeRemoval(inst)
 	}
 	switch {
 	case e != nil:
@@ -42,7 +42,7 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		return
 	default:
 		condition.Status, condition.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn
-		condition.Message = "it stays" + untilWhen(inst)
+		condition.Message = "it stays" + expirySuffix(inst)
 	}
 	meta.SetStatusCondition(&inst.Status.Conditions, condition)
 }
@@ -52,10 +52,10 @@ func upcomingEnd(inst *agentv1alpha1.ReservationInstruction, lead time.Duration,
 	spec := &inst.Spec
 	switch {
 	case spec.Notice != nil:
-		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", formatInstant(spec.Notice.EndsAt), whatGoes(inst), spec.Notice.Message)}
+		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", formatInstant(spec.Notice.EndsAt), describeRemoval(inst), spec.Notice.Message)}
 	case lead > 0 && spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Add(-lead)):
 		return &ending{agentv1alpha1.ReasonExpiring, fmt.Sprintf("its duration is over at %s: %s; to keep it, %s",
-			formatInstant(*spec.ExpiresAt), whatGoes(inst), howToExtend(spec))}
+			formatInstant(*spec.ExpiresAt), describeRemoval(inst), howToExtend(spec))}
 	}
 	return nil
 }
@@ -72,8 +72,8 @@ func pastEnd(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending 
 	return &ending{agentv1alpha1.ReasonReleased, "it was released"}
 }
 
-// whatGoes describes what the end means for users of the reservation.
-func whatGoes(inst *agentv1alpha1.ReservationInstruction) string {
+// describeRemoval describes what the end means for users of the reservation.
+func describeRemoval(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Status.NodeName == "" {
 		return "its capacity is released"
 	}
@@ -87,7 +87,7 @@ func howToExtend(spec *agentv1alpha1.ReservationInstructionSpec) string {
 	return fmt.Sprintf("raise spec.duration of Reservation %q in the broker's cluster", spec.ReservationName)
 }
 
-func untilWhen(inst *agentv1alpha1.ReservationInstruction) string {
+func expirySuffix(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Spec.ExpiresAt == nil {
 		return ""
 	}

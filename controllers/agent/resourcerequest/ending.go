@@ -35,9 +35,9 @@ func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *
 	case e.isReleasing() && (!ends || noted && old.Reason != agentv1alpha1.ReasonExpiring):
 	case ends:
 		e.setEnding(said.Reason, said.Message)
-	case movesFrom(all, current) != nil:
+	case findTakeover(all, current) != nil:
 		e.setEnding(agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q is silent: pods are evicted from node %q once the one on %q is Ready",
-			current.Spec.TargetClusterID, current.Status.NodeName, movesFrom(all, current).Spec.TargetClusterID))
+			current.Spec.TargetClusterID, current.Status.NodeName, findTakeover(all, current).Spec.TargetClusterID))
 	case !noted:
 	case said != nil:
 		e.setCondition(said.Type, said.Status, said.Reason, said.Message)
@@ -46,13 +46,13 @@ func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *
 	}
 }
 
-// movesFrom returns the placement that takes over from one with a silent provider, or nil if
+// findTakeover returns the placement that takes over from one with a silent provider, or nil if
 // there is none.
-func movesFrom(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+func findTakeover(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	if !isStanding(current) || current.Spec.ProviderSilentSince == nil {
 		return nil
 	}
-	return besideOf(all, current)
+	return otherStanding(all, current)
 }
 
 // setDrained shows how far the departing node has been drained. If several nodes depart, it shows

@@ -57,7 +57,7 @@ func changedHealth(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition 
 	return c
 }
 
-func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
+func (r *Reconciler) recordReleased(rr *agentv1alpha1.ResourceRequest) {
 	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "all capacity was released")
 }
 

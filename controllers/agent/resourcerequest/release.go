@@ -33,7 +33,7 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, rr *agentv1alpha1.Resou
 		return again, r.saveStatus(ctx, rr, before)
 	}
 	r.forgetLease(rr.UID)
-	return never, r.letGo(ctx, before)
+	return never, r.removeFinalizer(ctx, before)
 }
 
 // releaseEnded gives back everything of a request that was released. The request itself stays readable.
@@ -58,7 +58,7 @@ func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.Res
 	if again, err = r.giveBack(ctx, rr, status); err != nil {
 		return never, 0, err
 	}
-	all, err := r.takeDown(ctx, rr)
+	all, err := r.releaseInstructions(ctx, rr)
 	if err != nil {
 		return never, 0, err
 	}
@@ -76,7 +76,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 		return never, nil
 	}
 	if !rr.Status.Asked {
-		status.givenBack("the broker was never asked for capacity")
+		status.setGivenBack("the broker was never asked for capacity")
 		return never, nil
 	}
 	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
@@ -90,7 +90,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	case err == nil, considered && (no.Reason == fault.NotFound || no.Reason == fault.Released):
 		failpoint.Hit(failpoint.RequestGivenBack)
 		r.retries.Reset(string(rr.UID))
-		status.givenBack("the broker has released the reservation; the virtual node is being removed")
+		status.setGivenBack("the broker has released the reservation; the virtual node is being removed")
 		return never, nil
 	default:
 		status.setStuck(err)
@@ -104,8 +104,8 @@ func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
 	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased
 }
 
-// takeDown releases the request's instructions and returns those that are left.
-func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
+// releaseInstructions releases the request's instructions and returns those that are left.
+func (r *Reconciler) releaseInstructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
 	all, err := r.listInstructions(ctx, rr)
 	if err != nil {
 		return nil, err
@@ -121,20 +121,20 @@ func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	return all, nil
 }
 
-// letGo removes the finalizer, so that the request can be deleted.
-func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+// removeFinalizer removes the finalizer, so that the request can be deleted.
+func (r *Reconciler) removeFinalizer(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if err := patch.RemoveFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
 	}
 	failpoint.Hit(failpoint.RequestLetGo)
-	r.tellReleased(rr)
+	r.recordReleased(rr)
 	return nil
 }
 
 func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.RequestReleasing }
 
-// givenBack records that the broker has taken the reservation back.
-func (e editor) givenBack(message string) {
+// setGivenBack records that the broker has taken the reservation back.
+func (e editor) setGivenBack(message string) {
 	e.rr.Status.Queue = nil
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)

@@ -226,7 +226,7 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, c
 	e.setReachable(all)
 	e.copyEnding(all, current)
 	if len(closed) > 0 {
-		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, optIn(closed))
+		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, explainOptIn(closed))
 	}
 	e.derivePhase(current)
 }
@@ -244,10 +244,10 @@ func (e editor) copyCondition(current *agentv1alpha1.ReservationInstruction, kin
 // setReachable records whether a provider is silent, or was.
 func (e editor) setReachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
-	target, lost, left := e.rr.Status.TargetClusterID, lostIn(all, true), lostIn(all, false)
+	target, lost, left := e.rr.Status.TargetClusterID, findLost(all, true), findLost(all, false)
 	switch {
 	case lost != nil:
-		reason, then := e.whileLost(besideOf(all, lost))
+		reason, then := e.describeLoss(otherStanding(all, lost))
 		e.setCondition(kind, metav1.ConditionFalse, reason, fmt.Sprintf("%q has been silent since %s; its capacity stays reserved, and %s",
 			lost.Spec.TargetClusterID, lost.Spec.ProviderSilentSince.UTC().Format(time.RFC3339), then))
 	case !meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
@@ -258,9 +258,9 @@ func (e editor) setReachable(all []agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// whileLost returns what happens to a request whose provider is lost. next is the instruction
+// describeLoss returns what happens to a request whose provider is lost. next is the instruction
 // that takes over, nil if there is none.
-func (e editor) whileLost(next *agentv1alpha1.ReservationInstruction) (reason, then string) {
+func (e editor) describeLoss(next *agentv1alpha1.ReservationInstruction) (reason, then string) {
 	switch {
 	case next != nil:
 		return agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q takes over once its virtual node is Ready", next.Spec.TargetClusterID)
@@ -271,9 +271,9 @@ func (e editor) whileLost(next *agentv1alpha1.ReservationInstruction) (reason, t
 	}
 }
 
-// lostIn returns the oldest instruction with a silent provider, among the standing ones or
+// findLost returns the oldest instruction with a silent provider, among the standing ones or
 // among the others; nil if there is none.
-func lostIn(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1alpha1.ReservationInstruction {
+func findLost(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1alpha1.ReservationInstruction {
 	var oldest *agentv1alpha1.ReservationInstruction
 	for i := range all {
 		next := &all[i]
@@ -284,8 +284,8 @@ func lostIn(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1a
 	return oldest
 }
 
-// besideOf returns another standing instruction, nil if there is none.
-func besideOf(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+// otherStanding returns another standing instruction, nil if there is none.
+func otherStanding(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	for i := range all {
 		if next := &all[i]; isStanding(next) && next.Name != one.Name {
 			return next
@@ -360,8 +360,8 @@ func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 	}
 }
 
-// optIn explains how to open namespaces to offloading.
-func optIn(closed []string) string {
+// explainOptIn explains how to open namespaces to offloading.
+func explainOptIn(closed []string) string {
 	quoted := make([]string, len(closed))
 	for i, name := range closed {
 		quoted[i] = fmt.Sprintf("%q", name)

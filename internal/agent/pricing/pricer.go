@@ -45,7 +45,7 @@ type Pricer struct {
 	follow *configuration.Configuration
 	// said is OpenCost's last answer, nil before the first. problem is why the last scrape failed;
 	// since is when the state last changed.
-	said    said
+	said    nodePrices
 	problem error
 	since   time.Time
 	// tariff was computed from the nodes at revision; 0 if none.
