@@ -9,7 +9,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 )
 
-func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
+func TestExceedsKept(t *testing.T) {
 	kept := listOf("cpu", "2", "memory", "4Gi")
 	tests := map[string]struct {
 		given corev1.ResourceList
@@ -33,7 +33,7 @@ func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
 }
 
 // A slice keeps requesting zero of a resource that it requested before.
-func TestASliceAsksForNothingOfWhatIsNotReservedAnyMore(t *testing.T) {
+func TestSliceRequestsZeroOfResourcesNoLongerReserved(t *testing.T) {
 	before, reserved := listOf("cpu", "4", "nvidia.com/gpu", "1"), listOf("cpu", "2")
 	now := sliceResources(before, reserved)
 	if gpus := now["nvidia.com/gpu"]; !gpus.IsZero() || len(now) != 2 || !now.Cpu().Equal(reserved["cpu"]) {

@@ -186,7 +186,7 @@ func TestTheServerOfAPeeringIsRecorded(t *testing.T) {
 	})
 }
 
-func TestASliceThatLeadsElsewhereIsTold(t *testing.T) {
+func TestSliceWithForeignServerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")

@@ -304,7 +304,7 @@ func TestAnAdvertisementThatNoRecordHoldsIsRefusedWithTheFigure(t *testing.T) {
 	})
 }
 
-func TestWhoIsOverItsBudgetIsShownForAWhile(t *testing.T) {
+func TestExceededBudgetIsShownForAWhile(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
 		f.NoteRefusal("rome", "rate", "member rome asks too often")
 		over := func() []string {

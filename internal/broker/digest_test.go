@@ -10,7 +10,7 @@ import (
 )
 
 // A changed request has the digest of its new content.
-func TestWhatWasAskedForHasTheSameDigest(t *testing.T) {
+func TestEqualRequestsHaveTheSameDigest(t *testing.T) {
 	q := Request{
 		Requester: "rome", Key: "key-2", Tenant: "blue", Priority: 7, Target: "paris", Duration: time.Hour,
 		Amounts: quantity.Amounts{"cpu": 500}, Patient: true,

@@ -145,7 +145,7 @@ func TestARatioThatIsNoneIsRefused(t *testing.T) {
 	})
 }
 
-func TestWhatRequestersSeeOfOthers(t *testing.T) {
+func TestCandidatesVisibleToRequesters(t *testing.T) {
 	shown := func(c v1.Candidate) string {
 		parts := []string{c.ClusterID, c.Reason, c.Message, c.PricePerHour, c.Criteria["cost"]}
 		return strings.Join(parts, "|")
@@ -222,7 +222,7 @@ func TestWhatRequestersSeeOfOthers(t *testing.T) {
 }
 
 // A waiting request may depend on a cluster's claim, or on the place of another reservation.
-func TestWhoWaitsForMoreThanAmountsIsServed(t *testing.T) {
+func TestWaitingRequestWithConstraintsIsServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "16Gi")
 		gold := f.reserve("rome", "request-1", waiting("1", "1Gi", func(r *v1.ReservationRequest) {

@@ -148,7 +148,7 @@ func TestOneKeyIsOneHold(t *testing.T) {
 	})
 }
 
-func TestWhatAHeldQuoteIsRefusedFor(t *testing.T) {
+func TestHeldQuoteRefusals(t *testing.T) {
 	req := with(func(r *v1.ReservationRequest) { r.DurationSeconds = 3600 })
 	changed := func(change func(*v1.ReservationRequest)) *v1.ReservationRequest {
 		out := *req
@@ -205,7 +205,7 @@ func TestWhatAHeldQuoteIsRefusedFor(t *testing.T) {
 	}
 }
 
-func TestNobodyHoldsEverything(t *testing.T) {
+func TestHeldQuotesAreLimited(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "64", "64Gi")
 		req := request("1", "1Gi")
@@ -272,7 +272,7 @@ func TestAHoldIsNotPreempted(t *testing.T) {
 	})
 }
 
-func TestWhoIsShutOutHoldsNothing(t *testing.T) {
+func TestQuotesOfDeniedClustersEnd(t *testing.T) {
 	for _, id := range []string{"rome", "paris"} {
 		t.Run(id, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {

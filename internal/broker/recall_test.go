@@ -35,7 +35,7 @@ func (f *fleet) wantMessage(r *v1.Reservation, when string, want ...string) {
 }
 
 // The broker is killed after every step.
-func TestWhatIsCalledBackIsLeftOnceTheNewNodeIsReady(t *testing.T) {
+func TestRecalledPlacementIsLeftOnceTheNewNodeIsReady(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.callsBack(r, in(10*time.Minute))
@@ -87,7 +87,7 @@ func TestACallBackThatIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyElseCanServeStaysUntilItsTime(t *testing.T) {
+func TestRecalledPlacementWithoutAlternativeStaysUntilItsDeadline(t *testing.T) {
 	tests := map[string]struct {
 		queue v1.ReservationRequestQueuePolicy
 		want  string

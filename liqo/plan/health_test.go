@@ -7,7 +7,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-func TestWhatIsWrongWithAPlacementThatServed(t *testing.T) {
+func TestHealthOfPlacements(t *testing.T) {
 	notReady := NodeView{Exists: true, Message: "kubelet stopped posting"}
 	tests := map[string]struct {
 		change  func(*ConsumerView)

@@ -147,7 +147,7 @@ func TestPlanNetwork(t *testing.T) {
 	}
 }
 
-func TestTheNetworkGoesWithTheLastThatNeedsIt(t *testing.T) {
+func TestNetworkIsRemovedWithItsLastUser(t *testing.T) {
 	tests := map[string]struct {
 		home HomeView
 		want []Verb

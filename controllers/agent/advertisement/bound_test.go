@@ -96,7 +96,7 @@ func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
 	}
 }
 
-func TestARefusalThatFewerShapesDoNotHelpIsTold(t *testing.T) {
+func TestRefusalThatFewerShapesDoNotFixIsReported(t *testing.T) {
 	b := newBench(t)
 	b.figures.now.NodeShapes = shapesOf(100)
 	b.publisher = &narrow{Broker: b.broker, most: 0}

@@ -17,7 +17,7 @@ func kept(reservation string, amounts quantity.Amounts) hold {
 	return hold{reservation: reservation, placement: 1, amounts: amounts}
 }
 
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingAmounts(t *testing.T) {
 	cases := map[string]struct {
 		allocated, used quantity.Amounts
 		ratios          quantity.Ratios
@@ -68,7 +68,7 @@ func TestWhatIsMissing(t *testing.T) {
 
 // Without the missing amounts, all reserved capacity fits. Capacity in use is never reported as
 // missing.
-func TestWhatIsMissingIsWhatDoesNotFit(t *testing.T) {
+func TestMissingAmountsAreThoseThatDoNotFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Int64Range(0, 20)
 		s := &capacity.Snapshot{

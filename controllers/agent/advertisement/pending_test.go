@@ -13,7 +13,7 @@ import (
 
 // Pending requests are shown in this cluster only and change no other figure. A small change is
 // written only at the regular interval.
-func TestWhatIsPendingIsToldInTheClusterAlone(t *testing.T) {
+func TestPendingAmountsAreNotSentToTheBroker(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.expect(1, 2, 1)

@@ -41,7 +41,7 @@ func noted(reason string) func(*agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-func TestAnEndIsToldAhead(t *testing.T) {
+func TestEndIsAnnounced(t *testing.T) {
 	type edits []func(*agentv1alpha1.ReservationInstruction)
 	tests := map[string]struct {
 		edits edits

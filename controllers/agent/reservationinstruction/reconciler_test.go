@@ -107,7 +107,7 @@ func TestWithoutPeeringAnInstructionIsDeliveredAndNeverActive(t *testing.T) {
 	}
 }
 
-func TestAReleasedInstructionGoesOnceTheBrokerKnows(t *testing.T) {
+func TestReleasedInstructionIsRemovedOnceTheBrokerKnows(t *testing.T) {
 	tests := map[string]struct{ answer error }{
 		"the broker takes the report":                {},
 		"the broker knows the placement no more":     {answer: fault.New(fault.NotFound, "no such reservation")},
@@ -146,7 +146,7 @@ func TestAReleasedInstructionStaysWhileTheBrokerIsAway(t *testing.T) {
 	}
 }
 
-func TestTheNetworkIsToldOfWhereItIsConnected(t *testing.T) {
+func TestNetworkConditionIsShownOnlyIfNetworksConnect(t *testing.T) {
 	inst, now := newInstruction(), metav1.NewTime(time.Unix(1000, 0))
 	for _, test := range []struct {
 		network placement.Aspect

@@ -27,7 +27,7 @@ func (b *bench) expectCondition(when, kind string, want metav1.ConditionStatus, 
 	}
 }
 
-func TestWhatAPlacementSaysOfItsEndIsShown(t *testing.T) {
+func TestEndOfPlacementIsShown(t *testing.T) {
 	b := newBench(t, withDuration(time.Hour))
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -45,7 +45,7 @@ func TestWhatAPlacementSaysOfItsEndIsShown(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 }
 
-func TestARequestThatIsGivenBackShowsItsDrain(t *testing.T) {
+func TestReleasedRequestShowsItsDrain(t *testing.T) {
 	for reason, give := range map[string]func(*bench){
 		agentv1alpha1.ReasonDeleted: (*bench).delete,
 		agentv1alpha1.ReasonReleased: func(b *bench) {
@@ -105,7 +105,7 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsToBeLeftIsToldOf(t *testing.T) {
+func TestDepartingNodeIsReported(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)

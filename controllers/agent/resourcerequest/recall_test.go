@@ -11,7 +11,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-func TestWhatIsSaidOfACallBack(t *testing.T) {
+func TestRecallConditions(t *testing.T) {
 	const none = ""
 	on := func(target string, reason string) *agentv1alpha1.ReservationInstruction {
 		inst := &agentv1alpha1.ReservationInstruction{}

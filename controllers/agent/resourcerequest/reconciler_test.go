@@ -572,7 +572,7 @@ func TestAReservationThatEndsAtTheBrokerIsTakenDown(t *testing.T) {
 	b.expectGone()
 }
 
-func TestAProviderThatIsSilentIsToldOfUntilItIsBack(t *testing.T) {
+func TestSilentProviderIsReportedUntilItReturns(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -620,7 +620,7 @@ func (b *bench) granted() *v1.Reservation {
 
 // A granted reservation that no cluster can serve ends as Failed, whether the agent learns of
 // it during the release or after.
-func TestAReservationThatNobodyCanServeAnyMoreFails(t *testing.T) {
+func TestReservationThatNoClusterCanServeFails(t *testing.T) {
 	for _, phase := range []v1.ReservationPhase{v1.ReservationPhaseReleasing, v1.ReservationPhaseFailed} {
 		t.Run(string(phase), func(t *testing.T) {
 			b := newBench(t)
@@ -665,7 +665,7 @@ func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {
 }
 
 // A denied cluster, or one with an invalid certificate, keeps its reservations.
-func TestWhatRunsStaysWhileTheBrokerRefusesTheCluster(t *testing.T) {
+func TestReservationStaysWhileTheBrokerRefusesTheCluster(t *testing.T) {
 	for _, reason := range []fault.Reason{fault.ClusterDenied, fault.ClusterNotApproved, fault.Forbidden} {
 		t.Run(string(reason), func(t *testing.T) {
 			b := newBench(t)

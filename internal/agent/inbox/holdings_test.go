@@ -156,7 +156,7 @@ func TestHoldings(t *testing.T) {
 }
 
 // Instructions that the broker sent before it received the holdings are not carried out.
-func TestWhatIsToldBeforeTheHoldingsAreKnownIsNotCarriedOut(t *testing.T) {
+func TestInstructionsWaitUntilHoldingsAreAnnounced(t *testing.T) {
 	c, broker := newCluster(t, reserved()), &fake.Broker{}
 	broker.Instruct(v1.Instruction{Reservation: "res-provided00", Placement: 1, Role: v1.InstructionRoleProvider, State: v1.InstructionStateHold, ConsumerID: "berlin", Resources: v1.Amounts{"cpu": "1"}})
 	broker.AskHoldings()

@@ -416,7 +416,7 @@ func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 }
 
 // An unknown state from a newer broker must not be taken for the end of a placement.
-func TestWhatOnlyANewerAgentUnderstandsIsPassedOver(t *testing.T) {
+func TestInstructionsForNewerAgentsAreSkipped(t *testing.T) {
 	c := newCluster(t)
 	b := &fake.Broker{}
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
@@ -565,7 +565,7 @@ func (h handler) Deliver(_ context.Context, from string, body []byte) error {
 	return nil
 }
 
-func TestWhatTheAPIServerNeverTakesIsDeclined(t *testing.T) {
+func TestInstructionThatTheAPIServerRefusesIsDeclined(t *testing.T) {
 	c := newCluster(t)
 	c.refuse(apierrors.NewInvalid(schema.GroupKind{Group: "liqo.io", Kind: "ProviderInstruction"}, "x", nil))
 	b := &fake.Broker{}

@@ -13,7 +13,7 @@ import (
 
 const cpu = corev1.ResourceCPU
 
-func TestWhatIsLent(t *testing.T) {
+func TestLentAmounts(t *testing.T) {
 	cases := map[string]struct {
 		terms                      Terms
 		allocatable, own, reserved int64
@@ -167,7 +167,7 @@ func (s *situation) naive() int64 {
 	return lent.Int64()
 }
 
-func TestWhatIsLentIsWhatTheTermsSay(t *testing.T) {
+func TestLentAmountsFollowTheTerms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
 		if got, want := s.lendable(), s.naive(); got != want {

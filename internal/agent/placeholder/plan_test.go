@@ -309,7 +309,7 @@ func (c *cluster) wantAllKept(plan Plan) {
 
 // A pod of a reservation that is no larger than a part always gets its reserved capacity,
 // whatever the cluster's own pods request and when.
-func TestWhatIsHeldIsForWhoReservedIt(t *testing.T) {
+func TestHeldCapacityIsForItsReservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &cluster{t: t, size: map[string]quantity.Amounts{}, own: map[string]quantity.Amounts{}}
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestWhatAnswersIsReachable(t *testing.T) {
+func TestServerThatAnswersIsReachable(t *testing.T) {
 	silent := func(s *httptest.Server) { s.Config.ErrorLog = log.New(io.Discard, "", 0) }
 	quiet := httptest.NewUnstartedServer(http.NotFoundHandler())
 	silent(quiet)
