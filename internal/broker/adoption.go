@@ -76,7 +76,7 @@ func (a *adoptionRoom) refusePlacement(p *announcedPlacement) string {
 // askRequester asks a requester to announce whether it claims the placements that a provider
 // announced in its name. The requester is not blocked meanwhile.
 func (rc *recovery) askRequester(clusterID string) {
-	if rc.told[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
+	if rc.announced[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
 		return
 	}
 	rc.asked[clusterID] = true

@@ -31,7 +31,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		overtaken := s.clusters.presenceOf(clusterID).isOvertaken(adv.Epoch, adv.Sequence)
 		if err := s.clusters.acceptOffer(offer, adv.Epoch, adv.Sequence); err != nil {
 			return err
@@ -294,7 +294,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
 	}
-	return b.changeSession(ctx, func(s *session) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		known := s.book.Cluster(offer.ClusterID)
 		switch {
 		case known == nil || known.Source == nil && !known.Agent:
@@ -326,7 +326,7 @@ func (cs *clusters) withdrawFormer(offer *ledger.Offer) error {
 
 // WithdrawManifest takes back the offer of a deleted manifest. Existing reservations stay.
 func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
-	return b.changeSession(ctx, func(s *session) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		known := s.book.Cluster(clusterID)
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
@@ -337,7 +337,7 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 
 // ClusterOfManifest returns the cluster that a manifest describes, "" for none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
-	err = b.changeSession(ctx, func(s *session) error {
+	err = b.commitPlan(ctx, func(s *session) error {
 		if c := s.book.ByManifest(namespace, name); c != nil {
 			clusterID, uid = c.ClusterID, c.Source.UID
 		}

@@ -82,7 +82,7 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 	if err != nil {
 		return err
 	}
-	return b.changeOf(ctx, clusterID, func(s *session) error { return s.recovery.takeHoldings(clusterID, h) })
+	return b.commitPlanFor(ctx, clusterID, func(s *session) error { return s.recovery.takeHoldings(clusterID, h) })
 }
 
 func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
@@ -116,7 +116,7 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 	delete(rc.waiting, clusterID)
 	delete(rc.asked, clusterID)
 	rc.markSeen(clusterID)
-	rc.told[clusterID], rc.claims[clusterID] = true, h.claims
+	rc.announced[clusterID], rc.claims[clusterID] = true, h.claims
 	err := rc.matchClaims()
 	rc.unblockCluster(clusterID)
 	return err
@@ -335,7 +335,7 @@ func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string
 // announce: a reservation needs both.
 func (rc *recovery) matchClaims() error {
 	for _, r := range rc.unclaimedReservations() {
-		if !rc.told[r.Requester] {
+		if !rc.announced[r.Requester] {
 			continue
 		}
 		if err := rc.matchClaim(r); err != nil {

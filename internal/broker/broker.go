@@ -214,10 +214,10 @@ func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: s.journal.ID()}, nil
 }
 
-// changeSession runs plan on the current session, then waits until all events that plan read or
+// commitPlan runs plan on the current session, then waits until all events that plan read or
 // recorded are durable. It waits even if plan records nothing, because an event that plan read
 // may not be durable yet.
-func (b *Broker) changeSession(ctx context.Context, plan func(*session) error) error {
+func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) error {
 	b.mu.Lock()
 	s, err := b.currentSession()
 	if err != nil {
@@ -245,7 +245,7 @@ func (b *Broker) changeSession(ctx context.Context, plan func(*session) error) e
 // Confirm returns nil once this replica has proved it still owns the journal. Call it before
 // deleting an object the ledger does not know.
 func (b *Broker) Confirm(ctx context.Context) error {
-	return b.changeSession(ctx, func(s *session) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		if !s.recovery.recoveryDeadline().IsZero() {
 			return s.recovery.errRecovering()
 		}

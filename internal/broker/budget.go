@@ -18,7 +18,7 @@ import (
 // Budget limits what one member may use of the broker. docs/budgets.md lists all figures,
 // including those of the REST server.
 type Budget struct {
-	// Reservations bounds the reservations and shut keys of one requester in the book, ended
+	// Reservations bounds the reservations and closed keys of one requester in the book, ended
 	// ones included. Above it, the broker forgets those that ended first, before their day is
 	// over.
 	Reservations int
@@ -57,7 +57,7 @@ const (
 	leastWaiting = 16
 	// forgetAtOnce bounds the reservations or keys that one event forgets.
 	forgetAtOnce = 200
-	// keysDue prefixes deadlines of a requester's shut keys.
+	// keysDue prefixes deadlines of a requester's closed keys.
 	keysDue = "keys/"
 	// budgetDue prefixes deadlines of a member's refusals.
 	budgetDue = "budget/"
@@ -77,14 +77,14 @@ type account struct {
 	// reservations counts this requester's reservations in the book, bytes is their size.
 	reservations int
 	bytes        int64
-	// shut holds the requester's shut keys, oldest first.
-	shut []shutKey
+	// closedKeys holds the requester's closed keys, oldest first.
+	closedKeys []closedKey
 	// refusals holds the last refusal of each figure.
 	refusals map[string]Refusal
 	shown    time.Time
 }
 
-type shutKey struct {
+type closedKey struct {
 	key string
 	at  time.Time
 }
@@ -136,9 +136,9 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 	return e
 }
 
-// changeOf calls change on behalf of a member and charges the written records to its account.
-func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session) error) error {
-	return b.changeSession(ctx, func(s *session) error {
+// commitPlanFor calls commitPlan on behalf of a member and charges the written records to its account.
+func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		if err := s.accounts.checkJournal(member); err != nil {
 			return err
 		}
@@ -194,10 +194,10 @@ func (as *accounts) countBook() {
 	as.s.book.Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).addReservation(r, 1) })
 	as.s.book.ShutKeys(func(k ledger.Shut, at time.Time) {
 		a := as.accountOf(k.Requester)
-		a.shut = append(a.shut, shutKey{k.Key, at})
+		a.closedKeys = append(a.closedKeys, closedKey{k.Key, at})
 	})
 	for id, a := range as.byMember {
-		slices.SortFunc(a.shut, func(x, y shutKey) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.key, y.key)) })
+		slices.SortFunc(a.closedKeys, func(x, y closedKey) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.key, y.key)) })
 		as.setKeyDeadline(id)
 	}
 }
@@ -228,11 +228,11 @@ func (as *accounts) observe(e event) {
 		}
 		for _, k := range change.Keys {
 			a := as.accountOf(k.Requester)
-			a.shut = slices.DeleteFunc(a.shut, func(s shutKey) bool { return s.key == k.Key })
+			a.closedKeys = slices.DeleteFunc(a.closedKeys, func(s closedKey) bool { return s.key == k.Key })
 		}
 	case *ledger.Shut:
 		a := as.accountOf(change.Requester)
-		a.shut = append(a.shut, shutKey{change.Key, e.At})
+		a.closedKeys = append(a.closedKeys, closedKey{change.Key, e.At})
 		as.setKeyDeadline(change.Requester)
 	}
 	if e.isNew {
@@ -254,18 +254,18 @@ func (as *accounts) makeRoom(q *Request) error {
 		return err
 	}
 	return errOver("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: release some; BrokerConfig.spec.memberBudget.reservations sets it",
-		q.Requester, a.reservations+len(a.shut), most, a.bytes, int64(most)*bookBytes)
+		q.Requester, a.reservations+len(a.closedKeys), most, a.bytes, int64(most)*bookBytes)
 }
 
-// hasRoom reports whether a requester may have another reservation or shut key in the book.
+// hasRoom reports whether a requester may have another reservation or closed key in the book.
 func (as *accounts) hasRoom(a *account) bool {
 	most := as.s.config().Budget.Reservations
-	return a.reservations+len(a.shut) < most && a.bytes < int64(most)*bookBytes
+	return a.reservations+len(a.closedKeys) < most && a.bytes < int64(most)*bookBytes
 }
 
-// forgetOldest forgets ended reservations and shut keys before their day is over.
+// forgetOldest forgets ended reservations and closed keys before their day is over.
 func (as *accounts) forgetOldest(requester string) error {
-	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(shutKey) bool { return true })}
+	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(closedKey) bool { return true })}
 	for r := range as.s.news.logOf(requester).allReservations(as.s.book) {
 		if len(forget.Names) == forgetAtOnce {
 			break
@@ -288,17 +288,17 @@ func (as *accounts) closeKey(requester, key string) error {
 		}
 		if !as.hasRoom(a) {
 			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and closed keys: release some",
-				requester, a.reservations+len(a.shut), as.s.config().Budget.Reservations)
+				requester, a.reservations+len(a.closedKeys), as.s.config().Budget.Reservations)
 		}
 	}
 	return faultOf(as.s.record(ledger.Event{Change: &ledger.Shut{Requester: requester, Key: key}}))
 }
 
-// oldestKeys returns the oldest shut keys of a requester, as long as old accepts them and one
+// oldestKeys returns the oldest closed keys of a requester, as long as old accepts them and one
 // event can forget them.
-func (as *accounts) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shut {
+func (as *accounts) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
 	var out []ledger.Shut
-	for _, k := range as.accountOf(requester).shut {
+	for _, k := range as.accountOf(requester).closedKeys {
 		if len(out) == forgetAtOnce || !old(k) {
 			break
 		}
@@ -307,15 +307,15 @@ func (as *accounts) oldestKeys(requester string, old func(shutKey) bool) []ledge
 	return out
 }
 
-// setKeyDeadline schedules expireKeys for one day after the oldest key was shut.
+// setKeyDeadline schedules expireKeys for one day after the oldest key was closed.
 func (as *accounts) setKeyDeadline(requester string) {
-	if shut := as.accountOf(requester).shut; len(shut) > 0 {
+	if shut := as.accountOf(requester).closedKeys; len(shut) > 0 {
 		as.s.deadlines.setDeadline(keysDue+requester, shut[0].at.Add(retain))
 	}
 }
 
 func (as *accounts) expireKeys(requester string) {
-	old := as.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(as.s.now()) })
+	old := as.oldestKeys(requester, func(k closedKey) bool { return !k.at.Add(retain).After(as.s.now()) })
 	if len(old) > 0 {
 		if err := as.s.record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
 			as.s.log.Error(err, "forgetting closed keys failed, retrying", "cluster", requester)

@@ -150,7 +150,7 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 		time.Sleep(retain - time.Minute)
 		synctest.Wait()
 		f.inSession(func(s *session) {
-			if n := len(s.accounts.accountOf("rome").shut); n != 3*forgetAtOnce {
+			if n := len(s.accounts.accountOf("rome").closedKeys); n != 3*forgetAtOnce {
 				t.Errorf("%d keys are shut before their day is over", n)
 			}
 		})

@@ -25,7 +25,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
 		switch {
 		case shut:
@@ -48,7 +48,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 // broker cluster. generation is that of its object. A duration of 0 is the configured default.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.changeSession(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		r := s.book.Reservation(name)
 		if r == nil {
 			return fault.New(fault.NotFound, "reservation %q is not in the book", name)

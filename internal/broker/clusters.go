@@ -20,7 +20,7 @@ type presence struct {
 	// It stays pending until a decision rests on it.
 	pending *ledger.Offer
 	phase   ClusterPhase
-	// leap describes figures that grew implausibly at the time leapt, see doubts.
+	// leap describes figures that grew implausibly at the time leapt, see listDoubts.
 	leap  string
 	leapt time.Time
 	// fetched is when the cluster first asked for its instructions in this term, zero if it has

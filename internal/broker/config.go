@@ -57,7 +57,7 @@ func DefaultConfig() Config {
 }
 
 // SetConfig takes effect with the next decision. When it returns, a cluster that c does not
-// admit is shut out. Existing reservations keep their promised capacity.
+// admit is denied. Existing reservations keep their promised capacity.
 func (b *Broker) SetConfig(_ context.Context, c Config) {
 	b.applyConfig(c)
 	b.gate.Set(c.Access)

@@ -17,7 +17,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	for {
 		var list *v1.InstructionList
 		var changed, ended <-chan struct{}
-		err := b.changeSession(context.WithoutCancel(ctx), func(s *session) error {
+		err := b.commitPlan(context.WithoutCancel(ctx), func(s *session) error {
 			n := s.news.logOf(clusterID)
 			s.recovery.noteCursor(clusterID, cursor)
 			s.news.noteFetch(clusterID)

@@ -73,7 +73,7 @@ func newMailbox(now func() time.Time) *mailbox {
 
 // SendMessage implements the server's Broker. It refuses clusters that share no reservation.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
-	err := b.changeSession(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		if !s.reservations.shareReservation(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}

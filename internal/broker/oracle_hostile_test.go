@@ -102,7 +102,7 @@ func (m *machine) withinBudget() error {
 		if a.written > float64(budget.JournalPerHour+1<<20) {
 			return fmt.Errorf("%s has written %.0f bytes", id, a.written)
 		}
-		if n := a.reservations + len(a.shut); n > budget.Reservations {
+		if n := a.reservations + len(a.closedKeys); n > budget.Reservations {
 			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
 		}
 	}

@@ -26,7 +26,7 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 		return nil, err
 	}
 	var answer *v1.Quote
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		if hold == 0 {
 			answer, _, err = s.quotes.priceRequest(q)
 			return err

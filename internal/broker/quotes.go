@@ -190,9 +190,9 @@ func listDifferences(held *ledger.Reserve, q *Request) []string {
 }
 
 // ReleaseQuote implements the server's Broker. A quote that has ended stays as it is. An
-// unknown key is shut, so that a delayed request for the quote fails.
+// unknown key is closed, so that a delayed request for the quote fails.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
-	return b.changeOf(ctx, clusterID, func(s *session) error {
+	return b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		held := s.book.Quote(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool

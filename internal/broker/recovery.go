@@ -23,8 +23,8 @@ type recovery struct {
 	// asked holds requesters that have to announce because a provider announced a placement in
 	// their name. They are not blocked meanwhile.
 	asked map[string]bool
-	// told holds the clusters that have announced in this term.
-	told map[string]bool
+	// announced holds the clusters that have announced in this term.
+	announced map[string]bool
 	// claims holds announced requests that no provider has confirmed yet, by requester.
 	claims map[string][]claim
 	// void holds placements that a requester claimed and no provider knows.
@@ -44,7 +44,7 @@ func newRecovery(s *session) recovery {
 
 // resetAnnouncements forgets all announcements.
 func (rc *recovery) resetAnnouncements() {
-	rc.waiting, rc.asked, rc.told = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	rc.waiting, rc.asked, rc.announced = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	rc.claims, rc.void = map[string][]claim{}, map[string][]ledger.PlacementRef{}
 }
 
@@ -184,7 +184,7 @@ func (rc *recovery) blockUntilAnnounced(clusterID string) {
 // requireAnnouncement asks a cluster to announce because it knows more than the book. A cluster
 // that has announced already is not asked again.
 func (rc *recovery) requireAnnouncement(clusterID string) {
-	announced := rc.told[clusterID] || rc.s.book.Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
+	announced := rc.announced[clusterID] || rc.s.book.Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
 	if announced || rc.waiting[clusterID] {
 		return
 	}
@@ -210,7 +210,7 @@ func (rc *recovery) isBlocked(clusterID string) bool { return rc.waiting[cluster
 
 // wantsAnnouncement reports whether a cluster should announce now.
 func (rc *recovery) wantsAnnouncement(clusterID string) bool {
-	return rc.isBlocked(clusterID) || rc.asked[clusterID] || !rc.told[clusterID] && rc.isRecovering()
+	return rc.isBlocked(clusterID) || rc.asked[clusterID] || !rc.announced[clusterID] && rc.isRecovering()
 }
 
 // isRecovering reports whether a cluster from before the restore has yet to announce.

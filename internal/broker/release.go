@@ -12,7 +12,7 @@ import (
 // GetReservation implements the server's Broker.
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.changeSession(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		r, _ := s.reservations.findReservation(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
@@ -24,10 +24,10 @@ func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string
 }
 
 // ReleaseReservation implements the server's Broker. It returns nil, nil if there is no such
-// reservation; the key is then shut.
+// reservation; the key is then closed.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.changeOf(ctx, clusterID, func(s *session) error {
+	err := b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
 		if r == nil {
 			if shut {

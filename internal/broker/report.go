@@ -16,7 +16,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 	if err != nil {
 		return err
 	}
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r := s.book.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)

@@ -90,7 +90,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, err := s.reservations.reserveOrQueue(request)
 		if err != nil {
 			return s.config().Visibility.inError(err, request.Target)

@@ -95,7 +95,7 @@ func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.E
 // LiftPauses clears the failures of a cluster, once for each mark, and reports whether there
 // were any.
 func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted bool, err error) {
-	err = b.changeSession(ctx, func(s *session) error {
+	err = b.commitPlan(ctx, func(s *session) error {
 		c := s.book.Cluster(clusterID)
 		if c == nil || c.Lifted == mark {
 			return nil

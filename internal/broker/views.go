@@ -53,7 +53,7 @@ type ClusterView struct {
 // Cluster returns the view of a cluster; nil, nil for an unknown one.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
-	err := b.changeSession(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		c := s.book.Cluster(id)
 		if c == nil {
 			return nil
@@ -198,7 +198,7 @@ func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (
 
 func (b *Broker) viewReservation(ctx context.Context, find func(*session) *ledger.Reservation) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.changeSession(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		if r := find(s); r != nil {
 			view = s.reservations.viewOf(r)
 		}
@@ -243,7 +243,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		return nil, err
 	}
 	var view *ReservationView
-	err := b.changeSession(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		if r, shut := s.book.ByKey(q.Requester, q.Key); r != nil && !shut {
 			view = s.reservations.viewOf(r)
 			return nil
@@ -270,7 +270,7 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 // Release ends a reservation whose object is deleted. A reservation that has ended or is
 // unknown stays as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
-	return b.changeSession(ctx, func(s *session) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		r := s.book.Reservation(name)
 		if r == nil {
 			return nil

@@ -43,11 +43,11 @@ type Pricer struct {
 	// mu guards the following.
 	mu     sync.Mutex
 	follow *configuration.Configuration
-	// said is OpenCost's last answer, nil before the first. problem is why the last scrape failed;
+	// lastPrices is OpenCost's last answer, nil before the first. problem is why the last scrape failed;
 	// since is when the state last changed.
-	said    nodePrices
-	problem error
-	since   time.Time
+	lastPrices nodePrices
+	problem    error
+	since      time.Time
 	// tariff was computed from the nodes at revision; 0 if none.
 	tariff   tariff
 	revision int64
@@ -63,7 +63,7 @@ func (p *Pricer) Follow(c *configuration.Configuration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.OpenCost != p.follow.OpenCost {
-		p.said, p.problem, p.since = nil, nil, p.clock.Now()
+		p.lastPrices, p.problem, p.since = nil, nil, p.clock.Now()
 		select {
 		case p.changed <- struct{}{}:
 		default:
@@ -99,7 +99,7 @@ func (p *Pricer) scrapePrices(ctx context.Context) {
 	if address == "" {
 		return
 	}
-	said, err := fetchPrices(ctx, p.client, address)
+	answer, err := fetchPrices(ctx, p.client, address)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Pricer) scrapePrices(ctx context.Context) {
 		p.problem = err
 		return
 	}
-	p.said, p.problem, p.since, p.revision = said, nil, p.clock.Now(), 0
+	p.lastPrices, p.problem, p.since, p.revision = answer, nil, p.clock.Now(), 0
 }
 
 // Cost returns the cluster's prices; nil if they are unknown, so that the Advertisement keeps
@@ -162,7 +162,7 @@ func (p *Pricer) priceSources() map[corev1.ResourceName]string {
 // refreshTariff recomputes the prices after a change of the nodes or of their prices. It
 // reports whether prices are known.
 func (p *Pricer) refreshTariff() (known bool) {
-	if p.follow.OpenCost != "" && p.said == nil {
+	if p.follow.OpenCost != "" && p.lastPrices == nil {
 		return false
 	}
 	lent, revision := p.nodes.Lent(p.revision)
@@ -171,7 +171,7 @@ func (p *Pricer) refreshTariff() (known bool) {
 	}
 	nodes := make([]node, len(lent))
 	for i, n := range lent {
-		nodes[i] = node{name: n.Name, allocatable: n.Allocatable, says: p.said[n.Name]}
+		nodes[i] = node{name: n.Name, allocatable: n.Allocatable, says: p.lastPrices[n.Name]}
 		if p.follow.OpenCost == "" {
 			nodes[i].says = labelPrices(n.Labels, p.follow.PriceLabels)
 		}
@@ -212,7 +212,7 @@ func (p *Pricer) Condition() *metav1.Condition {
 // unavailableCondition is the condition of a failing OpenCost.
 func (p *Pricer) unavailableCondition() *metav1.Condition {
 	holds := "its last prices stay in force"
-	if p.said == nil {
+	if p.lastPrices == nil {
 		holds = "spec.cost of the Advertisement stays in force"
 	}
 	return &metav1.Condition{
