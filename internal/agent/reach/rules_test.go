@@ -41,7 +41,7 @@ func TestAddressesThatAreDialled(t *testing.T) {
 		"a name of metadata":                   {endpoint: "https://metadata.example", want: "cannot be the address"},
 		"a name with one bad address of two":   {endpoint: "https://both.example", want: "cannot be the address"},
 		"a name that does not resolve":         {endpoint: "https://unknown.example", want: "no such host"},
-		"a name without addresses":             {endpoint: "https://empty.example", want: "cannot be the address"},
+		"a name without addresses":             {endpoint: "https://empty.example", want: "resolves to no address"},
 		"a number that some resolvers take":    {endpoint: "https://2130706433", want: "no such host"},
 		"an address without TLS":               {endpoint: "http://203.0.113.1", want: "https"},
 		"an address with a user":               {endpoint: "https://a@203.0.113.1", want: "https"},
