@@ -9,7 +9,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 )
 
-func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
+func TestExceedsKept(t *testing.T) {
 	kept := listOf("cpu", "2", "memory", "4Gi")
 	tests := map[string]struct {
 		given corev1.ResourceList
@@ -23,19 +23,19 @@ func TestWhatIsGivenExceedsWhatIsKept(t *testing.T) {
 		"more of one, less of others": {listOf("cpu", "1", "memory", "5Gi"), true},
 	}
 	for name, tc := range tests {
-		if got := exceeds(tc.given, kept); got != tc.want {
+		if got := exceedsKept(tc.given, kept); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
-	if !exceeds(listOf("pods", "110"), listOf("cpu", "1", "pods", "10")) {
+	if !exceedsKept(listOf("pods", "110"), listOf("cpu", "1", "pods", "10")) {
 		t.Error("more pods than are kept do not exceed it")
 	}
 }
 
 // A slice keeps requesting zero of a resource that it requested before.
-func TestASliceAsksForNothingOfWhatIsNotReservedAnyMore(t *testing.T) {
+func TestSliceRequestsZeroOfResourcesNoLongerReserved(t *testing.T) {
 	before, reserved := listOf("cpu", "4", "nvidia.com/gpu", "1"), listOf("cpu", "2")
-	now := asked(before, reserved)
+	now := sliceResources(before, reserved)
 	if gpus := now["nvidia.com/gpu"]; !gpus.IsZero() || len(now) != 2 || !now.Cpu().Equal(reserved["cpu"]) {
 		t.Errorf("asks for %v", now)
 	}

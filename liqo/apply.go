@@ -24,8 +24,8 @@ func (p *Peering) ensureNamespace(ctx context.Context, peer string, made failpoi
 	return err
 }
 
-// leaveHome carries out the actions of planHome.
-func (p *Peering) leaveHome(ctx context.Context, verb plan.Verb, peer string, ns *corev1.Namespace, deleted failpoint.Point) error {
+// applyHome carries out the actions of planHome.
+func (p *Peering) applyHome(ctx context.Context, verb plan.Verb, peer string, ns *corev1.Namespace, deleted failpoint.Point) error {
 	switch verb {
 	case plan.DeleteNamespace:
 		err := object.Delete(ctx, p.opts.Client, ns)
@@ -39,5 +39,5 @@ func (p *Peering) leaveHome(ctx context.Context, verb plan.Verb, peer string, ns
 	case plan.DeleteForeignCluster:
 		return client.IgnoreNotFound(p.opts.Client.Delete(ctx, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}}))
 	}
-	return fmt.Errorf("peering with %q: nothing does %q", peer, verb)
+	return fmt.Errorf("peering with %q: unknown action %q", peer, verb)
 }

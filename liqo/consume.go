@@ -31,7 +31,7 @@ func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 		p.departing.Lock()
 		defer p.departing.Unlock()
 	}
-	return consumerSide{p}.consume(ctx, inst)
+	return consumerSide{p}.consumePlacement(ctx, inst)
 }
 
 // DepartConsumer deletes an instruction whose placement is gone. It returns false if the
@@ -39,7 +39,7 @@ func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
-	state, err := consumerSide{p}.consume(ctx, inst)
+	state, err := consumerSide{p}.consumePlacement(ctx, inst)
 	if err != nil || !state.Done {
 		return false, err
 	}
@@ -50,25 +50,25 @@ func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.Reserv
 // cluster uses.
 type consumerSide struct{ *Peering }
 
-func (p consumerSide) consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
+func (p consumerSide) consumePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
 	scene, err := p.observeConsumer(ctx, inst)
 	if err != nil {
 		return plan.ConsumerState{}, err
 	}
 	actions, state := plan.ForConsumer(scene.ConsumerView)
-	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAtLost(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
+	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
 	for _, action := range actions {
 		if err := p.applyConsumer(ctx, scene, action); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
 		}
 	}
 	if inst.Spec.Unattended {
-		state = p.deputise(ctx, inst, state)
+		state = p.actAsProvider(ctx, inst, state)
 	} else {
-		p.dismiss(scene.Provider)
+		p.dropDeputy(scene.Provider)
 	}
 	if state.Done && scene.Siblings == 0 {
-		p.forget(scene.pair)
+		p.forgetPair(scene.pair)
 	}
 	return state, nil
 }
@@ -108,7 +108,7 @@ func (p consumerSide) applyConsumer(ctx context.Context, s *consumerScene, a pla
 	if known, err := p.network.Apply(ctx, s.network, a.Do); known {
 		return err
 	}
-	return p.leaveHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
+	return p.applyHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
 // consumerWrites carry out the actions that need only the scene.
@@ -118,19 +118,19 @@ var consumerWrites = map[plan.Verb]func(consumerSide, context.Context, *consumer
 	plan.OpenNode:      consumerSide.openNode,
 
 	plan.GiveUpProvider:   consumerSide.giveUpProvider,
-	plan.TakeBackGivingUp: consumerSide.takeBackGivingUp,
+	plan.TakeBackGivingUp: consumerSide.undoGivingUp,
 	plan.NudgeSlice:       consumerSide.nudgeSlice,
 	plan.EndPods:          consumerSide.endPods,
 	plan.PartIdentity:     consumerSide.partIdentity,
 }
 
 func (p consumerSide) askCredentials(s *consumerScene) error {
-	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: handshake.StepRequest}
+	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchorPlacement(), Step: handshake.StepRequest}
 	payload, version, err := handshake.Encode(&m, handshake.Request{PublicKey: s.key.PEM})
 	if err != nil {
 		return err
 	}
-	p.opts.Outbox.Repeat(s.pair.Posting(handshake.StepRequest), version, askAfter, p.message(s.pair, handshake.StepRequest, payload))
+	p.opts.Outbox.Repeat(s.pair.Posting(handshake.StepRequest), version, askAfter, p.messageSend(s.pair, handshake.StepRequest, payload))
 	return nil
 }
 
@@ -147,14 +147,14 @@ func (p consumerSide) stopAsking(s *consumerScene) {
 func (p consumerSide) sendAnswer(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
 	version := fmt.Sprintf("%s/%d", s.answer.digest, s.challenge.Count)
-	p.opts.Outbox.Post(s.pair.Posting(handshake.StepAnswer), version, p.message(s.pair, handshake.StepAnswer, s.answer.payload), nil)
+	p.opts.Outbox.Post(s.pair.Posting(handshake.StepAnswer), version, p.messageSend(s.pair, handshake.StepAnswer, s.answer.payload), nil)
 	failpoint.Hit(failpoint.ConsumerAnswered)
 }
 
-// answerTo answers the challenge. The same challenge always gets the same answer, even if the
+// answerChallenge answers the challenge. The same challenge always gets the same answer, even if the
 // key's signatures differ each time. The error is handshake.ErrRefused for a challenge that this
 // cluster does not answer.
-func (p consumerSide) answerTo(s *consumerScene) (answered, error) {
+func (p consumerSide) answerChallenge(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	question := s.challenge.Digest + string(s.key.DER)
@@ -172,7 +172,7 @@ func (p consumerSide) answerTo(s *consumerScene) (answered, error) {
 func (p consumerSide) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
 	// The admission policy compares the Identity with the record, so write the record first.
-	if err := p.recordServer(ctx, s.namespace, handshake.Spellings(cmp.Or(s.advertised(), s.credentials.APIServer))); err != nil {
+	if err := p.recordServer(ctx, s.namespace, handshake.Spellings(cmp.Or(s.advertisedEndpoint(), s.credentials.APIServer))); err != nil {
 		return err
 	}
 	spec := authv1beta1.IdentitySpec{
@@ -195,7 +195,7 @@ func (p consumerSide) writeSlice(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerSliceMade)
 	if s.slice != nil {
 		update := s.slice.DeepCopy()
-		update.Spec.Resources = asked(s.slice.Spec.Resources, s.inst.Spec.Resources)
+		update.Spec.Resources = sliceResources(s.slice.Spec.Resources, s.inst.Spec.Resources)
 		return p.opts.Client.Update(ctx, update)
 	}
 	labels := object.OurLabels(s.Provider)

@@ -42,17 +42,17 @@ type deputy struct {
 	failure   error
 }
 
-// deputise does the provider's part of a placement after the consumer's, and adds to the state
+// actAsProvider does the provider's part of a placement after the consumer's, and adds to the state
 // what the provider's part still waits for.
-func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) plan.ConsumerState {
-	d, err := p.appoint(inst.Spec.TargetClusterID)
+func (p *Peering) actAsProvider(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) plan.ConsumerState {
+	d, err := p.appointDeputy(inst.Spec.TargetClusterID)
 	if err != nil && inst.Ended() {
 		return state // the owner withdrew the kubeconfig, so nothing more can be done there
 	}
 	if err == nil {
-		err = d.provide(ctx, inst, &state)
+		err = d.providePlacement(ctx, inst, &state)
 	}
-	if err == nil || inst.Ended() && past(inst.Status.ReleasingSince, p.opts.GiveUpAfter, p.opts.Clock.Now()) {
+	if err == nil || inst.Ended() && isSpanOver(inst.Status.ReleasingSince, p.opts.GiveUpAfter, p.opts.Clock.Now()) {
 		return state
 	}
 	state.Again = plan.Soonest(state.Again, deputyPause)
@@ -62,15 +62,15 @@ func (p *Peering) deputise(ctx context.Context, inst *agentv1alpha1.ReservationI
 		state.Phase = agentv1alpha1.InstructionReleasing
 		state.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting to leave %q: %s", inst.Spec.TargetClusterID, err)
 	case !state.NodeReady.True:
-		state.Peered = placement.Waiting(agentv1alpha1.ReasonPeering, "no agent speaks for %q: %s", inst.Spec.TargetClusterID, err)
+		state.Peered = placement.Waiting(agentv1alpha1.ReasonPeering, "%q has no agent: %s", inst.Spec.TargetClusterID, err)
 		state.NodeReady = placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
 	}
 	return state
 }
 
-// appoint returns the deputy of a provider. It makes a new one when the provider's client has
+// appointDeputy returns the deputy of a provider. It makes a new one when the provider's client has
 // changed, because that client belongs to another kubeconfig.
-func (p *Peering) appoint(provider string) (*deputy, error) {
+func (p *Peering) appointDeputy(provider string) (*deputy, error) {
 	if p.opts.Remote == nil {
 		return nil, errors.New("install one there, or run this one with --peering-mode=kubeconfig and a kubeconfig of that cluster")
 	}
@@ -105,19 +105,19 @@ func (p *Peering) deputyOf(provider string) *deputy {
 	return p.deputies[provider]
 }
 
-// dismiss drops the deputy of a provider.
-func (p *Peering) dismiss(provider string) {
+// dropDeputy drops the deputy of a provider.
+func (p *Peering) dropDeputy(provider string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.deputies, provider)
 }
 
-// hear delivers a message of the consumer to the provider's part.
-func (d *deputy) hear(ctx context.Context, payload []byte) error {
+// receiveMessage delivers a message of the consumer to the provider's part.
+func (d *deputy) receiveMessage(ctx context.Context, payload []byte) error {
 	if _, err := d.part.mailbox.Take(d.consumer.opts.ClusterID, payload); err != nil {
 		return err
 	}
-	return d.wake(ctx)
+	return d.wakeConsumer(ctx)
 }
 
 // SendMessage delivers a message of the provider's part to the consumer.
@@ -125,17 +125,17 @@ func (d *deputy) SendMessage(ctx context.Context, msg *v1.Message) error {
 	if _, err := d.consumer.mailbox.Take(d.part.opts.ClusterID, msg.Body); err != nil {
 		return err
 	}
-	return d.wake(ctx)
+	return d.wakeConsumer(ctx)
 }
 
-// wake makes the consumer's controller reconcile all placements at the provider.
-func (d *deputy) wake(ctx context.Context) error {
+// wakeConsumer makes the consumer's controller reconcile all placements at the provider.
+func (d *deputy) wakeConsumer(ctx context.Context) error {
 	return d.consumer.mailbox.WakeConsumer(ctx, d.part.opts.ClusterID)
 }
 
-// provide carries out the next actions in the provider's cluster. It clears state.Gone and
+// providePlacement carries out the next actions in the provider's cluster. It clears state.Gone and
 // state.Done unless the provider's part is gone and done, too.
-func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state *plan.ConsumerState) error {
+func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state *plan.ConsumerState) error {
 	if now := d.part.opts.Clock.Now(); now.Before(d.restUntil) {
 		return d.failure
 	}
@@ -143,12 +143,12 @@ func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationIns
 	defer cancel()
 	there := instructionFor(inst, d.consumer.opts.ClusterID)
 	there.Spec.Unpeer = state.Done
-	provided, err := providerSide{d.part}.provide(ctx, there)
+	provided, err := providerSide{d.part}.providePlacement(ctx, there)
 	if err == nil {
-		err = d.grant(ctx, there)
+		err = d.grantSlice(ctx, there)
 	}
 	if err != nil {
-		d.failure = fmt.Errorf("its part is done through its kubeconfig, and failed: %w", err)
+		d.failure = fmt.Errorf("acting for it through its kubeconfig failed: %w", err)
 		d.restUntil = d.part.opts.Clock.Now().Add(deputyPause)
 		return d.failure
 	}
@@ -167,8 +167,8 @@ func (d *deputy) provide(ctx context.Context, inst *agentv1alpha1.ReservationIns
 	return nil
 }
 
-// grant answers the placement's slice as soon as Liqo has replicated it.
-func (d *deputy) grant(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+// grantSlice answers the placement's slice as soon as Liqo has replicated it.
+func (d *deputy) grantSlice(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	namespace, err := d.part.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
 	if namespace == "" || err != nil {
 		return err

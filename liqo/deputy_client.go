@@ -24,7 +24,7 @@ func (c deputyClient) Get(ctx context.Context, key client.ObjectKey, obj client.
 	if !ok {
 		return c.Client.Get(ctx, key, obj, opts...)
 	}
-	all, err := c.instructions(ctx)
+	all, err := c.listInstructions(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c deputyClient) Get(ctx context.Context, key client.ObjectKey, obj client.
 func (c deputyClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (err error) {
 	switch into := list.(type) {
 	case *agentv1alpha1.ProviderInstructionList:
-		into.Items, err = c.instructions(ctx)
+		into.Items, err = c.listInstructions(ctx)
 		return err
 	case *agentv1alpha1.ReservationInstructionList:
 		into.Items = nil // a cluster without an agent asks for nothing
@@ -50,14 +50,14 @@ func (c deputyClient) List(ctx context.Context, list client.ObjectList, opts ...
 	return c.Client.List(ctx, list, opts...)
 }
 
-// instructions returns all instructions for the provider, in any phase. It reads past the
+// listInstructions returns all instructions for the provider, in any phase. It reads past the
 // cache, because the last instruction takes the peering down.
-func (c deputyClient) instructions(ctx context.Context) ([]agentv1alpha1.ProviderInstruction, error) {
+func (c deputyClient) listInstructions(ctx context.Context) ([]agentv1alpha1.ProviderInstruction, error) {
 	o := &c.consumer.opts
 	var list agentv1alpha1.ReservationInstructionList
 	err := o.Reader.List(ctx, &list, client.InNamespace(o.InstructionNamespace), client.MatchingFields{"spec.targetClusterID": c.provider})
 	if err != nil {
-		return nil, fmt.Errorf("what is placed at %q: %w", c.provider, err)
+		return nil, fmt.Errorf("listing the placements at %q: %w", c.provider, err)
 	}
 	var all []agentv1alpha1.ProviderInstruction
 	for i := range list.Items {

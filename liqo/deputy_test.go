@@ -78,7 +78,7 @@ func TestAClusterWithoutAgentGrantsWhatIsReserved(t *testing.T) {
 	})
 }
 
-func TestWhatIsMissingToReachAClusterWithoutAgentIsSaid(t *testing.T) {
+func TestMissingKubeconfigIsReported(t *testing.T) {
 	away := func(string) (client.Client, error) { return nil, errors.New("there is no paris.kubeconfig") }
 	tests := map[string]struct {
 		remote func(string) (client.Client, error)
@@ -109,7 +109,7 @@ func TestWhatIsMissingToReachAClusterWithoutAgentIsSaid(t *testing.T) {
 	}
 }
 
-func TestAClusterWithoutAgentThatIsGoneIsGivenUp(t *testing.T) {
+func TestLostClusterWithoutAgentIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := unattended(t)
 		w.reserve("rome", "paris", "res-a")

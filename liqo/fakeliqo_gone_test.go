@@ -129,7 +129,7 @@ func (w *world) letGo(s *authv1beta1.ResourceSlice, consumer, provider string) {
 	var identity authv1beta1.Identity
 	parted := w.exists(consumer, s.Namespace, object.IdentityName(provider), &identity) && *identity.Spec.Namespace != object.TenantNamespaceName(consumer)
 	var fc liqov1beta1.ForeignCluster
-	givenUp := w.exists(consumer, "", provider, &fc) && !w.answers(&fc) && marks(&fc).GivenUp
+	givenUp := w.exists(consumer, "", provider, &fc) && !w.answers(&fc) && reachMarks(&fc).GivenUp
 	if !parted && !givenUp {
 		if w.sites[consumer].cut || w.sites[provider].cut || w.sites[consumer].stale && !w.mayReplicate(provider, consumer) {
 			return

@@ -32,9 +32,9 @@ const (
 const (
 	// partedSettles is how long Liqo may take to act on a parted Identity.
 	partedSettles = 5 * time.Second
-	// lostLooks is how often to check an overdue release. Its pods, and Liqo's progress in
+	// lostInterval is how often to check an overdue release. Its pods, and Liqo's progress in
 	// other clusters, are not watched.
-	lostLooks = 5 * time.Second
+	lostInterval = 5 * time.Second
 )
 
 func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error {
@@ -42,7 +42,7 @@ func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error 
 	if !s.Release {
 		found, err := object.Get(ctx, s.reader, "", s.Provider, &fc)
 		if found {
-			s.Reach, s.Health.Unreachable = marks(&fc), unreachable(&fc)
+			s.Reach, s.Health.Unreachable = reachMarks(&fc), unreachableReason(&fc)
 		}
 		return err
 	}
@@ -50,14 +50,14 @@ func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error 
 	if !found || err != nil {
 		return err
 	}
-	s.Reach = marks(&fc)
+	s.Reach = reachMarks(&fc)
 	s.Reach.Known, s.Reach.Answers = true, true
 	for _, c := range fc.Status.Conditions {
 		if c.Type == liqov1beta1.APIServerStatusCondition {
 			s.Reach.Answers = c.Status == liqov1beta1.ConditionStatusEstablished
 		}
 	}
-	s.Overdue = past(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
+	s.Overdue = isSpanOver(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 	for i := range s.all {
 		if inst := &s.all[i]; inst.Spec.TargetClusterID == s.Provider && !inst.Ended() {
 			s.Standing++
@@ -66,7 +66,7 @@ func (p consumerSide) observeReach(ctx context.Context, s *consumerScene) error 
 	return nil
 }
 
-func marks(fc metav1.Object) plan.ReachView {
+func reachMarks(fc metav1.Object) plan.ReachView {
 	return plan.ReachView{
 		GivenUp: fc.GetAnnotations()[consts.ForeignClusterPermanentlyUnreachableAnnotationKey] == "true",
 		ByAgent: fc.GetAnnotations()[givenUpAnnotation] == "true",
@@ -82,28 +82,28 @@ func (s *consumerScene) observeParting() {
 	s.Identity.Parted, s.Identity.Settled = true, err != nil || !s.now.Before(since.Add(partedSettles))
 }
 
-func (p consumerSide) lookAtLost(s *consumerScene) time.Duration {
+func (p consumerSide) recheckAfter(s *consumerScene) time.Duration {
 	switch {
 	case !s.Release && s.Health.Delivered && p.opts.Rejected != nil:
-		return healthLooks
+		return healthInterval
 	case !s.Release:
 		return 0
 	case s.Overdue || s.Reach.GivenUp:
-		return lostLooks
+		return lostInterval
 	}
-	return remaining(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
+	return remainingSpan(s.inst.Status.ReleasingSince, p.opts.GiveUpAfter, s.now)
 }
 
 func (p consumerSide) giveUpProvider(ctx context.Context, s *consumerScene) error {
 	p.opts.Log.Info("giving up a provider that does not answer", "provider", s.Provider, "placement", s.Name)
-	return p.mark(ctx, s.Provider, `"true"`)
+	return p.markReach(ctx, s.Provider, `"true"`)
 }
 
-func (p consumerSide) takeBackGivingUp(ctx context.Context, s *consumerScene) error {
-	return p.mark(ctx, s.Provider, "null")
+func (p consumerSide) undoGivingUp(ctx context.Context, s *consumerScene) error {
+	return p.markReach(ctx, s.Provider, "null")
 }
 
-func (p consumerSide) mark(ctx context.Context, provider, value string) error {
+func (p consumerSide) markReach(ctx context.Context, provider, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s,%q:%s}}}`,
 		consts.ForeignClusterPermanentlyUnreachableAnnotationKey, value, givenUpAnnotation, value)
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: provider}}
@@ -139,7 +139,7 @@ func (p consumerSide) partIdentity(ctx context.Context, s *consumerScene) error 
 	parted := s.identity.DeepCopy()
 	metav1.SetMetaDataAnnotation(&parted.ObjectMeta, partedAnnotation, p.opts.Clock.Now().UTC().Format(time.RFC3339))
 	parted.Spec.Namespace = new(partedNamespace)
-	p.opts.Log.Info("leaving what is at a provider to it", "provider", s.Provider, "placement", s.Name)
+	p.opts.Log.Info("leaving cleanup at a provider to its agent", "provider", s.Provider, "placement", s.Name)
 	return p.opts.Client.Update(ctx, parted)
 }
 

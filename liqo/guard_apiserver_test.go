@@ -140,7 +140,7 @@ func (g *guarded) boundsCreation() {
 		why string
 	}{
 		"a slice with a reservation":    {object: sliceOf("rome", ownSlice)},
-		"a slice without one":           {object: sliceOf("rome", "flood-1"), why: "no live reservation of cluster rome stands behind slice flood-1"},
+		"a slice without one":           {object: sliceOf("rome", "flood-1"), why: "cluster rome has no live reservation for slice flood-1"},
 		"a slice of one that has ended": {object: sliceOf("rome", "res-ended-1"), why: "no live reservation"},
 		"a slice of another consumer's": {object: sliceOf("rome", "res-west-1"), why: "no live reservation"},
 		"that slice by whose it is":     {as: "west-rome", object: sliceOf("west-rome", "res-west-1")},

@@ -38,13 +38,13 @@ func (p *Peering) clusterKey(ctx context.Context) (*handshake.ClusterKey, error)
 	return p.key, nil
 }
 
-// others counts the other instructions for a peer. It is read past the cache: the agent leaves
+// otherPlacements counts the other instructions for a peer. It is read past the cache: the agent leaves
 // the removal of the peering to them, and must not rely on stale data for that.
-type others struct {
+type otherPlacements struct {
 	consumer, provider int
 }
 
-func (p *Peering) others(ctx context.Context, self client.Object, peer string) (o others, err error) {
+func (p *Peering) findOthers(ctx context.Context, self client.Object, peer string) (o otherPlacements, err error) {
 	var consumer agentv1alpha1.ReservationInstructionList
 	here := client.InNamespace(p.opts.InstructionNamespace)
 	if err := p.opts.Reader.List(ctx, &consumer, here, client.MatchingFields{"spec.targetClusterID": peer}); err != nil {
@@ -82,8 +82,8 @@ var (
 	}
 )
 
-// home returns the view of a peer's remaining objects, read past the cache.
-func (p *Peering) home(ctx context.Context, peer string, ns *corev1.Namespace, o others) (plan.HomeView, error) {
+// viewHome returns the view of a peer's remaining objects, read past the cache.
+func (p *Peering) viewHome(ctx context.Context, peer string, ns *corev1.Namespace, o otherPlacements) (plan.HomeView, error) {
 	h := plan.HomeView{Namespace: object.ViewOfNamespace(ns), Needed: o.consumer+o.provider > 0}
 	if h.Needed {
 		return h, nil

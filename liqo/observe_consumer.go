@@ -56,17 +56,17 @@ type consumerScene struct {
 // observeConsumer reads through the cache. Before it reports that nothing is left, it reads
 // again past the cache, which may not show the newest objects yet.
 func (p consumerSide) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
-	s, err := p.lookConsumer(ctx, p.opts.Client, inst)
+	s, err := p.viewConsumer(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release || !s.IsDrained() {
 		return s, err
 	}
-	if s, err = p.lookConsumer(ctx, p.opts.Reader, inst); err != nil || !s.IsDrained() {
+	if s, err = p.viewConsumer(ctx, p.opts.Reader, inst); err != nil || !s.IsDrained() {
 		return s, err
 	}
 	return s, p.observeDeparture(ctx, s)
 }
 
-func (p consumerSide) lookConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
+func (p consumerSide) viewConsumer(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s := &consumerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
 	s.pair = handshake.Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
@@ -119,7 +119,7 @@ func (p consumerSide) observeSlice(ctx context.Context, s *consumerScene) error 
 }
 
 func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) plan.SliceView {
-	v := plan.SliceView{ObjectView: object.ViewOf(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, asked(slice.Spec.Resources, reserved))}
+	v := plan.SliceView{ObjectView: object.ViewOf(slice), Current: equality.Semantic.DeepEqual(slice.Spec.Resources, sliceResources(slice.Spec.Resources, reserved))}
 	v.Nudged = slice.Annotations[nudgedAnnotation] == "true"
 	if c := authentication.GetCondition(slice, authv1beta1.ResourceSliceConditionTypeResources); c != nil {
 		v.Denied, v.Message = c.Status == authv1beta1.ResourceSliceConditionDenied, c.Message
@@ -127,9 +127,9 @@ func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) p
 	return v
 }
 
-// asked returns the resources that a slice requests. A resource that is no longer reserved is
+// sliceResources returns the resources that a slice requests. A resource that is no longer reserved is
 // set to zero, because Liqo does not revoke a resource that is merely left out.
-func asked(before, reserved corev1.ResourceList) corev1.ResourceList {
+func sliceResources(before, reserved corev1.ResourceList) corev1.ResourceList {
 	out := reserved.DeepCopy()
 	for name := range before {
 		if _, still := reserved[name]; !still {
@@ -187,9 +187,9 @@ func (p consumerSide) observeConsumerHandshake(ctx context.Context, s *consumerS
 		s.Identity.Fits = handshake.CertificateFits(s.identity.Spec.AuthParams.SignedCRT, s.key.DER, p.opts.ClusterID)
 		s.observeLifetime()
 	}
-	if challenge != nil && s.live(challenge.Placement) {
+	if challenge != nil && s.isLive(challenge.Placement) {
 		s.challenge = challenge
-		s.answer, err = p.answerTo(s)
+		s.answer, err = p.answerChallenge(s)
 		switch {
 		case errors.Is(err, handshake.ErrRefused):
 			s.challenge, s.Handshake.Problem = nil, err.Error()
@@ -199,7 +199,7 @@ func (p consumerSide) observeConsumerHandshake(ctx context.Context, s *consumerS
 			s.Handshake.Challenged = true
 		}
 	}
-	if credentials != nil && s.live(credentials.Placement) && s.continues(credentials) {
+	if credentials != nil && s.isLive(credentials.Placement) && s.isCurrent(credentials) {
 		p.readCredentials(ctx, s, credentials)
 	}
 	p.observeServer(ctx, s)
@@ -223,18 +223,18 @@ func (s *consumerScene) observeLifetime() {
 	}
 }
 
-// live reports whether name is a placement at the provider that has not ended.
-func (s *consumerScene) live(name string) bool {
+// isLive reports whether name is a placement at the provider that has not ended.
+func (s *consumerScene) isLive(name string) bool {
 	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && placement.Name(i.Spec.ReservationName, i.Spec.Placement) == name
 	})
 }
 
-// continues reports whether credentials belong to the current handshake. After a restart, or
+// isCurrent reports whether credentials belong to the current handshake. After a restart, or
 // after its own request, this cluster cannot check that. It then accepts credentials only when
 // there is no identity to lose: none works, or the identity is due and yields only to a later
 // certificate.
-func (s *consumerScene) continues(credentials *handshake.Received) bool {
+func (s *consumerScene) isCurrent(credentials *handshake.Received) bool {
 	if s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == s.answer.digest {
 		return true
 	}
@@ -270,7 +270,7 @@ func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c
 	if err := handshake.CheckCredentials(c, s.key.DER, p.opts.ClusterID); err != nil {
 		return err
 	}
-	if err := handshake.CheckServer(c.APIServer, s.advertised()); err != nil {
+	if err := handshake.CheckServer(c.APIServer, s.advertisedEndpoint()); err != nil {
 		return err
 	}
 	if err := p.checkProxy(c.ProxyURL); err != nil {
@@ -281,12 +281,12 @@ func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c
 
 // observeDeparture checks what other instructions still need, once only the peering is left.
 func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) error {
-	o, err := p.others(ctx, s.inst, s.Provider)
+	o, err := p.findOthers(ctx, s.inst, s.Provider)
 	if err != nil {
 		return err
 	}
 	if s.Siblings = o.consumer; s.Siblings == 0 {
-		s.Home, err = p.home(ctx, s.Provider, s.namespace, o)
+		s.Home, err = p.viewHome(ctx, s.Provider, s.namespace, o)
 	}
 	return err
 }
@@ -304,10 +304,10 @@ func (s *consumerScene) drainTarget() drain.Target {
 	return drain.Target{Placement: s.Name, Instruction: s.inst, Node: s.node}
 }
 
-// anchor returns the placement that this cluster names in its messages: the oldest one at the
+// anchorPlacement returns the placement that this cluster names in its messages: the oldest one at the
 // provider that has not ended. All placements of the pair thus share one exchange, which
 // continues when one of them ends.
-func (s *consumerScene) anchor() string {
+func (s *consumerScene) anchorPlacement() string {
 	oldest := s.inst
 	for i := range s.all {
 		inst := &s.all[i]
@@ -326,7 +326,7 @@ func (p consumerSide) observeConsumerNetwork(ctx context.Context, s *consumerSce
 	if !p.network.IsOn() || s.Release || !s.Namespace.IsUsable() {
 		return nil
 	}
-	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchorPlacement(), s.isLive)
 	if err == nil {
 		s.Network = s.network.NetworkView
 	}

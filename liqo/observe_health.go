@@ -8,8 +8,8 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 )
 
-// healthLooks is how often to count the pods on a virtual node. They are not watched.
-const healthLooks = 30 * time.Second
+// healthInterval is how often to count the pods on a virtual node. They are not watched.
+const healthInterval = 30 * time.Second
 
 func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
 	s.Health.Delivered = s.inst.Status.Delivered
@@ -19,8 +19,8 @@ func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
 	return nil
 }
 
-// unreachable says why Liqo does not reach a peer's API server; it returns "" if Liqo does.
-func unreachable(fc *liqov1beta1.ForeignCluster) string {
+// unreachableReason says why Liqo does not reach a peer's API server; it returns "" if Liqo does.
+func unreachableReason(fc *liqov1beta1.ForeignCluster) string {
 	for _, c := range fc.Status.Conditions {
 		if c.Type == liqov1beta1.APIServerStatusCondition && c.Status == liqov1beta1.ConditionStatusError {
 			return cmp.Or(c.Message, "it does not answer")

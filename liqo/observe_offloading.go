@@ -41,7 +41,7 @@ func (p consumerSide) observeOffloading(ctx context.Context, s *consumerScene) e
 			v.Required = remoteCondition(&o, s.Provider, offloadingv1beta1.NamespaceOffloadingRequired)
 			v.Ready = remoteCondition(&o, s.Provider, offloadingv1beta1.NamespaceReady)
 		}
-		claims, err := p.claims(ctx, s, &v)
+		claims, err := p.listClaims(ctx, s, &v)
 		if err != nil {
 			return err
 		}
@@ -51,10 +51,10 @@ func (p consumerSide) observeOffloading(ctx context.Context, s *consumerScene) e
 	return nil
 }
 
-// claims returns the claims of all placements that name the namespace and are not drained. A
+// listClaims returns the claims of all placements that name the namespace and are not drained. A
 // provider that is dropped earlier loses the remote namespace, and its pods are killed. For the
 // same reason, removing the same-name label does not end an offloading.
-func (p consumerSide) claims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
+func (p consumerSide) listClaims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
 	const sameName = offloadingv1beta1.EnforceSameNameMappingStrategyType
 	mayHaveItsName := v.SameName || v.Exists && v.InForce.Names == sameName
 	for _, inst := range oldestFirst(s.all) {
@@ -65,7 +65,7 @@ func (p consumerSide) claims(ctx context.Context, s *consumerScene, v *plan.Offl
 		if strategy.Names == sameName && !mayHaveItsName {
 			continue
 		}
-		holds, err := s.holds(ctx, inst)
+		holds, err := s.holdsNode(ctx, inst)
 		if err != nil {
 			return nil, err
 		}
@@ -95,19 +95,19 @@ func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
 	return `reservation "` + inst.Spec.ReservationName + `"`
 }
 
-// holds reports whether the placement's node may still have pods, or get some.
-func (s *consumerScene) holds(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+// holdsNode reports whether the placement's node may still have pods, or get some.
+func (s *consumerScene) holdsNode(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	switch {
 	case inst.UID == s.inst.UID:
 		return !s.Release || !s.IsDrained(), nil
 	case !inst.Ended():
 		return true, nil
 	}
-	return undrained(ctx, s.reader, inst)
+	return isUndrained(ctx, s.reader, inst)
 }
 
-// undrained reports whether a released placement still has a node or may get one.
-func undrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+// isUndrained reports whether a released placement still has a node or may get one.
+func isUndrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	name := placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
 	if found, err := object.Get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
 		return found, err
@@ -135,7 +135,7 @@ func selectedProviders(o *offloadingv1beta1.NamespaceOffloading) []string {
 	return nil
 }
 
-func selector(providers []string) corev1.NodeSelector {
+func nodeSelectorOf(providers []string) corev1.NodeSelector {
 	return corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{
 			Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: providers,

@@ -51,23 +51,23 @@ type providerScene struct {
 // observeProvider reads through the cache. Before it reports that nothing runs, it reads again
 // past the cache, because the broker then sells the capacity.
 func (p providerSide) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
-	s, err := p.lookProvider(ctx, p.opts.Client, inst)
+	s, err := p.viewProvider(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release && !s.Unpeer || s.IsInUse() {
 		return s, err
 	}
-	if s, err = p.lookProvider(ctx, p.opts.Reader, inst); err != nil || s.IsInUse() {
+	if s, err = p.viewProvider(ctx, p.opts.Reader, inst); err != nil || s.IsInUse() {
 		return s, err
 	}
 	return s, p.observeUnpeering(ctx, s)
 }
 
-func (p providerSide) lookProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
+func (p providerSide) viewProvider(ctx context.Context, r client.Reader, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s := &providerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
 	s.pair = handshake.Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
 	s.Name = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
-	s.Reclaim = s.Release && past(inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
+	s.Reclaim = s.Release && isSpanOver(inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 	var list agentv1alpha1.ProviderInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (p providerSide) observeReplicas(ctx context.Context, s *providerScene) err
 	for i := range list.Items {
 		if slice := &list.Items[i]; slice.Name == s.Name {
 			s.replica, s.Replica = slice, replicaView(slice)
-			s.Replica.Exceeds = exceeds(slice.Status.Resources, s.inst.Kept())
+			s.Replica.Exceeds = exceedsKept(slice.Status.Resources, s.inst.Kept())
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (p providerSide) observeProviderHandshake(ctx context.Context, s *providerS
 }
 
 func (s *providerScene) observeRequest() {
-	if s.request == nil || !s.live(s.request.Placement) {
+	if s.request == nil || !s.isLive(s.request.Placement) {
 		return
 	}
 	var body handshake.Request
@@ -189,7 +189,7 @@ func (s *providerScene) observeRequest() {
 
 func (s *providerScene) observeAnswer() (err error) {
 	m := handshake.Message{
-		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(),
+		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchorPlacement(),
 		Epoch: handshake.EpochOf(string(s.namespace.UID), s.nonce), Step: handshake.StepChallenge,
 	}
 	s.challenge, s.challengeDigest, err = handshake.Encode(&m, handshake.Challenge{TenantNamespace: s.namespace.Name, Nonce: s.nonce})
@@ -216,27 +216,27 @@ func (s *providerScene) observeAnswer() (err error) {
 	return nil
 }
 
-// live reports whether name is a placement of the consumer that has not ended.
-func (s *providerScene) live(name string) bool {
+// isLive reports whether name is a placement of the consumer that has not ended.
+func (s *providerScene) isLive(name string) bool {
 	for i := range s.all {
-		if inst := &s.all[i]; s.stands(inst) && placement.Name(inst.Spec.ReservationName, inst.Spec.Placement) == name {
+		if inst := &s.all[i]; s.isStanding(inst) && placement.Name(inst.Spec.ReservationName, inst.Spec.Placement) == name {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *providerScene) stands(inst *agentv1alpha1.ProviderInstruction) bool {
+func (s *providerScene) isStanding(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.RequesterClusterID == s.Consumer && !inst.Ended() && (inst.Status.Enforced || inst.UID == s.inst.UID)
 }
 
-// anchor returns the placement that this cluster names in its messages: the oldest one of the
+// anchorPlacement returns the placement that this cluster names in its messages: the oldest one of the
 // consumer that has not ended. A new placement therefore does not restart the handshake.
-func (s *providerScene) anchor() string {
+func (s *providerScene) anchorPlacement() string {
 	oldest := s.inst
 	for i := range s.all {
 		inst := &s.all[i]
-		if !s.stands(inst) {
+		if !s.isStanding(inst) {
 			continue
 		}
 		if inst.CreationTimestamp.Before(&oldest.CreationTimestamp) ||
@@ -291,22 +291,22 @@ func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error 
 	if _, err := object.Get(ctx, p.opts.Reader, s.namespace.Name, s.Name, &slice); err != nil {
 		return err
 	}
-	s.Replica.Exceeds = s.Replica.Exceeds || exceeds(slice.Status.Resources, s.inst.Kept())
+	s.Replica.Exceeds = s.Replica.Exceeds || exceedsKept(slice.Status.Resources, s.inst.Kept())
 	var quotas offloadingv1beta1.QuotaList
 	if err := p.opts.Reader.List(ctx, &quotas, client.InNamespace(s.namespace.Name)); err != nil {
 		return err
 	}
 	for i := range quotas.Items {
-		if q := &quotas.Items[i]; quotaOf(q, s.Name) && exceeds(q.Spec.Resources, s.inst.Kept()) {
+		if q := &quotas.Items[i]; quotaOf(q, s.Name) && exceedsKept(q.Spec.Resources, s.inst.Kept()) {
 			s.QuotaExceeds = true
 		}
 	}
 	return nil
 }
 
-// exceeds reports whether more is given than kept. The number of pods counts only if it is
+// exceedsKept reports whether more is given than kept. The number of pods counts only if it is
 // part of the reservation.
-func exceeds(given, kept corev1.ResourceList) bool {
+func exceedsKept(given, kept corev1.ResourceList) bool {
 	for name, amount := range given {
 		most, named := kept[name]
 		if amount.Cmp(most) > 0 && (named || name != corev1.ResourcePods) {
@@ -324,7 +324,7 @@ func quotaOf(quota metav1.Object, slice string) bool {
 }
 
 func (p providerSide) observeUnpeering(ctx context.Context, s *providerScene) error {
-	o, err := p.others(ctx, s.inst, s.Consumer)
+	o, err := p.findOthers(ctx, s.inst, s.Consumer)
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (p providerSide) observeUnpeering(ctx context.Context, s *providerScene) er
 		}
 	}
 	s.Replicated = len(s.replicas)
-	s.Home, err = p.home(ctx, s.Consumer, s.namespace, o)
+	s.Home, err = p.viewHome(ctx, s.Consumer, s.namespace, o)
 	return err
 }
 
@@ -356,7 +356,7 @@ func (p providerSide) observeProviderNetwork(ctx context.Context, s *providerSce
 	if !p.network.IsOn() || s.Release || s.Unpeer || !s.Namespace.IsUsable() {
 		return nil
 	}
-	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchor(), s.live)
+	s.network, err = p.network.Observe(ctx, s.pair, s.namespace.Name, s.anchorPlacement(), s.isLive)
 	if err == nil {
 		s.Network = s.network.NetworkView
 	}

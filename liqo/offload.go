@@ -19,7 +19,7 @@ func (p consumerSide) writeOffloading(ctx context.Context, s *consumerScene, a p
 	if present := s.offloading[a.Namespace]; present != nil {
 		update := present.DeepCopy()
 		update.Spec.PodOffloadingStrategy = a.Agreement.Strategy.Pods
-		update.Spec.ClusterSelector = selector(a.Agreement.Providers)
+		update.Spec.ClusterSelector = nodeSelectorOf(a.Agreement.Providers)
 		return p.opts.Client.Update(ctx, update)
 	}
 	err := object.Create(ctx, p.opts.Client, &offloadingv1beta1.NamespaceOffloading{
@@ -30,7 +30,7 @@ func (p consumerSide) writeOffloading(ctx context.Context, s *consumerScene, a p
 		Spec: offloadingv1beta1.NamespaceOffloadingSpec{
 			NamespaceMappingStrategy: a.Agreement.Strategy.Names,
 			PodOffloadingStrategy:    a.Agreement.Strategy.Pods,
-			ClusterSelector:          selector(a.Agreement.Providers),
+			ClusterSelector:          nodeSelectorOf(a.Agreement.Providers),
 		},
 	})
 	if apierrors.IsNotFound(err) {

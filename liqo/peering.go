@@ -75,7 +75,7 @@ type Options struct {
 	DrainTimeout time.Duration
 }
 
-func (o *Options) complete() error {
+func (o *Options) completeOptions() error {
 	switch {
 	case o.ClusterID == "":
 		return errors.New("peering: no cluster ID")
@@ -127,7 +127,7 @@ type answered struct {
 
 // New returns a Peering, or an error if a required option is missing.
 func New(o Options) (*Peering, error) {
-	if err := o.complete(); err != nil {
+	if err := o.completeOptions(); err != nil {
 		return nil, err
 	}
 	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
@@ -137,7 +137,7 @@ func New(o Options) (*Peering, error) {
 	})
 	p.network = network.New(network.Options{
 		ClusterID: o.ClusterID, LiqoNamespace: o.LiqoNamespace, Service: o.GatewayService, Client: o.Client, Reader: o.Reader,
-		Mailbox: p.mailbox, Message: p.message, Outbox: o.Outbox, Clock: o.Clock,
+		Mailbox: p.mailbox, Message: p.messageSend, Outbox: o.Outbox, Clock: o.Clock,
 	})
 	return p, nil
 }
@@ -159,11 +159,11 @@ func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] {
 	return p.mailbox.ProviderEvents()
 }
 
-// message returns the Send that delivers the payload of a step.
-func (p *Peering) message(pair handshake.Pair, s handshake.Step, payload []byte) outbox.Send {
+// messageSend returns the Send that delivers the payload of a step.
+func (p *Peering) messageSend(pair handshake.Pair, s handshake.Step, payload []byte) outbox.Send {
 	return func(ctx context.Context) error {
 		if d := p.deputyOf(pair.Receiver(s)); d != nil {
-			return d.hear(ctx, payload)
+			return d.receiveMessage(ctx, payload)
 		}
 		envelope, err := p.opts.Sign(payload)
 		if err != nil {
@@ -171,32 +171,32 @@ func (p *Peering) message(pair handshake.Pair, s handshake.Step, payload []byte)
 		}
 		err = p.opts.Messenger.SendMessage(ctx, &v1.Message{To: pair.Receiver(s), Slot: pair.Slot(s), Body: envelope})
 		if err != nil {
-			p.opts.Log.V(1).Info("peering message not taken, will be repeated", "to", pair.Receiver(s), "step", s, "error", err.Error())
+			p.opts.Log.V(1).Info("peering message not accepted, retrying", "to", pair.Receiver(s), "step", s, "error", err.Error())
 		}
 		return err
 	}
 }
 
-// settled ends the handshake of a pair. Messages about their networks continue.
-func (p *Peering) settled(pair handshake.Pair) {
-	p.drop(pair, handshake.HandshakeSteps)
+// endHandshake ends the handshake of a pair. Messages about their networks continue.
+func (p *Peering) endHandshake(pair handshake.Pair) {
+	p.dropSteps(pair, handshake.HandshakeSteps)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.answers, pair)
 	delete(p.deputies, pair.Provider)
 }
 
-// forget drops everything that is known about a pair.
-func (p *Peering) forget(pair handshake.Pair) {
-	p.settled(pair)
-	p.drop(pair, handshake.NetworkSteps)
+// forgetPair drops everything that is known about a pair.
+func (p *Peering) forgetPair(pair handshake.Pair) {
+	p.endHandshake(pair)
+	p.dropSteps(pair, handshake.NetworkSteps)
 	p.network.Forget(pair)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.verdicts, pair.Provider)
 }
 
-func (p *Peering) drop(pair handshake.Pair, steps []handshake.Step) {
+func (p *Peering) dropSteps(pair handshake.Pair, steps []handshake.Step) {
 	p.mailbox.Forget(pair, steps)
 	for _, s := range steps {
 		p.opts.Outbox.Drop(pair.Posting(s))

@@ -29,7 +29,7 @@ func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 		p.departing.Lock()
 		defer p.departing.Unlock()
 	}
-	return providerSide{p}.provide(ctx, inst)
+	return providerSide{p}.providePlacement(ctx, inst)
 }
 
 // DepartProvider deletes an instruction whose peering is done. It returns false if the
@@ -37,7 +37,7 @@ func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
-	state, err := providerSide{p}.provide(ctx, inst)
+	state, err := providerSide{p}.providePlacement(ctx, inst)
 	if err != nil || !state.Done {
 		return false, err
 	}
@@ -56,7 +56,7 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 // clusters have in this one.
 type providerSide struct{ *Peering }
 
-func (p providerSide) provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
+func (p providerSide) providePlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	scene, err := p.observeProvider(ctx, inst)
 	if err != nil {
 		return plan.ProviderState{}, err
@@ -65,7 +65,7 @@ func (p providerSide) provide(ctx context.Context, inst *agentv1alpha1.ProviderI
 		return plan.ProviderState{}, err
 	}
 	actions, state := plan.ForProvider(scene.ProviderView)
-	state.Again = plan.Soonest(plan.Soonest(state.Again, p.lookAgain(scene)), scene.Network.LookAgainAfter())
+	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), scene.Network.LookAgainAfter())
 	for _, action := range actions {
 		if err := p.applyProvider(ctx, scene, action.Do); err != nil {
 			return state, fmt.Errorf("%s for placement %q: %w", action.Do, scene.Name, err)
@@ -81,7 +81,7 @@ func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb 
 	case plan.EnsureNonce:
 		return p.ensureNonce(ctx, s)
 	case plan.SendChallenge:
-		p.opts.Outbox.Repeat(s.pair.Posting(handshake.StepChallenge), s.challengeDigest, 0, p.message(s.pair, handshake.StepChallenge, s.challenge))
+		p.opts.Outbox.Repeat(s.pair.Posting(handshake.StepChallenge), s.challengeDigest, 0, p.messageSend(s.pair, handshake.StepChallenge, s.challenge))
 		failpoint.Hit(failpoint.ProviderChallenged)
 		return nil
 	case plan.WriteTenant:
@@ -89,10 +89,10 @@ func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb 
 	case plan.SendCredentials:
 		return p.sendCredentials(s)
 	case plan.StopSending:
-		p.settled(s.pair)
+		p.endHandshake(s.pair)
 		return nil
 	case plan.ForgetConsumer:
-		p.forget(s.pair)
+		p.forgetPair(s.pair)
 		return nil
 	case plan.DeleteTenant:
 		defer failpoint.Hit(failpoint.ProviderTenantDeleted)
@@ -100,13 +100,13 @@ func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb 
 	case plan.DeleteSecrets:
 		return p.deleteSecrets(ctx, s.namespace.Name)
 	}
-	if reclaim, ok := reclaims[verb]; ok {
+	if reclaim, ok := reclaimFuncs[verb]; ok {
 		return reclaim(p, ctx, s)
 	}
 	if known, err := p.network.Apply(ctx, s.network, verb); known {
 		return err
 	}
-	return p.leaveHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
+	return p.applyHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }
 
 // ensureNonce creates the nonce, instead of waiting for Liqo to fill an empty Secret.
@@ -157,7 +157,7 @@ func (p providerSide) sendCredentials(s *providerScene) error {
 	if params.AwsConfig != nil {
 		return fmt.Errorf("the Tenant of %q has an AWS identity, which is secret and not sent", s.Consumer)
 	}
-	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchor(), Step: handshake.StepCredentials}
+	m := handshake.Message{Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.anchorPlacement(), Step: handshake.StepCredentials}
 	m.Epoch = "recovered"
 	if s.Handshake.Answered {
 		m.Epoch, m.PreviousDigest = s.reply.Epoch, s.reply.Digest
@@ -170,7 +170,7 @@ func (p providerSide) sendCredentials(s *providerScene) error {
 		return err
 	}
 	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepChallenge))
-	key, send := s.pair.Posting(handshake.StepCredentials), p.message(s.pair, handshake.StepCredentials, payload)
+	key, send := s.pair.Posting(handshake.StepCredentials), p.messageSend(s.pair, handshake.StepCredentials, payload)
 	if s.Handshake.Answered {
 		p.opts.Outbox.Repeat(key, version, 0, send)
 	} else {

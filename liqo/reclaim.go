@@ -19,33 +19,33 @@ const reclaimedAnnotation = "broker.fluidos.eu/reclaimed"
 // podsEnd is how often to check pods that take long to end. They are not watched.
 const podsEnd = time.Second
 
-// past reports whether the span that began at since is over. A span of 0 never ends.
-func past(since *metav1.Time, span time.Duration, now time.Time) bool {
+// isSpanOver reports whether the span that began at since is over. A span of 0 never ends.
+func isSpanOver(since *metav1.Time, span time.Duration, now time.Time) bool {
 	return span > 0 && since != nil && !now.Before(since.Add(span))
 }
 
-// remaining returns the rest of the span, 0 if it is over or never ends. A caller of both past
-// and remaining must pass the same now: if the span ended between two readings of the clock,
+// remainingSpan returns the rest of the span, 0 if it is over or never ends. A caller of both isSpanOver
+// and remainingSpan must pass the same now: if the span ended between two readings of the clock,
 // no further check would be scheduled.
-func remaining(since *metav1.Time, span time.Duration, now time.Time) time.Duration {
+func remainingSpan(since *metav1.Time, span time.Duration, now time.Time) time.Duration {
 	if span == 0 || since == nil {
 		return 0
 	}
 	return max(since.Add(span).Sub(now), 0)
 }
 
-func (p providerSide) lookAgain(s *providerScene) time.Duration {
+func (p providerSide) recheckAfter(s *providerScene) time.Duration {
 	switch {
 	case !s.Release:
 		return 0
 	case s.Pods > 0:
 		return podsEnd
 	}
-	return remaining(s.inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
+	return remainingSpan(s.inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 }
 
-// reclaims carry out the actions of planReclaim, planEviction and planDrained.
-var reclaims = map[plan.Verb]func(providerSide, context.Context, *providerScene) error{
+// reclaimFuncs carry out the actions of planReclaim, planEviction and planDrained.
+var reclaimFuncs = map[plan.Verb]func(providerSide, context.Context, *providerScene) error{
 	plan.CordonSlice: providerSide.cordonSlice,
 	plan.DeletePods:  providerSide.deletePods,
 	plan.DeleteReplica: func(p providerSide, ctx context.Context, s *providerScene) error {
@@ -59,7 +59,7 @@ var reclaims = map[plan.Verb]func(providerSide, context.Context, *providerScene)
 func (p providerSide) cordonSlice(ctx context.Context, s *providerScene) error {
 	cordoned := s.replica.DeepCopy()
 	metav1.SetMetaDataAnnotation(&cordoned.ObjectMeta, consts.CordonResourceAnnotation, "true")
-	p.opts.Log.Info("reclaiming what a consumer did not give back in time", "placement", s.Name, "consumer", s.Consumer, "pods", s.ShadowPods)
+	p.opts.Log.Info("reclaiming capacity that a consumer did not release in time", "placement", s.Name, "consumer", s.Consumer, "pods", s.ShadowPods)
 	return p.opts.Client.Update(ctx, cordoned)
 }
 

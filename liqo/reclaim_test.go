@@ -106,7 +106,7 @@ func (c *passing) Now() time.Time {
 
 // The consumer's time may end during an observation. The next observation must then see that it
 // is over, and must be scheduled.
-func TestNobodyStopsLookingBeforeTheTimeOfAConsumerIsOver(t *testing.T) {
+func TestChecksContinueUntilTheConsumersTimeIsOver(t *testing.T) {
 	w := newWorld(t)
 	ended := metav1.NewTime(time.Now().Truncate(time.Second))
 	inst := &agentv1alpha1.ProviderInstruction{

@@ -59,9 +59,9 @@ func (p *Peering) checkEndpoint(ctx context.Context, provider, endpoint string) 
 	return err
 }
 
-// advertised returns the endpoint in the provider's newest instruction that has not ended; ""
+// advertisedEndpoint returns the endpoint in the provider's newest instruction that has not ended; ""
 // if the provider advertises none.
-func (s *consumerScene) advertised() string {
+func (s *consumerScene) advertisedEndpoint() string {
 	standing := slices.DeleteFunc(oldestFirst(s.all), func(i *agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.TargetClusterID != s.Provider || i.Ended()
 	})
@@ -76,7 +76,7 @@ func (s *consumerScene) advertised() string {
 // writes into the status of a Renew or of a ResourceSlice.
 func (p consumerSide) observeServer(ctx context.Context, s *consumerScene) {
 	s.Server.Recordable = s.namespace != nil && object.Ours(s.namespace) && s.identity != nil && object.Ours(s.identity)
-	server := s.advertised()
+	server := s.advertisedEndpoint()
 	if s.Release || !s.Server.Recordable || server == "" {
 		return
 	}
@@ -103,7 +103,7 @@ func (s *consumerScene) observeMisled() {
 	if recorded == "" || slices.Contains(strings.Fields(recorded), strings.TrimRight(params.APIServer, "/")) {
 		return
 	}
-	s.Slice.Misled = fmt.Sprintf("%q names API server %.200q for slice %q, and %q was agreed on: no identity is made for it",
+	s.Slice.Misled = fmt.Sprintf("%q names API server %.200q for slice %q, but %q was agreed on: no identity is created for it",
 		s.Provider, params.APIServer, s.Name, strings.Fields(recorded)[0])
 }
 

@@ -125,7 +125,7 @@ func TestCredentialsThatLeadElsewhereBecomeNoIdentity(t *testing.T) {
 		"an advertised one that is not, either":    {advertised: "https://127.0.0.1", change: func(c *handshake.Credentials) { c.APIServer = "https://127.0.0.1" }, check: errors.New("127.0.0.1 is a loopback address"), want: "loopback"},
 		"a proxy":                                  {change: func(c *handshake.Credentials) { c.ProxyURL = new("http://127.0.0.1:39081") }, want: "proxy \"http://127.0.0.1:39081\" is not among the allowed proxies"},
 		"a CA that is none":                        {change: func(c *handshake.Credentials) { c.CA = []byte("ca") }, want: "CA is not a list"},
-		"a namespace that is none":                 {change: func(c *handshake.Credentials) { c.TenantNamespace = "../kube-system" }, want: "no name of a namespace"},
+		"a namespace that is none":                 {change: func(c *handshake.Credentials) { c.TenantNamespace = "../kube-system" }, want: "not a namespace name"},
 		"a certificate that does not fit a Secret": {change: func(c *handshake.Credentials) { c.SignedCRT = bytes.Repeat([]byte("a"), 1<<20) }, want: "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestTheServerOfAPeeringIsRecorded(t *testing.T) {
 		w.sites["rome"].peering.opts.CheckEndpoint = func(_ context.Context, endpoint string) error {
 			checked[endpoint]++
 			if strings.Contains(endpoint, "169.254") {
-				return errors.New("169.254.169.254 is no address of an API server")
+				return errors.New("169.254.169.254 cannot be the address of an API server")
 			}
 			return nil
 		}
@@ -186,7 +186,7 @@ func TestTheServerOfAPeeringIsRecorded(t *testing.T) {
 	})
 }
 
-func TestASliceThatLeadsElsewhereIsTold(t *testing.T) {
+func TestSliceWithForeignServerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")

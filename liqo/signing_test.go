@@ -83,8 +83,8 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 		"a slice of one that was not acknowledged":  {check: asSlice("rome", "res-unanswered-1"), problem: "no live reservation"},
 		"a slice of another consumer's":             {check: asSlice("oslo", "res-a-1"), problem: "no live reservation"},
 		"a slice that names another slice":          {check: func(ctx context.Context) error { return paris.peering.CheckSliceSigning(ctx, "rome", other) }, problem: "want exactly"},
-		"a slice by another key":                    {check: func(ctx context.Context) error { return paris.peering.CheckSliceSigning(ctx, "rome", byStranger) }, problem: "not by the key"},
-		"the request by another key":                {check: asRequest(byStranger.Spec.CSR), problem: "not by the key"},
+		"a slice by another key":                    {check: func(ctx context.Context) error { return paris.peering.CheckSliceSigning(ctx, "rome", byStranger) }, problem: "not signed with the key"},
+		"the request by another key":                {check: asRequest(byStranger.Spec.CSR), problem: "not signed with the key"},
 		"the request for it":                        {check: asRequest(slice("rome", "res-a-1").Spec.CSR)},
 		"the request for an ended one":              {check: asRequest(slice("rome", "res-ended-1").Spec.CSR), problem: "no live reservation"},
 		"the request for one of none":               {check: asRequest(slice("rome", "flood-1").Spec.CSR), problem: "no live reservation"},
@@ -94,14 +94,14 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 		"the request for a stranger's":              {check: asRequest(controlPlane("bergen")), problem: "no Tenant"},
 		"a request for an administrator": {
 			check:   asRequest(rome.RequestFor(t, handshaketest.RDN(handshaketest.Part(handshaketest.OIDOrganisation, "system:masters")), handshaketest.RDN(handshaketest.Part(handshaketest.OIDCommonName, "rome")))),
-			problem: "is no slice of",
+			problem: "is not a slice of",
 		},
 		"a request for a control plane and more": {
 			check:   asRequest(rome.RequestFor(t, handshaketest.RDN(handshaketest.Part(handshaketest.OIDOrganisation, "liqo.io")), handshaketest.RDN(handshaketest.Part(handshaketest.OIDOrganisation, "system:masters")), handshaketest.RDN(handshaketest.Part(handshaketest.OIDCommonName, "rome")))),
 			problem: "want exactly",
 		},
 		"a request without organisation": {check: asRequest(rome.RequestFor(t, handshaketest.RDN(handshaketest.Part(handshaketest.OIDCommonName, "rome")))), problem: "no organisation"},
-		"what is no request":             {check: asRequest([]byte("x")), problem: "no CERTIFICATE REQUEST"},
+		"what is no request":             {check: asRequest([]byte("x")), problem: "not a CERTIFICATE REQUEST"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestBrokerRecoversFromARestoredEtcd(t *testing.T) {
 		if err := rome.Get(ctx, client.ObjectKeyFromObject(early), early); err != nil {
 			return "", err
 		}
-		if !strings.Contains(early.Status.Message, "to announce what they hold") {
+		if !strings.Contains(early.Status.Message, "to announce their holdings") {
 			return fmt.Sprintf("the request to show why it waits, it is %s: %s", early.Status.Phase, early.Status.Message), nil
 		}
 		return "", nil

@@ -33,7 +33,7 @@ func objectRequest(requester string) Request {
 	}}
 }
 
-func TestWhoIsShutOutLendsNothingNew(t *testing.T) {
+func TestDeniedClusterLendsNothingNew(t *testing.T) {
 	cases := map[string]struct {
 		spec brokerv1alpha1.BrokerConfigSpec
 		want string
@@ -63,7 +63,7 @@ func TestWhoIsShutOutLendsNothingNew(t *testing.T) {
 	}
 }
 
-func TestADeniedProviderKeepsWhatItLentAndTheReasonIsTold(t *testing.T) {
+func TestDeniedProviderKeepsPlacementsAndShowsTheReason(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("2", "4Gi"))
@@ -131,7 +131,7 @@ func TestNothingIsDecidedBeforeTheConfigurationIsKnown(t *testing.T) {
 
 // An object that was deleted and created again for another cluster counts for the new cluster
 // only.
-func TestAManifestSpeaksForOneCluster(t *testing.T) {
+func TestManifestDescribesOneCluster(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		offer := func(id, uid string) {
 			t.Helper()

@@ -29,7 +29,7 @@ type adoptionRoom struct {
 }
 
 func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacement) *adoptionRoom {
-	room := &adoptionRoom{awaited: rc.awaits(clusterID), places: maxUnclaimed}
+	room := &adoptionRoom{awaited: rc.isBlocked(clusterID), places: maxUnclaimed}
 	c := rc.s.book.Cluster(clusterID)
 	if c == nil || !room.awaited {
 		return room
@@ -55,17 +55,17 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 	return room
 }
 
-// refuses returns why a placement is not adopted. If it is adopted, refuses returns "" and
+// refusePlacement returns why a placement is not adopted. If it is adopted, it returns "" and
 // deducts the placement from the room.
-func (a *adoptionRoom) refuses(p *announcedPlacement) string {
+func (a *adoptionRoom) refusePlacement(p *announcedPlacement) string {
 	switch {
 	case !a.awaited:
-		return "no announcement of it is awaited"
+		return "no announcement of this cluster is expected"
 	case a.places <= 0:
-		return fmt.Sprintf("the cluster has brought %d reservations that nobody has claimed, the most it may", maxUnclaimed)
+		return fmt.Sprintf("the cluster has announced %d reservations that no requester has claimed, which is the maximum", maxUnclaimed)
 	}
 	if short, ok := quantity.Fits(p.amounts, a.left); !ok {
-		return fmt.Sprintf("the cluster has %s of %s left for what it announces, and this needs %s",
+		return fmt.Sprintf("the cluster has %s of %s left for announced placements, and this one needs %s",
 			quantity.Format(short.Resource, short.Have), short.Resource, quantity.Format(short.Resource, short.Need))
 	}
 	a.left = a.left.Sub(p.amounts)
@@ -76,7 +76,7 @@ func (a *adoptionRoom) refuses(p *announcedPlacement) string {
 // askRequester asks a requester to announce whether it claims the placements that a provider
 // announced in its name. The requester is not blocked meanwhile.
 func (rc *recovery) askRequester(clusterID string) {
-	if rc.told[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
+	if rc.announced[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
 		return
 	}
 	rc.asked[clusterID] = true
@@ -91,5 +91,5 @@ func (rc *recovery) isStranger(r *ledger.Reservation) bool {
 
 // strangerDeadline returns when a stranger's reservation ends.
 func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
-	return later(later(r.CreatedAt.Time(), rc.s.began).Add(strangerPatience), rc.deadline())
+	return laterOf(laterOf(r.CreatedAt.Time(), rc.s.began).Add(strangerPatience), rc.recoveryDeadline())
 }

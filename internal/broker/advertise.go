@@ -32,8 +32,8 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
-		epoch, repeated, err := s.clusters.of(clusterID).orderAdvertisement(clusterID, adv)
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
+		epoch, repeated, err := s.clusters.presenceOf(clusterID).orderAdvertisement(clusterID, adv)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			if err := s.clusters.acceptOffer(offer, epoch, adv.Sequence); err != nil {
 				return err
 			}
-			s.links.report(clusterID, adv.Links)
+			s.links.storeReport(clusterID, adv.Links)
 			if err := s.reservations.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
@@ -55,7 +55,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       s.links.peersToProbe(clusterID),
-			LeftOut:     s.clusters.leftOut(clusterID),
+			LeftOut:     s.clusters.ignoredResources(clusterID),
 		}
 		return nil
 	})
@@ -69,20 +69,20 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 // acceptOffer stores an agent's offer. It records an offer that differs materially at once. Any
 // other offer stays pending until a decision rests on it.
 func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) error {
-	p := cs.of(offer.ClusterID)
+	p := cs.presenceOf(offer.ClusterID)
 	known := cs.s.book.Cluster(offer.ClusterID)
 	if known != nil && known.Agent {
-		if what := leap(&known.Offer, offer, cs.s.now().Sub(p.heard)); what != "" {
+		if what := describeLeap(&known.Offer, offer, cs.s.now().Sub(p.heard)); what != "" {
 			p.leap, p.leapt = what, cs.s.now()
 		}
 	}
-	if known == nil || !known.Agent || material(&known.Offer, offer) || cs.s.queue.awaitsOffer(offer) {
+	if known == nil || !known.Agent || differsMaterially(&known.Offer, offer) || cs.s.queue.awaitsOffer(offer) {
 		if err := cs.recordOffer(offer); err != nil {
 			return faultOf(err)
 		}
 		p.pending = nil
 	} else {
-		p.pending = beside(&known.Offer, offer)
+		p.pending = shareEqualParts(&known.Offer, offer)
 	}
 	p.epoch, p.sequence, p.heard = epoch, sequence, cs.s.now()
 	cs.updateFreshness(offer.ClusterID)
@@ -91,7 +91,7 @@ func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) erro
 
 // recordPending records the pending offer of a cluster and reports whether there was one.
 func (cs *clusters) recordPending(clusterID string) (bool, error) {
-	p := cs.of(clusterID)
+	p := cs.presenceOf(clusterID)
 	if p.pending == nil {
 		return false, nil
 	}
@@ -139,9 +139,9 @@ func (p *presence) orderAdvertisement(clusterID string, adv *v1.Advertisement) (
 // amount.
 const materialShare = 50
 
-// material reports whether an offer differs so much from the recorded one that decisions
+// differsMaterially reports whether an offer differs so much from the recorded one that decisions
 // should use it at once.
-func material(old, new *ledger.Offer) bool {
+func differsMaterially(old, new *ledger.Offer) bool {
 	a, b := *old, *new
 	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
 	a.UsedApart, b.UsedApart = false, false
@@ -150,7 +150,7 @@ func material(old, new *ledger.Offer) bool {
 	if !reflect.DeepEqual(a, b) {
 		return true
 	}
-	if differs(old.Allocated, new.Allocated, new.Allocatable) {
+	if differsFrom(old.Allocated, new.Allocated, new.Allocatable) {
 		return true
 	}
 	if len(old.Used) != len(new.Used) {
@@ -158,15 +158,15 @@ func material(old, new *ledger.Offer) bool {
 	}
 	for name := range maps.Keys(new.Used) {
 		before, ok := old.Used[name]
-		if !ok || differs(before, new.Used[name], new.Allocatable) {
+		if !ok || differsFrom(before, new.Used[name], new.Allocatable) {
 			return true
 		}
 	}
 	return false
 }
 
-// beside returns a pending offer that shares equal parts with the recorded one, to save memory.
-func beside(known, offer *ledger.Offer) *ledger.Offer {
+// shareEqualParts returns a pending offer that shares equal parts with the recorded one, to save memory.
+func shareEqualParts(known, offer *ledger.Offer) *ledger.Offer {
 	out := *known
 	out.Allocated, out.Used, out.Shapes = offer.Allocated, offer.Used, offer.Shapes
 	if reflect.DeepEqual(known.Shapes, offer.Shapes) {
@@ -175,7 +175,7 @@ func beside(known, offer *ledger.Offer) *ledger.Offer {
 	return &out
 }
 
-func differs(a, b, whole quantity.Amounts) bool {
+func differsFrom(a, b, whole quantity.Amounts) bool {
 	for name, delta := range a.Sub(b) {
 		if max(delta, -delta) > whole[name]/materialShare {
 			return true
@@ -304,7 +304,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
 	}
-	return b.change(ctx, func(s *session) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		known := s.book.Cluster(offer.ClusterID)
 		switch {
 		case known == nil || known.Source == nil && !known.Agent:
@@ -319,7 +319,7 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 		if err := s.clusters.withdrawFormer(offer); err != nil {
 			return err
 		}
-		s.clusters.of(offer.ClusterID).heard = s.now()
+		s.clusters.presenceOf(offer.ClusterID).heard = s.now()
 		return s.record(ledger.Event{Change: offer})
 	})
 }
@@ -336,7 +336,7 @@ func (cs *clusters) withdrawFormer(offer *ledger.Offer) error {
 
 // WithdrawManifest takes back the offer of a deleted manifest. Existing reservations stay.
 func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
-	return b.change(ctx, func(s *session) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		known := s.book.Cluster(clusterID)
 		if known == nil || known.Agent || known.Source == nil || known.Source.UID != uid {
 			return nil
@@ -347,7 +347,7 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 
 // ClusterOfManifest returns the cluster that a manifest describes, "" for none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
-	err = b.change(ctx, func(s *session) error {
+	err = b.commitPlan(ctx, func(s *session) error {
 		if c := s.book.ByManifest(namespace, name); c != nil {
 			clusterID, uid = c.ClusterID, c.Source.UID
 		}

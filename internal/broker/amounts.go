@@ -44,7 +44,7 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amou
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if rs.s.recovery.awaits(p.Provider) || rs.s.recovery.isUnseen(rs.s.book.Cluster(p.Provider)) {
+	if rs.s.recovery.isBlocked(p.Provider) || rs.s.recovery.isUnseen(rs.s.book.Cluster(p.Provider)) {
 		return rs.s.recovery.errRecovering()
 	}
 	if rs.s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
@@ -63,20 +63,20 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amoun
 	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
 		return err
 	}
-	rs.s.queue.serve()
-	if !rs.s.recovery.deadline().IsZero() && rs.s.queue.wouldJump(requestOf(r), p.Provider) {
+	rs.s.queue.serveWaiting()
+	if !rs.s.recovery.recoveryDeadline().IsZero() && rs.s.queue.wouldJump(requestOf(r), p.Provider) {
 		return rs.s.recovery.errRecovering()
 	}
 	c := rs.s.book.Cluster(p.Provider)
-	if phase := rs.s.clusters.of(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
-		return fault.New(fault.Conflict, "%s gives nothing more now, as it is %s or shut out: ask again when it is back, or make a new request", p.Provider, phase)
+	if phase := rs.s.clusters.presenceOf(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
+		return fault.New(fault.Conflict, "%s gives nothing more now, because it is %s or denied: ask again when it is back, or make a new request", p.Provider, phase)
 	}
-	free := rs.s.preemption.free(c)
+	free := rs.s.preemption.openCapacity(c)
 	held := rs.s.preemption.claimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Names() {
 		if more := wanted[name] - held[name]; more > free[name] {
-			short = append(short, fmt.Sprintf("%s more of %s is wanted, %s is free there",
+			short = append(short, fmt.Sprintf("%s more of %s is requested, %s is free there",
 				quantity.Format(name, more), name, quantity.Format(name, free[name])))
 		}
 	}
@@ -95,7 +95,7 @@ func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 		if report.Change <= r.Generation && r.Stands(p) {
 			return nil
 		}
-		return fault.New(fault.Conflict, "nobody waits for an answer of %s to change %d of reservation %q", p.Provider, report.Change, r.Name)
+		return fault.New(fault.Conflict, "no answer of %s to change %d of reservation %q is expected", p.Provider, report.Change, r.Name)
 	}
 	if other := r.Beside(p); other != nil {
 		return errBetween(r, p, other)
@@ -108,7 +108,7 @@ func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 		}
 	}
 	rs.s.log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
-		"generation", report.Change, "resources", describe(asked.Amounts), "refused", refused)
+		"generation", report.Change, "resources", describeAmounts(asked.Amounts), "refused", refused)
 	return rs.s.record(ledger.Event{Change: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})

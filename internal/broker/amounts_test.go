@@ -340,7 +340,7 @@ func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 }
 
 // If the journal has lost a change, the provider decides which amounts it keeps.
-func TestAChangeThatTheJournalHasLost(t *testing.T) {
+func TestLostChangeIsRestoredFromAnnouncements(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
 		old := f.server.Clone()

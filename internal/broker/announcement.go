@@ -40,7 +40,7 @@ type claim struct {
 	releasing bool
 }
 
-func (c *claim) key() string {
+func (c *claim) claimKey() string {
 	if c.request == nil {
 		return ""
 	}
@@ -82,7 +82,7 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 	if err != nil {
 		return err
 	}
-	return b.changeOf(ctx, clusterID, func(s *session) error { return s.recovery.takeHoldings(clusterID, h) })
+	return b.commitPlanFor(ctx, clusterID, func(s *session) error { return s.recovery.takeHoldings(clusterID, h) })
 }
 
 func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
@@ -90,7 +90,7 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 		return nil // no announcement is awaited: the book is complete for this cluster
 	}
 	if len(h.provided) > 0 && !rc.s.book.HasAgent(clusterID) {
-		e := fault.New(fault.Unavailable, "cluster %q provides and was not heard of: advertise first, then announce", clusterID)
+		e := fault.New(fault.Unavailable, "cluster %q announces placements but has not advertised: advertise first, then announce", clusterID)
 		e.RetryAfter = time.Second
 		return e
 	}
@@ -116,26 +116,26 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 	delete(rc.waiting, clusterID)
 	delete(rc.asked, clusterID)
 	rc.markSeen(clusterID)
-	rc.told[clusterID], rc.claims[clusterID] = true, h.claims
+	rc.announced[clusterID], rc.claims[clusterID] = true, h.claims
 	err := rc.matchClaims()
-	rc.unblock(clusterID)
+	rc.unblockCluster(clusterID)
 	return err
 }
 
-// unblock lets a cluster that has announced take new reservations. It then reconsiders
+// unblockCluster lets a cluster that has announced take new reservations. It then reconsiders
 // everything that waited for the announcement.
-func (rc *recovery) unblock(clusterID string) {
+func (rc *recovery) unblockCluster(clusterID string) {
 	if rc.s.book.Cluster(clusterID) != nil {
 		rc.s.clusters.updateFreshness(clusterID)
-		rc.s.b.feed.cluster(clusterID)
+		rc.s.b.feed.addCluster(clusterID)
 	}
 	done := !rc.isRecovering()
 	rc.s.book.Reservations(func(r *ledger.Reservation) {
 		if done || takesPart(clusterID, r) {
-			rc.s.deadlines.reschedule(r)
+			rc.s.deadlines.rescheduleReservation(r)
 		}
 	})
-	rc.s.log.Info("cluster has announced what it holds", "cluster", clusterID, "waitingFor", len(rc.waiting))
+	rc.s.log.Info("cluster has announced its holdings", "cluster", clusterID, "waitingFor", len(rc.waiting))
 	rc.s.b.wakeAll()
 }
 
@@ -159,14 +159,14 @@ func (rc *recovery) takeProvided(clusterID string, provided []announcedPlacement
 func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first bool, room *adoptionRoom) error {
 	r := rc.s.book.Reservation(p.Name)
 	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
-		if why := room.refuses(p); why != "" {
+		if why := room.refusePlacement(p); why != "" {
 			rc.s.log.Error(nil, "announced placement rejected", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
 			return nil
 		}
-		if err := rc.adopt(clusterID, p); err != nil || r == nil {
+		if err := rc.adoptPlacement(clusterID, p); err != nil || r == nil {
 			return err
 		}
-		return rc.restate(r, p)
+		return rc.takeOverAmounts(r, p)
 	}
 	known := r.Placement(p.Placement)
 	if r.Requester != p.requester || known == nil || known.Provider != clusterID {
@@ -175,15 +175,15 @@ func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first
 		return nil
 	}
 	if first {
-		if err := rc.restate(r, p); err != nil {
+		if err := rc.takeOverAmounts(r, p); err != nil {
 			return err
 		}
 	}
-	return rc.resume(r, known, p, first)
+	return rc.resumePlacement(r, known, p, first)
 }
 
-// resume brings a known placement to the state that its provider announces.
-func (rc *recovery) resume(r *ledger.Reservation, known *ledger.Placement, p *announcedPlacement, first bool) error {
+// resumePlacement brings a known placement to the state that its provider announces.
+func (rc *recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placement, p *announcedPlacement, first bool) error {
 	switch {
 	case !r.Stands(known):
 		return nil
@@ -197,24 +197,24 @@ func (rc *recovery) resume(r *ledger.Reservation, known *ledger.Placement, p *an
 	}
 }
 
-// restate takes over the amounts that a provider announces if the journal lost the event that
+// takeOverAmounts takes over the amounts that a provider announces if the journal lost the event that
 // changed them. It leaves alone a change that is still pending in the book: the provider is
 // asked about that change again.
-func (rc *recovery) restate(r *ledger.Reservation, p *announcedPlacement) error {
+func (rc *recovery) takeOverAmounts(r *ledger.Reservation, p *announcedPlacement) error {
 	known := r.Placement(p.Placement)
 	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
 		return nil
 	}
 	q := requestOf(r)
 	q.Amounts = p.amounts
-	rc.s.log.Info("provider holds other amounts than the journal says", "placement", p.String(), "resources", describe(p.amounts))
-	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digest()}})
+	rc.s.log.Info("provider holds amounts that differ from the journal", "placement", p.String(), "resources", describeAmounts(p.amounts))
+	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digestFields()}})
 }
 
 // withdrawnBefore is the reason of a withdrawal that happened in a lost part of the journal.
 const withdrawnBefore = "EndedBefore"
 
-func (rc *recovery) adopt(clusterID string, p *announcedPlacement) error {
+func (rc *recovery) adoptPlacement(clusterID string, p *announcedPlacement) error {
 	duration, until := time.Duration(0), rc.s.now().Add(lease)
 	if p.remaining != nil {
 		duration = max(time.Second, time.Duration(min(*p.remaining, LongestDuration.Seconds())*float64(time.Second)))
@@ -244,7 +244,7 @@ func (rc *recovery) adopt(clusterID string, p *announcedPlacement) error {
 // placement that was not acknowledged when the lineage began: the provider may not have
 // received it.
 func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
-	for _, r := range rc.s.news.concerning(clusterID) {
+	for _, r := range rc.s.news.reservationsOf(clusterID) {
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
@@ -267,8 +267,8 @@ func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 	return nil
 }
 
-// unclaimed returns the reservations that no requester has claimed, by name.
-func (rc *recovery) unclaimed() []*ledger.Reservation {
+// unclaimedReservations returns the reservations that no requester has claimed, by name.
+func (rc *recovery) unclaimedReservations() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	rc.s.book.Reservations(func(r *ledger.Reservation) {
 		if r.Unclaimed && r.EndReason == "" {
@@ -295,12 +295,12 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 	if !first {
 		return nil
 	}
-	for _, r := range rc.s.news.concerning(clusterID) {
+	for _, r := range rc.s.news.reservationsOf(clusterID) {
 		// Reservations that were created in the broker cluster end there.
 		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Lineages().Present().At) {
 			continue
 		}
-		if err := rc.s.reservations.release(r, "its requester had given it back before the journal was restored"); err != nil {
+		if err := rc.s.reservations.releaseReservation(r, "its requester had released it before the journal was restored"); err != nil {
 			return err
 		}
 	}
@@ -312,7 +312,7 @@ func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reser
 	if r := rc.s.book.Reservation(c.Name); r != nil && r.Requester == clusterID {
 		return r
 	}
-	r, _ := rc.s.book.ByKey(clusterID, c.key())
+	r, _ := rc.s.book.ByKey(clusterID, c.claimKey())
 	return r
 }
 
@@ -334,8 +334,8 @@ func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string
 // matchClaims joins the placements that providers hold with the requests that requesters
 // announce: a reservation needs both.
 func (rc *recovery) matchClaims() error {
-	for _, r := range rc.unclaimed() {
-		if !rc.told[r.Requester] {
+	for _, r := range rc.unclaimedReservations() {
+		if !rc.announced[r.Requester] {
 			continue
 		}
 		if err := rc.matchClaim(r); err != nil {
@@ -352,7 +352,7 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	claims := rc.claims[r.Requester]
 	i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing })
 	if i < 0 {
-		return rc.s.reservations.release(r, "its requester does not want it any more")
+		return rc.s.reservations.releaseReservation(r, "its requester no longer wants it")
 	}
 	event := &ledger.Claim{Name: r.Name}
 	// The requester announces the request and each placement separately.
@@ -361,11 +361,11 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 		// If the requester wants other amounts by now, it learns of the difference with its
 		// next call and asks for a change.
 		q.Amounts = r.Amounts
-		event.Request, event.Digest = &q.Request, q.digest()
+		event.Request, event.Digest = &q.Request, q.digestFields()
 	}
 	err := rc.s.record(ledger.Event{Change: event})
 	if errors.Is(err, ledger.ErrTaken) {
-		return rc.s.reservations.release(r, "its request was given back or granted anew")
+		return rc.s.reservations.releaseReservation(r, "its request was released or granted anew")
 	}
 	if err != nil {
 		return err
@@ -387,7 +387,7 @@ func (rc *recovery) isSettled(clusterID string, c *claim) bool {
 	if rc.claimedReservation(clusterID, c) != nil {
 		return true
 	}
-	if rc.awaits(c.provider) {
+	if rc.isBlocked(c.provider) {
 		return false
 	}
 	if c.Placement > 0 && !c.releasing {
@@ -399,5 +399,5 @@ func (rc *recovery) isSettled(clusterID string, c *claim) bool {
 // isClaimed reports whether the requester claims a placement whose provider has not announced
 // yet.
 func (rc *recovery) isClaimed(q *Request) bool {
-	return slices.ContainsFunc(rc.claims[q.Requester], func(c claim) bool { return c.key() == q.Key })
+	return slices.ContainsFunc(rc.claims[q.Requester], func(c claim) bool { return c.claimKey() == q.Key })
 }

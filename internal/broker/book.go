@@ -23,11 +23,11 @@ func readBook(r journal.Recovery) (*book, error) {
 			return nil, err
 		}
 	}
-	return k, k.apply(r.Records)
+	return k, k.applyRecords(r.Records)
 }
 
-// apply replays records. After an error the book must be dropped.
-func (k *book) apply(records []journal.Record) error {
+// applyRecords replays records. After an error the book must be dropped.
+func (k *book) applyRecords(records []journal.Record) error {
 	for _, record := range records {
 		var e ledger.Event
 		if err := e.UnmarshalJSON(record.Data); err != nil {

@@ -64,8 +64,8 @@ func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Exc
 	return out
 }
 
-// check refuses a request that exceeds the bounds, and names every excess.
-func (b Bounds) check(r *Request) error {
+// checkRequest refuses a request that exceeds the bounds, and names every excess.
+func (b Bounds) checkRequest(r *Request) error {
 	var all []string
 	for _, e := range b.Excesses(r.Amounts, r.Duration) {
 		if e.Resource == "" {

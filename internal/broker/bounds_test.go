@@ -15,7 +15,7 @@ import (
 )
 
 // No webhook runs here: the broker enforces its bounds itself, for every kind of request.
-func TestNobodyExceedsTheBounds(t *testing.T) {
+func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 	cases := map[string]struct {
 		amounts  quantity.Amounts
 		duration time.Duration

@@ -120,7 +120,7 @@ func (b *Broker) Run(ctx context.Context) error {
 func (b *Broker) Start(ctx context.Context) error { return b.Run(ctx) }
 
 func (b *Broker) serveTerm(ctx context.Context) error {
-	j, recovery, book, err := b.open(ctx)
+	j, recovery, book, err := b.openJournal(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,28 +129,28 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	termCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { s.deadlines.watch(termCtx) })
+	running.Go(func() { s.deadlines.watchDue(termCtx) })
 	running.Go(func() { s.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
 
-	b.begin(s)
+	b.beginSession(s)
 	b.opts.Log.Info("serving", "journal", recovery.ID, "position", recovery.Head, "records", len(recovery.Records))
 	err = j.Run(ctx)
-	b.end(s)
+	b.endSession(s)
 	cancel()
 	running.Wait()
 	return err
 }
 
-func (b *Broker) begin(s *session) {
+func (b *Broker) beginSession(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.session = s
 	s.start()
-	b.feed.begin()
+	b.feed.signalSession()
 	b.wakeAll()
 }
 
-func (b *Broker) end(s *session) {
+func (b *Broker) endSession(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.session == s {
@@ -171,7 +171,7 @@ func (b *Broker) wakeAll() {
 func (b *Broker) Ready() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, err := b.current()
+	_, err := b.currentSession()
 	return err
 }
 
@@ -179,8 +179,8 @@ func (b *Broker) Ready() error {
 // nothing to do before: Feed reports when the broker begins to answer.
 func (b *Broker) Serving() bool { return b.Ready() == nil }
 
-// current returns the session. The caller holds mu.
-func (b *Broker) current() (*session, error) {
+// currentSession returns the session. The caller holds mu.
+func (b *Broker) currentSession() (*session, error) {
 	if b.session == nil || !b.opts.Leads() {
 		return nil, errUnavailable()
 	}
@@ -198,7 +198,7 @@ func errUnavailable() *fault.Error {
 func errNotDurable(cause error) *fault.Error {
 	e := errUnavailable()
 	if !errors.Is(cause, journal.ErrUnavailable) {
-		e.Detail = "the broker lost its journal while it wrote; the same call again tells whether anything was changed"
+		e.Detail = "the broker lost its journal while writing; repeat the call to learn whether anything was changed"
 	}
 	return e
 }
@@ -207,25 +207,25 @@ func errNotDurable(cause error) *fault.Error {
 func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s, err := b.current()
+	s, err := b.currentSession()
 	if err != nil {
 		return nil, err
 	}
 	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: s.journal.ID()}, nil
 }
 
-// change runs plan on the current session, then waits until all events that plan read or
+// commitPlan runs plan on the current session, then waits until all events that plan read or
 // recorded are durable. It waits even if plan records nothing, because an event that plan read
 // may not be durable yet.
-func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
+func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) error {
 	b.mu.Lock()
-	s, err := b.current()
+	s, err := b.currentSession()
 	if err != nil {
 		b.mu.Unlock()
 		return err
 	}
 	planErr := plan(s)
-	s.queue.serve()
+	s.queue.serveWaiting()
 	commit := s.last
 	b.mu.Unlock()
 
@@ -245,8 +245,8 @@ func (b *Broker) change(ctx context.Context, plan func(*session) error) error {
 // Confirm returns nil once this replica has proved it still owns the journal. Call it before
 // deleting an object the ledger does not know.
 func (b *Broker) Confirm(ctx context.Context) error {
-	return b.change(ctx, func(s *session) error {
-		if !s.recovery.deadline().IsZero() {
+	return b.commitPlan(ctx, func(s *session) error {
+		if !s.recovery.recoveryDeadline().IsZero() {
 			return s.recovery.errRecovering()
 		}
 		// Only the owner of the journal can write a record, even an empty one.

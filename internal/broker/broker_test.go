@@ -20,7 +20,7 @@ const (
 	provider = v1.StatusReportRoleProvider
 )
 
-func TestAReservationGoesThroughItsWholeLife(t *testing.T) {
+func TestLifeOfAReservation(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")
@@ -358,7 +358,7 @@ func TestAnOfferIsBelievedOnlyAsItStoodLast(t *testing.T) {
 	})
 }
 
-func TestWhatRunsForAReservationIsNotSubtractedTwice(t *testing.T) {
+func TestUsageOfReservationsIsNotSubtractedTwice(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("4", "8Gi"))
@@ -510,7 +510,7 @@ func TestMessagesReachTheirReceiver(t *testing.T) {
 	})
 }
 
-func TestWhatIsOverIsForgottenInTheEnd(t *testing.T) {
+func TestEndedReservationsAreForgotten(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("2", "4Gi"))

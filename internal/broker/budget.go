@@ -18,7 +18,7 @@ import (
 // Budget limits what one member may use of the broker. docs/budgets.md lists all figures,
 // including those of the REST server.
 type Budget struct {
-	// Reservations bounds the reservations and shut keys of one requester in the book, ended
+	// Reservations bounds the reservations and closed keys of one requester in the book, ended
 	// ones included. Above it, the broker forgets those that ended first, before their day is
 	// over.
 	Reservations int
@@ -57,7 +57,7 @@ const (
 	leastWaiting = 16
 	// forgetAtOnce bounds the reservations or keys that one event forgets.
 	forgetAtOnce = 200
-	// keysDue prefixes deadlines of a requester's shut keys.
+	// keysDue prefixes deadlines of a requester's closed keys.
 	keysDue = "keys/"
 	// budgetDue prefixes deadlines of a member's refusals.
 	budgetDue = "budget/"
@@ -77,14 +77,14 @@ type account struct {
 	// reservations counts this requester's reservations in the book, bytes is their size.
 	reservations int
 	bytes        int64
-	// shut holds the requester's shut keys, oldest first.
-	shut []shutKey
+	// closedKeys holds the requester's closed keys, oldest first.
+	closedKeys []closedKey
 	// refusals holds the last refusal of each figure.
 	refusals map[string]Refusal
 	shown    time.Time
 }
 
-type shutKey struct {
+type closedKey struct {
 	key string
 	at  time.Time
 }
@@ -106,7 +106,7 @@ type accounts struct {
 
 func newAccounts(s *session) accounts { return accounts{s: s, byMember: map[string]*account{}} }
 
-func (as *accounts) of(member string) *account {
+func (as *accounts) accountOf(member string) *account {
 	a := as.byMember[member]
 	if a == nil {
 		a = &account{at: as.s.now()}
@@ -115,15 +115,15 @@ func (as *accounts) of(member string) *account {
 	return a
 }
 
-// pause stops charging records to any member until the returned function is called.
-func (as *accounts) pause() (resume func()) {
+// pauseCharging stops charging records to any member until the returned function is called.
+func (as *accounts) pauseCharging() (resume func()) {
 	payer := as.payer
 	as.payer = ""
 	return func() { as.payer = payer }
 }
 
-// drain lowers the buckets by the time that has passed.
-func (a *account) drain(now time.Time, perHour int64) {
+// drainBuckets lowers the buckets by the time that has passed.
+func (a *account) drainBuckets(now time.Time, perHour int64) {
 	passed := now.Sub(a.at)
 	a.written = max(a.written-passed.Hours()*float64(perHour), 0)
 	a.paced = max(a.paced-passed.Seconds()*float64(perHour)/paceShare, 0)
@@ -136,9 +136,9 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 	return e
 }
 
-// changeOf calls change on behalf of a member and charges the written records to its account.
-func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session) error) error {
-	return b.change(ctx, func(s *session) error {
+// commitPlanFor calls commitPlan on behalf of a member and charges the written records to its account.
+func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		if err := s.accounts.checkJournal(member); err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (b *Broker) changeOf(ctx context.Context, member string, plan func(*session
 // errTooLarge tells the caller how to shrink an event that fits no record.
 func errTooLarge(member string, err error) error {
 	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record returns it bare
-		return fault.New(fault.TooLarge, "what %q asks for cannot be written down: %v; ask for less", member, large)
+		return fault.New(fault.TooLarge, "the request of %q cannot be recorded: %v; ask for less", member, large)
 	}
 	return err
 }
@@ -160,8 +160,8 @@ func errTooLarge(member string, err error) error {
 // checkJournal refuses a call of a member that has used up its share of the journal.
 func (as *accounts) checkJournal(member string) error {
 	most := as.s.config().Budget.JournalPerHour
-	a := as.of(member)
-	a.drain(as.s.now(), most)
+	a := as.accountOf(member)
+	a.drainBuckets(as.s.now(), most)
 	if over := a.written - float64(most); over >= 0 {
 		wait := time.Duration((over/float64(most) + 1.0/3600) * float64(time.Hour))
 		return errOver("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
@@ -174,8 +174,8 @@ func (as *accounts) checkJournal(member string) error {
 	return nil
 }
 
-// charge charges a record to the member that caused it.
-func (as *accounts) charge(e event) {
+// chargeRecord charges a record to the member that caused it.
+func (as *accounts) chargeRecord(e event) {
 	member := as.payer
 	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
 		member = offer.ClusterID // it may be recorded during a call of another member
@@ -183,26 +183,26 @@ func (as *accounts) charge(e event) {
 	if member == "" {
 		return
 	}
-	a := as.of(member)
-	a.drain(as.s.now(), as.s.config().Budget.JournalPerHour)
+	a := as.accountOf(member)
+	a.drainBuckets(as.s.now(), as.s.config().Budget.JournalPerHour)
 	a.written += float64(e.size + recordOverhead)
 	a.paced += float64(e.size + recordOverhead)
 }
 
 // countBook derives the accounts from the book.
 func (as *accounts) countBook() {
-	as.s.book.Reservations(func(r *ledger.Reservation) { as.of(r.Requester).add(r, 1) })
+	as.s.book.Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).addReservation(r, 1) })
 	as.s.book.ShutKeys(func(k ledger.Shut, at time.Time) {
-		a := as.of(k.Requester)
-		a.shut = append(a.shut, shutKey{k.Key, at})
+		a := as.accountOf(k.Requester)
+		a.closedKeys = append(a.closedKeys, closedKey{k.Key, at})
 	})
 	for id, a := range as.byMember {
-		slices.SortFunc(a.shut, func(x, y shutKey) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.key, y.key)) })
+		slices.SortFunc(a.closedKeys, func(x, y closedKey) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.key, y.key)) })
 		as.setKeyDeadline(id)
 	}
 }
 
-func (a *account) add(r *ledger.Reservation, sign int) {
+func (a *account) addReservation(r *ledger.Reservation, sign int) {
 	a.reservations += sign
 	a.bytes += int64(sign) * weightOf(r)
 }
@@ -220,23 +220,23 @@ func weightOf(r *ledger.Reservation) int64 {
 
 // observe keeps the accounts consistent with the book.
 func (as *accounts) observe(e event) {
-	as.charge(e)
+	as.chargeRecord(e)
 	switch change := e.Change.(type) {
 	case *ledger.Forget:
 		for _, r := range e.forgotten {
-			as.of(r.Requester).add(r, -1)
+			as.accountOf(r.Requester).addReservation(r, -1)
 		}
 		for _, k := range change.Keys {
-			a := as.of(k.Requester)
-			a.shut = slices.DeleteFunc(a.shut, func(s shutKey) bool { return s.key == k.Key })
+			a := as.accountOf(k.Requester)
+			a.closedKeys = slices.DeleteFunc(a.closedKeys, func(s closedKey) bool { return s.key == k.Key })
 		}
 	case *ledger.Shut:
-		a := as.of(change.Requester)
-		a.shut = append(a.shut, shutKey{change.Key, e.At})
+		a := as.accountOf(change.Requester)
+		a.closedKeys = append(a.closedKeys, closedKey{change.Key, e.At})
 		as.setKeyDeadline(change.Requester)
 	}
 	if e.isNew {
-		as.of(e.changed.Requester).add(e.changed, 1)
+		as.accountOf(e.changed.Requester).addReservation(e.changed, 1)
 	}
 }
 
@@ -246,27 +246,27 @@ func (as *accounts) makeRoom(q *Request) error {
 	if q.Object != nil {
 		return nil // creating the object needs rights in the broker cluster
 	}
-	most, a := as.s.config().Budget.Reservations, as.of(q.Requester)
-	if as.fits(a) {
+	most, a := as.s.config().Budget.Reservations, as.accountOf(q.Requester)
+	if as.hasRoom(a) {
 		return nil
 	}
-	if err := as.forgetOldest(q.Requester); err != nil || as.fits(a) {
+	if err := as.forgetOldest(q.Requester); err != nil || as.hasRoom(a) {
 		return err
 	}
-	return errOver("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: give some back; BrokerConfig.spec.memberBudget.reservations sets it",
-		q.Requester, a.reservations+len(a.shut), most, a.bytes, int64(most)*bookBytes)
+	return errOver("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: release some; BrokerConfig.spec.memberBudget.reservations sets it",
+		q.Requester, a.reservations+len(a.closedKeys), most, a.bytes, int64(most)*bookBytes)
 }
 
-// fits reports whether a requester may have another reservation or shut key in the book.
-func (as *accounts) fits(a *account) bool {
+// hasRoom reports whether a requester may have another reservation or closed key in the book.
+func (as *accounts) hasRoom(a *account) bool {
 	most := as.s.config().Budget.Reservations
-	return a.reservations+len(a.shut) < most && a.bytes < int64(most)*bookBytes
+	return a.reservations+len(a.closedKeys) < most && a.bytes < int64(most)*bookBytes
 }
 
-// forgetOldest forgets ended reservations and shut keys before their day is over.
+// forgetOldest forgets ended reservations and closed keys before their day is over.
 func (as *accounts) forgetOldest(requester string) error {
-	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(shutKey) bool { return true })}
-	for r := range as.s.news.of(requester).all(as.s.book) {
+	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(closedKey) bool { return true })}
+	for r := range as.s.news.logOf(requester).allReservations(as.s.book) {
 		if len(forget.Names) == forgetAtOnce {
 			break
 		}
@@ -280,25 +280,25 @@ func (as *accounts) forgetOldest(requester string) error {
 	return as.s.record(ledger.Event{Change: forget})
 }
 
-// shut makes a key unusable that never named a reservation.
-func (as *accounts) shut(requester, key string) error {
-	if a := as.of(requester); !as.fits(a) {
+// closeKey makes a key unusable that never named a reservation.
+func (as *accounts) closeKey(requester, key string) error {
+	if a := as.accountOf(requester); !as.hasRoom(a) {
 		if err := as.forgetOldest(requester); err != nil {
 			return err
 		}
-		if !as.fits(a) {
-			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and shut keys: give some back",
-				requester, a.reservations+len(a.shut), as.s.config().Budget.Reservations)
+		if !as.hasRoom(a) {
+			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and closed keys: release some",
+				requester, a.reservations+len(a.closedKeys), as.s.config().Budget.Reservations)
 		}
 	}
 	return faultOf(as.s.record(ledger.Event{Change: &ledger.Shut{Requester: requester, Key: key}}))
 }
 
-// oldestKeys returns the oldest shut keys of a requester, as long as old accepts them and one
+// oldestKeys returns the oldest closed keys of a requester, as long as old accepts them and one
 // event can forget them.
-func (as *accounts) oldestKeys(requester string, old func(shutKey) bool) []ledger.Shut {
+func (as *accounts) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
 	var out []ledger.Shut
-	for _, k := range as.of(requester).shut {
+	for _, k := range as.accountOf(requester).closedKeys {
 		if len(out) == forgetAtOnce || !old(k) {
 			break
 		}
@@ -307,19 +307,19 @@ func (as *accounts) oldestKeys(requester string, old func(shutKey) bool) []ledge
 	return out
 }
 
-// setKeyDeadline schedules expireKeys for one day after the oldest key was shut.
+// setKeyDeadline schedules expireKeys for one day after the oldest key was closed.
 func (as *accounts) setKeyDeadline(requester string) {
-	if shut := as.of(requester).shut; len(shut) > 0 {
-		as.s.deadlines.set(keysDue+requester, shut[0].at.Add(retain))
+	if shut := as.accountOf(requester).closedKeys; len(shut) > 0 {
+		as.s.deadlines.setDeadline(keysDue+requester, shut[0].at.Add(retain))
 	}
 }
 
 func (as *accounts) expireKeys(requester string) {
-	old := as.oldestKeys(requester, func(k shutKey) bool { return !k.at.Add(retain).After(as.s.now()) })
+	old := as.oldestKeys(requester, func(k closedKey) bool { return !k.at.Add(retain).After(as.s.now()) })
 	if len(old) > 0 {
 		if err := as.s.record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
-			as.s.log.Error(err, "forgetting shut keys failed, retrying", "cluster", requester)
-			as.s.deadlines.set(keysDue+requester, as.s.now().Add(reopenDelay))
+			as.s.log.Error(err, "forgetting closed keys failed, retrying", "cluster", requester)
+			as.s.deadlines.setDeadline(keysDue+requester, as.s.now().Add(reopenDelay))
 			return
 		}
 	}
@@ -336,7 +336,7 @@ func (as *accounts) checkWaiting(q *Request) error {
 		return nil // the queue as a whole is shorter than the share of one member
 	}
 	n := 0
-	for r := range as.s.news.of(q.Requester).all(as.s.book) {
+	for r := range as.s.news.logOf(q.Requester).allReservations(as.s.book) {
 		if r.Requester == q.Requester && r.Waiting != nil {
 			n++
 		}
@@ -361,7 +361,7 @@ func (as *accounts) noteRefusal(member, figure, detail string) {
 	if as.s.book.Cluster(member) == nil {
 		return
 	}
-	a, now := as.of(member), as.s.now()
+	a, now := as.accountOf(member), as.s.now()
 	if a.refusals == nil {
 		a.refusals = map[string]Refusal{}
 	}
@@ -369,32 +369,32 @@ func (as *accounts) noteRefusal(member, figure, detail string) {
 	a.refusals[figure] = Refusal{Figure: figure, Detail: detail, At: now}
 	if !known || now.Sub(a.shown) >= refusalRefresh {
 		a.shown = now
-		as.s.b.feed.cluster(member)
+		as.s.b.feed.addCluster(member)
 	}
-	as.s.deadlines.set(budgetDue+member, now.Add(refusalShown))
+	as.s.deadlines.setDeadline(budgetDue+member, now.Add(refusalShown))
 }
 
 // expireRefusals drops refusals that are no longer shown.
 func (as *accounts) expireRefusals(member string) {
-	a := as.of(member)
+	a := as.accountOf(member)
 	maps.DeleteFunc(a.refusals, func(_ string, r Refusal) bool { return as.s.now().Sub(r.At) >= refusalShown })
 	if as.s.book.Cluster(member) != nil {
-		as.s.b.feed.cluster(member)
+		as.s.b.feed.addCluster(member)
 	}
 	if len(a.refusals) > 0 {
-		as.s.deadlines.set(budgetDue+member, as.s.now().Add(refusalShown))
+		as.s.deadlines.setDeadline(budgetDue+member, as.s.now().Add(refusalShown))
 	}
 }
 
 // overBudget describes each figure in which a member is over its budget, nil for none.
 func (as *accounts) overBudget(clusterID string) []string {
 	var out []string
-	a := as.of(clusterID)
+	a := as.accountOf(clusterID)
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {
 		out = append(out, a.refusals[figure].Detail)
 	}
-	if left := as.s.clusters.leftOut(clusterID); len(left) > 0 {
-		out = append(out, fmt.Sprintf("resources left out of decisions: %s; a cluster may name %d beside cpu, memory and pods, all clusters together %d",
+	if left := as.s.clusters.ignoredResources(clusterID); len(left) > 0 {
+		out = append(out, fmt.Sprintf("resources ignored in decisions: %s; a cluster may advertise %d besides cpu, memory and pods, all clusters together %d",
 			strings.Join(left, ", "), as.s.config().Budget.ResourceNames, decision.MaxResources))
 	}
 	return out

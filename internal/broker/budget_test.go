@@ -47,7 +47,7 @@ func (f *fleet) records() (n uint64) {
 
 // remembered counts a member's reservations in the book.
 func (f *fleet) remembered(member string) (n int) {
-	f.inSession(func(t *session) { n = t.accounts.of(member).reservations })
+	f.inSession(func(t *session) { n = t.accounts.accountOf(member).reservations })
 	return n
 }
 
@@ -150,7 +150,7 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 		time.Sleep(retain - time.Minute)
 		synctest.Wait()
 		f.inSession(func(s *session) {
-			if n := len(s.accounts.of("rome").shut); n != 3*forgetAtOnce {
+			if n := len(s.accounts.accountOf("rome").closedKeys); n != 3*forgetAtOnce {
 				t.Errorf("%d keys are shut before their day is over", n)
 			}
 		})
@@ -304,7 +304,7 @@ func TestAnAdvertisementThatNoRecordHoldsIsRefusedWithTheFigure(t *testing.T) {
 	})
 }
 
-func TestWhoIsOverItsBudgetIsShownForAWhile(t *testing.T) {
+func TestExceededBudgetIsShownForAWhile(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
 		f.NoteRefusal("rome", "rate", "member rome asks too often")
 		over := func() []string {

@@ -25,20 +25,20 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	}
 	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
-		r, shut := s.reservations.find(clusterID, nameOrKey)
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
+		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
 		switch {
 		case shut:
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
 		case r == nil:
-			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
+			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		case r.Requester != clusterID:
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := s.reservations.edit(r, e); err != nil {
+		if err := s.reservations.editReservation(r, e); err != nil {
 			return err
 		}
-		answer = s.reservations.answer(r, clusterID)
+		answer = s.reservations.answerFor(r, clusterID)
 		return nil
 	})
 	return answer, err
@@ -48,7 +48,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 // broker cluster. generation is that of its object. A duration of 0 is the configured default.
 func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		r := s.book.Reservation(name)
 		if r == nil {
 			return fault.New(fault.NotFound, "reservation %q is not in the book", name)
@@ -56,10 +56,10 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
-		if err := s.reservations.edit(r, edit{generation, duration, amounts}); err != nil {
+		if err := s.reservations.editReservation(r, edit{generation, duration, amounts}); err != nil {
 			return err
 		}
-		view = s.reservations.view(r)
+		view = s.reservations.viewOf(r)
 		return nil
 	})
 	return view, err
@@ -73,13 +73,13 @@ type edit struct {
 	amounts quantity.Amounts
 }
 
-// edit changes the duration and the amounts of a reservation. New amounts take effect once the
+// editReservation changes the duration and the amounts of a reservation. New amounts take effect once the
 // provider's agent has agreed.
-func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
+func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
 	}
-	q, err := e.of(r)
+	q, err := e.requestAfter(r)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,14 @@ func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
 	case e.generation <= r.Generation:
 		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
 	}
-	if err := rs.s.config().Bounds.check(q); err != nil {
+	if err := rs.s.config().Bounds.checkRequest(q); err != nil {
 		return err
 	}
 	until, err := rs.newEnd(r, e.duration)
 	if err != nil {
 		return err
 	}
-	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.digest(), Duration: e.duration, Until: until}
+	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.digestFields(), Duration: e.duration, Until: until}
 	if otherAmounts {
 		if err := rs.checkAmounts(r, q.Amounts); err != nil {
 			return err
@@ -107,16 +107,16 @@ func (rs *reservations) edit(r *ledger.Reservation, e edit) error {
 		change.Amounts = q.Amounts
 	}
 	rs.s.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
-		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describe(q.Amounts))
+		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describeAmounts(q.Amounts))
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts
-		change.Fallback = q.digest()
+		change.Fallback = q.digestFields()
 	}
 	return faultOf(rs.s.record(ledger.Event{Change: change}))
 }
 
-// of returns the request that the changed reservation corresponds to.
-func (e edit) of(r *ledger.Reservation) (*Request, error) {
+// requestAfter returns the request that the changed reservation corresponds to.
+func (e edit) requestAfter(r *ledger.Reservation) (*Request, error) {
 	q := requestOf(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
 	if q.Amounts == nil {
@@ -127,17 +127,17 @@ func (e edit) of(r *ledger.Reservation) (*Request, error) {
 
 // newEnd returns when a reservation with a new duration ends. It refuses an end in the past.
 func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
-	until, now := rs.until(r, duration), rs.s.now()
+	until, now := rs.endTime(r, duration), rs.s.now()
 	if !until.After(now) {
-		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or give the reservation back",
+		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or release the reservation",
 			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
 	}
 	return until, nil
 }
 
-// until returns when a reservation with a duration ends. The duration counts from the same
+// endTime returns when a reservation with a duration ends. The duration counts from the same
 // instant as the former one, or from now for a waiting reservation.
-func (rs *reservations) until(r *ledger.Reservation, duration time.Duration) time.Time {
+func (rs *reservations) endTime(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
 		return rs.s.now().Add(r.Waiting.Left + duration - r.Duration)

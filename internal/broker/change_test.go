@@ -101,7 +101,7 @@ func TestAChangeIsMadeOnceAndOutlivesARestart(t *testing.T) {
 	})
 }
 
-func TestWhoMayChangeWhat(t *testing.T) {
+func TestOnlyTheRequesterMayChangeAReservation(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", lasting(time.Hour))

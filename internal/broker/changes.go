@@ -26,13 +26,13 @@ func (c *changes) observe(e event) {
 		c.publishAll(c.s.book.Cluster(change.ClusterID))
 	case *ledger.Forget:
 		for _, name := range change.Names {
-			c.s.b.feed.reservation(name)
+			c.s.b.feed.addReservation(name)
 		}
 	}
 	if e.changed != nil {
-		c.publish(e.changed)
+		c.publishChange(e.changed)
 		for _, v := range e.victims {
-			c.publish(v)
+			c.publishChange(v)
 		}
 	}
 }
@@ -40,13 +40,13 @@ func (c *changes) observe(e event) {
 // publishAll publishes every reservation with a placement on a cluster.
 func (c *changes) publishAll(cluster *ledger.Cluster) {
 	for _, name := range cluster.Reservations() {
-		c.publish(c.s.book.Reservation(name))
+		c.publishChange(c.s.book.Reservation(name))
 	}
 }
 
-// publish marks a reservation as changed, for everything that shows it or depends on it.
-func (c *changes) publish(r *ledger.Reservation) {
-	c.s.b.feed.reservation(r.Name)
+// publishChange marks a reservation as changed, for everything that shows it or depends on it.
+func (c *changes) publishChange(r *ledger.Reservation) {
+	c.s.b.feed.addReservation(r.Name)
 	for _, o := range c.observers {
 		o.reservationChanged(r)
 	}

@@ -25,7 +25,7 @@ func (s *session) keepCheckpoints(ctx context.Context, written uint64) {
 			return
 		case <-ticker.C:
 		}
-		position, err := s.checkpoint(ctx, written)
+		position, err := s.writeCheckpoint(ctx, written)
 		if err != nil {
 			s.log.Error(err, "no checkpoint was written; the next start replays more", "position", written)
 			continue
@@ -34,7 +34,7 @@ func (s *session) keepCheckpoints(ctx context.Context, written uint64) {
 	}
 }
 
-func (s *session) checkpoint(ctx context.Context, written uint64) (uint64, error) {
+func (s *session) writeCheckpoint(ctx context.Context, written uint64) (uint64, error) {
 	s.b.mu.Lock()
 	position, last := s.book.Position(), s.last
 	if s.b.session != s || last == nil || position < written+max(checkpointRecords, uint64(s.book.Size()/checkpointShare)) {

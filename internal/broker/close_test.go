@@ -33,7 +33,7 @@ func TestAConsumerThatIsGoneIsNotWaitedFor(t *testing.T) {
 		}
 		phase(DefaultConfig().StaleThreshold-time.Second, v1.ReservationPhaseReleasing)
 		phase(2*time.Second, v1.ReservationPhaseReleased)
-		if message := f.get("paris", r.Name).Message; !strings.Contains(message, "rome, of which nothing is heard") {
+		if message := f.get("paris", r.Name).Message; !strings.Contains(message, "rome, which is silent") {
 			t.Errorf("message %q", message)
 		}
 		f.kill()

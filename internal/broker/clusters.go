@@ -22,7 +22,7 @@ type presence struct {
 	// It stays pending until a decision rests on it.
 	pending *ledger.Offer
 	phase   ClusterPhase
-	// leap describes figures that grew implausibly at the time leapt, see doubts.
+	// leap describes figures that grew implausibly at the time leapt, see listDoubts.
 	leap  string
 	leapt time.Time
 	// fetched is when the cluster first asked for its instructions in this term, zero if it has
@@ -51,8 +51,8 @@ func newClusters(s *session) clusters {
 	return clusters{s: s, byID: map[string]*presence{}, reshaped: clusterSet{}}
 }
 
-// of returns the presence of a cluster. It creates one for an unknown cluster.
-func (cs *clusters) of(clusterID string) *presence {
+// presenceOf returns the presence of a cluster. It creates one for an unknown cluster.
+func (cs *clusters) presenceOf(clusterID string) *presence {
 	p := cs.byID[clusterID]
 	if p == nil {
 		p = &presence{}
@@ -61,11 +61,11 @@ func (cs *clusters) of(clusterID string) *presence {
 	return p
 }
 
-// start derives everything from the book. It counts agents as heard now: they could not reach
+// startFromBook derives everything from the book. It counts agents as heard now: they could not reach
 // the broker before.
-func (cs *clusters) start() {
+func (cs *clusters) startFromBook() {
 	cs.s.book.Clusters(func(c *ledger.Cluster) {
-		p := cs.of(c.ClusterID)
+		p := cs.presenceOf(c.ClusterID)
 		p.heard = c.OfferedAt
 		if c.Agent {
 			p.heard = cs.s.began
@@ -78,10 +78,10 @@ func (cs *clusters) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		cs.upsertCandidate(cs.s.book.Cluster(change.ClusterID))
-		cs.s.b.feed.cluster(change.ClusterID)
+		cs.s.b.feed.addCluster(change.ClusterID)
 	case *ledger.Usage:
 		cs.upsertCandidate(cs.s.book.Cluster(change.ClusterID))
-		cs.s.b.feed.cluster(change.ClusterID)
+		cs.s.b.feed.addCluster(change.ClusterID)
 	case *ledger.LiftPauses:
 		cs.updateFreshness(change.ClusterID)
 	case *ledger.Exceed:
@@ -115,9 +115,9 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 		Lending:     c.Lending,
 	}
 	cs.reshaped.add(c.ClusterID)
-	price(&candidate, c.Cost)
+	setPrices(&candidate, c.Cost)
 	if err := cs.s.market.Upsert(candidate); err != nil {
-		cs.s.log.Error(err, "cluster left out of decisions", "cluster", c.ClusterID)
+		cs.s.log.Error(err, "cluster ignored in decisions", "cluster", c.ClusterID)
 		cs.s.market.Remove(c.ClusterID)
 	}
 	cs.logLeftOut(c.ClusterID)
@@ -130,7 +130,7 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 // be served. For a cluster that promised more than it has, a smaller deficit counts as well:
 // fewer victims have to make room.
 func (cs *clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
-	p, free := cs.of(c.ClusterID), cs.s.preemption.free(c)
+	p, free := cs.presenceOf(c.ClusterID), cs.s.preemption.openCapacity(c)
 	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
 	if hasMore(p.raw, raw) || hasMore(p.free, free) {
 		cs.s.queue.noteFreed(c.ClusterID)
@@ -164,16 +164,16 @@ func (cs *clusters) refreshAvailability(clusterID string) {
 	c := cs.s.book.Cluster(clusterID)
 	cs.s.market.SetAvailable(clusterID, cs.updateFree(c))
 	cs.reshaped.add(clusterID)
-	if p := cs.of(clusterID); c.Providing != nil || p.standing != nil {
+	if p := cs.presenceOf(clusterID); c.Providing != nil || p.standing != nil {
 		cs.updateFreshness(clusterID)
 	}
 	cs.updateReliability(c)
-	cs.s.b.feed.cluster(clusterID)
+	cs.s.b.feed.addCluster(clusterID)
 }
 
-// headroom returns the capacity that the administrator keeps back on a cluster. The book does
+// headroomOf returns the capacity that the administrator keeps back on a cluster. The book does
 // not know the headroom: raising it does not affect existing reservations.
-func (cs *clusters) headroom(c *ledger.Cluster) quantity.Amounts {
+func (cs *clusters) headroomOf(c *ledger.Cluster) quantity.Amounts {
 	percent := int64(cs.s.config().Headroom)
 	if percent == 0 {
 		return nil
@@ -208,8 +208,8 @@ func (cs *clusters) applyBudget() {
 	})
 }
 
-// leftOut returns the resources of a cluster that decisions ignore.
-func (cs *clusters) leftOut(clusterID string) []string {
+// ignoredResources returns the resources of a cluster that decisions ignore.
+func (cs *clusters) ignoredResources(clusterID string) []string {
 	var out []string
 	for _, name := range cs.s.market.LeftOut(clusterID) {
 		out = append(out, string(name))
@@ -219,15 +219,15 @@ func (cs *clusters) leftOut(clusterID string) []string {
 
 // logLeftOut logs how many resources decisions ignore.
 func (cs *clusters) logLeftOut(clusterID string) {
-	if left := cs.leftOut(clusterID); len(left) > 0 {
-		cs.s.log.Info("resources are left out of decisions: the cluster names too many, or all columns are in use", "cluster", clusterID,
+	if left := cs.ignoredResources(clusterID); len(left) > 0 {
+		cs.s.log.Info("resources are ignored in decisions: the cluster advertises too many, or all columns are in use", "cluster", clusterID,
 			"resources", len(left), "budget", cs.s.config().Budget.ResourceNames)
 	}
 }
 
-// price reads the prices of an offer. They were validated on receipt; one that cannot be read
+// setPrices reads the prices of an offer. They were validated on receipt; one that cannot be read
 // counts as missing.
-func price(c *decision.Candidate, cost *brokerv1alpha1.Cost) {
+func setPrices(c *decision.Candidate, cost *brokerv1alpha1.Cost) {
 	if cost == nil {
 		return
 	}

@@ -82,13 +82,13 @@ func DefaultConfig() Config {
 }
 
 // SetConfig takes effect with the next decision. When it returns, a cluster that c does not
-// admit is shut out. Existing reservations keep their promised capacity.
+// admit is denied. Existing reservations keep their promised capacity.
 func (b *Broker) SetConfig(_ context.Context, c Config) {
-	b.configure(c)
+	b.applyConfig(c)
 	b.gate.Set(c.Access)
 }
 
-func (b *Broker) configure(c Config) {
+func (b *Broker) applyConfig(c Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	retimed := c.Timeouts != b.config.Timeouts
@@ -98,12 +98,12 @@ func (b *Broker) configure(c Config) {
 		b.session.clusters.applyBudget()
 		b.session.clusters.recordCeilings()
 		b.session.clusters.updateAllFreshness()
-		b.session.queue.reconsider()
+		b.session.queue.applyConfig()
 		b.session.quotes.rescheduleAll()
 		if retimed {
 			b.session.deadlines.rescheduleAll()
 		}
-		b.session.queue.serve()
+		b.session.queue.serveWaiting()
 	}
 }
 

@@ -23,7 +23,7 @@ type cursor struct {
 	position uint64
 }
 
-func (c cursor) text(key []byte) string {
+func (c cursor) encodeText(key []byte) string {
 	told := fmt.Sprintf("%s:%d", c.lineage, c.position)
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(told))
@@ -38,7 +38,7 @@ func parseCursor(text string, key []byte) (cursor, bool) {
 	}
 	position, err := strconv.ParseUint(parts[1], 10, 64)
 	c := cursor{parts[0], position}
-	return c, err == nil && hmac.Equal([]byte(c.text(key)), []byte(text))
+	return c, err == nil && hmac.Equal([]byte(c.encodeText(key)), []byte(text))
 }
 
 // meaning is the conclusion from comparing a cluster's cursor with the book.
@@ -85,15 +85,15 @@ func firstLineage() *ledger.Lineage {
 
 func lineageID() string { return strings.ToLower(rand.Text()[:16]) }
 
-// cursor returns the cursor of the newest position.
-func (s *session) cursor() string { return s.cursorAt(s.book.Position()) }
+// newestCursor returns the cursor of the newest position.
+func (s *session) newestCursor() string { return s.cursorAt(s.book.Position()) }
 
 func (s *session) cursorAt(position uint64) string { return cursorOf(s.book, position) }
 
 // cursorOf returns the cursor of a position in a book, "" before its first lineage.
 func cursorOf(book *ledger.State, position uint64) string {
 	if b := book.Lineages().Present(); b != nil {
-		return cursor{b.ID, position}.text(book.Lineages().Key())
+		return cursor{b.ID, position}.encodeText(book.Lineages().Key())
 	}
 	return ""
 }

@@ -16,21 +16,21 @@ func FuzzCursor(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, told := range []cursor{{"first", 1}, {"first", 2}, {"first", 1 << 63}, {"other", 1}} {
-		f.Add(told.text(key), told.lineage, told.position)
+		f.Add(told.encodeText(key), told.lineage, told.position)
 	}
 	f.Add("", "", uint64(0))
 	f.Add("first:1:", "a:b", uint64(1))
 	f.Add("::", "", uint64(1))
 	f.Fuzz(func(t *testing.T, shown, lineage string, position uint64) {
-		if c, authentic := parseCursor(shown, key); authentic && c.text(key) != shown {
-			t.Errorf("%q is read as %+v, which is told as %q", shown, c, c.text(key))
+		if c, authentic := parseCursor(shown, key); authentic && c.encodeText(key) != shown {
+			t.Errorf("%q is read as %+v, which is told as %q", shown, c, c.encodeText(key))
 		}
 		meant, after := readCursor(shown, book)
 		if _, authentic := parseCursor(shown, key); !authentic && (meant == lost || after != 0) {
 			t.Errorf("%q was made up, and means %d after %d", shown, meant, after)
 		}
 		told := cursor{lineage, position}
-		if c, authentic := parseCursor(told.text(key), key); authentic && c != told {
+		if c, authentic := parseCursor(told.encodeText(key), key); authentic && c != told {
 			t.Errorf("%+v is read as %+v", told, c)
 		}
 	})

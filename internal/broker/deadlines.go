@@ -27,8 +27,8 @@ func newDeadlines(s *session) deadlines {
 	return deadlines{s: s, schedule: newSchedule()}
 }
 
-// watch carries out due steps until ctx ends.
-func (d *deadlines) watch(ctx context.Context) {
+// watchDue carries out due steps until ctx ends.
+func (d *deadlines) watchDue(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -52,7 +52,7 @@ func (d *deadlines) carryOutDue() (time.Time, bool) {
 	if d.s.b.session != d.s {
 		return time.Time{}, false
 	}
-	due, next := d.pop(d.s.now())
+	due, next := d.popDue(d.s.now())
 	// Clusters and quotes come before reservations, which may move. Their new provider depends
 	// on the clusters that take new reservations now, and on the capacity held there.
 	for _, name := range due {
@@ -72,9 +72,9 @@ func (d *deadlines) carryOutDue() (time.Time, bool) {
 			d.expireReservation(name)
 		}
 	}
-	d.s.queue.serve()
+	d.s.queue.serveWaiting()
 	if len(due) > 0 {
-		_, next = d.pop(time.Time{})
+		_, next = d.popDue(time.Time{})
 	}
 	return next, !next.IsZero()
 }
@@ -86,20 +86,22 @@ func (d *deadlines) expireReservation(name string) {
 	}
 	if err := d.carryOut(r); err != nil {
 		d.s.log.Error(err, "carrying out a deadline failed, retrying", "reservation", name)
-		d.set(name, d.s.now().Add(reopenDelay))
+		d.setDeadline(name, d.s.now().Add(reopenDelay))
 		return
 	}
 	if r := d.s.book.Reservation(name); r != nil {
-		d.reschedule(r)
+		d.rescheduleReservation(r)
 	}
 }
 
-// reschedule recomputes the deadline of a reservation after the reservation, or state it
+// rescheduleReservation recomputes the deadline of a reservation after the reservation, or state it
 // depends on, changed.
-func (d *deadlines) reschedule(r *ledger.Reservation) { d.set(r.Name, d.of(r)) }
+func (d *deadlines) rescheduleReservation(r *ledger.Reservation) {
+	d.setDeadline(r.Name, d.deadlineOf(r))
+}
 
 // rescheduleAll recomputes the deadlines of all reservations, for new timeouts.
-func (d *deadlines) rescheduleAll() { d.s.book.Reservations(d.reschedule) }
+func (d *deadlines) rescheduleAll() { d.s.book.Reservations(d.rescheduleReservation) }
 
 func (d *deadlines) timeouts() *Timeouts { return &d.s.config().Timeouts }
 
@@ -108,7 +110,7 @@ func (d *deadlines) timeouts() *Timeouts { return &d.s.config().Timeouts }
 // Agents get a grace period after the broker was away: an unreachable broker must not end
 // running reservations or requests that were on their way. The grace period never extends a
 // duration that the requester asked for.
-func (d *deadlines) of(r *ledger.Reservation) time.Time {
+func (d *deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 	if r.Over() {
 		return r.EndedAt.Add(retain)
 	}
@@ -125,7 +127,7 @@ func (d *deadlines) of(r *ledger.Reservation) time.Time {
 // withoutHealing returns when time changes a reservation that is not over, leaving out the steps
 // of its healing.
 func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
-	at := d.ofPlacement(r)
+	at := d.placementDeadline(r)
 	if d.s.recovery.isStranger(r) {
 		at = d.s.recovery.strangerDeadline(r)
 	}
@@ -135,33 +137,33 @@ func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 	return at
 }
 
-// ofPlacement returns when time changes a reservation because of its placement, its place in
+// placementDeadline returns when time changes a reservation because of its placement, its place in
 // the queue or its lease.
-func (d *deadlines) ofPlacement(r *ledger.Reservation) time.Time {
+func (d *deadlines) placementDeadline(r *ledger.Reservation) time.Time {
 	if hasNoStandingPlacement(r) {
 		// A provider may still announce that it has the reservation.
-		return later(d.s.now(), d.s.recovery.deadline())
+		return laterOf(d.s.now(), d.s.recovery.recoveryDeadline())
 	}
 	at, due := d.s.book.Deadline(r, d.timeouts().Placement)
 	switch {
 	case due == ledger.DueNothing:
 		return time.Time{}
 	case due == ledger.DueQueue:
-		return later(at, d.s.recovery.deadline())
+		return laterOf(at, d.s.recovery.recoveryDeadline())
 	case d.awaitsReport(r, due):
 		at = r.Until
 	case due == ledger.DueAcknowledgement:
-		return later(at, d.acknowledgeBy(r.Current()))
+		return laterOf(at, d.acknowledgeBy(r.Current()))
 	case due == ledger.DueReady:
-		return later(at, d.s.began.Add(d.timeouts().Placement.Ready))
+		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Ready))
 	case due == ledger.DueNotice:
-		return later(at, d.s.began.Add(d.timeouts().Placement.Acknowledge))
+		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Acknowledge))
 	case due == ledger.DueRecall:
 		// The provider may have withdrawn the recall meanwhile.
-		return later(at, d.s.began.Add(d.timeouts().Silence))
+		return laterOf(at, d.s.began.Add(d.timeouts().Silence))
 	}
 	if r.Duration == 0 {
-		return later(at, d.s.began.Add(lease))
+		return laterOf(at, d.s.began.Add(lease))
 	}
 	return at
 }
@@ -173,7 +175,7 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	if !p.AssignedAt.Time().Before(d.s.began) {
 		return time.Time{}
 	}
-	if fetched := d.s.clusters.of(p.Provider).fetched; !fetched.IsZero() {
+	if fetched := d.s.clusters.presenceOf(p.Provider).fetched; !fetched.IsZero() {
 		return fetched.Add(d.timeouts().Placement.Acknowledge)
 	}
 	return d.s.began.Add(d.timeouts().Silence)
@@ -182,8 +184,8 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 // awaitsReport reports whether an overdue step may have happened in a lost part of the journal.
 // In that case the responsible agent has not announced its holdings yet.
 func (d *deadlines) awaitsReport(r *ledger.Reservation, due ledger.Due) bool {
-	return due == ledger.DueAcknowledgement && d.s.recovery.awaits(r.Current().Provider) ||
-		due == ledger.DueReady && d.s.recovery.awaits(r.Requester)
+	return due == ledger.DueAcknowledgement && d.s.recovery.isBlocked(r.Current().Provider) ||
+		due == ledger.DueReady && d.s.recovery.isBlocked(r.Requester)
 }
 
 // hasNoStandingPlacement reports whether a reservation stands but its placement does not: the
@@ -197,23 +199,23 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	if r.Over() {
 		return d.s.record(ledger.Event{Change: &ledger.Forget{Names: []string{r.Name}}})
 	}
-	if d.of(r).After(d.s.now()) {
+	if d.deadlineOf(r).After(d.s.now()) {
 		return nil
 	}
 	if d.isAbandoned(r) {
 		return d.s.record(ledger.Event{Change: &ledger.Close{Name: r.Name}})
 	}
 	if d.s.recovery.isStranger(r) && !d.s.recovery.strangerDeadline(r).After(d.s.now()) {
-		return d.s.reservations.release(r, fmt.Sprintf("nothing was heard of %q, in whose name %s announced it", r.Requester, r.Provider))
+		return d.s.reservations.releaseReservation(r, fmt.Sprintf("%q, in whose name %s announced it, did not claim it", r.Requester, r.Provider))
 	}
 	if d.s.healing.isDue(r) {
-		return d.s.healing.advance(r)
+		return d.s.healing.advanceHealing(r)
 	}
 	hasPlacement := !hasNoStandingPlacement(r)
 	switch _, due := d.s.book.Deadline(r, d.timeouts().Placement); {
 	case due == ledger.DueExpiry && hasPlacement, d.isTimeUp(r):
 		defer failpoint.Hit(failpoint.BrokerExpired)
-		return d.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its time is over"}})
+		return d.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its duration is over"}})
 	case !hasPlacement:
 		return d.s.reservations.replacePlacement(r)
 	case due == ledger.DueQueue:
@@ -221,9 +223,9 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	case due == ledger.DueNotice:
 		return d.s.preemption.makeRoom(r)
 	case due == ledger.DueRecall:
-		return d.s.reservations.withdraw(r, r.Placement(r.CalledBack().Placement), ledger.Recalled)
+		return d.s.reservations.withdrawPlacement(r, r.Placement(r.CalledBack().Placement), ledger.Recalled)
 	case due != ledger.DueNothing:
-		return d.s.reservations.withdraw(r, r.Current(), string(due))
+		return d.s.reservations.withdrawPlacement(r, r.Current(), string(due))
 	}
 	return nil
 }
@@ -234,26 +236,26 @@ func (d *deadlines) isTimeUp(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && !r.Until.After(d.s.now())
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.reschedule(r) }
+func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.rescheduleReservation(r) }
 
 // isAbandoned reports whether the end of a reservation waits only for its requester's agent,
 // which has been silent for Config.StaleThreshold.
 func (d *deadlines) isAbandoned(r *ledger.Reservation) bool {
-	return r.Closable() && d.s.clusters.of(r.Requester).phase == ClusterInactive
+	return r.Closable() && d.s.clusters.presenceOf(r.Requester).phase == ClusterInactive
 }
 
 // closeAbandoned schedules the end of reservations that wait for a silent cluster.
 func (d *deadlines) closeAbandoned(clusterID string) {
-	for _, r := range d.s.news.concerning(clusterID) {
+	for _, r := range d.s.news.reservationsOf(clusterID) {
 		if d.isAbandoned(r) {
-			d.set(r.Name, d.s.now())
+			d.setDeadline(r.Name, d.s.now())
 		}
 	}
 }

@@ -28,17 +28,17 @@ type choice struct {
 	target string
 }
 
-// choose picks a provider for a request. It excludes the providers in tried.
-func (d *decider) choose(q *Request, tried []string) choice {
+// chooseProvider picks a provider for a request. It excludes the providers in tried.
+func (d *decider) chooseProvider(q *Request, tried []string) choice {
 	c := choice{request: d.request(q, tried), target: q.Target}
-	if winner, ok := d.pick(c.request, q.Target); ok {
+	if winner, ok := d.pickBest(c.request, q.Target); ok {
 		c.winner = winner
 	}
 	return c
 }
 
-// pick returns the best provider, or the target if there is one, and whether it can serve.
-func (d *decider) pick(request *decision.Request, target string) (string, bool) {
+// pickBest returns the best provider, or the target if there is one, and whether it can serve.
+func (d *decider) pickBest(request *decision.Request, target string) (string, bool) {
 	if target == "" {
 		return decision.Decide(d.s.market, request)
 	}
@@ -46,9 +46,9 @@ func (d *decider) pick(request *decision.Request, target string) (string, bool) 
 	return target, ok
 }
 
-// explain returns the scores and rejections behind a choice.
-func (d *decider) explain(request *decision.Request, target string) ledger.Explanation {
-	verdicts, winner, rejected := d.verdicts(request, target, shown)
+// explainChoice returns the scores and rejections behind a choice.
+func (d *decider) explainChoice(request *decision.Request, target string) ledger.Explanation {
+	verdicts, winner, rejected := d.listVerdicts(request, target, shown)
 	candidates := make([]brokerv1alpha1.Candidate, len(verdicts))
 	for i, v := range verdicts {
 		candidates[i] = candidateOf(v, winner)
@@ -64,9 +64,9 @@ type explained struct {
 	candidates []brokerv1alpha1.Candidate
 }
 
-// verdicts returns the verdict on the target, or on up to most of the best candidates. It also
+// listVerdicts returns the verdict on the target, or on up to most of the best candidates. It also
 // returns the winner and the number of rejections by reason.
-func (d *decider) verdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
+func (d *decider) listVerdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
 	rejected := map[string]int32{}
 	if target != "" {
 		verdict := decision.Judge(d.s.market, request, target)
@@ -105,31 +105,31 @@ func candidateOf(v decision.Verdict, winner string) brokerv1alpha1.Candidate {
 	return c
 }
 
-// whyNot explains a refusal with all candidates. The caller removes those that the requester
+// explainRefusal explains a refusal with all candidates. The caller removes those that the requester
 // may not see.
-func (d *decider) whyNot(request *decision.Request, q *Request) *fault.Error {
-	explanation := d.explain(request, q.Target)
-	e := fault.New(fault.NoCandidate, "%s", d.reasons(q, explanation))
-	e.Candidates, e.Rejected = d.candidates(explanation), explanation.Rejected()
+func (d *decider) explainRefusal(request *decision.Request, q *Request) *fault.Error {
+	explanation := d.explainChoice(request, q.Target)
+	e := fault.New(fault.NoCandidate, "%s", d.explainRejections(q, explanation))
+	e.Candidates, e.Rejected = d.decodeCandidates(explanation), explanation.Rejected()
 	return e
 }
 
-// reasons explains why each visible candidate cannot hold a request, and counts the others. A
+// explainRejections explains why each visible candidate cannot hold a request, and counts the others. A
 // Reservation in the broker cluster shows all candidates.
-func (d *decider) reasons(q *Request, why ledger.Explanation) string {
+func (d *decider) explainRejections(q *Request, why ledger.Explanation) string {
 	var v Visibility
 	if q.Object == nil {
 		v = d.s.config().Visibility
 	}
-	text := "no cluster can hold " + describe(q.Amounts) + ": " + tell(v.of(d.candidates(why), "", q.Target), why.Rejected())
+	text := "no cluster can hold " + describeAmounts(q.Amounts) + ": " + explainCandidates(v.visibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
 	if percent := d.s.config().Headroom; percent > 0 {
-		text += fmt.Sprintf("; %d %% of every cluster are kept back", percent)
+		text += fmt.Sprintf("; %d %% of every cluster is kept free", percent)
 	}
 	return text
 }
 
-// candidates decodes an explanation. The result is shared and must not be changed.
-func (d *decider) candidates(e ledger.Explanation) []brokerv1alpha1.Candidate {
+// decodeCandidates decodes an explanation. The result is shared and must not be changed.
+func (d *decider) decodeCandidates(e ledger.Explanation) []brokerv1alpha1.Candidate {
 	if e == d.last.text {
 		return d.last.candidates
 	}

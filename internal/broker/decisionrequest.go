@@ -42,7 +42,7 @@ func (r *Request) complete() error {
 			return fault.New(fault.Invalid, "constraints.maxPrice.currency: %q is not an ISO 4217 code such as EUR", k.MaxPrice.Currency)
 		}
 	}
-	return r.check()
+	return r.checkFields()
 }
 
 // CheckRequirements returns an error for requirements that the broker refuses regardless of the
@@ -85,7 +85,7 @@ func (d *decider) neighbours(q *Request) (near, apart []string) {
 			unwanted.add(provider)
 		}
 	}
-	for _, r := range d.s.news.concerning(q.Requester) {
+	for _, r := range d.s.news.reservationsOf(q.Requester) {
 		if r.Requester != q.Requester || r.Key == q.Key || !r.Stands(r.Current()) {
 			continue
 		}

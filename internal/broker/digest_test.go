@@ -21,7 +21,7 @@ func TestEqualRequestsHaveEqualDigests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return q.digest()
+		return q.digestFields()
 	}
 	want := read("rome", "key-1", func(*v1.ReservationRequest) {})
 	equal := map[string]string{

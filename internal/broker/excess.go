@@ -55,9 +55,9 @@ type excesses struct {
 	delayed map[string]*ledger.Exceed
 }
 
-// report processes a provider's report. It collects reports within a minute of the last record
+// processReport processes a provider's report. It collects reports within a minute of the last record
 // and records them together when the minute is over.
-func (x *excesses) report(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
+func (x *excesses) processReport(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
 	}
@@ -68,25 +68,25 @@ func (x *excesses) report(r *ledger.Reservation, p *ledger.Placement, pods int32
 			e.Pods, e.Amounts = max(e.Pods, known.Pods), e.Amounts.Max(known.Amounts)
 		}
 		x.delayed[name] = e
-		x.s.deadlines.set(excessDue+name, p.Excess.At.Add(excessEvery))
+		x.s.deadlines.setDeadline(excessDue+name, p.Excess.At.Add(excessEvery))
 		return nil
 	}
-	return x.record(e)
+	return x.recordExcess(e)
 }
 
-func (x *excesses) record(e *ledger.Exceed) error {
+func (x *excesses) recordExcess(e *ledger.Exceed) error {
 	r := x.s.book.Reservation(e.Name)
 	provider := r.Placement(e.Placement).Provider
 	if err := x.s.record(ledger.Event{Change: e}); err != nil {
 		return err
 	}
 	x.s.log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
-		"provider", provider, "evictedPods", e.Pods, "excess", describe(e.Amounts))
+		"provider", provider, "evictedPods", e.Pods, "excess", describeAmounts(e.Amounts))
 	return nil
 }
 
-// expire records the delayed reports of a placement.
-func (x *excesses) expire(name string) {
+// recordDelayed records the delayed reports of a placement.
+func (x *excesses) recordDelayed(name string) {
 	e := x.delayed[name]
 	delete(x.delayed, name)
 	if e == nil {
@@ -99,8 +99,8 @@ func (x *excesses) expire(name string) {
 	if p := r.Placement(e.Placement); p == nil || p.ProviderGone || !p.Excess.Grows(e.Pods, e.Amounts) {
 		return
 	}
-	if err := x.record(e); err != nil {
-		x.s.log.Error(err, "an excess could not be written down; it is lost unless it is reported again", "placement", name)
+	if err := x.recordExcess(e); err != nil {
+		x.s.log.Error(err, "recording an excess failed; it is lost unless it is reported again", "placement", name)
 	}
 }
 
@@ -110,5 +110,5 @@ func excessMessage(p *ledger.Placement) string {
 		return ""
 	}
 	return fmt.Sprintf("; %s evicted %d pods that exceeded the grant by %s: run no more than is granted, or ask for more",
-		p.Provider, p.Excess.Pods, describe(p.Excess.Amounts))
+		p.Provider, p.Excess.Pods, describeAmounts(p.Excess.Amounts))
 }

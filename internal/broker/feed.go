@@ -21,15 +21,15 @@ func newFeed() *Feed {
 	return &Feed{reservations: map[string]struct{}{}, clusters: map[string]struct{}{}, more: make(chan struct{})}
 }
 
-// begin signals that a session has begun.
-func (f *Feed) begin() {
+// signalSession signals that a session has begun.
+func (f *Feed) signalSession() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.began++
-	f.wake()
+	f.wakeReaders()
 }
 
-func (f *Feed) wake() {
+func (f *Feed) wakeReaders() {
 	close(f.more)
 	f.more = make(chan struct{})
 }
@@ -55,25 +55,25 @@ func (f *Feed) Terms(ctx context.Context, begun func()) {
 	}
 }
 
-func (f *Feed) reservation(name string) { f.put(f.reservations, name) }
-func (f *Feed) cluster(id string)       { f.put(f.clusters, id) }
+func (f *Feed) addReservation(name string) { f.putName(f.reservations, name) }
+func (f *Feed) addCluster(id string)       { f.putName(f.clusters, id) }
 
-func (f *Feed) put(set map[string]struct{}, name string) {
+func (f *Feed) putName(set map[string]struct{}, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	set[name] = struct{}{}
-	f.wake()
+	f.wakeReaders()
 }
 
 // Reservations waits for the names of reservations that changed since the last call.
 func (f *Feed) Reservations(ctx context.Context) ([]string, error) {
-	return f.take(ctx, f.reservations)
+	return f.takeNames(ctx, f.reservations)
 }
 
 // Clusters waits for the IDs of clusters that changed since the last call.
-func (f *Feed) Clusters(ctx context.Context) ([]string, error) { return f.take(ctx, f.clusters) }
+func (f *Feed) Clusters(ctx context.Context) ([]string, error) { return f.takeNames(ctx, f.clusters) }
 
-func (f *Feed) take(ctx context.Context, set map[string]struct{}) ([]string, error) {
+func (f *Feed) takeNames(ctx context.Context, set map[string]struct{}) ([]string, error) {
 	for {
 		f.mu.Lock()
 		names := make([]string, 0, len(set))

@@ -42,12 +42,12 @@ func (b *Broker) keepUp(ctx context.Context) error {
 	}
 	records, err := b.warm.follower.Next(ctx)
 	if err == nil {
-		err = b.warm.apply(records)
+		err = b.warm.applyRecords(records)
 	} else if !errors.Is(err, journal.ErrDiverged) {
 		return err // Next can be called again
 	}
 	if err != nil {
-		b.coolDown()
+		b.dropWarmBook()
 	}
 	return err
 }
@@ -69,9 +69,9 @@ func (b *Broker) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// coolDown drops the warm book but remembers its cursor. If the journal later ends before that
+// dropWarmBook drops the warm book but remembers its cursor. If the journal later ends before that
 // cursor, it was restored.
-func (b *Broker) coolDown() {
+func (b *Broker) dropWarmBook() {
 	state := b.warm.state
 	b.warm = nil
 	if state.Lineages().Present() == nil {
@@ -82,20 +82,20 @@ func (b *Broker) coolDown() {
 	b.newest = cursorOf(state, state.Position())
 }
 
-// open takes over the journal, with the warm book if there is one.
-func (b *Broker) open(ctx context.Context) (*journal.Journal, journal.Recovery, *book, error) {
+// openJournal takes over the journal, with the warm book if there is one.
+func (b *Broker) openJournal(ctx context.Context) (*journal.Journal, journal.Recovery, *book, error) {
 	if b.warm != nil {
 		known := b.warm.book
 		j, recovery, err := b.warm.follower.Open(ctx)
 		if err == nil {
 			b.warm = nil
-			return j, recovery, known, known.apply(recovery.Records)
+			return j, recovery, known, known.applyRecords(recovery.Records)
 		}
 		if !errors.Is(err, journal.ErrDiverged) {
 			return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
 		}
-		b.coolDown()
-		b.opts.Log.Info("the journal is another than the one that was followed: reading all of it", "reason", err.Error())
+		b.dropWarmBook()
+		b.opts.Log.Info("the journal is not the one that was followed: reading all of it", "reason", err.Error())
 	}
 	j, recovery, err := journal.Open(ctx, b.opts.Store, JournalName, b.opts.Journal)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // A replica that has followed reads only new records when it takes over, and gives the same
 // answers as its predecessor.
-func TestAFollowerGoesOnWhereTheLeaderEnded(t *testing.T) {
+func TestFollowerContinuesWhereTheLeaderEnded(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "16Gi")
 		first := f.reserve("rome", "key-0001", request("2", "1Gi"))

@@ -51,14 +51,14 @@ func nextPhaseChange(heard, now time.Time, agent bool, config *Config) time.Time
 // on when the cluster was last heard and on the administrator's lists. It then schedules the
 // next update.
 func (cs *clusters) updateFreshness(clusterID string) {
-	p, c := cs.of(clusterID), cs.s.book.Cluster(clusterID)
+	p, c := cs.presenceOf(clusterID), cs.s.book.Cluster(clusterID)
 	phase := clusterPhase(p.heard, cs.s.now(), c.Agent, cs.s.config())
 	if phase != p.phase {
 		p.phase = phase
-		cs.s.b.feed.cluster(clusterID)
+		cs.s.b.feed.addCluster(clusterID)
 		cs.s.deadlines.closeAbandoned(clusterID)
 	}
-	silent, shut := phase != ClusterActive || cs.s.recovery.awaits(clusterID) || cs.s.recovery.isUnseen(c), cs.isDenied(c)
+	silent, shut := phase != ClusterActive || cs.s.recovery.isBlocked(clusterID) || cs.s.recovery.isUnseen(c), cs.isDenied(c)
 	cs.updateReliability(c)
 	cs.s.market.SetStale(clusterID, silent)
 	cs.s.market.SetDenied(clusterID, shut)
@@ -72,7 +72,7 @@ func (cs *clusters) updateFreshness(clusterID string) {
 	if cs.s.recovery.isUnseen(c) {
 		next = cs.s.recovery.listenUntil
 	}
-	cs.s.deadlines.set(clusterDue+clusterID, sooner(next, cs.updateConduct(c)))
+	cs.s.deadlines.setDeadline(clusterDue+clusterID, soonerOf(next, cs.updateConduct(c)))
 }
 
 // isDenied reports whether the administrator shuts a cluster out. A cluster without an agent
@@ -89,14 +89,14 @@ func (cs *clusters) updateAllFreshness() {
 // noteSilence records that a provider with placements is silent, so that its requesters learn
 // of it. The provider keeps its placements.
 func (cs *clusters) noteSilence(clusterID string) {
-	c, p := cs.s.book.Cluster(clusterID), cs.of(clusterID)
+	c, p := cs.s.book.Cluster(clusterID), cs.presenceOf(clusterID)
 	if !c.Agent || p.phase == ClusterActive || !c.LostSince.IsZero() || c.Placements() == 0 {
 		return
 	}
 	cs.s.log.Info("provider is silent, its reservations stay", "cluster", clusterID, "heard", p.heard, "reservations", len(c.Reservations()))
 	if err := cs.s.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID, Since: p.heard.UTC()}}); err != nil {
 		cs.s.log.Error(err, "recording a silent provider failed, retrying", "cluster", clusterID)
-		cs.s.deadlines.set(clusterDue+clusterID, cs.s.now().Add(reopenDelay))
+		cs.s.deadlines.setDeadline(clusterDue+clusterID, cs.s.now().Add(reopenDelay))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // If a provider misses three advertisements, the requesters with reservations there are
 // informed until it is heard again. A restarted broker informs them as well. All holds stay
 // unchanged.
-func TestWhoeverHasSomethingAtASilentProviderIsTold(t *testing.T) {
+func TestRequestersOfASilentProviderAreNotified(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
 		heard, cursor := time.Now(), f.poll("rome", "").Cursor
@@ -52,7 +52,7 @@ func TestWhoeverHasSomethingAtASilentProviderIsTold(t *testing.T) {
 
 // A requester with a reservation at a provider without an agent is informed, until the provider
 // has one.
-func TestWhoeverHasSomethingAtAnUnattendedProviderIsTold(t *testing.T) {
+func TestRequestersOfAnUnattendedProviderAreNotified(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.offerByHand("paris", 16, 64)

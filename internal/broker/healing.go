@@ -62,9 +62,9 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 		if r.CalledBack() == nil {
 			timeouts := &h.s.config().Timeouts
 			lost := h.s.book.Cluster(r.Current().Provider).LostSince
-			begin = later(h.s.began.Add(timeouts.Silence), lost.Add(timeouts.Healing))
+			begin = laterOf(h.s.began.Add(timeouts.Silence), lost.Add(timeouts.Healing))
 		}
-		return later(later(begin, h.s.recovery.deadline()), h.retryAt[r.Name])
+		return laterOf(laterOf(begin, h.s.recovery.recoveryDeadline()), h.retryAt[r.Name])
 	default:
 		return h.s.now()
 	}
@@ -76,24 +76,24 @@ func (h *healing) isDue(r *ledger.Reservation) bool {
 	return !by.IsZero() && !by.After(h.s.now()) && (otherwise.IsZero() || otherwise.After(h.s.now()))
 }
 
-// advance carries out the next healing step of a reservation.
-func (h *healing) advance(r *ledger.Reservation) error {
+// advanceHealing carries out the next healing step of a reservation.
+func (h *healing) advanceHealing(r *ledger.Reservation) error {
 	p := r.Current()
 	switch h.s.book.Healing(r) {
 	case ledger.HealBegin:
-		return h.begin(r)
+		return h.beginHealing(r)
 	case ledger.HealFinish:
 		older := r.Beside(p)
-		return h.leave(r, older, r.WhyLeft(older))
+		return h.leavePlacement(r, older, r.WhyLeft(older))
 	case ledger.HealReturn:
-		return h.leave(r, p, ledger.ProviderBack)
+		return h.leavePlacement(r, p, ledger.ProviderBack)
 	}
 	return nil
 }
 
-// begin grants a second placement on another provider. If no cluster has room, nothing changes
+// beginHealing grants a second placement on another provider. If no cluster has room, nothing changes
 // until the next retry.
-func (h *healing) begin(r *ledger.Reservation) error {
+func (h *healing) beginHealing(r *ledger.Reservation) error {
 	left := r.Current()
 	h.retryAt[r.Name], h.tried = h.s.now().Add(healRetry), true
 	q, tried := requestAndTried(r)
@@ -124,10 +124,10 @@ func (h *healing) begin(r *ledger.Reservation) error {
 // It does not explain a refusal. Explanations are expensive, they are not shown here, and every
 // reservation on a lost provider would need one.
 func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
-	if h.s.book.HasAgent(r.Requester) && h.s.clusters.of(r.Requester).phase != ClusterActive {
+	if h.s.book.HasAgent(r.Requester) && h.s.clusters.presenceOf(r.Requester).phase != ClusterActive {
 		return false, nil
 	}
-	if _, ok := h.s.decider.pick(h.s.decider.request(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
+	if _, ok := h.s.decider.pickBest(h.s.decider.request(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
 		return ok, nil
 	}
 	h.refreshAt = h.s.now().Add(time.Second)
@@ -135,7 +135,7 @@ func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (b
 	if !refreshed || err != nil {
 		return false, err
 	}
-	_, ok := h.s.decider.pick(h.s.decider.request(q, tried), q.Target)
+	_, ok := h.s.decider.pickBest(h.s.decider.request(q, tried), q.Target)
 	return ok, nil
 }
 
@@ -146,19 +146,19 @@ func (h *healing) retrySoon() {
 	}
 	h.tried = false
 	if !h.earlyRetryAt.After(h.s.now()) {
-		h.earlyRetryAt = later(h.s.now(), h.earlyRetryAt.Add(healEarlyRetry))
+		h.earlyRetryAt = laterOf(h.s.now(), h.earlyRetryAt.Add(healEarlyRetry))
 	}
 	for name, at := range h.retryAt {
 		if at.After(h.earlyRetryAt) {
 			h.retryAt[name] = h.earlyRetryAt
-			h.s.deadlines.reschedule(h.s.book.Reservation(name))
+			h.s.deadlines.rescheduleReservation(h.s.book.Reservation(name))
 		}
 	}
 }
 
-// leave withdraws one of two placements. Its provider holds the capacity until it confirms the
+// leavePlacement withdraws one of two placements. Its provider holds the capacity until it confirms the
 // removal.
-func (h *healing) leave(r *ledger.Reservation, p *ledger.Placement, why string) error {
+func (h *healing) leavePlacement(r *ledger.Reservation, p *ledger.Placement, why string) error {
 	h.s.log.Info("healing: gave up one of two placements", "reservation", r.Name, "from", p.Provider, "to", r.Beside(p).Provider, "reason", why)
 	return h.s.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
@@ -177,13 +177,13 @@ func (h *healing) silentProvider(r *ledger.Reservation) (string, time.Time) {
 	return "", time.Time{}
 }
 
-// message describes the state while two placements stand, "" otherwise.
-func (h *healing) message(r *ledger.Reservation) string {
+// describeHealing describes the state while two placements stand, "" otherwise.
+func (h *healing) describeHealing(r *ledger.Reservation) string {
 	p := r.Current()
 	older := r.Beside(p)
 	if older == nil {
 		return ""
 	}
-	return fmt.Sprintf("nothing is heard of %s; %s is to take over, and what is on %s stays until the virtual node %s is Ready",
+	return fmt.Sprintf("%s is silent; %s takes over, and workloads on %s stay until the virtual node %s is Ready",
 		older.Provider, p.Provider, older.Provider, ledger.PlacementName(r.Name, p.Number))
 }

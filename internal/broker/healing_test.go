@@ -118,7 +118,7 @@ func TestAReservationOfALostProviderIsMovedOnceTheNewNodeIsReady(t *testing.T) {
 	})
 }
 
-func TestABrokerThatStoppedInTheMidstOfHealingGoesOn(t *testing.T) {
+func TestHealingContinuesAfterARestart(t *testing.T) {
 	tests := map[string]struct {
 		happens func(f *fleet, r *v1.Reservation)
 		want    string
@@ -216,7 +216,7 @@ func TestWithoutAnotherClusterALostProviderIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestWhoWantsToWaitIsNotMoved(t *testing.T) {
+func TestReservationWithHealingWaitIsNotMoved(t *testing.T) {
 	for name, change := range map[string]func(*v1.ReservationRequest){
 		"with healing Wait": func(req *v1.ReservationRequest) { req.Healing = v1.ReservationRequestHealingWait },
 		"with a target":     func(req *v1.ReservationRequest) { req.TargetClusterID = "paris" },

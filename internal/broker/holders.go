@@ -20,7 +20,7 @@ func newHolders() holders {
 	return holders{on: map[string]map[*ledger.Reservation]int32{}, count: map[int32]int{}}
 }
 
-func (h *holders) add(clusterID string, r *ledger.Reservation, priority int32) {
+func (h *holders) addHolder(clusterID string, r *ledger.Reservation, priority int32) {
 	if h.on[clusterID] == nil {
 		h.on[clusterID] = map[*ledger.Reservation]int32{}
 	}
@@ -28,7 +28,7 @@ func (h *holders) add(clusterID string, r *ledger.Reservation, priority int32) {
 	h.count[priority]++
 }
 
-func (h *holders) remove(clusterID string, r *ledger.Reservation) {
+func (h *holders) removeHolder(clusterID string, r *ledger.Reservation) {
 	was, had := h.on[clusterID][r]
 	if !had {
 		return
@@ -41,8 +41,8 @@ func (h *holders) remove(clusterID string, r *ledger.Reservation) {
 	}
 }
 
-// lowest returns the lowest priority of all holders, false if there are none.
-func (h *holders) lowest() (int32, bool) {
+// lowestPriority returns the lowest priority of all holders, false if there are none.
+func (h *holders) lowestPriority() (int32, bool) {
 	if len(h.count) == 0 {
 		return 0, false
 	}
@@ -57,8 +57,8 @@ func (h *holders) lowestOn(clusterID string) (int32, bool) {
 	return slices.Min(slices.Collect(maps.Values(h.on[clusterID]))), true
 }
 
-// all returns the holders in no order.
-func (h *holders) all() []*ledger.Reservation {
+// listHolders returns the holders in no order.
+func (h *holders) listHolders() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	for _, on := range h.on {
 		out = slices.AppendSeq(out, maps.Keys(on))

@@ -17,12 +17,12 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	for {
 		var list *v1.InstructionList
 		var changed, ended <-chan struct{}
-		err := b.change(context.WithoutCancel(ctx), func(s *session) error {
-			n := s.news.of(clusterID)
-			s.recovery.witness(clusterID, cursor)
+		err := b.commitPlan(context.WithoutCancel(ctx), func(s *session) error {
+			n := s.news.logOf(clusterID)
+			s.recovery.noteCursor(clusterID, cursor)
 			s.news.noteFetch(clusterID)
 			_, after := readCursor(cursor, s.book)
-			list = s.news.instructions(clusterID, n, after)
+			list = s.news.listInstructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
 		})
@@ -41,13 +41,13 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 // noteFetch notes that a provider asks for its instructions. From then on the usual deadline
 // for acknowledging placements of an earlier term applies.
 func (ns *news) noteFetch(clusterID string) {
-	p := ns.s.clusters.of(clusterID)
+	p := ns.s.clusters.presenceOf(clusterID)
 	if !p.fetched.IsZero() {
 		return
 	}
 	p.fetched = ns.s.now()
-	for _, r := range ns.concerning(clusterID) {
-		ns.s.deadlines.reschedule(r)
+	for _, r := range ns.reservationsOf(clusterID) {
+		ns.s.deadlines.rescheduleReservation(r)
 	}
 }
 
@@ -55,16 +55,16 @@ func (ns *news) noteFetch(clusterID string) {
 // again with the new cursor. A reservation is never split between answers.
 const pageOfInstructions = 512
 
-func (ns *news) instructions(clusterID string, n *newsLog, after uint64) *v1.InstructionList {
+func (ns *news) listInstructions(clusterID string, n *newsLog, after uint64) *v1.InstructionList {
 	list := &v1.InstructionList{
-		Cursor:       ns.s.cursor(),
+		Cursor:       ns.s.newestCursor(),
 		Announce:     ns.s.recovery.wantsAnnouncement(clusterID),
 		Instructions: []v1.Instruction{},
 	}
 	if after == 0 {
-		list.Instructions = append(list.Instructions, ns.voided(clusterID)...)
+		list.Instructions = append(list.Instructions, ns.voidedInstructions(clusterID)...)
 	}
-	for _, r := range n.since(after, ns.s.book) {
+	for _, r := range n.changedSince(after, ns.s.book) {
 		if len(list.Instructions)+len(list.Requests) >= pageOfInstructions {
 			break
 		}
@@ -75,15 +75,15 @@ func (ns *news) instructions(clusterID string, n *newsLog, after uint64) *v1.Ins
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			if p.Provider == clusterID {
-				list.Instructions = append(list.Instructions, ns.instruction(r, p, v1.InstructionRoleProvider))
+				list.Instructions = append(list.Instructions, ns.instructionFor(r, p, v1.InstructionRoleProvider))
 			}
 			if r.Requester == clusterID && !r.Unclaimed {
-				list.Instructions = append(list.Instructions, ns.instruction(r, p, v1.InstructionRoleConsumer))
+				list.Instructions = append(list.Instructions, ns.instructionFor(r, p, v1.InstructionRoleConsumer))
 			}
 		}
 	}
 	if len(list.Instructions)+len(list.Requests) < pageOfInstructions {
-		list.Cursor = ns.s.cursor()
+		list.Cursor = ns.s.newestCursor()
 	}
 	return list
 }
@@ -96,9 +96,9 @@ func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.Request
 	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(r.Phase())}
 }
 
-// voided returns Ended instructions for placements that a requester claimed and no provider
+// voidedInstructions returns Ended instructions for placements that a requester claimed and no provider
 // knows.
-func (ns *news) voided(clusterID string) []v1.Instruction {
+func (ns *news) voidedInstructions(clusterID string) []v1.Instruction {
 	var out []v1.Instruction
 	for _, ref := range ns.s.recovery.void[clusterID] {
 		out = append(out, v1.Instruction{
@@ -109,7 +109,7 @@ func (ns *news) voided(clusterID string) []v1.Instruction {
 	return out
 }
 
-func (ns *news) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
+func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role v1.InstructionRole) v1.Instruction {
 	in := v1.Instruction{
 		Reservation:      r.Name,
 		Placement:        p.Number,
@@ -120,8 +120,8 @@ func (ns *news) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.
 		ProviderID:       p.Provider,
 		ProviderEndpoint: ns.s.book.Cluster(p.Provider).Endpoint,
 		Resources:        wire.FromAmounts(r.AgreedWith(p)),
-		RemainingSeconds: ns.remaining(r),
-		Notice:           ns.s.preemption.notice(r, p),
+		RemainingSeconds: ns.remainingSeconds(r),
+		Notice:           ns.s.preemption.noticeOf(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
 		in.Key, in.Unattended = r.RequestKey(), !ns.s.book.HasAgent(p.Provider)
@@ -138,9 +138,9 @@ func (ns *news) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.
 	return in
 }
 
-// remaining returns the seconds left of a reservation with a duration, nil for one that is
+// remainingSeconds returns the seconds left of a reservation with a duration, nil for one that is
 // renewed.
-func (ns *news) remaining(r *ledger.Reservation) *float64 {
+func (ns *news) remainingSeconds(r *ledger.Reservation) *float64 {
 	if r.Duration == 0 || r.Waiting != nil {
 		return nil
 	}

@@ -51,7 +51,7 @@ func TestAProviderIsPassedOverByItsOperatorsWish(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsIsServedOnceTheyMayCome(t *testing.T) {
+func TestWaitingRequestIsServedOnceLendingAllowsIt(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.lends("paris", v1.Lending{Paused: true})
 		r := f.reserve("rome", "request-1", waiting("2", "4Gi"))
@@ -66,7 +66,7 @@ func TestWhoWaitsIsServedOnceTheyMayCome(t *testing.T) {
 	})
 }
 
-func TestWhatRunsStaysWhereLendingIsPaused(t *testing.T) {
+func TestPlacementsStayWhereLendingIsPaused(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.lends("paris", v1.Lending{Paused: true})

@@ -70,9 +70,9 @@ func (l *links) observe(e event) {
 	}
 }
 
-// report stores the links that a requester reports. Reports about an outdated endpoint are
+// storeReport stores the links that a requester reports. Reports about an outdated endpoint are
 // ignored.
-func (l *links) report(requester string, reported []v1.Link) {
+func (l *links) storeReport(requester string, reported []v1.Link) {
 	if len(reported) == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (l *links) report(requester string, reported []v1.Link) {
 			continue
 		}
 		if report.Reachable {
-			l.set(requester, c, link{reportedAt: l.s.now(), roundTrip: time.Duration(report.RoundTripMicroseconds) * time.Microsecond}, "")
+			l.setLink(requester, c, link{reportedAt: l.s.now(), roundTrip: time.Duration(report.RoundTripMicroseconds) * time.Microsecond}, "")
 			continue
 		}
 		l.setUnreachable(requester, c, report.Message)
@@ -107,11 +107,11 @@ func (l *links) setUnreachable(requester string, c *ledger.Cluster, why string) 
 	if why != "" {
 		detail += ": " + message.Clip(why, 256)
 	}
-	l.set(requester, c, is, detail)
+	l.setLink(requester, c, is, detail)
 }
 
-// set stores a link and passes it on to the market; detail says why it cannot be used.
-func (l *links) set(requester string, c *ledger.Cluster, is link, detail string) {
+// setLink stores a link and passes it on to the market; detail says why it cannot be used.
+func (l *links) setLink(requester string, c *ledger.Cluster, is link, detail string) {
 	mine := l.of[requester]
 	if mine == nil {
 		mine = map[string]link{}
@@ -119,7 +119,7 @@ func (l *links) set(requester string, c *ledger.Cluster, is link, detail string)
 	}
 	was, known := mine[c.ClusterID]
 	if !known && len(mine) >= maxLinks {
-		l.drop(requester, l.oldest(requester))
+		l.dropLink(requester, l.oldestProvider(requester))
 	}
 	mine[c.ClusterID], l.endpoints[c.ClusterID] = is, c.Endpoint
 	l.s.market.SetLink(requester, c.ClusterID, decision.Link{
@@ -128,18 +128,18 @@ func (l *links) set(requester string, c *ledger.Cluster, is link, detail string)
 	if was.unreachableSince.Equal(is.unreachableSince) {
 		return
 	}
-	l.publish(requester)
+	l.publishChange(requester)
 	if is.unreachableSince.IsZero() {
 		l.s.queue.noteFreed(c.ClusterID) // waiting requests may be granted there now
 	}
 }
 
-func (l *links) drop(requester, provider string) {
+func (l *links) dropLink(requester, provider string) {
 	was := l.of[requester][provider]
 	delete(l.of[requester], provider)
 	l.s.market.SetLink(requester, provider, decision.Link{})
 	if !was.unreachableSince.IsZero() {
-		l.publish(requester)
+		l.publishChange(requester)
 		l.s.queue.noteFreed(provider)
 	}
 }
@@ -149,17 +149,17 @@ func (l *links) dropOutdated(c *ledger.Cluster) {
 	if was, known := l.endpoints[c.ClusterID]; known && was != "" && was != c.Endpoint {
 		for requester, mine := range l.of {
 			if _, known := mine[c.ClusterID]; known {
-				l.drop(requester, c.ClusterID)
+				l.dropLink(requester, c.ClusterID)
 			}
 		}
 		delete(l.endpoints, c.ClusterID)
 	}
 }
 
-// publish requests a status update of a requester's ClusterAdvertisement, if it has one.
-func (l *links) publish(requester string) {
+// publishChange requests a status update of a requester's ClusterAdvertisement, if it has one.
+func (l *links) publishChange(requester string) {
 	if l.s.book.Cluster(requester) != nil {
-		l.s.b.feed.cluster(requester)
+		l.s.b.feed.addCluster(requester)
 	}
 }
 
@@ -181,8 +181,8 @@ func (l *links) unreachableFrom(requester string) []UnreachableProvider {
 	return out
 }
 
-// oldest returns the provider whose report is oldest, "" if the requester reported none.
-func (l *links) oldest(requester string) string {
+// oldestProvider returns the provider whose report is oldest, "" if the requester reported none.
+func (l *links) oldestProvider(requester string) string {
 	oldest, mine := "", l.of[requester]
 	for id, is := range mine {
 		if o := mine[oldest]; oldest == "" || is.reportedAt.Before(o.reportedAt) || is.reportedAt.Equal(o.reportedAt) && id < oldest {
@@ -196,17 +196,17 @@ func (l *links) oldest(requester string) string {
 func (l *links) setDeadline(requester string) {
 	mine := l.of[requester]
 	if len(mine) == 0 {
-		l.s.deadlines.set(linksDue+requester, time.Time{})
+		l.s.deadlines.setDeadline(linksDue+requester, time.Time{})
 		return
 	}
-	l.s.deadlines.set(linksDue+requester, mine[l.oldest(requester)].reportedAt.Add(linkTTL))
+	l.s.deadlines.setDeadline(linksDue+requester, mine[l.oldestProvider(requester)].reportedAt.Add(linkTTL))
 }
 
-// expire drops a requester's links whose reports are too old.
-func (l *links) expire(requester string) {
+// expireReports drops a requester's links whose reports are too old.
+func (l *links) expireReports(requester string) {
 	for id, is := range l.of[requester] {
 		if l.s.now().Sub(is.reportedAt) >= linkTTL {
-			l.drop(requester, id)
+			l.dropLink(requester, id)
 		}
 	}
 	l.setDeadline(requester)
@@ -217,7 +217,7 @@ func (l *links) expire(requester string) {
 // starting after the requester's own name, so that all clusters are probed equally often.
 func (l *links) peersToProbe(requester string) []v1.Peer {
 	out := l.currentProviders(requester)
-	for _, id := range l.overdue(requester) {
+	for _, id := range l.overdueProviders(requester) {
 		if len(out) < maxPeers*3/4 { // leaves room for others even if many do not answer
 			out = l.addPeer(out, requester, id)
 		}
@@ -232,7 +232,7 @@ func (l *links) peersToProbe(requester string) []v1.Peer {
 			break
 		}
 		_, known := mine[id]
-		if !known && l.s.clusters.of(id).open && l.s.book.Cluster(id).Lending.Refuses(requester) == "" {
+		if !known && l.s.clusters.presenceOf(id).open && l.s.book.Cluster(id).Lending.Refuses(requester) == "" {
 			out = l.addPeer(out, requester, id)
 		}
 	}
@@ -241,7 +241,7 @@ func (l *links) peersToProbe(requester string) []v1.Peer {
 
 // currentProviders lists the clusters on which a requester has a standing placement.
 func (l *links) currentProviders(requester string) (out []v1.Peer) {
-	for r := range l.s.news.of(requester).all(l.s.book) {
+	for r := range l.s.news.logOf(requester).allReservations(l.s.book) {
 		for i := range r.Placements {
 			if p := &r.Placements[i]; r.Requester == requester && r.Stands(p) {
 				out = l.addPeer(out, requester, p.Provider)
@@ -261,8 +261,8 @@ func (l *links) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
 	return append(out, v1.Peer{ClusterID: id, EndpointURL: c.Endpoint})
 }
 
-// overdue returns the providers to probe again, the oldest report first.
-func (l *links) overdue(requester string) []string {
+// overdueProviders returns the providers to probe again, the oldest report first.
+func (l *links) overdueProviders(requester string) []string {
 	var out []string
 	mine := l.of[requester]
 	for id, is := range mine {

@@ -54,7 +54,7 @@ func (f *fleet) look(found ...v1.Link) []string {
 	return out
 }
 
-func TestWhatCannotBeReachedIsLeftOutWithTheReason(t *testing.T) {
+func TestUnreachableProviderIsRejectedWithTheReason(t *testing.T) {
 	tests := map[string]struct {
 		found []v1.Link
 		then  func(f *fleet)
@@ -126,7 +126,7 @@ func (f *fleet) stay(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestWhoIsNearerWinsWhereLatencyCounts(t *testing.T) {
+func TestNearerProviderWinsWhereLatencyCounts(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
 		config.Weights = decision.Weights{decision.Latency: 100}
@@ -145,7 +145,7 @@ func TestWhoIsNearerWinsWhereLatencyCounts(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsGoesWhereItCanGoAgain(t *testing.T) {
+func TestWaitingRequestIsServedOnceALinkRecovers(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		f.look(shut("paris"))
@@ -236,7 +236,7 @@ func TestAConsumerThatCannotReachItsProviderGetsTheNextAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhomAClusterIsToLookAt(t *testing.T) {
+func TestPeersToProbe(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		for i := range 100 {
 			f.advertise(fmt.Sprintf("c%02d", i), "8", "16Gi")

@@ -593,7 +593,7 @@ func (m *machine) secondsPass(c choose) (cause, error) {
 // deadlineComes advances time to the next deadline, or to just before it.
 func (m *machine) deadlineComes(c choose) (cause, error) {
 	m.mu.Lock()
-	_, next := m.session.deadlines.pop(time.Time{})
+	_, next := m.session.deadlines.popDue(time.Time{})
 	m.mu.Unlock()
 	if next.IsZero() {
 		return cause{}, nil

@@ -73,8 +73,8 @@ func newMailbox(now func() time.Time) *mailbox {
 
 // SendMessage implements the server's Broker. It refuses clusters that share no reservation.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
-	err := b.change(ctx, func(s *session) error {
-		if !s.reservations.areJoined(clusterID, msg.To) {
+	err := b.commitPlan(ctx, func(s *session) error {
+		if !s.reservations.shareReservation(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
 		return nil
@@ -82,16 +82,16 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 	if err != nil {
 		return err
 	}
-	if err := b.mailbox.put(clusterID, msg); err != nil {
+	if err := b.mailbox.putMessage(clusterID, msg); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerMessageKept)
 	return nil
 }
 
-// areJoined reports whether two clusters take part in a reservation that is not over.
-func (rs *reservations) areJoined(a, b string) bool {
-	for r := range rs.s.news.of(a).all(rs.s.book) {
+// shareReservation reports whether two clusters take part in a reservation that is not over.
+func (rs *reservations) shareReservation(a, b string) bool {
+	for r := range rs.s.news.logOf(a).allReservations(rs.s.book) {
 		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !r.Over() {
 			return true
 		}
@@ -104,9 +104,9 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
-		list, changed := b.mailbox.since(clusterID, cursor)
+		list, changed := b.mailbox.messagesSince(clusterID, cursor)
 		b.mu.Lock()
-		_, err := b.current()
+		_, err := b.currentSession()
 		ended := b.ended
 		b.mu.Unlock()
 		if err != nil {
@@ -134,12 +134,12 @@ func (m *mailbox) boxOf(clusterID string) *box {
 	return x
 }
 
-func (m *mailbox) put(from string, msg *v1.Message) error {
+func (m *mailbox) putMessage(from string, msg *v1.Message) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, key := m.boxOf(msg.To), slot{from, msg.Slot}
 	if _, ok := x.slots[key]; !ok && x.makeRoom(from, m.now()) >= maxSlots {
-		return errOver("messages", 10*time.Second, "%d messages of member %q wait for %q already, the most there may be", maxSlots, from, msg.To)
+		return errOver("messages", 10*time.Second, "%d messages of member %q wait for %q already, which is the maximum", maxSlots, from, msg.To)
 	}
 	if err := m.makeRoomFor(from, len(msg.Body)); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (x *box) makeRoom(from string, now time.Time) int {
 	return n
 }
 
-func (m *mailbox) since(clusterID, cursor string) (*v1.MessageList, <-chan struct{}) {
+func (m *mailbox) messagesSince(clusterID, cursor string) (*v1.MessageList, <-chan struct{}) {
 	after, err := strconv.ParseInt(cursor, 10, 64)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,7 +27,7 @@ type newsEntry struct {
 	name     string
 }
 
-func (ns *news) of(clusterID string) *newsLog {
+func (ns *news) logOf(clusterID string) *newsLog {
 	n := ns.byCluster[clusterID]
 	if n == nil {
 		n = &newsLog{changed: make(chan struct{})}
@@ -38,22 +38,22 @@ func (ns *news) of(clusterID string) *newsLog {
 
 // reservationChanged adds a reservation to the news of every cluster that takes part in it.
 func (ns *news) reservationChanged(r *ledger.Reservation) {
-	ns.of(r.Requester).add(r, ns.s.book)
+	ns.logOf(r.Requester).addEntry(r, ns.s.book)
 	for i := range r.Placements {
 		if p := r.Placements[i].Provider; p != r.Requester {
-			ns.of(p).add(r, ns.s.book)
+			ns.logOf(p).addEntry(r, ns.s.book)
 		}
 	}
 }
 
-// concerning returns the reservations in which a cluster takes part, by name.
-func (ns *news) concerning(clusterID string) []*ledger.Reservation {
-	return slices.SortedFunc(ns.of(clusterID).all(ns.s.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
+// reservationsOf returns the reservations in which a cluster takes part, by name.
+func (ns *news) reservationsOf(clusterID string) []*ledger.Reservation {
+	return slices.SortedFunc(ns.logOf(clusterID).allReservations(ns.s.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (n *newsLog) add(r *ledger.Reservation, state *ledger.State) {
+func (n *newsLog) addEntry(r *ledger.Reservation, state *ledger.State) {
 	if len(n.entries) == cap(n.entries) {
-		n.sweep(state)
+		n.sweepOutdated(state)
 	}
 	entry := newsEntry{r.Changed, r.Name}
 	if last := len(n.entries) - 1; last >= 0 && n.entries[last] == entry {
@@ -64,43 +64,45 @@ func (n *newsLog) add(r *ledger.Reservation, state *ledger.State) {
 	n.changed = make(chan struct{})
 }
 
-// since returns the reservations that changed after a position, oldest change first.
-func (n *newsLog) since(position uint64, state *ledger.State) []*ledger.Reservation {
+// changedSince returns the reservations that changed after a position, oldest change first.
+func (n *newsLog) changedSince(position uint64, state *ledger.State) []*ledger.Reservation {
 	from, _ := slices.BinarySearchFunc(n.entries, position, func(e newsEntry, p uint64) int {
 		if e.position <= p {
 			return -1
 		}
 		return 1
 	})
-	return slices.Collect(n.told(from, state))
+	return slices.Collect(n.reservationsFrom(from, state))
 }
 
-// all iterates over the reservations in which the cluster takes part, oldest change first.
-func (n *newsLog) all(state *ledger.State) iter.Seq[*ledger.Reservation] { return n.told(0, state) }
+// allReservations iterates over the reservations in which the cluster takes part, oldest change first.
+func (n *newsLog) allReservations(state *ledger.State) iter.Seq[*ledger.Reservation] {
+	return n.reservationsFrom(0, state)
+}
 
-// told iterates over the reservations of the entries from an index on, each once.
-func (n *newsLog) told(from int, state *ledger.State) iter.Seq[*ledger.Reservation] {
+// reservationsFrom iterates over the reservations of the entries from an index on, each once.
+func (n *newsLog) reservationsFrom(from int, state *ledger.State) iter.Seq[*ledger.Reservation] {
 	return func(yield func(*ledger.Reservation) bool) {
 		for _, e := range n.entries[from:] {
-			if r := e.of(state); r != nil && !yield(r) {
+			if r := e.reservationIn(state); r != nil && !yield(r) {
 				return
 			}
 		}
 	}
 }
 
-// of returns the reservation of an entry, nil if the entry is outdated.
-func (e newsEntry) of(state *ledger.State) *ledger.Reservation {
+// reservationIn returns the reservation of an entry, nil if the entry is outdated.
+func (e newsEntry) reservationIn(state *ledger.State) *ledger.Reservation {
 	if r := state.Reservation(e.name); r != nil && r.Changed == e.position {
 		return r
 	}
 	return nil
 }
 
-// sweep removes outdated entries from a full log. The log stays at most about 1.5 times as
+// sweepOutdated removes outdated entries from a full log. The log stays at most about 1.5 times as
 // long as there are reservations, even for a cluster that never asks.
-func (n *newsLog) sweep(state *ledger.State) {
-	n.entries = slices.DeleteFunc(n.entries, func(e newsEntry) bool { return e.of(state) == nil })
+func (n *newsLog) sweepOutdated(state *ledger.State) {
+	n.entries = slices.DeleteFunc(n.entries, func(e newsEntry) bool { return e.reservationIn(state) == nil })
 	if full := cap(n.entries); len(n.entries) > full-full/4-1 {
 		n.entries = append(make([]newsEntry, 0, full+full/2+1), n.entries...)
 	}

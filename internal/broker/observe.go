@@ -39,8 +39,8 @@ func (s *session) forgottenBy(e *ledger.Event) []*ledger.Reservation {
 	return out
 }
 
-// notify tells the observers of an event.
-func (s *session) notify(e event) {
+// notifyObservers tells the observers of an event.
+func (s *session) notifyObservers(e event) {
 	for _, o := range s.observers {
 		o.observe(e)
 	}

@@ -98,12 +98,12 @@ func (m *machine) withinBudget() error {
 	defer m.mu.Unlock()
 	budget, t := m.config.Budget, m.session
 	for id, a := range t.accounts.byMember {
-		a.drain(m.now(), budget.JournalPerHour)
+		a.drainBuckets(m.now(), budget.JournalPerHour)
 		// An admitted call may exceed the budget by one event.
 		if a.written > float64(budget.JournalPerHour+1<<20) {
 			return fmt.Errorf("%s has written %.0f bytes", id, a.written)
 		}
-		if n := a.reservations + len(a.shut); n > budget.Reservations {
+		if n := a.reservations + len(a.closedKeys); n > budget.Reservations {
 			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
 		}
 	}

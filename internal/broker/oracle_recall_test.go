@@ -108,7 +108,7 @@ func (o *oracle) recallsSettled(now, began time.Time) error {
 			if r.recall == nil {
 				return fmt.Errorf("%s wants %s-%d back until %s, and nobody is told", p.provider, r.name, number, ends)
 			}
-			patience := later(r.recall.Ends, began.Add(limits.Ready))
+			patience := laterOf(r.recall.Ends, began.Add(limits.Ready))
 			if r.recall.Placement == number && !now.Before(patience) {
 				return fmt.Errorf("%s wanted %s-%d back until %s, and it stands", p.provider, r.name, number, r.recall.Ends)
 			}

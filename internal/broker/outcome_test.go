@@ -16,7 +16,7 @@ func TestARefusalDoesNotSayMoreThanIsKnown(t *testing.T) {
 		want    string
 	}{
 		"nobody can be connected to":         {journaltest.Refused, "nothing was changed"},
-		"answers of the API server stay out": {journaltest.Unanswered, "the same call again tells"},
+		"answers of the API server stay out": {journaltest.Unanswered, "repeat the call to learn"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -27,20 +27,20 @@ func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, erro
 	}
 	served := false
 	for {
-		c := rs.s.decider.choose(q, tried)
+		c := rs.s.decider.chooseProvider(q, tried)
 		recorded, err := rs.recordOffersFor(c)
 		switch {
 		case err != nil:
 			return nil, err
 		case recorded:
-			rs.s.queue.serve()
+			rs.s.queue.serveWaiting()
 		case c.winner == "":
-			return nil, rs.s.decider.whyNot(c.request, q)
+			return nil, rs.s.decider.explainRefusal(c.request, q)
 		case !served && rs.s.queue.wouldJump(q, c.winner):
 			served = true
-			rs.s.queue.serve()
+			rs.s.queue.serveWaiting()
 		default:
-			return &decided{c.winner, rs.s.decider.explain(c.request, c.target)}, nil
+			return &decided{c.winner, rs.s.decider.explainChoice(c.request, c.target)}, nil
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (rs *reservations) recordOffersFor(c choice) (bool, error) {
 // there is none, the reservation waits or ends.
 func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	if r.Unclaimed {
-		return rs.release(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
+		return rs.releaseReservation(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
 	q, tried := requestAndTried(r)
 	c, err := rs.decideInTurn(q, tried)
@@ -68,7 +68,7 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	if !rs.s.recovery.deadline().IsZero() && rs.s.queue.wouldJump(q, c.provider) {
+	if !rs.s.recovery.recoveryDeadline().IsZero() && rs.s.queue.wouldJump(q, c.provider) {
 		return nil // retried when the recovery is over
 	}
 	rs.s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.provider, "reason", r.Current().Withdrawn)
@@ -77,11 +77,11 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 
 // endOrRequeue handles a reservation for which no further provider has room.
 func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
-	if !rs.s.recovery.deadline().IsZero() {
+	if !rs.s.recovery.recoveryDeadline().IsZero() {
 		return nil // retried when the recovery is over
 	}
 	if r.Queue {
-		return rs.s.queue.requeue(r, why)
+		return rs.s.queue.requeueReservation(r, why)
 	}
 	last := r.Current()
 	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected)}
@@ -96,8 +96,8 @@ func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) er
 	return rs.s.record(ledger.Event{Change: end})
 }
 
-// withdraw gives a placement up and finds another one, unless a second placement stands.
-func (rs *reservations) withdraw(r *ledger.Reservation, p *ledger.Placement, reason string) error {
+// withdrawPlacement gives a placement up and finds another one, unless a second placement stands.
+func (rs *reservations) withdrawPlacement(r *ledger.Reservation, p *ledger.Placement, reason string) error {
 	err := rs.s.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
 	}})

@@ -19,10 +19,10 @@ const (
 	leapDoubted = 10 * time.Minute
 )
 
-// doubts lists implausible figures of a valid offer. They do not prevent placements: an
+// listDoubts lists implausible figures of a valid offer. They do not prevent placements: an
 // administrator sees them and decides. CheckOffer refuses an offer with more allocatable than
 // capacity.
-func doubts(o *ledger.Offer) []string {
+func listDoubts(o *ledger.Offer) []string {
 	var out []string
 	onNodes := quantity.Amounts{}
 	for _, s := range o.Shapes {
@@ -30,21 +30,21 @@ func doubts(o *ledger.Offer) []string {
 	}
 	for _, name := range o.Allocated.Names() {
 		if own := o.Allocated[name]; own > o.Allocatable[name] {
-			out = append(out, fmt.Sprintf("its own pods are said to request %s of %s, of which %s are allocatable",
+			out = append(out, fmt.Sprintf("it reports that its own pods request %s of %s, of which %s are allocatable",
 				quantity.Format(name, own), name, quantity.Format(name, o.Allocatable[name])))
 		}
 	}
 	for _, name := range onNodes.Names() {
 		if free := onNodes[name]; free > o.Allocatable[name] {
-			out = append(out, fmt.Sprintf("its nodes are said to have %s of %s free, of which %s are allocatable",
+			out = append(out, fmt.Sprintf("it reports that its nodes have %s of %s free, of which %s are allocatable",
 				quantity.Format(name, free), name, quantity.Format(name, o.Allocatable[name])))
 		}
 	}
 	return out
 }
 
-// leap describes implausible growth from one advertisement to the next, "" for none.
-func leap(before, after *ledger.Offer, apart time.Duration) string {
+// describeLeap describes implausible growth from one advertisement to the next, "" for none.
+func describeLeap(before, after *ledger.Offer, apart time.Duration) string {
 	if apart > leapWithin {
 		return ""
 	}
@@ -58,10 +58,10 @@ func leap(before, after *ledger.Offer, apart time.Duration) string {
 	return ""
 }
 
-// doubts returns the doubts about a cluster now.
-func (cs *clusters) doubts(c *ledger.Cluster) []string {
-	out := doubts(&c.Offer)
-	if p := cs.of(c.ClusterID); p.leap != "" && cs.s.now().Sub(p.leapt) < leapDoubted {
+// doubtsAbout returns the doubts about a cluster now.
+func (cs *clusters) doubtsAbout(c *ledger.Cluster) []string {
+	out := listDoubts(&c.Offer)
+	if p := cs.presenceOf(c.ClusterID); p.leap != "" && cs.s.now().Sub(p.leapt) < leapDoubted {
 		out = append(out, p.leap)
 	}
 	return out

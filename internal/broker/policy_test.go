@@ -65,7 +65,7 @@ func TestHeadroomIsNotPromised(t *testing.T) {
 		f.advertise("paris", "10", "10Gi")
 		f.set(func(c *Config) { c.Headroom = 20 })
 		_, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request("9", "1Gi"))
-		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 of cpu free, 9 is needed") || !strings.Contains(err.Error(), "20 % of every cluster are kept back") {
+		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 of cpu free, 9 is needed") || !strings.Contains(err.Error(), "20 % of every cluster is kept free") {
 			t.Errorf("nine of ten cores: %v", err)
 		}
 		f.reserve("rome", "request-2", request("8", "1Gi"))
@@ -145,7 +145,7 @@ func TestARatioThatIsNoneIsRefused(t *testing.T) {
 	})
 }
 
-func TestWhatRequestersSeeOfOthers(t *testing.T) {
+func TestCandidatesVisibleToRequesters(t *testing.T) {
 	shown := func(c v1.Candidate) string {
 		parts := []string{c.ClusterID, c.Reason, c.Message, c.PricePerHour, c.Criteria["cost"]}
 		return strings.Join(parts, "|")
@@ -222,7 +222,7 @@ func TestWhatRequestersSeeOfOthers(t *testing.T) {
 }
 
 // A waiting request may depend on a cluster's claim, or on the place of another reservation.
-func TestWhoWaitsForMoreThanAmountsIsServed(t *testing.T) {
+func TestWaitingRequestWithConstraintsIsServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "16Gi")
 		gold := f.reserve("rome", "request-1", waiting("1", "1Gi", func(r *v1.ReservationRequest) {

@@ -44,15 +44,15 @@ func (pr *preemption) reservationChanged(r *ledger.Reservation) {
 	pr.updateHolder(r)
 }
 
-// reconsider recomputes the holders, for a new configuration.
-func (pr *preemption) reconsider() {
-	for _, r := range pr.holders.all() {
+// reconsiderHolders recomputes the holders, for a new configuration.
+func (pr *preemption) reconsiderHolders() {
+	for _, r := range pr.holders.listHolders() {
 		pr.updateHolder(r)
 	}
 }
 
-// stir notes that a waiting request may find new victims on a cluster.
-func (pr *preemption) stir(clusterID string) { pr.stirred[clusterID] = true }
+// noteVictims notes that a waiting request may find new victims on a cluster.
+func (pr *preemption) noteVictims(clusterID string) { pr.stirred[clusterID] = true }
 
 // updateHolder adds a reservation to the holders or removes it. A new holder may become a
 // victim for a waiting request.
@@ -61,29 +61,29 @@ func (pr *preemption) updateHolder(r *ledger.Reservation) {
 	has := r.Stands(p) && r.Notice == nil && r.CalledBack() == nil && !r.Unclaimed && r.Beside(p) == nil
 	var priority int32
 	if has {
-		priority = pr.s.priority(r)
+		priority = pr.s.priorityOf(r)
 		if was, had := h.on[p.Provider][r]; had && was == priority {
 			return
 		}
 	}
 	for i := range r.Placements {
-		h.remove(r.Placements[i].Provider, r)
+		h.removeHolder(r.Placements[i].Provider, r)
 	}
 	if has {
-		h.add(p.Provider, r, priority)
-		pr.stir(p.Provider)
+		h.addHolder(p.Provider, r, priority)
+		pr.noteVictims(p.Provider)
 	}
 }
 
-// preempt gives notice to victims for a waiting reservation, if preemption is enabled and
+// preemptFor gives notice to victims for a waiting reservation, if preemption is enabled and
 // enough holders have a lower priority. It reports whether it did.
-func (pr *preemption) preempt(r *ledger.Reservation) (bool, error) {
-	config, priority := pr.s.config().Preemption, pr.s.priority(r)
-	lowest, some := pr.holders.lowest()
-	if !config.LowerPriority || !some || lowest >= priority || !pr.mayPreempt(r) || !pr.s.recovery.deadline().IsZero() {
+func (pr *preemption) preemptFor(r *ledger.Reservation) (bool, error) {
+	config, priority := pr.s.config().Preemption, pr.s.priorityOf(r)
+	lowest, some := pr.holders.lowestPriority()
+	if !config.LowerPriority || !some || lowest >= priority || !pr.mayPreempt(r) || !pr.s.recovery.recoveryDeadline().IsZero() {
 		return false, nil
 	}
-	choice, ok := queue.Preempt(r.Amounts, priority, pr.sites(r, slices.Sorted(maps.Keys(pr.holders.on))))
+	choice, ok := queue.Preempt(r.Amounts, priority, pr.listSites(r, slices.Sorted(maps.Keys(pr.holders.on))))
 	if !ok {
 		return false, nil
 	}
@@ -122,13 +122,13 @@ func (pr *preemption) preemptOn(clusterID string) (bool, error) {
 		if !pr.mayPreempt(r) {
 			return false
 		}
-		_, ok := queue.Preempt(r.Amounts, pr.s.priority(r), pr.sites(r, []string{clusterID}))
+		_, ok := queue.Preempt(r.Amounts, pr.s.priorityOf(r), pr.listSites(r, []string{clusterID}))
 		return ok
 	})
 	if name == "" {
 		return false, nil
 	}
-	return pr.preempt(pr.s.book.Reservation(name))
+	return pr.preemptFor(pr.s.book.Reservation(name))
 }
 
 // preemptAgain preempts once more for a request if the cluster itself used the capacity that
@@ -136,7 +136,7 @@ func (pr *preemption) preemptOn(clusterID string) (bool, error) {
 func (pr *preemption) preemptAgain(clusterID string) (bool, error) {
 	for _, name := range slices.Sorted(maps.Keys(pr.targets)) {
 		if r := pr.s.book.Reservation(name); pr.targets[name] == clusterID && pr.mayPreempt(r) {
-			if told, err := pr.preempt(r); told || err != nil {
+			if told, err := pr.preemptFor(r); told || err != nil {
 				return told, err
 			}
 		}
@@ -144,9 +144,9 @@ func (pr *preemption) preemptAgain(clusterID string) (bool, error) {
 	return false, nil
 }
 
-// sites returns the clusters that could serve a reservation if all holders of a lower priority
+// listSites returns the clusters that could serve a reservation if all holders of a lower priority
 // left.
-func (pr *preemption) sites(r *ledger.Reservation, ids []string) []queue.Site {
+func (pr *preemption) listSites(r *ledger.Reservation, ids []string) []queue.Site {
 	var out []queue.Site
 	for _, id := range ids {
 		c := pr.s.book.Cluster(id)
@@ -154,8 +154,8 @@ func (pr *preemption) sites(r *ledger.Reservation, ids []string) []queue.Site {
 		if _, fits := quantity.Fits(r.Amounts, free); !fits {
 			continue
 		}
-		others := pr.earmarked(id, func(name string) bool { return name != r.Name })
-		site := queue.Site{ID: id, Holders: pr.yielding(id, pr.s.priority(r)), Free: free.Sub(c.Claimed()).Sub(pr.s.clusters.headroom(c)).Sub(others)}
+		others := pr.earmarkedAmounts(id, func(name string) bool { return name != r.Name })
+		site := queue.Site{ID: id, Holders: pr.yieldingHolders(id, pr.s.priorityOf(r)), Free: free.Sub(c.Claimed()).Sub(pr.s.clusters.headroomOf(c)).Sub(others)}
 		if len(site.Holders) > 0 && pr.couldServe(r, &site) {
 			out = append(out, site)
 		}
@@ -163,8 +163,8 @@ func (pr *preemption) sites(r *ledger.Reservation, ids []string) []queue.Site {
 	return out
 }
 
-// yielding returns the holders on a cluster with a priority below the given one.
-func (pr *preemption) yielding(clusterID string, priority int32) []queue.Holder {
+// yieldingHolders returns the holders on a cluster with a priority below the given one.
+func (pr *preemption) yieldingHolders(clusterID string, priority int32) []queue.Holder {
 	var out []queue.Holder
 	for r, held := range pr.holders.on[clusterID] {
 		if held < priority {
@@ -187,14 +187,14 @@ func (pr *preemption) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 	for i := range s.Holders {
 		sum = sum.Add(s.Holders[i].Amounts)
 	}
-	defer pr.suppose(s.ID, sum)()
-	return pr.s.queue.fits(s.ID, r)
+	defer pr.supposeFree(s.ID, sum)()
+	return pr.s.queue.fitsOn(s.ID, r)
 }
 
-// suppose shows other amounts as free in the market until the caller calls undo.
-func (pr *preemption) suppose(clusterID string, free quantity.Amounts) (undo func()) {
+// supposeFree shows other amounts as free in the market until the caller calls undo.
+func (pr *preemption) supposeFree(clusterID string, free quantity.Amounts) (undo func()) {
 	pr.s.market.SetAvailable(clusterID, free)
-	return func() { pr.s.market.SetAvailable(clusterID, pr.free(pr.s.book.Cluster(clusterID))) }
+	return func() { pr.s.market.SetAvailable(clusterID, pr.openCapacity(pr.s.book.Cluster(clusterID))) }
 }
 
 // updateTarget notes the provider on which victims make room for a reservation.
@@ -214,18 +214,18 @@ func (pr *preemption) updateTarget(r *ledger.Reservation) {
 	}
 }
 
-// free returns the capacity of a cluster that is open to all requests. Capacity that victims
+// openCapacity returns the capacity of a cluster that is open to all requests. Capacity that victims
 // free is reserved for their preemptors.
-func (pr *preemption) free(c *ledger.Cluster) quantity.Amounts {
+func (pr *preemption) openCapacity(c *ledger.Cluster) quantity.Amounts {
 	if len(pr.targets) == 0 && pr.s.config().Headroom == 0 {
 		return c.Available()
 	}
-	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(pr.earmarked(c.ClusterID, everybody)).Max(nil)
+	return c.Available().Sub(pr.s.clusters.headroomOf(c)).Sub(pr.earmarkedAmounts(c.ClusterID, anyPreemptor)).Max(nil)
 }
 
-// earmarked returns the capacity on a cluster that is reserved for the preemptors selected by
+// earmarkedAmounts returns the capacity on a cluster that is reserved for the preemptors selected by
 // which. The part that victims still hold is not free yet, so it is not counted.
-func (pr *preemption) earmarked(clusterID string, which func(name string) bool) quantity.Amounts {
+func (pr *preemption) earmarkedAmounts(clusterID string, which func(name string) bool) quantity.Amounts {
 	sum := quantity.Amounts{}
 	for name, provider := range pr.targets {
 		if provider != clusterID || !which(name) {
@@ -244,7 +244,7 @@ func (pr *preemption) earmarked(clusterID string, which func(name string) bool) 
 	return sum
 }
 
-func everybody(string) bool { return true }
+func anyPreemptor(string) bool { return true }
 
 // grantPreemptor grants the first preemptor for which its target has room.
 func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
@@ -263,8 +263,8 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	}
 	q, tried := requestAndTried(ready)
 	q.Target = clusterID
-	defer pr.suppose(clusterID, pr.roomFor(clusterID, ready))()
-	return true, pr.s.queue.grant(ready, clusterID, pr.s.decider.explain(pr.s.decider.request(q, tried), clusterID))
+	defer pr.supposeFree(clusterID, pr.roomFor(clusterID, ready))()
+	return true, pr.s.queue.grantPlacement(ready, clusterID, pr.s.decider.explainChoice(pr.s.decider.request(q, tried), clusterID))
 }
 
 // roomFor returns the capacity of a cluster that a preemptor may use. Once all its victims have
@@ -272,26 +272,26 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 // other forever on a cluster that shrank.
 func (pr *preemption) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
 	c, place, spent := pr.s.book.Cluster(clusterID), pr.s.queue.line.Place(r.Name), pr.s.book.Spent(r.Waiting.Preemption)
-	others := pr.earmarked(clusterID, func(name string) bool {
+	others := pr.earmarkedAmounts(clusterID, func(name string) bool {
 		return name != r.Name && (!spent || pr.s.queue.line.Place(name) < place)
 	})
-	return c.Available().Sub(pr.s.clusters.headroom(c)).Sub(others).Max(nil)
+	return c.Available().Sub(pr.s.clusters.headroomOf(c)).Sub(others).Max(nil)
 }
 
 // hasMadeRoom reports whether a preemptor now fits on its target.
 func (pr *preemption) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
-	defer pr.suppose(clusterID, pr.roomFor(clusterID, r))()
-	return pr.s.queue.fits(clusterID, r)
+	defer pr.supposeFree(clusterID, pr.roomFor(clusterID, r))()
+	return pr.s.queue.fitsOn(clusterID, r)
 }
 
 // makeRoom withdraws a placement whose notice is over. The reservation moves, waits, or ends.
 func (pr *preemption) makeRoom(r *ledger.Reservation) error {
-	return pr.s.reservations.withdraw(r, r.Placement(r.Notice.Placement), ledger.Preempted)
+	return pr.s.reservations.withdrawPlacement(r, r.Placement(r.Notice.Placement), ledger.Preempted)
 }
 
-// notice returns the notice for both sides of a placement that has to make room or was
+// noticeOf returns the notice for both sides of a placement that has to make room or was
 // recalled, whichever comes first; nil for any other placement.
-func (pr *preemption) notice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
+func (pr *preemption) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	if n := pr.s.reservations.recallNotice(r, p); n != nil {
 		return n
 	}
@@ -311,11 +311,11 @@ func (pr *preemption) noticeMessage(r *ledger.Reservation) string {
 		then = "then it goes elsewhere or waits for capacity"
 	}
 	return fmt.Sprintf("a request of priority %d needs the room of this one, of priority %d, on %s: it is taken down at %s; %s",
-		r.Notice.Priority, pr.s.priority(r), r.Placement(r.Notice.Placement).Provider, r.Notice.Ends.UTC().Format(time.RFC3339), then)
+		r.Notice.Priority, pr.s.priorityOf(r), r.Placement(r.Notice.Placement).Provider, r.Notice.Ends.UTC().Format(time.RFC3339), then)
 }
 
-// message describes the progress of a waiting reservation's victims.
-func (pr *preemption) message(r *ledger.Reservation) string {
+// describeVictims describes the progress of a waiting reservation's victims.
+func (pr *preemption) describeVictims(r *ledger.Reservation) string {
 	p, left := r.Waiting.Preemption, 0
 	for _, ref := range p.Victims {
 		if pr.s.book.Held(ref) {

@@ -78,7 +78,7 @@ func (f *fleet) wantNotice(want string, all map[string]*v1.Reservation) {
 	}
 }
 
-func TestWhoHasToMakeRoom(t *testing.T) {
+func TestVictimsOfPreemption(t *testing.T) {
 	tests := map[string]struct {
 		config  Config
 		holders map[string]*v1.ReservationRequest // by name, in that order
@@ -552,7 +552,7 @@ func TestANoticeSurvivesACrash(t *testing.T) {
 }
 
 // A cluster that is shut out while its request waits gets no grant until it is admitted again.
-func TestWhoIsShutOutIsNotServed(t *testing.T) {
+func TestDeniedClusterIsNotServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "4", "8Gi")

@@ -22,7 +22,7 @@ func (c PriorityLimits) Effective(requester string, asked int32) int32 {
 	return asked
 }
 
-// priority returns the priority of a reservation under the current configuration.
-func (s *session) priority(r *ledger.Reservation) int32 {
+// priorityOf returns the priority of a reservation under the current configuration.
+func (s *session) priorityOf(r *ledger.Reservation) int32 {
 	return s.config().PriorityLimits.Effective(r.Requester, r.Priority)
 }

@@ -108,10 +108,10 @@ func classOf(r *ledger.Reservation) string {
 	return string(text)
 }
 
-// enqueue queues a new request that no cluster can hold; why is the reason.
-func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, error) {
+// enqueueRequest queues a new request that no cluster can hold; why is the reason.
+func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reservation, error) {
 	if most := qu.s.config().Queue.MaxLength; qu.line.Len() >= most {
-		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, the most is set by BrokerConfig.spec.queue.maxLength", why.Detail, most)
+		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, BrokerConfig.spec.queue.maxLength sets the maximum", why.Detail, most)
 		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
 		return nil, e
 	}
@@ -120,34 +120,34 @@ func (qu *queueing) enqueue(q *Request, why *fault.Error) (*ledger.Reservation, 
 	}
 	reserve := qu.s.reservations.newReserve(q, "res-")
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
-		Request: reserve, Until: qu.s.now().Add(qu.timeout(q)), Explanation: ledger.Explain(why.Candidates, why.Rejected),
+		Request: reserve, Until: qu.s.now().Add(qu.timeoutOf(q)), Explanation: ledger.Explain(why.Candidates, why.Rejected),
 	}})
 	if err != nil {
 		return nil, err
 	}
 	qu.s.log.Info(q.Requester+" waits for capacity", "reservation", reserve.Name, "requester", q.Requester,
-		"resources", describe(q.Amounts), "place", qu.line.Place(reserve.Name))
+		"resources", describeAmounts(q.Amounts), "place", qu.line.Place(reserve.Name))
 	r := qu.s.book.Reservation(reserve.Name)
-	_, err = qu.s.preemption.preempt(r)
+	_, err = qu.s.preemption.preemptFor(r)
 	return r, err
 }
 
-// requeue queues a reservation whose placement was withdrawn.
-func (qu *queueing) requeue(r *ledger.Reservation, why *fault.Error) error {
+// requeueReservation queues a reservation whose placement was withdrawn.
+func (qu *queueing) requeueReservation(r *ledger.Reservation, why *fault.Error) error {
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
-		Name: r.Name, Until: qu.s.now().Add(qu.timeout(requestOf(r))), Explanation: ledger.Explain(why.Candidates, why.Rejected),
+		Name: r.Name, Until: qu.s.now().Add(qu.timeoutOf(requestOf(r))), Explanation: ledger.Explain(why.Candidates, why.Rejected),
 	}})
 	if err != nil {
 		return err
 	}
 	qu.s.log.Info("reservation waits for capacity again", "reservation", r.Name, "requester", r.Requester, "from", r.Current().Provider,
 		"why", r.Current().Withdrawn)
-	_, err = qu.s.preemption.preempt(r)
+	_, err = qu.s.preemption.preemptFor(r)
 	return err
 }
 
-// timeout returns how long a request may wait.
-func (qu *queueing) timeout(q *Request) time.Duration {
+// timeoutOf returns how long a request may wait.
+func (qu *queueing) timeoutOf(q *Request) time.Duration {
 	if q.Wait != 0 {
 		return q.Wait
 	}
@@ -158,14 +158,14 @@ func (qu *queueing) timeout(q *Request) time.Duration {
 func (qu *queueing) reservationChanged(r *ledger.Reservation) {
 	qu.line.Remove(r.Name)
 	if r.Waiting != nil {
-		rank := queue.Rank{Priority: qu.s.priority(r), Position: r.Waiting.Position}
+		rank := queue.Rank{Priority: qu.s.priorityOf(r), Position: r.Waiting.Position}
 		qu.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
 	}
 }
 
-// reconsider applies a new configuration. It may change priorities, preemption, admission of
+// applyConfig applies a new configuration. It may change priorities, preemption, admission of
 // clusters, and headroom.
-func (qu *queueing) reconsider() {
+func (qu *queueing) applyConfig() {
 	var names []string
 	qu.line.All(func(name string) bool { names = append(names, name); return true })
 	for _, name := range names {
@@ -173,7 +173,7 @@ func (qu *queueing) reconsider() {
 		qu.reservationChanged(r)
 		qu.s.preemption.reservationChanged(r)
 	}
-	qu.s.preemption.reconsider()
+	qu.s.preemption.reconsiderHolders()
 	qu.s.book.Clusters(func(c *ledger.Cluster) {
 		qu.s.market.SetAvailable(c.ClusterID, qu.s.clusters.updateFree(c))
 		qu.noteFreed(c.ClusterID)
@@ -183,7 +183,7 @@ func (qu *queueing) reconsider() {
 // noteFreed notes that a cluster may now serve a request that it could not serve before.
 func (qu *queueing) noteFreed(clusterID string) {
 	qu.freed[clusterID] = true
-	qu.s.preemption.stir(clusterID)
+	qu.s.preemption.noteVictims(clusterID)
 	qu.s.healing.retrySoon()
 }
 
@@ -192,19 +192,19 @@ func (qu *queueing) noteAllFreed() {
 	qu.s.book.Clusters(func(c *ledger.Cluster) { qu.noteFreed(c.ClusterID) })
 }
 
-// serve grants freed capacity to waiting requests, then preempts where that became possible.
+// serveWaiting grants freed capacity to waiting requests, then preempts where that became possible.
 // Its cost depends on the changes and on the requests it serves, not on the number of waiting
 // requests.
 //
-// A grant is an event, and observers of events note freed capacity. So serve loops until no
+// A grant is an event, and observers of events note freed capacity. So serveWaiting loops until no
 // freed capacity is left, and does nothing if it is called while it runs.
-func (qu *queueing) serve() {
+func (qu *queueing) serveWaiting() {
 	if qu.serving || !qu.mayServe() {
 		return
 	}
 	qu.serving = true
 	defer func() { qu.serving = false }()
-	defer qu.s.accounts.pause()() // the grants of others are not charged to the caller
+	defer qu.s.accounts.pauseCharging()() // the grants of others are not charged to the caller
 	for {
 		clusters, serveOn := qu.freed, qu.serveNextOn
 		if len(clusters) == 0 {
@@ -217,7 +217,7 @@ func (qu *queueing) serve() {
 		more, err := serveOn(id)
 		if err != nil {
 			qu.s.log.Error(err, "serving the queue failed, retrying", "cluster", id)
-			qu.s.deadlines.set(queueDue, qu.s.now().Add(reopenDelay))
+			qu.s.deadlines.setDeadline(queueDue, qu.s.now().Add(reopenDelay))
 			return
 		}
 		if !more {
@@ -236,9 +236,9 @@ func (qu *queueing) mayServe() bool {
 		clear(qu.s.preemption.stirred)
 		return false
 	}
-	if until := qu.s.recovery.deadline(); !until.IsZero() {
+	if until := qu.s.recovery.recoveryDeadline(); !until.IsZero() {
 		// The waiting request may have been granted in a lost part of the journal.
-		qu.s.deadlines.set(queueDue, until)
+		qu.s.deadlines.setDeadline(queueDue, until)
 		return false
 	}
 	return true
@@ -257,7 +257,7 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 	r := qu.s.book.Reservation(name)
 	q, tried := requestAndTried(r)
 	request := qu.s.decider.request(q, tried)
-	winner, ok := qu.s.decider.pick(request, q.Target)
+	winner, ok := qu.s.decider.pickBest(request, q.Target)
 	if !ok {
 		return false, nil
 	}
@@ -269,18 +269,18 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 		// That one is served instead. Each recursion leads to an earlier request, so it ends.
 		return qu.serveNextOn(winner)
 	}
-	return true, qu.grant(r, winner, qu.s.decider.explain(request, q.Target))
+	return true, qu.grantPlacement(r, winner, qu.s.decider.explainChoice(request, q.Target))
 }
 
 // firstOn returns the first waiting request that fits a cluster, "" if none does.
 func (qu *queueing) firstOn(clusterID string) string {
-	return qu.line.First(qu.s.preemption.free(qu.s.book.Cluster(clusterID)), func(name string) bool {
-		return qu.fits(clusterID, qu.s.book.Reservation(name))
+	return qu.line.First(qu.s.preemption.openCapacity(qu.s.book.Cluster(clusterID)), func(name string) bool {
+		return qu.fitsOn(clusterID, qu.s.book.Reservation(name))
 	})
 }
 
-// fits reports whether a cluster could serve a waiting reservation now.
-func (qu *queueing) fits(clusterID string, r *ledger.Reservation) bool {
+// fitsOn reports whether a cluster could serve a waiting reservation now.
+func (qu *queueing) fitsOn(clusterID string, r *ledger.Reservation) bool {
 	q, tried := requestAndTried(r)
 	if q.Target != "" && q.Target != clusterID || qu.s.reservations.checkRequester(q.Requester) != nil {
 		return false
@@ -289,7 +289,7 @@ func (qu *queueing) fits(clusterID string, r *ledger.Reservation) bool {
 	return ok
 }
 
-func (qu *queueing) grant(r *ledger.Reservation, provider string, why ledger.Explanation) error {
+func (qu *queueing) grantPlacement(r *ledger.Reservation, provider string, why ledger.Explanation) error {
 	held := r.Waiting.Left
 	if held == 0 {
 		held = lease
@@ -300,7 +300,7 @@ func (qu *queueing) grant(r *ledger.Reservation, provider string, why ledger.Exp
 	}})
 	if err == nil {
 		qu.s.log.Info(fmt.Sprintf("%s reserved from %s", r.Requester, provider), "reservation", r.Name, "requester", r.Requester,
-			"target", provider, "resources", describe(r.Amounts), "waited", waited.String())
+			"target", provider, "resources", describeAmounts(r.Amounts), "waited", waited.String())
 	}
 	return err
 }
@@ -313,7 +313,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	}
 	c := qu.s.book.Cluster(o.ClusterID)
 	free := qu.s.book.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
-	more, moved := hasMore(qu.s.clusters.of(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
+	more, moved := hasMore(qu.s.clusters.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && qu.line.First(free, func(name string) bool {
 		q, tried := requestAndTried(qu.s.book.Reservation(name))
 		return (more || needsShapes(q)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
@@ -324,15 +324,15 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 // request that has precedence.
 func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 	priority := qu.s.config().PriorityLimits.Effective(q.Requester, q.Priority)
-	return qu.line.FirstOf(priority, qu.s.preemption.free(qu.s.book.Cluster(clusterID)), func(name string) bool {
-		return qu.fits(clusterID, qu.s.book.Reservation(name))
+	return qu.line.FirstOf(priority, qu.s.preemption.openCapacity(qu.s.book.Cluster(clusterID)), func(name string) bool {
+		return qu.fitsOn(clusterID, qu.s.book.Reservation(name))
 	}) != ""
 }
 
 // timeOut ends a reservation that has reached its queue timeout.
 func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	q, tried := requestAndTried(r)
-	why := qu.s.decider.whyNot(qu.s.decider.request(q, tried), q)
+	why := qu.s.decider.explainRefusal(qu.s.decider.request(q, tried), q)
 	return qu.s.record(ledger.Event{Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
@@ -347,8 +347,8 @@ type QueueView struct {
 	Reason        v1.QueuePlaceReason
 }
 
-// view returns the place of a reservation in the queue, nil if it does not wait.
-func (qu *queueing) view(r *ledger.Reservation) *QueueView {
+// viewOf returns the place of a reservation in the queue, nil if it does not wait.
+func (qu *queueing) viewOf(r *ledger.Reservation) *QueueView {
 	w := r.Waiting
 	if w == nil {
 		return nil
@@ -367,9 +367,9 @@ func (qu *queueing) view(r *ledger.Reservation) *QueueView {
 	return v
 }
 
-// restPlace converts the view to the REST type.
-func (qu *queueing) restPlace(r *ledger.Reservation) *v1.QueuePlace {
-	v := qu.view(r)
+// toQueuePlace converts the view to the REST type.
+func (qu *queueing) toQueuePlace(r *ledger.Reservation) *v1.QueuePlace {
+	v := qu.viewOf(r)
 	if v == nil {
 		return nil
 	}
@@ -378,23 +378,23 @@ func (qu *queueing) restPlace(r *ledger.Reservation) *v1.QueuePlace {
 	}
 }
 
-// message explains why a reservation waits.
-func (qu *queueing) message(r *ledger.Reservation) string {
-	v := qu.view(r)
+// describeWait explains why a reservation waits.
+func (qu *queueing) describeWait(r *ledger.Reservation) string {
+	v := qu.viewOf(r)
 	text := fmt.Sprintf("waits for capacity, place %d of %d", v.Place, v.Length)
 	switch v.Reason {
 	case v1.QueuePlaceReasonPreempting:
-		return text + "; " + qu.s.preemption.message(r)
+		return text + "; " + qu.s.preemption.describeVictims(r)
 	case v1.QueuePlaceReasonPreempted:
-		text += "; a request of a higher priority took its place on " + r.Current().Provider
+		text += "; a request of a higher priority took its capacity on " + r.Current().Provider
 	}
 	if p := r.Current(); p != nil && p.Withdrawn == ledger.Recalled {
-		text += "; " + p.Provider + " has called its place back"
+		text += "; " + p.Provider + " has called its capacity back"
 	}
 	if r.Explanation == "" {
 		return text
 	}
-	return text + ": " + qu.s.decider.reasons(requestOf(r), r.Explanation)
+	return text + ": " + qu.s.decider.explainRejections(requestOf(r), r.Explanation)
 }
 
 // Waiting returns the number of requests that wait for capacity.

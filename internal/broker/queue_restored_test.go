@@ -51,7 +51,7 @@ func TestARestoredStateServesNobodyUntilClustersHaveAnnounced(t *testing.T) {
 
 // When its provider announces it, a grant from the lost part of the journal is known again
 // under its name. It no longer waits.
-func TestWhoWaitedAndWasServedIsKnownAgain(t *testing.T) {
+func TestServedWaitingRequestIsAdoptedAfterARestore(t *testing.T) {
 	inQueueDisaster(t, "4", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
 		f.giveBack(holder)
 		f.wantPhases("Reserved paris", waits)

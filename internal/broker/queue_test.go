@@ -80,7 +80,7 @@ func (f *fleet) wantPhases(want string, all ...*v1.Reservation) {
 	}
 }
 
-func TestWhoFindsNoPlaceWaitsForOne(t *testing.T) {
+func TestRequestWaitsWhenNothingFits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "4", "8Gi")
@@ -117,7 +117,7 @@ func TestWhoFindsNoPlaceWaitsForOne(t *testing.T) {
 	})
 }
 
-func TestWhatBecomesOfAWaitingRequestComesOverTheStream(t *testing.T) {
+func TestQueueNewsReachTheRequester(t *testing.T) {
 	tests := map[string]struct {
 		happens func(f *fleet, holder, waits *v1.Reservation)
 		want    string
@@ -175,7 +175,7 @@ func TestWhatBecomesOfAWaitingRequestComesOverTheStream(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsIsServedInOrder(t *testing.T) {
+func TestWaitingRequestsAreServedInOrder(t *testing.T) {
 	tests := map[string]struct {
 		config func(*Config)
 		waits  []*v1.ReservationRequest
@@ -280,7 +280,7 @@ func TestANewRequestDoesNotOvertake(t *testing.T) {
 
 // When several clusters become free at once, each is offered to waiting requests in order, even
 // if another cluster with room would suit a request better.
-func TestTheBestClusterGoesToTheFirstWhomItFits(t *testing.T) {
+func TestFreedClustersAreOfferedInQueueOrder(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
 		f.advertise("berlin", "5", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })

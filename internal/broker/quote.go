@@ -26,12 +26,12 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 		return nil, err
 	}
 	var answer *v1.Quote
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		if hold == 0 {
-			answer, _, err = s.quotes.quote(q)
+			answer, _, err = s.quotes.priceRequest(q)
 			return err
 		}
-		answer, err = s.quotes.hold(q, hold)
+		answer, err = s.quotes.holdQuote(q, hold)
 		return err
 	})
 	if err != nil {
@@ -40,8 +40,8 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 	return answer, nil
 }
 
-// quote decides and prices. The choice is nil if no cluster can hold the request.
-func (qs *quotes) quote(q *Request) (*v1.Quote, *decided, error) {
+// priceRequest decides and prices. The choice is nil if no cluster can hold the request.
+func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
 	if err := qs.s.reservations.checkAllowed(q); err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,7 @@ func (qs *quotes) quote(q *Request) (*v1.Quote, *decided, error) {
 // priceCandidates explains all candidates with the total price of the request. It also sets in
 // the quote the price of the chosen cluster and the counts of rejected candidates.
 func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.QuotedCandidate {
-	verdicts, _, rejected := qs.s.decider.verdicts(qs.s.decider.request(q, nil), q.Target, maxQuoteCandidates)
+	verdicts, _, rejected := qs.s.decider.listVerdicts(qs.s.decider.request(q, nil), q.Target, maxQuoteCandidates)
 	out.Rejected = rejected
 	all := make([]v1.QuotedCandidate, len(verdicts))
 	for i, v := range verdicts {

@@ -53,16 +53,16 @@ func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error)
 func (r *Request) quoteDigest() string {
 	q := *r
 	q.Tenant, q.Priority, q.Queue, q.Wait, q.Patient = "", 0, false, 0, false
-	return q.digest()
+	return q.digestFields()
 }
 
-// hold makes a quote and locks its capacity, or returns the quote already held under the key.
-func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
+// holdQuote makes a quote and locks its capacity, or returns the quote already held under the key.
+func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 	q.Key = quoteKey(q.Key)
 	held, shut := qs.s.book.QuoteByKey(q.Requester, q.Key)
 	switch {
 	case shut:
-		return nil, fault.New(fault.Released, "the quote was given back before it was asked for: use a new key")
+		return nil, fault.New(fault.Released, "the quote was released before it was requested: use a new key")
 	case held != nil && (held.Digest != q.quoteDigest() || held.Until.Sub(held.HeldAt) != hold):
 		return nil, fault.New(fault.KeyReused, "the key belongs to quote %q, which is for something else: use a new key", held.Name)
 	case held != nil && qs.isOver(held):
@@ -76,7 +76,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 	if err := qs.checkLimit(q.Requester); err != nil {
 		return nil, err
 	}
-	out, choice, err := qs.quote(q)
+	out, choice, err := qs.priceRequest(q)
 	if err != nil || choice == nil {
 		return out, err
 	}
@@ -86,7 +86,7 @@ func (qs *quotes) hold(q *Request, hold time.Duration) (*v1.Quote, error) {
 		return nil, err
 	}
 	qs.s.log.Info("holding a quote", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
-		"resources", describe(q.Amounts), "until", keep.Until)
+		"resources", describeAmounts(q.Amounts), "until", keep.Until)
 	qs.nameHeld(out, qs.s.book.Quotes().Named(keep.Name))
 	return out, nil
 }
@@ -108,7 +108,7 @@ func (qs *quotes) checkLimit(requester string) error {
 			first = q.Until
 		}
 	}
-	e := fault.New(fault.TooManyRequests, "%d quotes are held for cluster %q, the most there may be: take one over, or give it back", len(held), requester)
+	e := fault.New(fault.TooManyRequests, "%d quotes are held for cluster %q, which is the maximum: take one over, or release one", len(held), requester)
 	e.RetryAfter = max(first.Sub(qs.s.now()), time.Second)
 	return e
 }
@@ -144,13 +144,13 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 	why := "was held until " + held.Until.Format(time.RFC3339)
 	switch held.Ended {
 	case ledger.HoldReleased:
-		why = "was given back"
+		why = "was released"
 	case ledger.HoldTaken:
 		why = fmt.Sprintf("was taken over by reservation %q", held.TakenBy)
 	case ledger.HoldDenied:
-		why = "is not held any more: its requester or its provider was shut out"
+		why = "is no longer held: its requester or its provider was denied"
 	case ledger.HoldLost:
-		why = "is not held any more: the broker was restored from an older state"
+		why = "is no longer held: the broker was restored from an older state"
 	}
 	return fault.New(fault.Released, "quote %q %s; ask for another one, with a new key", held.Name, why)
 }
@@ -160,13 +160,13 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	held := qs.s.book.Quotes().Named(q.Quote)
 	switch {
 	case held == nil || held.Requester != q.Requester:
-		return nil, fault.New(fault.NotFound, "quote: %q is none of cluster %q, or ended long ago: ask for another one", message.Clip(q.Quote, 63), q.Requester)
+		return nil, fault.New(fault.NotFound, "quote: %q does not belong to cluster %q, or ended long ago: ask for another one", message.Clip(q.Quote, 63), q.Requester)
 	case qs.isOver(held):
 		return nil, errNotHeld(held)
 	case held.Digest != q.quoteDigest():
 		return nil, fault.New(fault.Conflict, "quote %q is for something else: %s; ask for what was quoted, or for another quote",
-			held.Name, strings.Join(differences(&held.Reserve, q), ", "))
-	case qs.s.recovery.awaits(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
+			held.Name, strings.Join(listDifferences(&held.Reserve, q), ", "))
+	case qs.s.recovery.isBlocked(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
 		return nil, qs.s.recovery.errRecovering()
 	}
 	return qs.s.reservations.grantNew(q, decided{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
@@ -174,15 +174,15 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	})
 }
 
-// differences lists how a request differs from its quote.
-func differences(held *ledger.Reserve, q *Request) []string {
+// listDifferences lists how a request differs from its quote.
+func listDifferences(held *ledger.Reserve, q *Request) []string {
 	var out []string
 	add := func(differs bool, format string, args ...any) {
 		if differs {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", describe(q.Amounts), describe(held.Amounts))
+	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", describeAmounts(q.Amounts), describeAmounts(held.Amounts))
 	add(held.Duration != q.Duration, "duration %s instead of %s", q.Duration, held.Duration)
 	add(held.Target != q.Target, "targetClusterID %q instead of %q", q.Target, held.Target)
 	asked := *q
@@ -192,9 +192,9 @@ func differences(held *ledger.Reserve, q *Request) []string {
 }
 
 // ReleaseQuote implements the server's Broker. A quote that has ended stays as it is. An
-// unknown key is shut, so that a delayed request for the quote fails.
+// unknown key is closed, so that a delayed request for the quote fails.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
-	return b.changeOf(ctx, clusterID, func(s *session) error {
+	return b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		held := s.book.Quotes().Named(nameOrKey)
 		if held == nil || held.Requester != clusterID {
 			var shut bool
@@ -204,16 +204,16 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		}
 		switch {
 		case held == nil:
-			return s.accounts.shut(clusterID, quoteKey(nameOrKey))
+			return s.accounts.closeKey(clusterID, quoteKey(nameOrKey))
 		case held.Ended != "":
 			return nil
 		}
-		return s.quotes.end(held, ledger.HoldReleased)
+		return s.quotes.endHold(held, ledger.HoldReleased)
 	})
 }
 
-// end records that a quote is no longer held.
-func (qs *quotes) end(held *ledger.Quote, why ledger.HoldEnding) error {
+// endHold records that a quote is no longer held.
+func (qs *quotes) endHold(held *ledger.Quote, why ledger.HoldEnding) error {
 	qs.s.log.Info("quote ended", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
 	return qs.s.record(ledger.Event{Change: &ledger.LetGo{Name: held.Name, Reason: why}})
 }
@@ -221,25 +221,25 @@ func (qs *quotes) end(held *ledger.Quote, why ledger.HoldEnding) error {
 func (qs *quotes) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Keep:
-		qs.update(qs.s.book.Quotes().Named(change.Name))
+		qs.updateDependents(qs.s.book.Quotes().Named(change.Name))
 	case *ledger.LetGo:
-		qs.update(qs.s.book.Quotes().Named(change.Name))
+		qs.updateDependents(qs.s.book.Quotes().Named(change.Name))
 	}
 }
 
-// update refreshes state that depends on a quote after its hold began or ended.
-func (qs *quotes) update(held *ledger.Quote) {
+// updateDependents refreshes state that depends on a quote after its hold began or ended.
+func (qs *quotes) updateDependents(held *ledger.Quote) {
 	qs.s.clusters.refreshAvailability(held.Provider)
 	if held.Ended == "" {
-		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
+		qs.s.deadlines.setDeadline(holdDue+held.Name, qs.deadlineOf(held))
 		return
 	}
 	qs.s.queue.noteFreed(held.Provider)
 	qs.s.queue.noteAffinity(&held.Reserve)
 }
 
-// deadline returns when a held quote ends: at once if its requester or provider is denied.
-func (qs *quotes) deadline(held *ledger.Quote) time.Time {
+// deadlineOf returns when a held quote ends: at once if its requester or provider is denied.
+func (qs *quotes) deadlineOf(held *ledger.Quote) time.Time {
 	if qs.isDenied(held) {
 		return qs.s.now()
 	}
@@ -254,12 +254,12 @@ func (qs *quotes) isDenied(held *ledger.Quote) bool {
 // rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.
 func (qs *quotes) rescheduleAll() {
 	for _, held := range qs.s.book.Quotes().AllHeld() {
-		qs.s.deadlines.set(holdDue+held.Name, qs.deadline(held))
+		qs.s.deadlines.setDeadline(holdDue+held.Name, qs.deadlineOf(held))
 	}
 }
 
-// expire ends a quote whose deadline has come.
-func (qs *quotes) expire(name string) {
+// expireQuote ends a quote whose deadline has come.
+func (qs *quotes) expireQuote(name string) {
 	held := qs.s.book.Quotes().Named(name)
 	if held == nil || held.Ended != "" {
 		return
@@ -268,11 +268,11 @@ func (qs *quotes) expire(name string) {
 	if qs.isDenied(held) {
 		why = ledger.HoldDenied
 	} else if qs.s.now().Before(held.Until) {
-		qs.s.deadlines.set(holdDue+name, held.Until)
+		qs.s.deadlines.setDeadline(holdDue+name, held.Until)
 		return
 	}
-	if err := qs.end(held, why); err != nil {
+	if err := qs.endHold(held, why); err != nil {
 		qs.s.log.Error(err, "ending a quote failed, retrying", "quote", name)
-		qs.s.deadlines.set(holdDue+name, qs.s.now().Add(reopenDelay))
+		qs.s.deadlines.setDeadline(holdDue+name, qs.s.now().Add(reopenDelay))
 	}
 }

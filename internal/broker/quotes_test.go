@@ -140,7 +140,7 @@ func TestOneKeyIsOneHold(t *testing.T) {
 		if err := f.ReleaseQuote(context.Background(), "rome", "quote-02"); err != nil {
 			t.Fatal(err)
 		}
-		for key, want := range map[string]string{"quote-01": "was given back", "quote-02": "given back before"} {
+		for key, want := range map[string]string{"quote-01": "was released", "quote-02": "released before"} {
 			if _, err := f.RequestQuote(context.Background(), "rome", key, held(60, req)); fault.ReasonOf(err) != fault.Released || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s after it was given back: %v", key, err)
 			}
@@ -148,7 +148,7 @@ func TestOneKeyIsOneHold(t *testing.T) {
 	})
 }
 
-func TestWhatAHeldQuoteIsRefusedFor(t *testing.T) {
+func TestHeldQuoteRefusals(t *testing.T) {
 	req := with(func(r *v1.ReservationRequest) { r.DurationSeconds = 3600 })
 	changed := func(change func(*v1.ReservationRequest)) *v1.ReservationRequest {
 		out := *req
@@ -161,7 +161,7 @@ func TestWhatAHeldQuoteIsRefusedFor(t *testing.T) {
 		want fault.Reason
 		says string
 	}{
-		"by another cluster": {"milan", req, fault.NotFound, `is none of cluster "milan"`},
+		"by another cluster": {"milan", req, fault.NotFound, `does not belong to cluster "milan"`},
 		"for more":           {"rome", changed(func(r *v1.ReservationRequest) { r.Resources = v1.Amounts{"cpu": "3"} }), fault.Conflict, "resources cpu=3 instead of cpu=1 memory=1Gi"},
 		"for longer":         {"rome", changed(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }), fault.Conflict, "duration 2h0m0s instead of 1h0m0s"},
 		"on another cluster": {"rome", changed(func(r *v1.ReservationRequest) { r.TargetClusterID = "berlin" }), fault.Conflict, `targetClusterID "berlin" instead of ""`},
@@ -205,7 +205,7 @@ func TestWhatAHeldQuoteIsRefusedFor(t *testing.T) {
 	}
 }
 
-func TestNobodyHoldsEverything(t *testing.T) {
+func TestHeldQuotesAreLimited(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "64", "64Gi")
 		req := request("1", "1Gi")
@@ -272,7 +272,7 @@ func TestAHoldIsNotPreempted(t *testing.T) {
 	})
 }
 
-func TestWhoIsShutOutHoldsNothing(t *testing.T) {
+func TestQuotesOfDeniedClustersEnd(t *testing.T) {
 	for _, id := range []string{"rome", "paris"} {
 		t.Run(id, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {

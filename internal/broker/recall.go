@@ -52,7 +52,7 @@ func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, s
 		}
 		e.Ends, e.Message = rs.s.now().Add(left), message.Clip(said.Message, maxRecallMessage)
 		// A past recall is reported with no time left, however long ago it ended.
-		if known != nil && known.Message == e.Message && later(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
+		if known != nil && known.Message == e.Message && laterOf(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
 			return nil
 		}
 	}

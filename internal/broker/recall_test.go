@@ -36,7 +36,7 @@ func (f *fleet) wantMessage(r *v1.Reservation, when string, want ...string) {
 }
 
 // The broker is killed after every step.
-func TestWhatIsCalledBackIsLeftOnceTheNewNodeIsReady(t *testing.T) {
+func TestRecalledPlacementIsLeftOnceTheNewNodeIsReady(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.callsBack(r, in(10*time.Minute))
@@ -88,13 +88,13 @@ func TestACallBackThatIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyElseCanServeStaysUntilItsTime(t *testing.T) {
+func TestRecalledPlacementWithoutAlternativeStaysUntilItsDeadline(t *testing.T) {
 	tests := map[string]struct {
 		queue v1.ReservationRequestQueuePolicy
 		want  string
 		says  string
 	}{
-		"and waits then":                        {v1.ReservationRequestQueuePolicyQueue, "Queued: paris=Withdrawing(Recalled)", "paris has called its place back"},
+		"and waits then":                        {v1.ReservationRequestQueuePolicyQueue, "Queued: paris=Withdrawing(Recalled)", "paris has called its capacity back"},
 		"and fails then, where it may not wait": {"", "Releasing: paris=Withdrawing(Recalled)", "paris has called it back, and no cluster can hold"},
 	}
 	for name, c := range tests {

@@ -23,8 +23,8 @@ type recovery struct {
 	// asked holds requesters that have to announce because a provider announced a placement in
 	// their name. They are not blocked meanwhile.
 	asked map[string]bool
-	// told holds the clusters that have announced in this term.
-	told map[string]bool
+	// announced holds the clusters that have announced in this term.
+	announced map[string]bool
 	// claims holds announced requests that no provider has confirmed yet, by requester.
 	claims map[string][]claim
 	// void holds placements that a requester claimed and no provider knows.
@@ -38,13 +38,13 @@ type recovery struct {
 
 func newRecovery(s *session) recovery {
 	rc := recovery{s: s, seen: map[string]bool{}}
-	rc.reset()
+	rc.resetAnnouncements()
 	return rc
 }
 
-// reset forgets all announcements.
-func (rc *recovery) reset() {
-	rc.waiting, rc.asked, rc.told = map[string]bool{}, map[string]bool{}, map[string]bool{}
+// resetAnnouncements forgets all announcements.
+func (rc *recovery) resetAnnouncements() {
+	rc.waiting, rc.asked, rc.announced = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	rc.claims, rc.void = map[string][]claim{}, map[string][]ledger.PlacementRef{}
 }
 
@@ -76,12 +76,12 @@ const byBroker = "the broker"
 func (b *Broker) Witness(clusterID, cursor string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s, err := b.current(); err == nil {
-		s.recovery.witness(clusterID, cursor)
+	if s, err := b.currentSession(); err == nil {
+		s.recovery.noteCursor(clusterID, cursor)
 	}
 }
 
-func (rc *recovery) witness(clusterID, cursor string) {
+func (rc *recovery) noteCursor(clusterID, cursor string) {
 	if cursor == "" {
 		return // the cluster has no cursor yet
 	}
@@ -95,9 +95,9 @@ func (rc *recovery) witness(clusterID, cursor string) {
 	rc.markSeen(clusterID)
 }
 
-// begin starts the first lineage of a new journal. For an existing one it checks whether this
+// beginLineage starts the first lineage of a new journal. For an existing one it checks whether this
 // process remembers later positions than the journal has.
-func (rc *recovery) begin() {
+func (rc *recovery) beginLineage() {
 	if rc.s.book.Lineages().Present() == nil {
 		if err := rc.s.record(ledger.Event{Change: firstLineage()}); err != nil {
 			rc.s.log.Error(err, "recording the first lineage failed")
@@ -105,16 +105,16 @@ func (rc *recovery) begin() {
 		return
 	}
 	rc.s.noteDurable(rc.s.book.Position())
-	rc.listen(rc.s.newest)
+	rc.awaitClusters(rc.s.newest)
 	rc.blockAwaited()
 	if meant, position := readCursor(rc.s.b.newest, rc.s.book); meant == lost {
 		rc.startLineage(position, byBroker)
 	}
 }
 
-// listen makes the session wait for clusters if there is no proof that the journal is up to
+// awaitClusters makes the session wait for clusters if there is no proof that the journal is up to
 // date.
-func (rc *recovery) listen(newest time.Time) {
+func (rc *recovery) awaitClusters(newest time.Time) {
 	if rc.s.b.newest == "" && rc.s.began.Sub(newest) > recentJournal {
 		rc.listenUntil = rc.s.began.Add(listenGrace)
 		rc.s.book.Clusters(func(c *ledger.Cluster) { rc.s.clusters.updateFreshness(c.ClusterID) })
@@ -156,9 +156,9 @@ func (rc *recovery) startLineage(seen uint64, by string) {
 		rc.s.log.Error(err, "recording a new lineage failed, retrying when the next cluster shows a later position")
 		return
 	}
-	rc.reset()
+	rc.resetAnnouncements()
 	rc.blockAwaited()
-	rc.s.log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced what it holds",
+	rc.s.log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced its holdings",
 		"position", head, "seen", seen, "by", by, "clusters", len(rc.waiting))
 	rc.s.b.wakeAll()
 }
@@ -177,14 +177,14 @@ func (rc *recovery) blockUntilAnnounced(clusterID string) {
 	rc.waiting[clusterID] = true
 	if rc.s.book.Cluster(clusterID) != nil {
 		rc.s.clusters.updateFreshness(clusterID)
-		rc.s.b.feed.cluster(clusterID)
+		rc.s.b.feed.addCluster(clusterID)
 	}
 }
 
 // requireAnnouncement asks a cluster to announce because it knows more than the book. A cluster
 // that has announced already is not asked again.
 func (rc *recovery) requireAnnouncement(clusterID string) {
-	announced := rc.told[clusterID] || rc.s.book.Lineages().Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
+	announced := rc.announced[clusterID] || rc.s.book.Lineages().Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
 	if announced || rc.waiting[clusterID] {
 		return
 	}
@@ -205,12 +205,12 @@ func (rc *recovery) checkUsage(clusterID string, usage []v1.Usage) {
 	}
 }
 
-// awaits reports whether a cluster is blocked until it announces.
-func (rc *recovery) awaits(clusterID string) bool { return rc.waiting[clusterID] }
+// isBlocked reports whether a cluster is blocked until it announces.
+func (rc *recovery) isBlocked(clusterID string) bool { return rc.waiting[clusterID] }
 
 // wantsAnnouncement reports whether a cluster should announce now.
 func (rc *recovery) wantsAnnouncement(clusterID string) bool {
-	return rc.awaits(clusterID) || rc.asked[clusterID] || !rc.told[clusterID] && rc.isRecovering()
+	return rc.isBlocked(clusterID) || rc.asked[clusterID] || !rc.announced[clusterID] && rc.isRecovering()
 }
 
 // isRecovering reports whether a cluster from before the restore has yet to announce.
@@ -226,15 +226,15 @@ func (rc *recovery) isRecovering() bool {
 	return false
 }
 
-// deadline returns until when outstanding announcements prevent final ends and refusals, zero
+// recoveryDeadline returns until when outstanding announcements prevent final ends and refusals, zero
 // if that time is over.
-func (rc *recovery) deadline() time.Time {
+func (rc *recovery) recoveryDeadline() time.Time {
 	var until time.Time
 	if rc.isRecovering() {
-		until = later(rc.s.book.Lineages().Present().At, rc.s.began).Add(recoveryGrace)
+		until = laterOf(rc.s.book.Lineages().Present().At, rc.s.began).Add(recoveryGrace)
 	}
 	if rc.countUnseen() > 0 {
-		until = later(until, rc.listenUntil)
+		until = laterOf(until, rc.listenUntil)
 	}
 	if !until.After(rc.s.now()) {
 		return time.Time{}
@@ -244,17 +244,17 @@ func (rc *recovery) deadline() time.Time {
 
 // errRecovering refuses a request that cannot be decided before the recovery is over.
 func (rc *recovery) errRecovering() *fault.Error {
-	e := fault.New(fault.Recovering, "%s; nothing was changed, try again", rc.message())
+	e := fault.New(fault.Recovering, "%s; nothing was changed, try again", rc.describeProgress())
 	e.RetryAfter = recoveryRetry
 	return e
 }
 
-func (rc *recovery) message() string {
+func (rc *recovery) describeProgress() string {
 	if unmet := rc.countUnseen(); unmet > 0 && !rc.isRecovering() {
-		return fmt.Sprintf("the broker was away for a while: waiting to hear from %d clusters whether its journal is the present one", unmet)
+		return fmt.Sprintf("the broker was away for a while: waiting for %d clusters to confirm that its journal is up to date", unmet)
 	}
 	if !rc.isRecovering() {
-		return "a cluster knows of what the journal does not: waiting until it has announced what it holds"
+		return "a cluster reports reservations the journal does not have: waiting until it has announced its holdings"
 	}
 	waiting, all := 0, 0
 	rc.s.book.Clusters(func(c *ledger.Cluster) {
@@ -275,7 +275,7 @@ func (rc *recovery) checkRequest(q *Request) error {
 	if q.Holds != "" && rc.s.book.Reservation(q.Holds) == nil {
 		rc.requireAnnouncement(q.Requester)
 	}
-	if rc.awaits(q.Requester) || rc.isClaimed(q) {
+	if rc.isBlocked(q.Requester) || rc.isClaimed(q) {
 		return rc.errRecovering()
 	}
 	return nil

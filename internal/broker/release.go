@@ -12,36 +12,36 @@ import (
 // GetReservation implements the server's Broker.
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.change(ctx, func(s *session) error {
-		r, _ := s.reservations.find(clusterID, nameOrKey)
+	err := b.commitPlan(ctx, func(s *session) error {
+		r, _ := s.reservations.findReservation(clusterID, nameOrKey)
 		if r == nil {
-			return fault.New(fault.NotFound, "cluster %q takes part in no reservation %q", clusterID, nameOrKey)
+			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		}
-		answer = s.reservations.answer(r, clusterID)
+		answer = s.reservations.answerFor(r, clusterID)
 		return nil
 	})
 	return answer, err
 }
 
 // ReleaseReservation implements the server's Broker. It returns nil, nil if there is no such
-// reservation; the key is then shut.
+// reservation; the key is then closed.
 func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *v1.Reservation
-	err := b.changeOf(ctx, clusterID, func(s *session) error {
-		r, shut := s.reservations.find(clusterID, nameOrKey)
+	err := b.commitPlanFor(ctx, clusterID, func(s *session) error {
+		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return s.accounts.shut(clusterID, nameOrKey)
+			return s.accounts.closeKey(clusterID, nameOrKey)
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := s.reservations.release(r, "released by its requester"); err != nil {
+		if err := s.reservations.releaseReservation(r, "released by its requester"); err != nil {
 			return err
 		}
-		answer = s.reservations.answer(r, clusterID)
+		answer = s.reservations.answerFor(r, clusterID)
 		return nil
 	})
 	if err != nil {
@@ -51,8 +51,8 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey st
 	return answer, nil
 }
 
-// release ends a reservation at its requester's request.
-func (rs *reservations) release(r *ledger.Reservation, message string) error {
+// releaseReservation ends a reservation at its requester's request.
+func (rs *reservations) releaseReservation(r *ledger.Reservation, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
@@ -60,9 +60,9 @@ func (rs *reservations) release(r *ledger.Reservation, message string) error {
 	return rs.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
-// find returns a reservation in which the cluster takes part, by name or by the cluster's own
+// findReservation returns a reservation in which the cluster takes part, by name or by the cluster's own
 // key. To other clusters it does not exist.
-func (rs *reservations) find(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+func (rs *reservations) findReservation(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
 	if r := rs.s.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false
 	}

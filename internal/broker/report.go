@@ -18,18 +18,18 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 	if err != nil {
 		return err
 	}
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r := s.book.Reservation(reservation)
 		if r == nil {
 			return errNoPlacement(clusterID, reservation, report)
 		}
 		p := r.Placement(report.Placement)
-		if p == nil || clusterID != speakerFor(r, p, report.Role) {
+		if p == nil || clusterID != reporterOf(r, p, report.Role) {
 			return errNoPlacement(clusterID, reservation, report)
 		}
 		if report.Role == v1.StatusReportRoleProvider {
 			if report.Excess != nil {
-				if err := s.excesses.report(r, p, report.Excess.Pods, excess); err != nil {
+				if err := s.excesses.processReport(r, p, report.Excess.Pods, excess); err != nil {
 					return faultOf(err)
 				}
 			}
@@ -43,7 +43,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 	return err
 }
 
-func speakerFor(r *ledger.Reservation, p *ledger.Placement, role v1.StatusReportRole) string {
+func reporterOf(r *ledger.Reservation, p *ledger.Placement, role v1.StatusReportRole) string {
 	if role == v1.StatusReportRoleProvider {
 		return p.Provider
 	}
@@ -148,11 +148,11 @@ func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Pla
 	}
 	switch report.Reason {
 	case declined, unusable:
-		return rs.release(r, r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
+		return rs.releaseReservation(r, r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
 	case unreachable:
 		rs.s.links.reportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
 	}
-	return rs.withdraw(r, p, report.Reason)
+	return rs.withdrawPlacement(r, p, report.Reason)
 }
 
 func errMisplaced(report *v1.StatusReport) error {

@@ -19,9 +19,9 @@ const (
 	maxResources = 10
 )
 
-// check refuses requests that no configuration allows. The schema of Reservation contains the
+// checkFields refuses requests that no configuration allows. The schema of Reservation contains the
 // same rules.
-func (r *Request) check() error {
+func (r *Request) checkFields() error {
 	if err := CheckAmounts(r.Amounts); err != nil {
 		return fault.New(fault.Invalid, "resources: %v", err)
 	}

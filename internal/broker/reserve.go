@@ -36,8 +36,8 @@ type Request struct {
 // requestOf returns the request for which a reservation was granted, with its later changes.
 func requestOf(r *ledger.Reservation) *Request { return &Request{Request: r.Request} }
 
-// digest distinguishes a repetition from another request with the same key.
-func (r *Request) digest() string {
+// digestFields distinguishes a repetition from another request with the same key.
+func (r *Request) digestFields() string {
 	asked := r.Request
 	asked.Requester, asked.Key, asked.Object = "", "", nil
 	text, err := json.Marshal(asked)
@@ -58,12 +58,12 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
 	var answer *v1.Reservation
-	err = b.changeOf(ctx, clusterID, func(s *session) error {
-		r, err := s.reservations.reserve(request)
+	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
+		r, err := s.reservations.reserveOrQueue(request)
 		if err != nil {
 			return s.config().Visibility.inError(err, request.Target)
 		}
-		answer = s.reservations.answer(r, clusterID)
+		answer = s.reservations.answerFor(r, clusterID)
 		return nil
 	})
 	if err != nil {
@@ -111,15 +111,15 @@ func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, e
 // has no state of its own: it turns requests into events.
 type reservations struct{ s *session }
 
-// reserve grants a request or queues it. For a key that was used before, it returns the
+// reserveOrQueue grants a request or queues it. For a key that was used before, it returns the
 // reservation of the first request.
-func (rs *reservations) reserve(q *Request) (*ledger.Reservation, error) {
+func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) {
 	r, shut := rs.s.book.ByKey(q.Requester, q.Key)
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "key %q was released before this request arrived", q.Key)
 	case r != nil:
-		return r, rs.repeat(r, q)
+		return r, rs.repeatRequest(r, q)
 	}
 	if err := rs.checkNew(q); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (rs *reservations) reserve(q *Request) (*ledger.Reservation, error) {
 	// come first.
 	choice, err := rs.decideNew(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
-		return rs.s.queue.enqueue(q, why)
+		return rs.s.queue.enqueueRequest(q, why)
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (rs *reservations) reserve(q *Request) (*ledger.Reservation, error) {
 // refuses requests that might take capacity to which waiting requests have a prior right.
 func (rs *reservations) decideNew(q *Request) (*decided, error) {
 	choice, err := rs.decideInTurn(q, nil)
-	settling := !rs.s.recovery.deadline().IsZero()
+	settling := !rs.s.recovery.recoveryDeadline().IsZero()
 	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.provider)) {
 		return nil, rs.s.recovery.errRecovering()
 	}
@@ -166,18 +166,18 @@ func (rs *reservations) grantNew(q *Request, d decided, event func(*ledger.Reser
 		return nil, err
 	}
 	rs.s.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, d.provider),
-		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", describe(q.Amounts))
+		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", describeAmounts(q.Amounts))
 	return rs.s.book.Reservation(reserve.Name), nil
 }
 
-// repeat handles a request whose key has a reservation already. It renews the reservation.
-func (rs *reservations) repeat(r *ledger.Reservation, q *Request) error {
+// repeatRequest handles a request whose key has a reservation already. It renews the reservation.
+func (rs *reservations) repeatRequest(r *ledger.Reservation, q *Request) error {
 	if r.EndReason != "" && q.Holds == r.Name {
 		return nil // the caller learns how its reservation ended, even if the request differs
 	}
 	// Renew it even if the request differs: the agent is alive and refers to the reservation.
-	err := rs.renew(r)
-	if err == nil && r.Digest != q.digest() {
+	err := rs.renewLease(r)
+	if err == nil && r.Digest != q.digestFields() {
 		err = fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
 	}
 	return err
@@ -193,7 +193,7 @@ func (rs *reservations) checkNew(q *Request) error {
 
 // checkAllowed refuses requests beyond the configured bounds, and denied requesters.
 func (rs *reservations) checkAllowed(q *Request) error {
-	if err := rs.s.config().Bounds.check(q); err != nil {
+	if err := rs.s.config().Bounds.checkRequest(q); err != nil {
 		return err
 	}
 	return rs.checkRequester(q.Requester)
@@ -201,7 +201,7 @@ func (rs *reservations) checkAllowed(q *Request) error {
 
 // newReserve gives a request a new name.
 func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
-	return &ledger.Reserve{Name: rs.newName(prefix), Digest: q.digest(), Request: q.Request}
+	return &ledger.Reserve{Name: rs.newName(prefix), Digest: q.digestFields(), Request: q.Request}
 }
 
 // checkRequester refuses a denied cluster, regardless of the caller. A requester without an
@@ -213,9 +213,9 @@ func (rs *reservations) checkRequester(id string) error {
 	return nil
 }
 
-// renew extends a reservation without duration, but not on every call: each extension costs a
+// renewLease extends a reservation without duration, but not on every call: each extension costs a
 // record.
-func (rs *reservations) renew(r *ledger.Reservation) error {
+func (rs *reservations) renewLease(r *ledger.Reservation) error {
 	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
 		return nil
 	}
@@ -234,8 +234,8 @@ func (rs *reservations) newName(prefix string) string {
 	return prefix + strings.ToLower(text[:10])
 }
 
-// describe formats amounts for logs and messages, in stable order.
-func describe(amounts quantity.Amounts) string {
+// describeAmounts formats amounts for logs and messages, in stable order.
+func describeAmounts(amounts quantity.Amounts) string {
 	parts := make([]string, 0, len(amounts))
 	for _, name := range amounts.Names() {
 		parts = append(parts, fmt.Sprintf("%s=%s", name, quantity.Format(name, amounts[name])))
@@ -243,18 +243,18 @@ func describe(amounts quantity.Amounts) string {
 	return strings.Join(parts, " ")
 }
 
-// answer converts a reservation to the REST type, limited to what the caller may see.
-func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Reservation {
+// answerFor converts a reservation to the REST type, limited to what the caller may see.
+func (rs *reservations) answerFor(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	out := &v1.Reservation{
 		Name:             r.Name,
 		RequesterID:      r.Requester,
 		Phase:            v1.ReservationPhase(r.Phase()),
 		Resources:        wire.FromAmounts(r.Amounts),
 		ReservedAt:       r.ReservedAt(),
-		Queue:            rs.s.queue.restPlace(r),
-		RemainingSeconds: rs.s.news.remaining(r),
+		Queue:            rs.s.queue.toQueuePlace(r),
+		RemainingSeconds: rs.s.news.remainingSeconds(r),
 		Placements:       make([]v1.Placement, len(r.Placements)),
-		Message:          rs.message(r),
+		Message:          rs.describeState(r),
 		EndReason:        v1.ReservationEndReason(r.EndReason),
 		Change:           changeOf(r),
 	}
@@ -269,11 +269,11 @@ func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Rese
 		return out
 	}
 	if p := r.Current(); p != nil && r.Waiting == nil {
-		out.Instruction = rs.s.news.instruction(r, p, v1.InstructionRoleConsumer)
+		out.Instruction = rs.s.news.instructionFor(r, p, v1.InstructionRoleConsumer)
 		out.Notice = out.Instruction.Notice
 	}
 	if r.Explanation != "" {
-		out.Candidates = rs.s.config().Visibility.of(rs.s.decider.candidates(r.Explanation), r.Provider, r.Target)
+		out.Candidates = rs.s.config().Visibility.visibleTo(rs.s.decider.decodeCandidates(r.Explanation), r.Provider, r.Target)
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {
@@ -286,37 +286,37 @@ func (rs *reservations) answer(r *ledger.Reservation, clusterID string) *v1.Rese
 	return out
 }
 
-// message describes the state of a reservation in a sentence.
-func (rs *reservations) message(r *ledger.Reservation) string {
+// describeState describes the state of a reservation in a sentence.
+func (rs *reservations) describeState(r *ledger.Reservation) string {
 	p := r.Serving()
 	switch phase := r.Phase(); {
 	case phase == ledger.Queued:
-		return rs.s.queue.message(r)
+		return rs.s.queue.describeWait(r)
 	case r.Notice != nil:
 		return rs.s.preemption.noticeMessage(r)
 	case r.CalledBack() != nil:
 		return rs.recallMessage(r)
 	case r.Beside(p) != nil:
-		return rs.s.healing.message(r)
+		return rs.s.healing.describeHealing(r)
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
-		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.notGone(r), " and "))
+		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.unfinishedClusters(r), " and "))
 	case len(r.Placements) == 0:
 		return endOf(r)
 	case r.EndReason != "" && !r.Over():
-		return fmt.Sprintf("%s; everything is given back, and %s, of which nothing is heard, takes its side down once it is back", endOf(r), r.Requester)
+		return fmt.Sprintf("%s; everything is released, and %s, which is silent, removes its side once it is back", endOf(r), r.Requester)
 	case phase == ledger.Released, phase == ledger.Failed:
-		return endOf(r) + "; everything is given back"
+		return endOf(r) + "; everything is released"
 	}
 	if !rs.s.book.HasAgent(p.Provider) {
-		return fmt.Sprintf("capacity of %s is locked; no agent speaks for it", p.Provider)
+		return fmt.Sprintf("capacity of %s is locked; it has no agent to acknowledge it", p.Provider)
 	}
 	if p.AcknowledgedAt.IsZero() {
 		return fmt.Sprintf("capacity of %s is locked; waiting for its agent to acknowledge", p.Provider)
 	}
 	if !rs.s.book.HasAgent(r.Requester) {
-		return fmt.Sprintf("capacity of %s is locked; %q is no enrolled cluster, so nobody peers", p.Provider, r.Requester)
+		return fmt.Sprintf("capacity of %s is locked; %q is not an enrolled cluster, so no cluster peers", p.Provider, r.Requester)
 	}
 	return fmt.Sprintf("capacity of %s is locked and acknowledged; waiting for the virtual node of %s", p.Provider, r.Requester)
 }
@@ -328,8 +328,8 @@ func endOf(r *ledger.Reservation) string {
 	return r.EndMessage
 }
 
-// notGone returns the clusters that have not taken down their side.
-func (rs *reservations) notGone(r *ledger.Reservation) []string {
+// unfinishedClusters returns the clusters that have not taken down their side.
+func (rs *reservations) unfinishedClusters(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {
 		if !slices.Contains(out, id) {

@@ -93,7 +93,7 @@ func inDisaster(t *testing.T, test func(f *fleet, old *journaltest.Server)) {
 	})
 }
 
-func TestWhatRunsIsKnownAgainAfterARestoredState(t *testing.T) {
+func TestRunningPlacementsAreAdoptedAfterARestore(t *testing.T) {
 	four := onParis("4", "4Gi")
 	for name, order := range map[string][]string{
 		"the provider announces first":  {"berlin", "paris", "rome"},
@@ -280,7 +280,7 @@ func TestARequesterHearsNothingOfWhatItDidNotAskFor(t *testing.T) {
 	})
 }
 
-func TestNobodyIsDisturbedWithoutNeed(t *testing.T) {
+func TestHoldingsAreRequestedOnlyAfterARestore(t *testing.T) {
 	grants := func(f *fleet) { f.reserve("athens", "key-of-athens", request("1", "1Gi")) }
 	tests := map[string]func(f *fleet){
 		"by a broker that starts again": func(f *fleet) {

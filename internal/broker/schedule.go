@@ -38,8 +38,8 @@ func newSchedule() schedule {
 	return schedule{at: map[string]int64{}, wake: make(chan struct{}, 1)}
 }
 
-// set moves the deadline of a name; the zero time removes it.
-func (s *schedule) set(name string, at time.Time) {
+// setDeadline moves the deadline of a name; the zero time removes it.
+func (s *schedule) setDeadline(name string, at time.Time) {
 	if at.IsZero() {
 		delete(s.at, name)
 		return
@@ -56,10 +56,10 @@ func (s *schedule) set(name string, at time.Time) {
 	}
 }
 
-// pop removes and returns the names whose deadline has come, and returns the next deadline,
+// popDue removes and returns the names whose deadline has come, and returns the next deadline,
 // zero if there is none.
-func (s *schedule) pop(now time.Time) (due []string, next time.Time) {
-	defer s.shrink()
+func (s *schedule) popDue(now time.Time) (due []string, next time.Time) {
+	defer s.shrinkHeap()
 	for len(s.heap) > 0 {
 		first := s.heap[0]
 		if current, ok := s.at[first.name]; !ok || current != first.at {
@@ -76,8 +76,8 @@ func (s *schedule) pop(now time.Time) (due []string, next time.Time) {
 	return due, time.Time{}
 }
 
-// shrink releases the memory of outdated entries. Nearly every entry becomes outdated once.
-func (s *schedule) shrink() {
+// shrinkHeap releases the memory of outdated entries. Nearly every entry becomes outdated once.
+func (s *schedule) shrinkHeap() {
 	if full := cap(s.heap); full > 1024 && len(s.heap) < full-full/3 {
 		s.heap = slices.Clone(s.heap)
 	}

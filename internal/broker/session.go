@@ -74,7 +74,7 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
 	s.deadlines.expirers = map[string]func(string){
-		holdDue: s.quotes.expire, linksDue: s.links.expire, excessDue: s.excesses.expire,
+		holdDue: s.quotes.expireQuote, linksDue: s.links.expireReports, excessDue: s.excesses.recordDelayed,
 		keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
 	}
 	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, &s.news}}
@@ -87,20 +87,20 @@ func (s *session) start() {
 	s.began = s.now()
 	s.market.SetRates(s.config().Rates)
 	s.market.SetBudget(s.config().Budget.ResourceNames)
-	s.clusters.start()
+	s.clusters.startFromBook()
 	var all []*ledger.Reservation
 	s.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
 	for _, r := range all {
-		s.changes.publish(r)
+		s.changes.publishChange(r)
 	}
 	s.accounts.countBook()
 	s.quotes.rescheduleAll()
-	s.recovery.begin()
+	s.recovery.beginLineage()
 	if s.b.configured {
 		s.clusters.recordCeilings()
 	}
-	s.queue.serve()
+	s.queue.serveWaiting()
 }
 
 // noteDurable notes that all events up to a position are stored.
@@ -144,6 +144,6 @@ func (s *session) record(e ledger.Event) error {
 	applied.changed = s.book.Reservation(e.Reservation())
 	applied.isNew = before == nil && applied.changed != nil
 	applied.victims = append(applied.victims, s.book.Victims(applied.changed)...)
-	s.notify(applied)
+	s.notifyObservers(applied)
 	return nil
 }

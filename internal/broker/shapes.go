@@ -17,15 +17,15 @@ func needsShapes(q *Request) bool {
 func (cs *clusters) updateShapes() {
 	for id := range cs.reshaped {
 		if c := cs.s.book.Cluster(id); c != nil {
-			cs.s.market.SetShapes(id, decision.Debit(c.Shapes, cs.commitments(c)))
+			cs.s.market.SetShapes(id, decision.Debit(c.Shapes, cs.listCommitments(c)))
 		}
 	}
 	clear(cs.reshaped)
 }
 
-// commitments returns the capacity that is promised on a cluster and not in use. Pod shapes
+// listCommitments returns the capacity that is promised on a cluster and not in use. Pod shapes
 // come first, because they are the hardest to place.
-func (cs *clusters) commitments(c *ledger.Cluster) []decision.Commitment {
+func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 	var shaped, others []decision.Commitment
 	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
 		asked := r.Demands()

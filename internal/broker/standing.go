@@ -13,13 +13,13 @@ import (
 // updateConduct updates in the market the pauses in force for a cluster, as a provider and as a
 // requester. It returns when time alone changes them, zero for never.
 func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
-	now, p := cs.s.now(), cs.of(c.ClusterID)
+	now, p := cs.s.now(), cs.presenceOf(c.ClusterID)
 	if c.Providing != nil || p.standing != nil {
 		if standing := standingOf(c.Providing, now); !reflect.DeepEqual(standing, p.standing) {
 			cs.s.market.SetStanding(c.ClusterID, standing)
 			p.standing = standing
 			cs.s.queue.noteFreed(c.ClusterID) // it may serve a waiting request again
-			cs.s.b.feed.cluster(c.ClusterID)
+			cs.s.b.feed.addCluster(c.ClusterID)
 		}
 	}
 	if c.Consuming != nil || p.excess != nil {
@@ -27,15 +27,15 @@ func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
 			cs.s.market.SetExcess(c.ClusterID, excess)
 			p.excess = excess
 			cs.s.queue.noteAllFreed() // its waiting requests may be served again
-			cs.s.b.feed.cluster(c.ClusterID)
+			cs.s.b.feed.addCluster(c.ClusterID)
 		}
 	}
-	return sooner(c.Providing.Next(now), c.Consuming.Next(now))
+	return soonerOf(c.Providing.Next(now), c.Consuming.Next(now))
 }
 
 // updateRequester updates the pauses of a requester, if it has a record as a consumer.
 func (cs *clusters) updateRequester(id string) {
-	if c := cs.s.book.Cluster(id); c != nil && (c.Consuming != nil || cs.of(id).excess != nil) {
+	if c := cs.s.book.Cluster(id); c != nil && (c.Consuming != nil || cs.presenceOf(id).excess != nil) {
 		cs.updateFreshness(id)
 	}
 }
@@ -95,7 +95,7 @@ func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.E
 // LiftPauses clears the failures of a cluster, once for each mark, and reports whether there
 // were any.
 func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted bool, err error) {
-	err = b.change(ctx, func(s *session) error {
+	err = b.commitPlan(ctx, func(s *session) error {
 		c := s.book.Cluster(clusterID)
 		if c == nil || c.Lifted == mark {
 			return nil
@@ -106,8 +106,8 @@ func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted
 	return lifted && err == nil, err
 }
 
-// sooner returns the earlier of two instants, where zero means never.
-func sooner(a, b time.Time) time.Time {
+// soonerOf returns the earlier of two instants, where zero means never.
+func soonerOf(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
@@ -116,16 +116,16 @@ func sooner(a, b time.Time) time.Time {
 
 // Paused counts the clusters on which nothing new is placed after failures.
 func (b *Broker) Paused() float64 {
-	return b.count(func(p *presence) bool { return p.standing != nil && p.standing.Paused != "" })
+	return b.countClusters(func(p *presence) bool { return p.standing != nil && p.standing.Paused != "" })
 }
 
 // Exceeding counts the clusters that get nothing new because they ran more than they were
 // granted.
 func (b *Broker) Exceeding() float64 {
-	return b.count(func(p *presence) bool { return p.excess != nil && p.excess.All != "" })
+	return b.countClusters(func(p *presence) bool { return p.excess != nil && p.excess.All != "" })
 }
 
-func (b *Broker) count(which func(*presence) bool) float64 {
+func (b *Broker) countClusters(which func(*presence) bool) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0.0

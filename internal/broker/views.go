@@ -53,7 +53,7 @@ type ClusterView struct {
 // Cluster returns the view of a cluster; nil, nil for an unknown one.
 func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 	var view *ClusterView
-	err := b.change(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		c := s.book.Cluster(id)
 		if c == nil {
 			return nil
@@ -62,10 +62,10 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		view = &ClusterView{
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
-			Placements: c.Placements(), Phase: s.clusters.of(id).phase, Heard: s.clusters.of(id).heard,
-			Doubts: s.clusters.doubts(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
+			Placements: c.Placements(), Phase: s.clusters.presenceOf(id).phase, Heard: s.clusters.presenceOf(id).heard,
+			Doubts: s.clusters.doubtsAbout(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
 			Unreachable: s.links.unreachableFrom(id),
-			Standing:    s.clusters.of(id).standing, Excess: s.clusters.of(id).excess,
+			Standing:    s.clusters.presenceOf(id).standing, Excess: s.clusters.presenceOf(id).excess,
 			Failures: c.Providing.Failures(s.now()), Lifted: c.Lifted,
 		}
 		if paused := c.Providing.Suspended(s.now()); paused != nil {
@@ -74,8 +74,8 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		if share, known := c.Record.Share(s.now()); known {
 			view.Reliability = &share
 		}
-		if s.recovery.awaits(id) {
-			view.Awaited = s.recovery.message()
+		if s.recovery.isBlocked(id) {
+			view.Awaited = s.recovery.describeProgress()
 		}
 		return nil
 	})
@@ -177,40 +177,40 @@ func (v *ReservationView) Over() bool { return v.Phase == ledger.Released || v.P
 // Describe formats the held amounts and the duration.
 func (v *ReservationView) Describe() string {
 	if v.Duration == 0 {
-		return describe(v.Amounts)
+		return describeAmounts(v.Amounts)
 	}
-	return fmt.Sprintf("%s for %s in all", describe(v.Amounts), v.Duration)
+	return fmt.Sprintf("%s for %s in all", describeAmounts(v.Amounts), v.Duration)
 }
 
 // Reservation returns a view of a reservation; nil, nil if it is not in the book.
 func (b *Broker) Reservation(ctx context.Context, name string) (*ReservationView, error) {
-	return b.view(ctx, func(s *session) *ledger.Reservation { return s.book.Reservation(name) })
+	return b.viewReservation(ctx, func(s *session) *ledger.Reservation { return s.book.Reservation(name) })
 }
 
 // ObjectReservation returns a view of the reservation that an object asked for; nil, nil if it
 // is not in the book.
 func (b *Broker) ObjectReservation(ctx context.Context, requester, uid string) (*ReservationView, error) {
-	return b.view(ctx, func(s *session) *ledger.Reservation {
+	return b.viewReservation(ctx, func(s *session) *ledger.Reservation {
 		r, _ := s.book.ByKey(requester, objectKey(uid))
 		return r
 	})
 }
 
-func (b *Broker) view(ctx context.Context, find func(*session) *ledger.Reservation) (*ReservationView, error) {
+func (b *Broker) viewReservation(ctx context.Context, find func(*session) *ledger.Reservation) (*ReservationView, error) {
 	var view *ReservationView
-	err := b.change(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		if r := find(s); r != nil {
-			view = s.reservations.view(r)
+			view = s.reservations.viewOf(r)
 		}
 		return nil
 	})
 	return view, err
 }
 
-func (rs *reservations) view(r *ledger.Reservation) *ReservationView {
+func (rs *reservations) viewOf(r *ledger.Reservation) *ReservationView {
 	v := &ReservationView{
-		Reservation: *r, Phase: r.Phase(), Message: rs.message(r),
-		RequesterHasAgent: rs.s.book.HasAgent(r.Requester), Place: rs.s.queue.view(r),
+		Reservation: *r, Phase: r.Phase(), Message: rs.describeState(r),
+		RequesterHasAgent: rs.s.book.HasAgent(r.Requester), Place: rs.s.queue.viewOf(r),
 	}
 	// The book changes Waiting in place, so a view must not keep it.
 	v.Waiting = nil
@@ -243,9 +243,9 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		return nil, err
 	}
 	var view *ReservationView
-	err := b.change(ctx, func(s *session) error {
+	err := b.commitPlan(ctx, func(s *session) error {
 		if r, shut := s.book.ByKey(q.Requester, q.Key); r != nil && !shut {
-			view = s.reservations.view(r)
+			view = s.reservations.viewOf(r)
 			return nil
 		}
 		if q.Duration == 0 {
@@ -254,11 +254,11 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 		if q.Target == q.Requester && q.Target != "" {
 			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
 		}
-		r, err := s.reservations.reserve(&q)
+		r, err := s.reservations.reserveOrQueue(&q)
 		if err != nil {
 			return err
 		}
-		view = s.reservations.view(r)
+		view = s.reservations.viewOf(r)
 		return nil
 	})
 	if err != nil {
@@ -270,11 +270,11 @@ func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView
 // Release ends a reservation whose object is deleted. A reservation that has ended or is
 // unknown stays as it is.
 func (b *Broker) Release(ctx context.Context, name, why string) error {
-	return b.change(ctx, func(s *session) error {
+	return b.commitPlan(ctx, func(s *session) error {
 		r := s.book.Reservation(name)
 		if r == nil {
 			return nil
 		}
-		return s.reservations.release(r, why)
+		return s.reservations.releaseReservation(r, why)
 	})
 }

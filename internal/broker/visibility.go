@@ -26,9 +26,9 @@ func (v Visibility) showsAll() bool {
 	return v.Candidates != brokerv1alpha1.CandidatesCounts && v.Candidates != brokerv1alpha1.CandidatesAnonymous
 }
 
-// of returns the candidates that the requester may see. got is the cluster that it got, "" for
+// visibleTo returns the candidates that the requester may see. got is the cluster that it got, "" for
 // none; named is the cluster that the request names as its target, "" for none.
-func (v Visibility) of(candidates []brokerv1alpha1.Candidate, got, named string) []brokerv1alpha1.Candidate {
+func (v Visibility) visibleTo(candidates []brokerv1alpha1.Candidate, got, named string) []brokerv1alpha1.Candidate {
 	out := make([]brokerv1alpha1.Candidate, 0, len(candidates))
 	for i, c := range candidates {
 		if shown, visible := v.show(i, c, got, named); visible {
@@ -76,7 +76,7 @@ func (v Visibility) show(i int, c brokerv1alpha1.Candidate, got, named string) (
 // inError filters the candidates of a refusal with of.
 func (v Visibility) inError(err error, named string) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
-		e.Candidates = v.of(e.Candidates, "", named)
+		e.Candidates = v.visibleTo(e.Candidates, "", named)
 	}
 	return err
 }
@@ -94,8 +94,8 @@ func withoutPrice(c brokerv1alpha1.Candidate) brokerv1alpha1.Candidate {
 	return c
 }
 
-// tell explains why none of the candidates can provide the capacity.
-func tell(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) string {
+// explainCandidates explains why none of the candidates can provide the capacity.
+func explainCandidates(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) string {
 	var why []string
 	for _, c := range candidates {
 		text := c.Message

@@ -88,7 +88,7 @@ func OpenFiles(dir string, now func() time.Time) (*Files, error) {
 func (f *Files) Current() (*Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reload()
+	f.reloadFiles()
 	if f.current == nil {
 		return nil, f.problem
 	}
@@ -102,7 +102,7 @@ func (f *Files) Current() (*Credentials, error) {
 func (f *Files) Problem() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reload()
+	f.reloadFiles()
 	return f.problem
 }
 
@@ -114,7 +114,7 @@ func (f *Files) ClusterID() (string, error) {
 	}
 	id, err := ClusterID(c.Certificate.Leaf)
 	if err != nil {
-		return "", fmt.Errorf("certificate %q: %w", f.path(CertFile), err)
+		return "", fmt.Errorf("certificate %q: %w", f.pathOf(CertFile), err)
 	}
 	return id, nil
 }
@@ -186,10 +186,10 @@ func (c *Credentials) chainWithRoots() *tls.Certificate {
 	return &whole
 }
 
-func (f *Files) path(name string) string { return filepath.Join(f.dir, name) }
+func (f *Files) pathOf(name string) string { return filepath.Join(f.dir, name) }
 
-// reload needs mu. It replaces current only if all files are valid and belong together.
-func (f *Files) reload() {
+// reloadFiles needs mu. It replaces current only if all files are valid and belong together.
+func (f *Files) reloadFiles() {
 	now := f.now()
 	if ago := now.Sub(f.looked); f.current != nil && f.problem == nil && 0 <= ago && ago < pollInterval {
 		return
@@ -219,7 +219,7 @@ func (f *Files) reload() {
 func (f *Files) statFiles() (infos [len(watched)]os.FileInfo) {
 	for i, name := range watched {
 		// A file that cannot be inspected counts as absent; read reports the error.
-		infos[i], _ = os.Stat(f.path(name))
+		infos[i], _ = os.Stat(f.pathOf(name))
 	}
 	return infos
 }
@@ -269,7 +269,7 @@ func (f *Files) readPair() (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("%q and %q are not a certificate and its private key: %w: put both from the same issuance there",
-			f.path(CertFile), f.path(KeyFile), err)
+			f.pathOf(CertFile), f.pathOf(KeyFile), err)
 	}
 	return pair, nil
 }
@@ -282,9 +282,9 @@ func (f *Files) readRoots(name, additional string) ([]*x509.Certificate, error) 
 	}
 	roots, err := ParseBundle(content)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", f.path(name), err)
+		return nil, fmt.Errorf("%q: %w", f.pathOf(name), err)
 	}
-	content, err = os.ReadFile(f.path(additional))
+	content, err = os.ReadFile(f.pathOf(additional))
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(bytes.TrimSpace(content)) == 0 {
 		return roots, nil
 	}
@@ -293,7 +293,7 @@ func (f *Files) readRoots(name, additional string) ([]*x509.Certificate, error) 
 	}
 	more, err := ParseBundle(content)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", f.path(additional), err)
+		return nil, fmt.Errorf("%q: %w", f.pathOf(additional), err)
 	}
 	for _, root := range more {
 		if !slices.ContainsFunc(roots, root.Equal) {
@@ -304,7 +304,7 @@ func (f *Files) readRoots(name, additional string) ([]*x509.Certificate, error) 
 }
 
 func (f *Files) readFile(name string) ([]byte, error) {
-	content, err := os.ReadFile(f.path(name))
+	content, err := os.ReadFile(f.pathOf(name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("certificate directory %q lacks %s: it needs %s, %s and %s: %w",
 			f.dir, name, CertFile, KeyFile, CAFile, os.ErrNotExist)
@@ -323,11 +323,11 @@ func (f *Files) checkValidity(leaf *x509.Certificate) error {
 	now := f.now()
 	if now.After(leaf.NotAfter) {
 		return fmt.Errorf("certificate %q expired on %s: renew it and replace the file; no restart is needed",
-			f.path(CertFile), leaf.NotAfter.UTC().Format(time.RFC3339))
+			f.pathOf(CertFile), leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if now.Add(clockSkew).Before(leaf.NotBefore) {
 		return fmt.Errorf("certificate %q is %w before %s, and the clock here shows %s: check the clock of this machine",
-			f.path(CertFile), errNotYetValid, leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+			f.pathOf(CertFile), errNotYetValid, leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func replaceFiles(dir string, content map[string][]byte) error {
 			return err
 		}
 	}
-	return sweep(dir, filepath.Base(version), content)
+	return sweepVersions(dir, filepath.Base(version), content)
 }
 
 // replaceLink points the symbolic link at name to target, unless it already does.
@@ -61,8 +61,8 @@ func replaceLink(target, name string) error {
 	return os.Rename(next, name)
 }
 
-// sweep removes older versions, and links to files that this version does not contain.
-func sweep(dir, version string, content map[string][]byte) error {
+// sweepVersions removes older versions, and links to files that this version does not contain.
+func sweepVersions(dir, version string, content map[string][]byte) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

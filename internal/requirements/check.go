@@ -30,10 +30,10 @@ func CheckLabels[Value ~string](field string, labels map[string]Value, most int)
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is no key of a label: %s", field, message.Clip(key, 80), problems[0])
+			return fmt.Errorf("%s: %q is not a label key: %s", field, message.Clip(key, 80), problems[0])
 		}
 		if problems := validation.IsValidLabelValue(string(labels[key])); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is no value of label %s: %s", field, message.Clip(string(labels[key]), 80), key, problems[0])
+			return fmt.Errorf("%s: %q is not a value of label %s: %s", field, message.Clip(string(labels[key]), 80), key, problems[0])
 		}
 	}
 	return nil
@@ -47,10 +47,10 @@ func CheckClaims[Value ~string](field string, claims map[string]Value, most int)
 	}
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
 		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is no name of a claim: %s", field, message.Clip(name, 80), problems[0])
+			return fmt.Errorf("%s: %q is not a claim name: %s", field, message.Clip(name, 80), problems[0])
 		}
 		if value := string(claims[name]); len(value) > MaxWord || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return fmt.Errorf("%s: %q is no value of claim %s: write at most %d printable ASCII characters", field, message.Clip(value, 80), name, MaxWord)
+			return fmt.Errorf("%s: %q is not a value of claim %s: write at most %d printable ASCII characters", field, message.Clip(value, 80), name, MaxWord)
 		}
 	}
 	return nil

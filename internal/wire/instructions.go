@@ -62,7 +62,7 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 	}, nil
 }
 
-// excessOf omits amounts that cannot be read, so that the consumer still receives the rest.
+// excessOf omits unreadable amounts, so that the consumer still receives the rest.
 func excessOf(x *v1.Excess) *agentv1alpha1.Excess {
 	if x == nil {
 		return nil

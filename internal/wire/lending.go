@@ -19,7 +19,7 @@ func LendingTerms(policy *agentv1alpha1.LendingPolicy) lending.Terms {
 	}
 	out := lending.Terms{Paused: policy.Spec.Paused}
 	if c := policy.Spec.Consumers; c != nil {
-		out.Allow, out.Deny = names(c.Allow), names(c.Deny)
+		out.Allow, out.Deny = namesOf(c.Allow), namesOf(c.Deny)
 	}
 	for _, recall := range policy.Spec.Recalls {
 		switch recall.Consumer {
@@ -51,7 +51,7 @@ func Recalls(policy *agentv1alpha1.LendingPolicy) []lending.Recall {
 	return out
 }
 
-func names(ids []agentv1alpha1.ClusterID) []string {
+func namesOf(ids []agentv1alpha1.ClusterID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = string(id)

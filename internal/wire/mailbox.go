@@ -42,7 +42,7 @@ func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
 	if err != nil {
 		return spec, err
 	}
-	spec.Body, err = compress(body, maxMailboxRequest)
+	spec.Body, err = compressBody(body, maxMailboxRequest)
 	return spec, err
 }
 
@@ -50,7 +50,7 @@ func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
 func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (*http.Request, error) {
 	var body io.Reader = http.NoBody
 	if spec.Body != "" {
-		unfolding, err := uncompress(spec.Body)
+		unfolding, err := uncompressBody(spec.Body)
 		if err != nil {
 			return nil, fmt.Errorf("spec.body: %w", err)
 		}
@@ -77,7 +77,7 @@ func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (
 // PackAnswer stores an answer of the REST API in the status of a mailbox. It returns an error if
 // the answer is too large.
 func PackAnswer(code int, header http.Header, body []byte) (brokerv1alpha1.ClusterMailboxStatus, error) {
-	packed, err := compress(body, maxMailboxAnswer)
+	packed, err := compressBody(body, maxMailboxAnswer)
 	after, _ := strconv.ParseInt(header.Get(retryAfterHeader), 10, 32) // 0 if the header is missing
 	return brokerv1alpha1.ClusterMailboxStatus{
 		Code: int32(code), ContentType: header.Get(contentTypeHeader), RetryAfterSeconds: int32(after), Body: packed,
@@ -97,7 +97,7 @@ func OpenAnswer(r *http.Request, status *brokerv1alpha1.ClusterMailboxStatus) (*
 		answer.Header.Set(retryAfterHeader, strconv.Itoa(int(status.RetryAfterSeconds)))
 	}
 	if status.Body != "" {
-		unfolding, err := uncompress(status.Body)
+		unfolding, err := uncompressBody(status.Body)
 		if err != nil {
 			return nil, fmt.Errorf("status.body: %w", err)
 		}
@@ -106,11 +106,11 @@ func OpenAnswer(r *http.Request, status *brokerv1alpha1.ClusterMailboxStatus) (*
 	return answer, nil
 }
 
-func uncompress(body string) (*gzip.Reader, error) {
+func uncompressBody(body string) (*gzip.Reader, error) {
 	return gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(body)))
 }
 
-func compress(body []byte, most int) (string, error) {
+func compressBody(body []byte, most int) (string, error) {
 	if len(body) == 0 {
 		return "", nil
 	}

@@ -71,7 +71,7 @@ func TestAnswersCrossAMailbox(t *testing.T) {
 	})
 }
 
-func TestWhatFitsNoMailbox(t *testing.T) {
+func TestBodiesTooLongForAMailbox(t *testing.T) {
 	noise := func(n int) string {
 		var b strings.Builder
 		state := uint64(1)

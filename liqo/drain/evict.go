@@ -34,14 +34,14 @@ type attempt struct {
 // next attempts, and the condition names its refusals. A restarted agent begins with none.
 type attempts map[string]map[types.UID]attempt
 
-func (a attempts) note(placement string, pod types.UID, last attempt) {
+func (a attempts) noteAttempt(placement string, pod types.UID, last attempt) {
 	if a[placement] == nil {
 		a[placement] = map[types.UID]attempt{}
 	}
 	a[placement][pod] = last
 }
 
-func (a attempts) forget(placement string) { delete(a, placement) }
+func (a attempts) forgetPlacement(placement string) { delete(a, placement) }
 
 // Drainer empties the virtual nodes of ended placements. It is not safe for concurrent use.
 type Drainer struct {
@@ -60,7 +60,7 @@ func New(c client.Client, reader client.Reader, now clock.PassiveClock, timeout 
 }
 
 // Forget drops the recorded attempts for a placement's pods.
-func (d *Drainer) Forget(placement string) { d.attempts.forget(placement) }
+func (d *Drainer) Forget(placement string) { d.attempts.forgetPlacement(placement) }
 
 // Target is a placement whose virtual node is being drained.
 type Target struct {
@@ -84,16 +84,16 @@ func (d *Drainer) Observe(ctx context.Context, t Target, all []agentv1alpha1.Res
 		return v, fmt.Errorf("pods on node %q: %w", t.Placement, err)
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; hasToLeave(pod) {
+		if pod := &pods.Items[i]; mustLeave(pod) {
 			v.Pods = append(v.Pods, podView(pod, d.attempts[t.Placement][pod.UID]))
 		}
 	}
 	return v, nil
 }
 
-// hasToLeave reports whether a pod holds up the drain. Like kubectl drain it ignores pods of
+// mustLeave reports whether a pod holds up the drain. Like kubectl drain it ignores pods of
 // DaemonSets, which would be recreated, and mirror pods, which belong to the kubelet.
-func hasToLeave(pod *corev1.Pod) bool {
+func mustLeave(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return !mirror && (owner == nil || owner.Kind != "DaemonSet")
@@ -119,7 +119,7 @@ func hasSuccessor(inst *agentv1alpha1.ReservationInstruction, all []agentv1alpha
 func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	switch a.Do {
 	case plan.BeginDrain:
-		return d.begin(ctx, t.Instruction)
+		return d.setDeadline(ctx, t.Instruction)
 	case plan.CordonNode:
 		return d.cordonNode(ctx, t)
 	case plan.EvictPods:
@@ -128,9 +128,9 @@ func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	return d.deletePods(ctx, t.Placement, a.Pods)
 }
 
-// begin writes the deadline into the instruction's status, so that a restarted agent keeps it.
+// setDeadline writes the deadline into the instruction's status, so that a restarted agent keeps it.
 // It does not extend an existing deadline.
-func (d *Drainer) begin(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+func (d *Drainer) setDeadline(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
 	if inst.Status.Drain != nil {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (d *Drainer) cordonNode(ctx context.Context, t Target) error {
 
 func (d *Drainer) evictPods(ctx context.Context, placement string, pods []plan.PodView) error {
 	defer failpoint.Hit(failpoint.ConsumerPodsEvicted)
-	return d.askEach(placement, pods, func(pod plan.PodView) error {
+	return d.tryEach(placement, pods, func(pod plan.PodView) error {
 		return d.client.SubResource("eviction").Create(ctx, podOf(pod), &policyv1.Eviction{
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 		})
@@ -173,7 +173,7 @@ func (d *Drainer) evictPods(ctx context.Context, placement string, pods []plan.P
 
 func (d *Drainer) deletePods(ctx context.Context, placement string, pods []plan.PodView) error {
 	defer failpoint.Hit(failpoint.ConsumerPodsDeleted)
-	return d.askEach(placement, pods, func(pod plan.PodView) error {
+	return d.tryEach(placement, pods, func(pod plan.PodView) error {
 		return d.client.Delete(ctx, podOf(pod), client.Preconditions{UID: &pod.UID})
 	})
 }
@@ -182,9 +182,9 @@ func podOf(pod plan.PodView) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-// askEach evicts or deletes each pod, even if others were refused, and records the refusals. It
+// tryEach evicts or deletes each pod, even if others were refused, and records the refusals. It
 // returns an error when the API server is overloaded or does not answer.
-func (d *Drainer) askEach(placement string, pods []plan.PodView, ask func(plan.PodView) error) error {
+func (d *Drainer) tryEach(placement string, pods []plan.PodView, ask func(plan.PodView) error) error {
 	for _, pod := range pods {
 		err := ask(pod)
 		switch {
@@ -193,7 +193,7 @@ func (d *Drainer) askEach(placement string, pods []plan.PodView, ask func(plan.P
 		case !isRefusal(err):
 			return fmt.Errorf("pod %q of namespace %q: %w", pod.Name, pod.Namespace, err)
 		default:
-			d.attempts.note(placement, pod.UID, attempt{at: d.clock.Now(), refusal: refusalOf(err)})
+			d.attempts.noteAttempt(placement, pod.UID, attempt{at: d.clock.Now(), refusal: refusalOf(err)})
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ type Place struct {
 // pods are granted: a node with none can run none, so it gets a kubelet's default. inst is the
 // instruction with the slice's name, nil if there is none.
 func Decide(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.ProviderInstruction, at Place) Decision {
-	if why := whyDenied(slice, peer, inst); why != "" {
+	if why := denialReason(slice, peer, inst); why != "" {
 		return Decision{Message: why}
 	}
 	granted, kept := corev1.ResourceList{}, inst.Kept()
@@ -77,13 +77,13 @@ func Decide(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.P
 	}
 }
 
-func whyDenied(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.ProviderInstruction) string {
+func denialReason(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.ProviderInstruction) string {
 	consumer := slice.Spec.ConsumerClusterID
 	switch {
 	case inst == nil:
-		return fmt.Sprintf("no reservation stands behind slice %q", slice.Name)
+		return fmt.Sprintf("slice %q has no reservation", slice.Name)
 	case inst.Spec.RequesterClusterID != peer || consumer != nil && string(*consumer) != peer:
-		return fmt.Sprintf("the reservation behind slice %q is not for cluster %q", slice.Name, peer)
+		return fmt.Sprintf("the reservation of slice %q is not for cluster %q", slice.Name, peer)
 	case inst.Ended():
 		return fmt.Sprintf("reservation %q has ended", inst.Spec.ReservationName)
 	case !inst.Status.Enforced:

@@ -30,9 +30,9 @@ type ObjectLimits struct {
 	Probe types.NamespacedName
 }
 
-// without returns the limits without those kinds in the probe that Kubernetes does not count
+// withoutUncounted returns the limits without those kinds in the probe that Kubernetes does not count
 // yet. Kubernetes refuses every object of a limited kind until it counts that kind.
-func (l ObjectLimits) without(probe *corev1.ResourceQuota) ObjectLimits {
+func (l ObjectLimits) withoutUncounted(probe *corev1.ResourceQuota) ObjectLimits {
 	uncounted := func(name corev1.ResourceName, _ resource.Quantity) bool {
 		_, probed := probe.Spec.Hard[name]
 		_, counted := probe.Status.Used[name]
@@ -84,7 +84,7 @@ func (g *Guard) KeepObjectQuotas(ctx context.Context, limits ObjectLimits) error
 		if _, err := object.Get(ctx, g.opts.Reader, limits.Probe.Namespace, limits.Probe.Name, probe); err != nil {
 			return err
 		}
-		limits = limits.without(probe)
+		limits = limits.withoutUncounted(probe)
 	}
 	var namespaces corev1.NamespaceList
 	if err := g.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.RemoteClusterID}); err != nil {

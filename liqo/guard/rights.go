@@ -20,9 +20,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// everybodyOf is the key for those identities of a consumer that have no entry of their own. The
+// consumerKey is the key for those identities of a consumer that have no entry of their own. The
 // dot keeps it distinct from the name of an identity.
-func everybodyOf(consumer string) string { return "cluster." + consumer }
+func consumerKey(consumer string) string { return "cluster." + consumer }
 
 // identityOf returns the user name that Liqo gives to a consumer's slice.
 func identityOf(slice, consumer string) string {
@@ -43,7 +43,7 @@ func sliceKey(slice, consumer string) string { return consumer + "/" + slice }
 func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) map[string]agentv1alpha1.PeerRight {
 	rights := map[string]agentv1alpha1.PeerRight{}
 	for _, consumer := range guarded {
-		rights[everybodyOf(consumer)] = agentv1alpha1.PeerRightNone
+		rights[consumerKey(consumer)] = agentv1alpha1.PeerRightNone
 	}
 	for i := range instructions {
 		inst := &instructions[i]

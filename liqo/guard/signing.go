@@ -22,7 +22,9 @@ type Refusal struct{ why string }
 
 func (r *Refusal) Error() string { return r.why }
 
-func refuse(format string, args ...any) error { return &Refusal{why: fmt.Sprintf(format, args...)} }
+func refuseSigning(format string, args ...any) error {
+	return &Refusal{why: fmt.Sprintf(format, args...)}
+}
 
 // CheckSliceSigning returns an error unless the certificate request in the consumer's
 // ResourceSlice is for the identity of that slice alone, uses the key of the consumer's Tenant,
@@ -33,7 +35,7 @@ func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *a
 	}
 	want := handshake.Subject{Organisation: consumer, CommonName: identityOf(slice.Name, consumer)}
 	if err := handshake.CheckSigningRequest(slice.Spec.CSR, want); err != nil {
-		return refuse("spec.csr of ResourceSlice %q of cluster %q: %s", slice.Name, consumer, err)
+		return refuseSigning("spec.csr of ResourceSlice %q of cluster %q: %s", slice.Name, consumer, err)
 	}
 	if _, err := g.checkTenant(ctx, consumer, slice.Spec.CSR); err != nil {
 		return err
@@ -48,20 +50,20 @@ func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *a
 func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 	request, err := handshake.ParseSigningRequest(csr)
 	if err != nil {
-		return refuse("certificate request for another cluster: %s", err)
+		return refuseSigning("certificate request for another cluster: %s", err)
 	}
 	if len(request.Subject.Organization) == 0 {
-		return refuse("certificate request for another cluster: its subject %q has no organisation", handshake.Shorten(request.Subject.String()))
+		return refuseSigning("certificate request for another cluster: its subject %q has no organisation", handshake.Shorten(request.Subject.String()))
 	}
 	want := handshake.Subject{Organisation: request.Subject.Organization[0], CommonName: request.Subject.CommonName}
 	if err := handshake.CheckSigningRequest(csr, want); err != nil {
-		return refuse("certificate request for another cluster: %s", err)
+		return refuseSigning("certificate request for another cluster: %s", err)
 	}
 	consumer, slice := want.CommonName, ""
 	if want.Organisation != object.ControlPlaneGroup {
 		consumer = want.Organisation
 		if slice = sliceOf(want.CommonName, consumer); slice == "" {
-			return refuse("certificate request for another cluster: user %q is no slice of cluster %q", want.CommonName, consumer)
+			return refuseSigning("certificate request for another cluster: user %q is not a slice of cluster %q", want.CommonName, consumer)
 		}
 	}
 	guarded, err := g.checkTenant(ctx, consumer, csr)
@@ -102,11 +104,11 @@ func (g *Guard) checkTenant(ctx context.Context, consumer string, csr []byte) (g
 			continue
 		}
 		if !isByKeyOf(tenant, csr) {
-			return false, refuse("certificate request for another cluster: it is not by the key of Tenant %q", consumer)
+			return false, refuseSigning("certificate request for another cluster: it was not signed with the key of Tenant %q", consumer)
 		}
 		return object.Ours(ns) || g.opts.Elsewhere, nil
 	}
-	return false, refuse("certificate request for another cluster: no Tenant of cluster %q is here", handshake.Shorten(consumer))
+	return false, refuseSigning("certificate request for another cluster: no Tenant of cluster %q is here", handshake.Shorten(consumer))
 }
 
 // isByKeyOf reports whether a checked request uses the Tenant's key. A Tenant that was made
@@ -136,5 +138,5 @@ func (g *Guard) checkReserved(ctx context.Context, consumer, slice string) error
 			return nil
 		}
 	}
-	return refuse("no live reservation of cluster %q stands behind slice %q", consumer, slice)
+	return refuseSigning("cluster %q has no live reservation for slice %q", consumer, slice)
 }

@@ -24,7 +24,7 @@ func canonicalServer(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || len(address) > maxServerURL || u.Scheme != "https" || u.Hostname() == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("API server %.200q is no https address", address)
+		return "", fmt.Errorf("API server %.200q is not an https address", address)
 	}
 	port := u.Port()
 	if port == "" {
@@ -55,7 +55,7 @@ func CheckServer(address, advertised string) error {
 // An empty bundle means the system's CAs.
 func checkCertificates(bundle []byte) error {
 	if len(bundle) > maxCertificates {
-		return fmt.Errorf("CA of %d bytes, at most %d are used", len(bundle), maxCertificates)
+		return fmt.Errorf("CA of %d bytes, at most %d are accepted", len(bundle), maxCertificates)
 	}
 	for count := 1; len(strings.TrimSpace(string(bundle))) > 0; count++ {
 		block, rest := pem.Decode(bundle)
@@ -76,7 +76,7 @@ func checkCertificates(bundle []byte) error {
 // checkNamespace refuses a tenant namespace with an invalid name.
 func checkNamespace(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
-		return fmt.Errorf("tenant namespace %.100q is no name of a namespace", name)
+		return fmt.Errorf("tenant namespace %.100q is not a namespace name", name)
 	}
 	return nil
 }

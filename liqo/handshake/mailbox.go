@@ -65,7 +65,7 @@ func (b *Mailbox) ProviderEvents() <-chan event.TypedGenericEvent[string] { retu
 
 // WakeConsumer makes the consumer's controller reconcile all placements at a provider.
 func (b *Mailbox) WakeConsumer(ctx context.Context, provider string) error {
-	return notify(ctx, b.consumer, provider)
+	return notifyPeer(ctx, b.consumer, provider)
 }
 
 // NewMailbox returns the mailbox of a cluster.
@@ -94,10 +94,10 @@ func (b *Mailbox) Deliver(ctx context.Context, from string, envelope []byte) err
 	if b.self == m.Provider {
 		wake = b.provider
 	}
-	return notify(ctx, wake, from)
+	return notifyPeer(ctx, wake, from)
 }
 
-func notify(ctx context.Context, wake chan<- event.TypedGenericEvent[string], of string) error {
+func notifyPeer(ctx context.Context, wake chan<- event.TypedGenericEvent[string], of string) error {
 	select {
 	case wake <- event.TypedGenericEvent[string]{Object: of}:
 		return nil
@@ -108,29 +108,29 @@ func notify(ctx context.Context, wake chan<- event.TypedGenericEvent[string], of
 
 // Take stores a payload whose signer is already verified.
 func (b *Mailbox) Take(signer string, payload []byte) (*Message, error) {
-	m, err := decode(payload, signer, b.self)
+	m, err := decodeMessage(payload, signer, b.self)
 	if err != nil {
 		return nil, err
 	}
-	b.keep(*m, digestOf(payload))
+	b.keepMessage(*m, digestOf(payload))
 	return m, nil
 }
 
-func (b *Mailbox) keep(m Message, digest string) {
+func (b *Mailbox) keepMessage(m Message, digest string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key := mailboxKey{m.pair(), m.Step}
+	key := mailboxKey{m.clusterPair(), m.Step}
 	next, last := Received{Message: m, Digest: digest}, b.messages[key]
-	if b.supersedes(&last.Message, &m) {
+	if b.keepsLast(&last.Message, &m) {
 		next = last
 	}
 	next.Count, next.Speaker = last.Count+1, m.Epoch
 	b.messages[key] = next
 }
 
-// supersedes reports whether the kept message stays in place of the new one. A message that
+// keepsLast reports whether the kept message stays in place of the new one. A message that
 // names this mailbox's epoch is replaced only by another one that does, and that is not older.
-func (b *Mailbox) supersedes(last, now *Message) bool {
+func (b *Mailbox) keepsLast(last, now *Message) bool {
 	return last.Heard == b.epoch && (now.Heard != b.epoch || now.At < last.At)
 }
 

@@ -68,7 +68,7 @@ func TestMailboxRefusesWhatItsSenderMayNotSay(t *testing.T) {
 			if err := box.Deliver(t.Context(), test.from, test.envelope); err == nil {
 				t.Error("it was taken")
 			}
-			if got := box.Get(m.pair(), StepChallenge); got != nil || len(box.consumer) > 0 {
+			if got := box.Get(m.clusterPair(), StepChallenge); got != nil || len(box.consumer) > 0 {
 				t.Errorf("got %+v and %d wakes, want neither", got, len(box.consumer))
 			}
 		})

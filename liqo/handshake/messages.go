@@ -47,8 +47,8 @@ type Pair struct {
 	Consumer, Provider string
 }
 
-// sender returns the cluster that sends a step.
-func (p Pair) sender(s Step) string {
+// senderOf returns the cluster that sends a step.
+func (p Pair) senderOf(s Step) string {
 	if s == StepAnswer || s == StepRequest || s == StepConsumerNetwork {
 		return p.Consumer
 	}
@@ -57,7 +57,7 @@ func (p Pair) sender(s Step) string {
 
 // Receiver returns the cluster that receives a step.
 func (p Pair) Receiver(s Step) string {
-	if p.sender(s) == p.Consumer {
+	if p.senderOf(s) == p.Consumer {
 		return p.Provider
 	}
 	return p.Consumer
@@ -134,7 +134,7 @@ func (c *Credentials) AuthParams() authv1beta1.AuthParams {
 	return authv1beta1.AuthParams{APIServer: c.APIServer, CA: c.CA, SignedCRT: c.SignedCRT, ProxyURL: c.ProxyURL}
 }
 
-func (m *Message) pair() Pair { return Pair{Consumer: m.Consumer, Provider: m.Provider} }
+func (m *Message) clusterPair() Pair { return Pair{Consumer: m.Consumer, Provider: m.Provider} }
 
 // Encode sets the body of the message, and returns the payload and its digest.
 func Encode(m *Message, body any) (payload []byte, digest string, err error) {
@@ -152,20 +152,20 @@ func digestOf(payload []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// decode parses a payload that signer signed and self received. It refuses messages that signer
+// decodeMessage parses a payload that signer signed and self received. It refuses messages that signer
 // may not send to self.
-func decode(payload []byte, signer, self string) (*Message, error) {
+func decodeMessage(payload []byte, signer, self string) (*Message, error) {
 	var m Message
 	if err := json.Unmarshal(payload, &m); err != nil {
 		return nil, fmt.Errorf("peering message of %q: %w", signer, err)
 	}
 	if m.Step < StepRequest || m.Step > StepProviderNetwork {
-		return nil, fmt.Errorf("peering message of %q: step %d is none of 0 to 5", signer, m.Step)
+		return nil, fmt.Errorf("peering message of %q: step %d is not from 0 to 5", signer, m.Step)
 	}
-	if got := m.pair().sender(m.Step); got != signer {
+	if got := m.clusterPair().senderOf(m.Step); got != signer {
 		return nil, fmt.Errorf("peering message of %q: step %d of %q and %q is for %q to send", signer, m.Step, m.Consumer, m.Provider, got)
 	}
-	if got := m.pair().Receiver(m.Step); got != self || got == signer {
+	if got := m.clusterPair().Receiver(m.Step); got != self || got == signer {
 		return nil, fmt.Errorf("peering message of %q: step %d is for %q, not for %q", signer, m.Step, got, self)
 	}
 	if m.Placement == "" || m.Epoch == "" && m.Step != StepRequest {
@@ -208,7 +208,7 @@ func CheckAnswer(a *Answer, nonce []byte, consumer string) error {
 // publicKey (PKIX, DER), or that no kubeconfig can hold.
 func CheckCredentials(c *Credentials, publicKey []byte, consumer string) error {
 	if len(c.SignedCRT) > maxCertificates {
-		return fmt.Errorf("certificate of %d bytes, at most %d are used", len(c.SignedCRT), maxCertificates)
+		return fmt.Errorf("certificate of %d bytes, at most %d are accepted", len(c.SignedCRT), maxCertificates)
 	}
 	if !CertificateFits(c.SignedCRT, publicKey, consumer) {
 		return errors.New("the certificate is not for this cluster's key and ID")

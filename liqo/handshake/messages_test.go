@@ -124,11 +124,11 @@ func TestAMessageIsReadOnlyByTheOneItIsFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := decode(payload, test.signer, test.self)
+			got, err := decodeMessage(payload, test.signer, test.self)
 			if (err == nil) != test.ok {
 				t.Fatalf("got %v, want ok %v", err, test.ok)
 			}
-			if err == nil && (got.pair() != m.pair() || digestOf(payload) != digest) {
+			if err == nil && (got.clusterPair() != m.clusterPair() || digestOf(payload) != digest) {
 				t.Errorf("got %+v with digest %s, want %+v with %s", got, digestOf(payload), m, digest)
 			}
 		})

@@ -59,11 +59,11 @@ func CheckSigningRequest(csr []byte, want Subject) error {
 // ParseSigningRequest reads one certificate request of bounded size.
 func ParseSigningRequest(csr []byte) (*x509.CertificateRequest, error) {
 	if len(csr) > maxSigningRequest {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are read", len(csr), maxSigningRequest)
+		return nil, fmt.Errorf("it has %d bytes, at most %d are accepted", len(csr), maxSigningRequest)
 	}
 	block, rest := pem.Decode(csr)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(block.Headers) > 0 {
-		return nil, errors.New("it is no CERTIFICATE REQUEST in PEM")
+		return nil, errors.New("it is not a CERTIFICATE REQUEST in PEM form")
 	}
 	if !bytes.HasPrefix(csr, []byte(signingRequestHeader)) || len(rest) > 0 {
 		return nil, errors.New("there is more than one PEM block in it")

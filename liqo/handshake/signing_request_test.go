@@ -56,11 +56,11 @@ func TestSigningRequestHasExactlyOneSubject(t *testing.T) {
 		"something before":              {csr: append([]byte("x\n"), good...), problem: "more than one"},
 		"something after":               {csr: append(bytes.Clone(good), "x"...), problem: "more than one"},
 		"two requests":                  {csr: append(bytes.Clone(good), good...), problem: "more than one"},
-		"headers":                       {csr: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Headers: map[string]string{"a": "b"}, Bytes: block.Bytes}), problem: "no CERTIFICATE REQUEST"},
-		"another PEM type":              {csr: pem.EncodeToMemory(&pem.Block{Type: "NEW CERTIFICATE REQUEST", Bytes: block.Bytes}), problem: "no CERTIFICATE REQUEST"},
+		"headers":                       {csr: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Headers: map[string]string{"a": "b"}, Bytes: block.Bytes}), problem: "not a CERTIFICATE REQUEST"},
+		"another PEM type":              {csr: pem.EncodeToMemory(&pem.Block{Type: "NEW CERTIFICATE REQUEST", Bytes: block.Bytes}), problem: "not a CERTIFICATE REQUEST"},
 		"bytes behind the request":      {csr: handshaketest.EncodeRequest(append(bytes.Clone(block.Bytes), 0)), problem: "trailing data"},
-		"DER":                           {csr: block.Bytes, problem: "no CERTIFICATE REQUEST"},
-		"nothing":                       {csr: nil, problem: "no CERTIFICATE REQUEST"},
+		"DER":                           {csr: block.Bytes, problem: "not a CERTIFICATE REQUEST"},
+		"nothing":                       {csr: nil, problem: "not a CERTIFICATE REQUEST"},
 		"too much":                      {csr: bytes.Repeat([]byte("a"), maxSigningRequest+1), problem: "at most 8192"},
 	}
 	for name, test := range tests {

@@ -95,7 +95,7 @@ func ObserveInstallation(ctx context.Context, server rest.Interface, reader clie
 			return seen, fmt.Errorf("reading Deployment %q of Liqo: %w", d.name, err)
 		}
 	}
-	seen.read(&manager, &webhook)
+	seen.readDeployments(&manager, &webhook)
 	for _, d := range []*appsv1.Deployment{&manager, &webhook, &replicator} {
 		if isStopped(d) {
 			seen.Stopped = append(seen.Stopped, d.Name)
@@ -112,18 +112,18 @@ func isStopped(d *appsv1.Deployment) bool {
 	})
 }
 
-func (i *Installation) read(manager, webhook *appsv1.Deployment) {
+func (i *Installation) readDeployments(manager, webhook *appsv1.Deployment) {
 	i.Version = manager.Labels[versionLabel]
 	i.Limits = offloadingv1beta1.NoLimitsEnforcement
-	if limits, given := argument(manager, limitsFlag); given {
+	if limits, given := flagValue(manager, limitsFlag); given {
 		i.Limits = offloadingv1beta1.LimitsEnforcement(limits)
 	}
-	i.Quota, i.Networking = switched(webhook, quotaFlag), switched(manager, networkingFlag)
+	i.Quota, i.Networking = isFlagTrue(webhook, quotaFlag), isFlagTrue(manager, networkingFlag)
 }
 
-// switched reports whether a boolean flag is given and true.
-func switched(d *appsv1.Deployment, flag string) bool {
-	value, given := argument(d, flag)
+// isFlagTrue reports whether a boolean flag is given and true.
+func isFlagTrue(d *appsv1.Deployment, flag string) bool {
+	value, given := flagValue(d, flag)
 	on, err := strconv.ParseBool(value)
 	return given && (value == "" || err == nil && on)
 }
@@ -139,16 +139,16 @@ func APIServerAddress(ctx context.Context, c kubernetes.Interface, namespace str
 	if err != nil {
 		return "", fmt.Errorf("reading Deployment %q of Liqo: %w", managerDeployment, err)
 	}
-	address, _ := argument(manager, addressFlag)
+	address, _ := flagValue(manager, addressFlag)
 	if address != "" && !strings.HasPrefix(address, "https://") {
 		address = "https://" + address
 	}
 	return address, nil
 }
 
-// argument returns the value of a flag in a Deployment's containers, in the form that Liqo's
+// flagValue returns the value of a flag in a Deployment's containers, in the form that Liqo's
 // chart uses. The last occurrence counts, as in Liqo.
-func argument(d *appsv1.Deployment, flag string) (value string, given bool) {
+func flagValue(d *appsv1.Deployment, flag string) (value string, given bool) {
 	for _, container := range d.Spec.Template.Spec.Containers {
 		for _, arg := range slices.Backward(container.Args) {
 			name, value, _ := strings.Cut(arg, "=")
@@ -198,10 +198,10 @@ func (i Installation) Judge() Verdict {
 	switch {
 	case !i.Served:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoMissing, another+" and restart the agent, or set peeringMode=none",
-			"Liqo is not installed (no API %s): nobody can peer", API())
+			"Liqo is not installed (no API %s): no cluster can peer", API())
 	case i.Hidden != "":
 		return is(metav1.ConditionUnknown, agentv1alpha1.ReasonLiqoHidden, "if Liqo is in another namespace, set liqo.namespace",
-			"which version Liqo is and whether it enforces limits cannot be read: %s", i.Hidden)
+			"Liqo's version and whether it enforces limits are unknown: %s", i.Hidden)
 	case unread == nil && (found.Major() != testedVersion.Major() || found.Minor() < testedVersion.Minor()):
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoVersionUnsupported, another,
 			"Liqo %s is not supported", i.Version)

@@ -21,8 +21,8 @@ func TestInstallationsAreJudged(t *testing.T) {
 		another      = "install Liqo 1.2"
 		ifNecessary  = "if something does not work, install Liqo 1.2"
 		namespaceIs  = "if Liqo is in another namespace, set liqo.namespace"
-		missing      = "Liqo is not installed (no API authentication.liqo.io/v1beta1): nobody can peer"
-		hidden       = "which version Liqo is and whether it enforces limits cannot be read: "
+		missing      = "Liqo is not installed (no API authentication.liqo.io/v1beta1): no cluster can peer"
+		hidden       = "Liqo's version and whether it enforces limits are unknown: "
 		orDoNotPeer  = "install Liqo 1.2 and restart the agent, or set peeringMode=none"
 		enforceQuota = "set controllerManager.config.enableResourceEnforcement=true in Liqo's chart"
 	)

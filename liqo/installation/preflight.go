@@ -63,7 +63,7 @@ func (p *Preflight) observeDue(ctx context.Context) metav1.Condition {
 	case err == nil:
 		p.last = seen.Judge().Condition()
 	case p.last.Type == "":
-		p.last = Verdict{Status: metav1.ConditionUnknown, Reason: agentv1alpha1.ReasonLiqoHidden, Message: "Liqo could not be looked at: " + err.Error()}.Condition()
+		p.last = Verdict{Status: metav1.ConditionUnknown, Reason: agentv1alpha1.ReasonLiqoHidden, Message: "Liqo could not be inspected: " + err.Error()}.Condition()
 	}
 	return p.last
 }

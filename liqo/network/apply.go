@@ -26,17 +26,17 @@ const (
 	gatewayClientTemplate = "wireguard-client"
 )
 
-// said is this cluster's latest description of its network for one peer.
-type said struct {
+// sentMessage is this cluster's latest description of its network for one peer.
+type sentMessage struct {
 	// content is the digest of the message with the description, without its time.
 	content string
 	at      int64
 }
 
-// applies carry out the actions of a plan for a network.
-var applies = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
-	plan.SendNetwork:        func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, true) },
-	plan.AnswerNetwork:      func(c *Connector, _ context.Context, s *Scene) error { return c.sayNetwork(s, false) },
+// applyFuncs carry out the actions of a plan for a network.
+var applyFuncs = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
+	plan.SendNetwork:        func(c *Connector, _ context.Context, s *Scene) error { return c.sendNetwork(s, true) },
+	plan.AnswerNetwork:      func(c *Connector, _ context.Context, s *Scene) error { return c.sendNetwork(s, false) },
 	plan.StopNetwork:        (*Connector).stopNetwork,
 	plan.WriteConfiguration: (*Connector).writeConfiguration,
 	plan.WriteGatewayServer: (*Connector).writeGatewayServer,
@@ -48,22 +48,22 @@ var applies = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
 	},
 }
 
-// sayNetwork sends this cluster's description to the peer: repeatedly, or once for each message
+// sendNetwork sends this cluster's description to the peer: repeatedly, or once for each message
 // of the peer.
-func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
+func (c *Connector) sendNetwork(s *Scene, repeat bool) error {
 	m := handshake.Message{
 		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.placement,
-		Epoch: c.opts.Mailbox.Epoch(), Step: s.step(),
+		Epoch: c.opts.Mailbox.Epoch(), Step: s.ownStep(),
 	}
 	asked := 0
-	if s.came != nil {
-		m.Heard, asked = s.came.Speaker, s.came.Count
+	if s.received != nil {
+		m.Heard, asked = s.received.Speaker, s.received.Count
 	}
 	_, content, err := handshake.Encode(&m, s.own)
 	if err != nil {
 		return err
 	}
-	m.At = c.sayingAt(s.pair, content)
+	m.At = c.firstSentAt(s.pair, content)
 	payload, version, err := handshake.Encode(&m, s.own)
 	if err != nil {
 		return err
@@ -77,43 +77,43 @@ func (c *Connector) sayNetwork(s *Scene, repeat bool) error {
 	return nil
 }
 
-// sayingAt returns when this content was first sent.
-func (c *Connector) sayingAt(pair handshake.Pair, content string) int64 {
+// firstSentAt returns when this content was first sent.
+func (c *Connector) firstSentAt(pair handshake.Pair, content string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	last := c.said[pair]
+	last := c.sent[pair]
 	if last.content != content {
-		last = said{content: content, at: max(c.opts.Clock.Now().UnixNano(), last.at+1)}
-		c.said[pair] = last
+		last = sentMessage{content: content, at: max(c.opts.Clock.Now().UnixNano(), last.at+1)}
+		c.sent[pair] = last
 	}
 	return last.at
 }
 
 func (c *Connector) stopNetwork(_ context.Context, s *Scene) error {
-	c.opts.Outbox.Drop(s.pair.Posting(s.step()))
+	c.opts.Outbox.Drop(s.pair.Posting(s.ownStep()))
 	return nil
 }
 
-func (s *Scene) meta() metav1.ObjectMeta {
+func (s *Scene) objectMeta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.namespace, Name: s.Peer, Labels: object.OurLabels(s.Peer)}
 }
 
 func (c *Connector) writeConfiguration(ctx context.Context, s *Scene) error {
 	if s.configuration != nil {
 		update := s.configuration.DeepCopy()
-		update.Spec.Remote = s.told.remote()
+		update.Spec.Remote = s.peerNetwork.remoteConfig()
 		return c.opts.Client.Update(ctx, update)
 	}
 	return object.Create(ctx, c.opts.Client, &networkingv1beta1.Configuration{
-		ObjectMeta: s.meta(), Spec: networkingv1beta1.ConfigurationSpec{Remote: s.told.remote()},
+		ObjectMeta: s.objectMeta(), Spec: networkingv1beta1.ConfigurationSpec{Remote: s.peerNetwork.remoteConfig()},
 	})
 }
 
 func (c *Connector) writeGatewayServer(ctx context.Context, s *Scene) error {
 	return object.Create(ctx, c.opts.Client, &networkingv1beta1.GatewayServer{
-		ObjectMeta: s.meta(),
+		ObjectMeta: s.objectMeta(),
 		Spec: networkingv1beta1.GatewayServerSpec{
-			ServerTemplateRef: c.template(networkingv1beta1.WgGatewayServerTemplateKind, gatewayServerTemplate),
+			ServerTemplateRef: c.templateRef(networkingv1beta1.WgGatewayServerTemplateKind, gatewayServerTemplate),
 			MTU:               gatewayMTU, Endpoint: networkingv1beta1.Endpoint{Port: gatewayPort, ServiceType: c.opts.Service},
 			SecretRef: corev1.LocalObjectReference{Name: object.GatewayKeysName},
 		},
@@ -123,20 +123,20 @@ func (c *Connector) writeGatewayServer(ctx context.Context, s *Scene) error {
 func (c *Connector) writeGatewayClient(ctx context.Context, s *Scene) error {
 	if s.client != nil {
 		update := s.client.DeepCopy()
-		update.Spec.Endpoint = *s.told.Endpoint
+		update.Spec.Endpoint = *s.peerNetwork.Endpoint
 		return c.opts.Client.Update(ctx, update)
 	}
 	return object.Create(ctx, c.opts.Client, &networkingv1beta1.GatewayClient{
-		ObjectMeta: s.meta(),
+		ObjectMeta: s.objectMeta(),
 		Spec: networkingv1beta1.GatewayClientSpec{
-			ClientTemplateRef: c.template(networkingv1beta1.WgGatewayClientTemplateKind, gatewayClientTemplate),
-			MTU:               gatewayMTU, Endpoint: *s.told.Endpoint,
+			ClientTemplateRef: c.templateRef(networkingv1beta1.WgGatewayClientTemplateKind, gatewayClientTemplate),
+			MTU:               gatewayMTU, Endpoint: *s.peerNetwork.Endpoint,
 			SecretRef: corev1.LocalObjectReference{Name: object.GatewayKeysName},
 		},
 	})
 }
 
-func (c *Connector) template(kind, name string) corev1.ObjectReference {
+func (c *Connector) templateRef(kind, name string) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Namespace: c.opts.LiqoNamespace, Name: name,
 	}
@@ -161,21 +161,21 @@ func (c *Connector) writeGatewayKeys(ctx context.Context, s *Scene) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: object.GatewayKeysName, Labels: labels},
 		Data:       map[string][]byte{consts.PrivateKeyField: private, consts.PublicKeyField: key.PublicKey().Bytes()},
 	}
-	if err := controllerutil.SetOwnerReference(s.gateway(), secret, c.opts.Client.Scheme()); err != nil {
+	if err := controllerutil.SetOwnerReference(s.ownGateway(), secret, c.opts.Client.Scheme()); err != nil {
 		return err
 	}
 	return object.Create(ctx, c.opts.Client, secret)
 }
 
 func (c *Connector) writePublicKey(ctx context.Context, s *Scene) error {
-	key := &networkingv1beta1.PublicKey{ObjectMeta: s.meta()}
+	key := &networkingv1beta1.PublicKey{ObjectMeta: s.objectMeta()}
 	if s.publicKey != nil {
 		key = s.publicKey.DeepCopy()
 	}
 	key.Labels[consts.GatewayResourceLabel] = consts.GatewayResourceLabelValue
-	key.Spec.PublicKey = s.told.PublicKey
+	key.Spec.PublicKey = s.peerNetwork.PublicKey
 	key.OwnerReferences = nil // the owner reference of a deleted gateway would delete the key
-	if err := controllerutil.SetOwnerReference(s.gateway(), key, c.opts.Client.Scheme()); err != nil {
+	if err := controllerutil.SetOwnerReference(s.ownGateway(), key, c.opts.Client.Scheme()); err != nil {
 		return err
 	}
 	if s.publicKey != nil {

@@ -40,15 +40,15 @@ type Connector struct {
 	opts Options
 
 	mu sync.Mutex // guards the following
-	// said holds this cluster's latest description of its network, by pair.
-	said map[handshake.Pair]said
+	// sent holds this cluster's latest description of its network, by pair.
+	sent map[handshake.Pair]sentMessage
 	// networks are this cluster's networks, as last read from Liqo's IPAM.
 	networks ownNetworks
 }
 
 // New returns a Connector; it needs all options but Service.
 func New(o Options) *Connector {
-	return &Connector{opts: o, said: map[handshake.Pair]said{}}
+	return &Connector{opts: o, sent: map[handshake.Pair]sentMessage{}}
 }
 
 // IsOn reports whether this cluster connects networks at all.
@@ -58,12 +58,12 @@ func (c *Connector) IsOn() bool { return c.opts.Service != "" }
 func (c *Connector) Forget(pair handshake.Pair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.said, pair)
+	delete(c.sent, pair)
 }
 
 // Apply carries out one action of a plan. known is false if the action is not about a network.
 func (c *Connector) Apply(ctx context.Context, s *Scene, verb plan.Verb) (known bool, err error) {
-	apply, known := applies[verb]
+	apply, known := applyFuncs[verb]
 	if !known {
 		return false, nil
 	}

@@ -33,8 +33,8 @@ type Network struct {
 	Connected bool `json:"connected,omitempty"`
 }
 
-// check refuses values that Liqo could not use. It allows overlaps, because Liqo maps them.
-func (n *Network) check() error {
+// checkValues refuses values that Liqo could not use. It allows overlaps, because Liqo maps them.
+func (n *Network) checkValues() error {
 	if err := errors.Join(checkCIDRs("pod", n.Pod), checkCIDRs("external", n.External)); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func checkCIDRs(what string, cidrs []networkingv1beta1.CIDR) error {
 	for _, cidr := range cidrs {
 		prefix, err := netip.ParsePrefix(string(cidr))
 		if err != nil || prefix != prefix.Masked() || prefix.Bits() == 0 {
-			return fmt.Errorf("%s CIDR %q is no network of a cluster", what, cidr)
+			return fmt.Errorf("%s CIDR %q cannot be the network of a cluster", what, cidr)
 		}
 	}
 	return nil
@@ -74,11 +74,11 @@ func checkEndpoint(e *networkingv1beta1.EndpointStatus) error {
 		switch {
 		case err != nil && len(validation.IsDNS1123Subdomain(address)) > 0,
 			err == nil && (ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()):
-			return fmt.Errorf("address %q is none of a gateway", address)
+			return fmt.Errorf("address %q cannot be that of a gateway", address)
 		}
 	}
 	if e.Port < 1 || e.Port > 65535 {
-		return fmt.Errorf("port %d of the gateway is none", e.Port)
+		return fmt.Errorf("port %d of the gateway is invalid", e.Port)
 	}
 	if e.Protocol == nil || *e.Protocol != corev1.ProtocolUDP && *e.Protocol != corev1.ProtocolTCP {
 		return errors.New("the protocol of the gateway is neither UDP nor TCP")

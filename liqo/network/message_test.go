@@ -43,7 +43,7 @@ func TestAPeersNetworkIsChecked(t *testing.T) {
 				Endpoint: &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.7"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)},
 			}
 			test.change(&n)
-			if err := n.check(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			if err := n.checkValues(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})

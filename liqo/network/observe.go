@@ -38,10 +38,10 @@ type Scene struct {
 	// placement is the placement that messages of the pair name.
 	placement string
 
-	own  Network
-	told *Network
-	// came is the newest message of the peer, nil if there is none.
-	came *handshake.Received
+	own         Network
+	peerNetwork *Network
+	// received is the newest message of the peer, nil if there is none.
+	received *handshake.Received
 
 	configuration *networkingv1beta1.Configuration
 	server        *networkingv1beta1.GatewayServer
@@ -49,8 +49,8 @@ type Scene struct {
 	publicKey     *networkingv1beta1.PublicKey
 }
 
-// gateway returns this cluster's gateway, nil if there is none.
-func (s *Scene) gateway() client.Object {
+// ownGateway returns this cluster's gateway, nil if there is none.
+func (s *Scene) ownGateway() client.Object {
 	switch {
 	case s.server != nil:
 		return s.server
@@ -60,8 +60,8 @@ func (s *Scene) gateway() client.Object {
 	return nil
 }
 
-// step returns the step in which this cluster describes its network.
-func (s *Scene) step() handshake.Step {
+// ownStep returns the step in which this cluster describes its network.
+func (s *Scene) ownStep() handshake.Step {
 	if s.Provides {
 		return handshake.StepProviderNetwork
 	}
@@ -80,15 +80,15 @@ func (c *Connector) Observe(ctx context.Context, pair handshake.Pair, namespace,
 	if err != nil {
 		return nil, err
 	}
-	s.own.Pod, s.own.External, s.Known = networks.pod, networks.external, networks.known()
+	s.own.Pod, s.own.External, s.Known = networks.pod, networks.external, networks.areKnown()
 	if err := c.observeTunnel(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := c.observeGatewayKeys(ctx, s); err != nil {
 		return nil, err
 	}
-	s.hear(c.opts.Mailbox, live)
-	s.compare()
+	s.readMessage(c.opts.Mailbox, live)
+	s.compareObjects()
 	return s, nil
 }
 
@@ -104,12 +104,12 @@ func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("network of %q: %w", s.Peer, err)
 		}
 	}
-	if s.configuration = first(configurations.Items); s.configuration != nil {
+	if s.configuration = firstOf(configurations.Items); s.configuration != nil {
 		s.Configuration = plan.ConfigurationView{
 			ObjectView: object.ViewOf(s.configuration), Ready: networkingutils.AreConfigurationNetworkCIDRsConfigured(s.configuration),
 		}
 	}
-	if s.server = first(servers.Items); s.server != nil {
+	if s.server = firstOf(servers.Items); s.server != nil {
 		endpoint := s.server.Status.Endpoint
 		s.Server = plan.GatewayView{ObjectView: object.ViewOf(s.server), Address: endpoint != nil && checkEndpoint(endpoint) == nil}
 		s.own.Serves = s.server.DeletionTimestamp == nil
@@ -117,10 +117,10 @@ func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 			s.own.Endpoint = endpoint
 		}
 	}
-	if s.client = first(clients.Items); s.client != nil {
+	if s.client = firstOf(clients.Items); s.client != nil {
 		s.Client = plan.GatewayView{ObjectView: object.ViewOf(s.client)}
 	}
-	if s.publicKey = first(keys.Items); s.publicKey != nil {
+	if s.publicKey = firstOf(keys.Items); s.publicKey != nil {
 		s.PublicKey = plan.PublicKeyView{ObjectView: object.ViewOf(s.publicKey)}
 	}
 	var err error
@@ -129,8 +129,8 @@ func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// first returns the object for a peer, nil if there is none. Liqo allows one.
-func first[T any](items []T) *T {
+// firstOf returns the object for a peer, nil if there is none. Liqo allows one.
+func firstOf[T any](items []T) *T {
 	if len(items) == 0 {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (c *Connector) ReadConnection(ctx context.Context, peer string) (plan.Conne
 	if err := c.opts.Client.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
 		return plan.ConnectionView{}, fmt.Errorf("network connection with %q: %w", peer, err)
 	}
-	seen := first(list.Items)
+	seen := firstOf(list.Items)
 	if seen == nil || seen.DeletionTimestamp != nil {
 		return plan.ConnectionView{}, nil
 	}
@@ -157,7 +157,7 @@ func (c *Connector) ReadConnection(ctx context.Context, peer string) (plan.Conne
 // observeGatewayKeys reads the key pair of a gateway that the agent made. It ignores the pair of
 // an earlier gateway, which Kubernetes deletes with that gateway.
 func (c *Connector) observeGatewayKeys(ctx context.Context, s *Scene) error {
-	gateway := s.gateway()
+	gateway := s.ownGateway()
 	if gateway == nil || !object.Ours(gateway) {
 		return nil
 	}
@@ -175,49 +175,49 @@ func ownedBy(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// hear reads the peer's newest message.
-func (s *Scene) hear(b *handshake.Mailbox, live func(string) bool) {
+// readMessage reads the peer's newest message.
+func (s *Scene) readMessage(b *handshake.Mailbox, live func(string) bool) {
 	theirs := handshake.StepProviderNetwork
 	if s.Provides {
 		theirs = handshake.StepConsumerNetwork
 	}
-	if s.came = b.Get(s.pair, theirs); s.came == nil {
+	if s.received = b.Get(s.pair, theirs); s.received == nil {
 		return
 	}
 	var n Network
-	err := s.came.Decode(&n)
+	err := s.received.Decode(&n)
 	s.Told.Asks = err == nil && !n.Connected
-	if s.came.Heard != b.Epoch() || !live(s.came.Placement) {
+	if s.received.Heard != b.Epoch() || !live(s.received.Placement) {
 		return
 	}
 	if err == nil {
-		err = n.check()
+		err = n.checkValues()
 	}
 	if err != nil {
-		s.Told.Problem = fmt.Sprintf("what %q says of its network cannot be used: %v", s.Peer, err)
+		s.Told.Problem = fmt.Sprintf("the network description of %q cannot be used: %v", s.Peer, err)
 		return
 	}
-	s.told = &n
+	s.peerNetwork = &n
 	s.Told.Fresh, s.Told.Serves, s.Told.Endpoint, s.Told.Key = true, n.Serves, n.Endpoint != nil, len(n.PublicKey) > 0
 }
 
-// compare checks whether the objects in this cluster match the peer's description.
-func (s *Scene) compare() {
-	if s.told == nil {
+// compareObjects checks whether the objects in this cluster match the peer's description.
+func (s *Scene) compareObjects() {
+	if s.peerNetwork == nil {
 		return
 	}
 	if s.configuration != nil {
-		s.Configuration.Current = equality.Semantic.DeepEqual(s.configuration.Spec.Remote, s.told.remote())
+		s.Configuration.Current = equality.Semantic.DeepEqual(s.configuration.Spec.Remote, s.peerNetwork.remoteConfig())
 	}
 	if s.client != nil {
-		s.Client.Current = s.told.Endpoint != nil && equality.Semantic.DeepEqual(s.client.Spec.Endpoint, *s.told.Endpoint)
+		s.Client.Current = s.peerNetwork.Endpoint != nil && equality.Semantic.DeepEqual(s.client.Spec.Endpoint, *s.peerNetwork.Endpoint)
 	}
-	if gateway := s.gateway(); s.publicKey != nil && gateway != nil {
-		s.PublicKey.Current = string(s.publicKey.Spec.PublicKey) == string(s.told.PublicKey) && ownedBy(s.publicKey, gateway.GetUID())
+	if gateway := s.ownGateway(); s.publicKey != nil && gateway != nil {
+		s.PublicKey.Current = string(s.publicKey.Spec.PublicKey) == string(s.peerNetwork.PublicKey) && ownedBy(s.publicKey, gateway.GetUID())
 	}
 }
 
-func (n *Network) remote() networkingv1beta1.ClusterConfig {
+func (n *Network) remoteConfig() networkingv1beta1.ClusterConfig {
 	return networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: n.Pod, External: n.External}}
 }
 
@@ -227,7 +227,7 @@ type ownNetworks struct {
 	readAt        time.Time
 }
 
-func (n ownNetworks) known() bool { return len(n.pod) > 0 && len(n.external) > 0 }
+func (n ownNetworks) areKnown() bool { return len(n.pod) > 0 && len(n.external) > 0 }
 
 // networksMaxAge is how long a copy of the networks is used. They change when Liqo is
 // reinstalled.
@@ -239,7 +239,7 @@ func (c *Connector) ownNetworks(ctx context.Context) (ownNetworks, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.opts.Clock.Now()
-	if c.networks.known() && now.Sub(c.networks.readAt) < networksMaxAge {
+	if c.networks.areKnown() && now.Sub(c.networks.readAt) < networksMaxAge {
 		return c.networks, nil
 	}
 	read := ownNetworks{readAt: now}

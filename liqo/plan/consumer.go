@@ -238,7 +238,7 @@ func nodeAspect(v ConsumerView) placement.Aspect {
 	case v.Node.Ready:
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady, Message: fmt.Sprintf("node %q is ready", v.Name)}
 	case v.Node.Exists:
-		return placement.Waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is not ready: %s", v.Name, cmp.Or(v.Node.Message, "it has not said why"))
+		return placement.Waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is not ready: %s", v.Name, cmp.Or(v.Node.Message, "no reason is given"))
 	case v.Slice.Misled != "":
 		return placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Slice.Misled)
 	case v.Slice.Denied:
@@ -259,11 +259,11 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 		return planSliceRemoval(v, s)
 	}
 	if !v.IsDrained() {
-		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is gone%s", v.Name, v.unreachable())
+		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is gone%s", v.Name, v.unreachableNote())
 		return planLost(v), s
 	}
-	if actions = planOffloading(v); len(actions) > 0 || v.offloadingGoes() {
-		s.Offloading = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone%s", v.unreachable())
+	if actions = planOffloading(v); len(actions) > 0 || v.isOffloadingEnding() {
+		s.Offloading = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone%s", v.unreachableNote())
 		return append(actions, planLost(v)...), s
 	}
 	if v.Siblings == 0 {
@@ -275,14 +275,14 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 
 func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	actions, drained, done := planDrain(v)
-	s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "%s%s", drained.Message, v.unreachable())
+	s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "%s%s", drained.Message, v.unreachableNote())
 	if v.Node.Exists {
 		s.Drained = drained
 	}
 	if done {
 		return []Action{{Do: DeleteSlice}}, s
 	}
-	s.Again = drainLook
+	s.Again = drainInterval
 	return append(actions, planLost(v)...), s
 }
 
@@ -297,10 +297,10 @@ func (v *ConsumerView) IsDrained() bool {
 
 // planUnpeer removes the peering after the last placement at the provider.
 func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
-	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachable())
+	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachableNote())
 	if v.Identity.IsUsable() && v.Identity.Ours {
 		if v.Overdue && v.Reach.Answers && !v.Identity.Settled {
-			return planPart(v), s
+			return planParting(v), s
 		}
 		return []Action{{Do: DeleteIdentity}}, s
 	}
@@ -308,7 +308,7 @@ func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 		return planLost(v), s
 	}
 	actions, done := planHome(v.Home)
-	s.Gone, s.Done, s.Again = true, done, v.Home.lookAgainAfter()
+	s.Gone, s.Done, s.Again = true, done, v.Home.recheckAfter()
 	if done {
 		s.Phase = agentv1alpha1.InstructionReleased
 	}

@@ -20,12 +20,12 @@ import (
 //	begin (record the deadline) ─▶ cordon ─▶ evict ─┬─▶ no pod is left ─▶ the slice goes
 //	                                                └─▶ the deadline passes ─▶ delete ─▶ ...
 const (
-	// drainLook is how often a drain checks its pods.
-	drainLook = time.Second
+	// drainInterval is how often a drain checks its pods.
+	drainInterval = time.Second
 	// tryAgain is the delay before a refused eviction is repeated.
 	tryAgain = 2 * time.Second
-	// atOnce bounds the evictions per check, because other placements wait meanwhile.
-	atOnce = 20
+	// maxPodsPerStep bounds the evictions per check, because other placements wait meanwhile.
+	maxPodsPerStep = 20
 	// reportSlack allows for the provider's delay in reporting the end of a pod.
 	reportSlack = 10 * time.Second
 )
@@ -56,7 +56,7 @@ type PodView struct {
 	Refusal string
 }
 
-func (p *PodView) terminating() bool { return !p.GraceEnds.IsZero() }
+func (p *PodView) isTerminating() bool { return !p.GraceEnds.IsZero() }
 
 // planDrain empties the node. done means that the slice can go.
 func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done bool) {
@@ -72,22 +72,22 @@ func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done
 	if len(actions) > 0 {
 		return actions, placement.Waiting(agentv1alpha1.ReasonDraining, "node %q is about to be drained", v.Name), false
 	}
-	left := v.awaited()
+	left := v.awaitedPods()
 	if len(left) == 0 {
 		return nil, drainedAspect(v), true
 	}
-	return v.askToLeave(), drainingAspect(v, left), false
+	return v.evictSome(), drainingAspect(v, left), false
 }
 
-// awaited returns the pods that the drain still waits for. While the node is not Ready, no
+// awaitedPods returns the pods that the drain still waits for. While the node is not Ready, no
 // report about the end of a pod arrives, so Terminating pods are not awaited.
-func (v *ConsumerView) awaited() (left []PodView) {
+func (v *ConsumerView) awaitedPods() (left []PodView) {
 	d := &v.Drain
 	for _, p := range d.Pods {
 		switch {
-		case p.terminating() && !v.Node.Ready:
-		case p.terminating() && !d.Now.Before(later(d.Deadline, p.GraceEnds).Add(reportSlack)):
-		case !p.terminating() && p.Refusal != "" && !p.Tried.Before(d.Deadline):
+		case p.isTerminating() && !v.Node.Ready:
+		case p.isTerminating() && !d.Now.Before(laterOf(d.Deadline, p.GraceEnds).Add(reportSlack)):
+		case !p.isTerminating() && p.Refusal != "" && !p.Tried.Before(d.Deadline):
 			// The API server refuses even the deletion. Liqo keeps trying.
 		default:
 			left = append(left, p)
@@ -96,16 +96,16 @@ func (v *ConsumerView) awaited() (left []PodView) {
 	return left
 }
 
-// askToLeave evicts some pods, least recently tried first. After the deadline it deletes
+// evictSome evicts some pods, least recently tried first. After the deadline it deletes
 // them.
-func (v *ConsumerView) askToLeave() []Action {
+func (v *ConsumerView) evictSome() []Action {
 	d := &v.Drain
 	if v.awaitsSuccessor() {
 		return nil
 	}
 	var due []PodView
 	for _, p := range d.Pods {
-		if !p.terminating() && (p.Tried.IsZero() || d.Now.Sub(p.Tried) >= tryAgain || d.overdue() && p.Tried.Before(d.Deadline)) {
+		if !p.isTerminating() && (p.Tried.IsZero() || d.Now.Sub(p.Tried) >= tryAgain || d.isOverdue() && p.Tried.Before(d.Deadline)) {
 			due = append(due, p)
 		}
 	}
@@ -116,13 +116,13 @@ func (v *ConsumerView) askToLeave() []Action {
 		return cmp.Or(a.Tried.Compare(b.Tried), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	verb := EvictPods
-	if d.overdue() {
+	if d.isOverdue() {
 		verb = RemovePods
 	}
-	return []Action{{Do: verb, Pods: due[:min(len(due), atOnce)]}}
+	return []Action{{Do: verb, Pods: due[:min(len(due), maxPodsPerStep)]}}
 }
 
-func (d *DrainView) overdue() bool { return !d.Now.Before(d.Deadline) }
+func (d *DrainView) isOverdue() bool { return !d.Now.Before(d.Deadline) }
 
 // awaitsSuccessor reports whether pods stay until the next placement's node is Ready. They
 // stay for at most half of the drain time; the other half is for pods that a disruption
@@ -140,11 +140,11 @@ func drainedAspect(v ConsumerView) placement.Aspect {
 	if still == 0 {
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrained, Message: fmt.Sprintf("no pod is left on node %q", v.Name)}
 	}
-	why := "are not gone though their grace is over"
+	why := "are still there after their grace period"
 	if !v.Node.Ready {
-		why = fmt.Sprintf("were told to end, and %q cannot be reached to hear of it", v.Provider)
+		why = fmt.Sprintf("were deleted, and %q cannot be reached to confirm it", v.Provider)
 	}
-	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrainedPartly, Message: fmt.Sprintf("node %q goes: %s on it %s", v.Name, count(still, "pod"), why)}
+	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrainedPartly, Message: fmt.Sprintf("node %q is removed: %s on it %s", v.Name, countOf(still, "pod"), why)}
 }
 
 // drainingAspect says how many pods are left, what holds them and when they are deleted.
@@ -153,21 +153,21 @@ func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 	var refused []PodView
 	for _, p := range left {
 		switch {
-		case p.terminating():
+		case p.isTerminating():
 			ending++
 		case p.Refusal != "":
 			refused = append(refused, p)
 		}
 	}
 	until := v.Drain.Deadline.UTC().Format(time.RFC3339)
-	are := fmt.Sprintf("%s left on node %q, %d of them terminating", count(len(left), "pod"), v.Name, ending)
+	are := fmt.Sprintf("%s left on node %q, %d of them terminating", countOf(len(left), "pod"), v.Name, ending)
 	switch {
-	case v.Drain.overdue():
-		return placement.Waiting(agentv1alpha1.ReasonDrainOverdue, "%s; the time to evict them was over at %s, and they are deleted with their grace period%s", are, until, refusals(refused))
+	case v.Drain.isOverdue():
+		return placement.Waiting(agentv1alpha1.ReasonDrainOverdue, "%s; the time to evict them was over at %s, and they are deleted with their grace period%s", are, until, listRefusals(refused))
 	case v.awaitsSuccessor():
 		return placement.Waiting(agentv1alpha1.ReasonDraining, "%s; they are evicted once the reservation's next node is Ready", are)
 	case len(refused) > 0:
-		return placement.Waiting(agentv1alpha1.ReasonDrainBlocked, "%s; what is left at %s is deleted%s", are, until, refusals(refused))
+		return placement.Waiting(agentv1alpha1.ReasonDrainBlocked, "%s; what is left at %s is deleted%s", are, until, listRefusals(refused))
 	}
 	return placement.Waiting(agentv1alpha1.ReasonDraining, "%s; what is left at %s is deleted", are, until)
 }
@@ -175,8 +175,8 @@ func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 // shownRefusals bounds the length of a message.
 const shownRefusals = 3
 
-// refusals lists each reason once, with one of the pods that it holds.
-func refusals(pods []PodView) string {
+// listRefusals lists each reason once, with one of the pods that it holds.
+func listRefusals(pods []PodView) string {
 	held := map[string][]string{}
 	for _, p := range pods {
 		held[p.Refusal] = append(held[p.Refusal], p.Namespace+"/"+p.Name)
@@ -188,20 +188,20 @@ func refusals(pods []PodView) string {
 		if more := len(names) - 1; more > 0 {
 			who = fmt.Sprintf("%s and %d more", who, more)
 		}
-		why = append(why, fmt.Sprintf("; %s cannot leave: %s", who, refusal))
+		why = append(why, fmt.Sprintf("; %s cannot be evicted: %s", who, refusal))
 	}
 	slices.Sort(why)
 	return strings.Join(why[:min(len(why), shownRefusals)], "")
 }
 
-func count(n int, what string) string {
+func countOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

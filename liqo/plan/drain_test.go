@@ -145,15 +145,15 @@ func TestANodeIsDrained(t *testing.T) {
 // occupy it.
 func TestPodsAreAskedAFewAtATime(t *testing.T) {
 	var pods []PodView
-	for i := range 3 * atOnce {
+	for i := range 3 * maxPodsPerStep {
 		pods = append(pods, pod(fmt.Sprintf("pod-%02d", i)))
 	}
 	asked := map[string]bool{}
 	for look := 0; len(asked) < len(pods) && look < len(pods); look++ {
-		now := drainBegan.Add(time.Duration(look) * drainLook)
+		now := drainBegan.Add(time.Duration(look) * drainInterval)
 		actions, _ := ForConsumer(draining(at(now), pods...))
 		for _, a := range actions {
-			if len(a.Pods) > atOnce {
+			if len(a.Pods) > maxPodsPerStep {
 				t.Fatalf("%d pods are asked at once", len(a.Pods))
 			}
 			for _, p := range a.Pods {
@@ -185,7 +185,7 @@ func TestADrainSaysWhatHoldsIt(t *testing.T) {
 		"a disruption budget and something else": {
 			view: draining(at(minute), pod("b", refused(minute)), pod("a", refused(minute)), pod("d", other), pod("c", ending(minute))),
 			want: `4 pods left on node "res-a-1", 1 of them terminating; what is left at 2026-06-01T12:05:00Z is deleted` +
-				`; demo/a and 1 more cannot leave: the disruption budget web needs 2 healthy pods and has 2 currently; demo/d cannot leave: forbidden`,
+				`; demo/a and 1 more cannot be evicted: the disruption budget web needs 2 healthy pods and has 2 currently; demo/d cannot be evicted: forbidden`,
 		},
 		"the deadline is over": {
 			view: draining(at(drainDeadline), pod("a"), pod("b")),
@@ -193,7 +193,7 @@ func TestADrainSaysWhatHoldsIt(t *testing.T) {
 		},
 		"a provider that cannot be reached": {
 			view: draining(func(v *ConsumerView) { v.Node.Ready = false }, pod("a", ending(minute)), pod("b", ending(minute))),
-			want: `node "res-a-1" goes: 2 pods on it were told to end, and "paris" cannot be reached to hear of it`,
+			want: `node "res-a-1" is removed: 2 pods on it were deleted, and "paris" cannot be reached to confirm it`,
 		},
 		"nobody is left": {view: draining(at(minute)), want: `no pod is left on node "res-a-1"`},
 	}

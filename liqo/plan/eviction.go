@@ -22,13 +22,13 @@ func planReclaim(v ProviderView) (actions []Action, granted placement.Aspect) {
 		actions = append(actions, Action{Do: DeleteReplica})
 	}
 	return actions, placement.Waiting(agentv1alpha1.ReasonReclaiming,
-		"%q did not give it back in time: taking it, waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
+		"%q did not release it in time: reclaiming it, waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
 }
 
-// evicts reports whether the agent may end the peering: it made the Tenant or, if the Tenant
+// mayEvict reports whether the agent may end the peering: it made the Tenant or, if the Tenant
 // was deleted, the namespace. Without a Tenant only the agent can remove the consumer's
 // replicas.
-func (v *ProviderView) evicts() bool {
+func (v *ProviderView) mayEvict() bool {
 	if v.Tenant.Exists {
 		return v.Tenant.Ours
 	}

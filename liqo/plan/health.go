@@ -28,20 +28,20 @@ func healthAspect(v *ConsumerView) placement.Aspect {
 		return placement.Aspect{}
 	case h.Unreachable != "":
 		return placement.Waiting(agentv1alpha1.ReasonProviderUnreachable,
-			"Liqo does not reach the API server of %q: %s; what runs there runs on, nothing new starts: see whether that cluster is up, and the way to it", v.Provider, h.Unreachable)
+			"Liqo does not reach the API server of %q: %s; pods there keep running, new ones do not start: check that cluster and the network to it", v.Provider, h.Unreachable)
 	case v.Handshake.Problem != "":
-		return placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s; what runs there is not affected", v.Handshake.Problem)
+		return placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s; running pods there are not affected", v.Handshake.Problem)
 	case v.Slice.Misled != "":
 		return placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Slice.Misled)
 	case v.Slice.Denied:
 		return placement.Waiting(agentv1alpha1.ReasonSliceDenied,
-			"%q does not grant the slice any more: %s; see the ProviderInstruction there", v.Provider, cmp.Or(v.Slice.Message, "it does not say why"))
+			"%q no longer grants the slice: %s; see the ProviderInstruction there", v.Provider, cmp.Or(v.Slice.Message, "no reason is given"))
 	case !v.Node.Ready:
 		return placement.Waiting(agentv1alpha1.ReasonNodeNotReady,
-			"virtual node %q is not Ready: %s; see its virtual kubelet in the tenant namespace of %q", v.Name, cmp.Or(v.Node.Message, "it does not say why"), v.Provider)
+			"virtual node %q is not Ready: %s; see its virtual kubelet in the tenant namespace of %q", v.Name, cmp.Or(v.Node.Message, "no reason is given"), v.Provider)
 	case h.Rejected > 0:
 		return placement.Waiting(agentv1alpha1.ReasonPodsRejected,
-			"%q does not take %d pods of node %q: their events say why; mostly the quota is used up, or a pod has no requests and limits", v.Provider, h.Rejected, v.Name)
+			"%q does not accept %d pods of node %q: see their events; usually the quota is used up, or a pod has no requests and limits", v.Provider, h.Rejected, v.Name)
 	}
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy, Message: fmt.Sprintf("%q serves node %q", v.Provider, v.Name)}
 }

@@ -7,7 +7,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-func TestWhatIsWrongWithAPlacementThatServed(t *testing.T) {
+func TestHealthOfPlacements(t *testing.T) {
 	notReady := NodeView{Exists: true, Message: "kubelet stopped posting"}
 	tests := map[string]struct {
 		change  func(*ConsumerView)
@@ -29,7 +29,7 @@ func TestWhatIsWrongWithAPlacementThatServed(t *testing.T) {
 			func(v *ConsumerView) { v.Slice.Denied, v.Slice.Message = true, "no reservation"; v.Node = notReady }, agentv1alpha1.ReasonSliceDenied, "no reservation",
 		},
 		"the node is not Ready":        {func(v *ConsumerView) { v.Node = notReady }, agentv1alpha1.ReasonNodeNotReady, "kubelet stopped posting"},
-		"the node is gone":             {func(v *ConsumerView) { v.Node = NodeView{} }, agentv1alpha1.ReasonNodeNotReady, "does not say why"},
+		"the node is gone":             {func(v *ConsumerView) { v.Node = NodeView{} }, agentv1alpha1.ReasonNodeNotReady, "no reason is given"},
 		"the provider takes some pods": {func(v *ConsumerView) { v.Health.Rejected = 3 }, agentv1alpha1.ReasonPodsRejected, "3 pods"},
 		"it is taken down":             {func(v *ConsumerView) { v.Release = true }, "", ""},
 	}

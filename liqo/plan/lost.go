@@ -19,7 +19,7 @@ type ReachView struct {
 func planLost(v ConsumerView) (actions []Action) {
 	switch {
 	case v.Reach.Answers && v.Overdue && v.Slice.Terminating:
-		return planPart(v)
+		return planParting(v)
 	case v.Reach.Answers:
 		return nil
 	case v.Reach.Known && v.Overdue && !v.Reach.GivenUp && v.Standing == 0:
@@ -36,24 +36,24 @@ func planLost(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// planPart points this cluster's identity away from the replicated objects. Liqo then forgets
+// planParting points this cluster's identity away from the replicated objects. Liqo then forgets
 // what it replicated to the provider, and no longer tries to delete it there.
-func planPart(v ConsumerView) []Action {
+func planParting(v ConsumerView) []Action {
 	if v.Identity.IsUsable() && v.Identity.Ours && !v.Identity.Parted {
 		return []Action{{Do: PartIdentity}}
 	}
 	return nil
 }
 
-// unreachable says why a release takes long, and what happens next.
-func (v *ConsumerView) unreachable() string {
+// unreachableNote says why a release takes long, and what happens next.
+func (v *ConsumerView) unreachableNote() string {
 	switch {
 	case !v.Release || !v.Reach.Known || v.Reach.Answers:
 		return ""
 	case v.Reach.GivenUp:
 		return fmt.Sprintf("; %q was given up", v.Provider)
 	case v.Standing > 0:
-		return fmt.Sprintf("; the API server of %q does not answer, and is waited for: %d placements there stand", v.Provider, v.Standing)
+		return fmt.Sprintf("; the API server of %q does not answer; waiting for it, %d placements there are in force", v.Provider, v.Standing)
 	}
 	return fmt.Sprintf("; the API server of %q does not answer, and is given up after --give-up-timeout", v.Provider)
 }

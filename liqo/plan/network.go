@@ -97,19 +97,19 @@ func planNetwork(v NetworkView) ([]Action, placement.Aspect) {
 	case !v.On:
 		return nil, placement.Aspect{}
 	case !v.Known:
-		return nil, v.pending("waiting for Liqo to say which networks this cluster has: see whether its networking module runs")
+		return nil, v.pendingAspect("waiting for Liqo to publish this cluster's networks: check that its networking module runs")
 	}
-	actions := []Action{{Do: v.speech()}}
-	if v.Connection.Connected && !v.Told.Fresh || v.foreign() {
-		return actions, v.connection()
+	actions := []Action{{Do: v.messageVerb()}}
+	if v.Connection.Connected && !v.Told.Fresh || v.usesForeignGateway() {
+		return actions, v.connectionAspect()
 	}
 	steps, state := planTunnel(v)
 	return append(actions, steps...), state
 }
 
-// speech returns how this cluster sends its description to the peer: repeatedly until the
+// messageVerb returns how this cluster sends its description to the peer: repeatedly until the
 // tunnel is up, and afterwards only in answer to a peer that still waits.
-func (v *NetworkView) speech() Verb {
+func (v *NetworkView) messageVerb() Verb {
 	switch {
 	case !v.Connection.Connected:
 		return SendNetwork
@@ -119,8 +119,8 @@ func (v *NetworkView) speech() Verb {
 	return StopNetwork
 }
 
-// foreign reports whether the connection uses a gateway that the agent did not make.
-func (v *NetworkView) foreign() bool {
+// usesForeignGateway reports whether the connection uses a gateway that the agent did not make.
+func (v *NetworkView) usesForeignGateway() bool {
 	return v.Server.Exists && !v.Server.Ours || v.Client.Exists && !v.Client.Ours
 }
 
@@ -128,50 +128,50 @@ func planTunnel(v NetworkView) ([]Action, placement.Aspect) {
 	c := v.Configuration
 	switch {
 	case v.Told.Problem != "":
-		return nil, v.pending("%s", v.Told.Problem)
+		return nil, v.pendingAspect("%s", v.Told.Problem)
 	case !v.Told.Fresh:
-		return nil, v.pending("waiting for what %q says of its network: its agent and its Liqo have to connect networks, too", v.Peer)
+		return nil, v.pendingAspect("waiting for the network description of %q: its agent and its Liqo must connect networks, too", v.Peer)
 	case c.Terminating, v.Server.Terminating, v.Client.Terminating:
-		return nil, v.pending("waiting until an earlier connection with %q is gone", v.Peer)
+		return nil, v.pendingAspect("waiting until an earlier connection with %q is gone", v.Peer)
 	case !c.Exists, c.Ours && !c.Current:
-		return []Action{{Do: WriteConfiguration}}, v.pending("waiting for Liqo to map the network of %q", v.Peer)
+		return []Action{{Do: WriteConfiguration}}, v.pendingAspect("waiting for Liqo to map the network of %q", v.Peer)
 	case !c.Ready:
-		return nil, v.pending("waiting for Liqo to map the network of %q", v.Peer)
+		return nil, v.pendingAspect("waiting for Liqo to map the network of %q", v.Peer)
 	case v.Server.Exists:
 		return planServer(v)
 	case v.Client.Exists, v.Told.Serves:
 		return planClient(v)
 	case v.Provides:
-		return []Action{{Do: WriteGatewayServer}}, v.pending("waiting for an address of this cluster's gateway")
+		return []Action{{Do: WriteGatewayServer}}, v.pendingAspect("waiting for an address of this cluster's gateway")
 	}
-	return nil, v.pending("waiting for the gateway of %q", v.Peer)
+	return nil, v.pendingAspect("waiting for the gateway of %q", v.Peer)
 }
 
 // planServer continues with this cluster's gateway server. If both clusters made a server at
 // the same time, one for each direction, the cluster with the greater ID deletes its own.
 func planServer(v NetworkView) (actions []Action, state placement.Aspect) {
 	if v.Told.Serves && v.Self > v.Peer {
-		return []Action{{Do: YieldGatewayServer}}, v.pending("waiting for the gateway of %q", v.Peer)
+		return []Action{{Do: YieldGatewayServer}}, v.pendingAspect("waiting for the gateway of %q", v.Peer)
 	}
-	actions = v.keys(v.Server)
+	actions = v.planKeys(v.Server)
 	if !v.Server.Address {
-		return actions, v.pending("waiting for an address of this cluster's gateway: see GatewayServer %q and its Service", v.Peer)
+		return actions, v.pendingAspect("waiting for an address of this cluster's gateway: see GatewayServer %q and its Service", v.Peer)
 	}
-	return actions, v.connection()
+	return actions, v.connectionAspect()
 }
 
 func planClient(v NetworkView) (actions []Action, state placement.Aspect) {
 	if !v.Told.Endpoint {
-		return nil, v.pending("waiting for an address of the gateway of %q", v.Peer)
+		return nil, v.pendingAspect("waiting for an address of the gateway of %q", v.Peer)
 	}
 	if !v.Client.Exists || !v.Client.Current {
-		return []Action{{Do: WriteGatewayClient}}, v.connection()
+		return []Action{{Do: WriteGatewayClient}}, v.connectionAspect()
 	}
-	return v.keys(v.Client), v.connection()
+	return v.planKeys(v.Client), v.connectionAspect()
 }
 
-// keys returns the actions that give a gateway its own key pair and the peer's public key.
-func (v *NetworkView) keys(gateway GatewayView) (actions []Action) {
+// planKeys returns the actions that give a gateway its own key pair and the peer's public key.
+func (v *NetworkView) planKeys(gateway GatewayView) (actions []Action) {
 	if !gateway.Keys {
 		actions = append(actions, Action{Do: WriteGatewayKeys})
 	}
@@ -181,7 +181,7 @@ func (v *NetworkView) keys(gateway GatewayView) (actions []Action) {
 	return actions
 }
 
-func (v *NetworkView) connection() placement.Aspect {
+func (v *NetworkView) connectionAspect() placement.Aspect {
 	c := v.Connection
 	switch {
 	case c.Connected && c.RoundTrip > 0:
@@ -190,12 +190,12 @@ func (v *NetworkView) connection() placement.Aspect {
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNetworkConnected, Message: fmt.Sprintf("the network of %q is connected", v.Peer)}
 	case c.Failed:
 		return placement.Waiting(agentv1alpha1.ReasonNetworkFailed,
-			"the gateways of this cluster and %q do not reach each other: see their logs, and whether UDP gets to the GatewayServer's endpoint", v.Peer)
+			"the gateways of this cluster and %q do not reach each other: check their logs, and that UDP reaches the GatewayServer's endpoint", v.Peer)
 	}
-	return v.pending("waiting for the gateways of this cluster and %q to connect", v.Peer)
+	return v.pendingAspect("waiting for the gateways of this cluster and %q to connect", v.Peer)
 }
 
-func (v *NetworkView) pending(format string, args ...any) placement.Aspect {
+func (v *NetworkView) pendingAspect(format string, args ...any) placement.Aspect {
 	return placement.Waiting(agentv1alpha1.ReasonNetworkPending, format, args...)
 }
 

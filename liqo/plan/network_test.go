@@ -37,7 +37,7 @@ func TestPlanNetwork(t *testing.T) {
 			change: func(v *NetworkView) { v.Known = false }, reason: agentv1alpha1.ReasonNetworkPending, says: "networking module",
 		},
 		"the peer has said nothing": {
-			change: func(v *NetworkView) { v.Told = PeerNetworkView{} }, want: []Verb{SendNetwork}, reason: agentv1alpha1.ReasonNetworkPending, says: `what "rome" says`,
+			change: func(v *NetworkView) { v.Told = PeerNetworkView{} }, want: []Verb{SendNetwork}, reason: agentv1alpha1.ReasonNetworkPending, says: `network description of "rome"`,
 		},
 		"the peer says what nobody can use": {
 			change: func(v *NetworkView) { v.Told = PeerNetworkView{Problem: "port 0"} }, want: []Verb{SendNetwork}, reason: agentv1alpha1.ReasonNetworkPending, says: "port 0",
@@ -147,7 +147,7 @@ func TestPlanNetwork(t *testing.T) {
 	}
 }
 
-func TestTheNetworkGoesWithTheLastThatNeedsIt(t *testing.T) {
+func TestNetworkIsRemovedWithItsLastUser(t *testing.T) {
 	tests := map[string]struct {
 		home HomeView
 		want []Verb

@@ -42,9 +42,9 @@ func (s Strategy) WithDefaults() Strategy {
 	return s
 }
 
-// meets reports whether an object that the agent did not make satisfies a request. Its owner
+// meetsWish reports whether an object that the agent did not make satisfies a request. Its owner
 // decides the fields that the request leaves open, as long as pods may leave the cluster.
-func (s Strategy) meets(wish Strategy) bool {
+func (s Strategy) meetsWish(wish Strategy) bool {
 	pods := s.Pods == wish.Pods || wish.Pods == "" && s.Pods != offloadingv1beta1.LocalPodOffloadingStrategyType
 	return pods && (wish.Names == "" || s.Names == wish.Names)
 }
@@ -128,8 +128,8 @@ func planOffloading(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// offloadingGoes reports whether Liqo is removing remote namespaces, which needs the peering.
-func (v *ConsumerView) offloadingGoes() bool {
+// isOffloadingEnding reports whether Liqo is removing remote namespaces, which needs the peering.
+func (v *ConsumerView) isOffloadingEnding() bool {
 	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {
 		return o.Exists && o.Ours && o.Terminating
 	})
@@ -138,7 +138,7 @@ func (v *ConsumerView) offloadingGoes() bool {
 func offloadingAspect(v ConsumerView) placement.Aspect {
 	var waits []placement.Aspect
 	for _, o := range v.Offloading {
-		if a := o.aspect(&v); !a.True {
+		if a := o.aspectFor(&v); !a.True {
 			waits = append(waits, a)
 		}
 	}
@@ -150,11 +150,11 @@ func offloadingAspect(v ConsumerView) placement.Aspect {
 	for i := range waits {
 		messages[i] = waits[i].Message
 	}
-	return placement.Aspect{Reason: firstForPeople(waits), Message: strings.Join(messages, "; ")}
+	return placement.Aspect{Reason: firstActionable(waits), Message: strings.Join(messages, "; ")}
 }
 
-// firstForPeople returns the first reason that needs a person's action.
-func firstForPeople(waits []placement.Aspect) string {
+// firstActionable returns the first reason that needs a person's action.
+func firstActionable(waits []placement.Aspect) string {
 	for _, a := range waits {
 		if a.Reason != agentv1alpha1.ReasonOffloading {
 			return a.Reason
@@ -163,8 +163,8 @@ func firstForPeople(waits []placement.Aspect) string {
 	return agentv1alpha1.ReasonOffloading
 }
 
-func (o *OffloadingView) aspect(v *ConsumerView) placement.Aspect {
-	conflict := o.conflict()
+func (o *OffloadingView) aspectFor(v *ConsumerView) placement.Aspect {
+	conflict := o.findConflict()
 	if o.Exists && !o.Ours {
 		conflict = o.conflictWithForeign(v)
 	}
@@ -174,7 +174,7 @@ func (o *OffloadingView) aspect(v *ConsumerView) placement.Aspect {
 	case conflict != nil:
 		return *conflict
 	case !o.Required || !o.Ready || o.InForce.Pods != offloadingv1beta1.LocalPodOffloadingStrategyType && !o.Labelled:
-		return placement.Waiting(agentv1alpha1.ReasonOffloading, "waiting for Liqo to offload namespace %q%s", o.Name, o.stuck())
+		return placement.Waiting(agentv1alpha1.ReasonOffloading, "waiting for Liqo to offload namespace %q%s", o.Name, o.stuckHint())
 	}
 	return placement.Aspect{True: true}
 }
@@ -183,7 +183,7 @@ func (o *OffloadingView) aspect(v *ConsumerView) placement.Aspect {
 // with the placement's wish; nil if it does not.
 func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect {
 	switch {
-	case !o.InForce.meets(o.Wish):
+	case !o.InForce.meetsWish(o.Wish):
 		return new(placement.Waiting(agentv1alpha1.ReasonOffloadingConflict,
 			"namespace %q has a NamespaceOffloading that the agent did not make, with %s, where this request wants %s: change or delete that, or ask for the same",
 			o.Name, o.InForce, o.Wish.WithDefaults()))
@@ -194,24 +194,24 @@ func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect 
 	return nil
 }
 
-// conflict returns how the namespace or another request conflicts with the placement's wish;
+// findConflict returns how the namespace or another request conflicts with the placement's wish;
 // nil if neither does.
-func (o *OffloadingView) conflict() *placement.Aspect {
+func (o *OffloadingView) findConflict() *placement.Aspect {
 	wish := o.Wish.WithDefaults()
 	switch {
 	case wish.Names == offloadingv1beta1.EnforceSameNameMappingStrategyType && !o.SameName:
 		return new(placement.Waiting(agentv1alpha1.ReasonSameNameNotAllowed,
-			"namespace %q may not have its own name at providers: kubectl label namespace %s %s=true", o.Name, o.Name, agentv1alpha1.SameNameLabel))
+			"namespace %q may not keep its name at providers: kubectl label namespace %s %s=true", o.Name, o.Name, agentv1alpha1.SameNameLabel))
 	case len(o.Wanted.Providers) > 0 && o.Wanted.Strategy != wish:
 		return new(placement.Waiting(agentv1alpha1.ReasonOffloadingConflict,
-			"namespace %q is offloaded with %s for %s, where this request wants %s: it follows when that one has ended, or ask for the same",
+			"namespace %q is offloaded with %s for %s, where this request wants %s: it changes once that one has ended, or ask for the same",
 			o.Name, o.Wanted.Strategy, o.Wanted.By, wish))
 	}
 	return nil
 }
 
-// stuck returns a hint at the likely cause of a long wait.
-func (o *OffloadingView) stuck() string {
+// stuckHint returns a hint at the likely cause of a long wait.
+func (o *OffloadingView) stuckHint() string {
 	switch {
 	case o.Wish.Names == offloadingv1beta1.EnforceSameNameMappingStrategyType:
 		return ", which stays so if the provider has a namespace of that name or does not allow it (guard.sameNames of its chart)"

@@ -106,9 +106,9 @@ type HomeView struct {
 	ForeignCluster bool
 }
 
-// lookAgainAfter returns when to check again a network that is being removed. An agent that
+// recheckAfter returns when to check again a network that is being removed. An agent that
 // no longer connects networks does not watch their objects.
-func (v *HomeView) lookAgainAfter() time.Duration {
+func (v *HomeView) recheckAfter() time.Duration {
 	if v.Gateways > 0 || v.Configured {
 		return networkLook
 	}

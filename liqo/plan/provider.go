@@ -134,7 +134,7 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 	case !v.Namespace.Exists:
 		return []Action{{Do: EnsureNamespace}}, wait("waiting for the tenant namespace of %q", v.Consumer)
 	case v.Tenant.Exists && !v.Handshake.Answered && v.Tenant.Ready:
-		return planWarm(v), wait("waiting for the slice of %q", v.Consumer)
+		return planKnownConsumer(v), wait("waiting for the slice of %q", v.Consumer)
 	case !v.Nonce.IsUsable():
 		return []Action{{Do: EnsureNonce}}, wait("waiting for a nonce for %q", v.Consumer)
 	case !v.Handshake.Answered:
@@ -153,9 +153,9 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 	return []Action{{Do: SendCredentials}}, wait("waiting for the slice of %q", v.Consumer)
 }
 
-// planWarm serves a consumer that received its credentials before. Such a consumer still has
+// planKnownConsumer serves a consumer that received its credentials before. Such a consumer still has
 // its identity, or asks for it.
-func planWarm(v ProviderView) []Action {
+func planKnownConsumer(v ProviderView) []Action {
 	switch {
 	case !v.Handshake.Requested && v.Slices > 0:
 		return []Action{{Do: StopSending}}
@@ -176,7 +176,7 @@ func planOtherKey(v ProviderView, wait func(string, ...any) ProviderState) ([]Ac
 	case !v.Tenant.Ours:
 		return nil, wait("Tenant %q holds another key and was not made by the agent: delete it to peer anew", v.Consumer)
 	case v.Slices > 0:
-		return nil, wait("%q came with another key while slices of the earlier one are there", v.Consumer)
+		return nil, wait("%q uses another key while slices of the earlier one still exist", v.Consumer)
 	}
 	return []Action{{Do: DeleteTenant}}, wait("waiting until the Tenant with the earlier key of %q is gone", v.Consumer)
 }
@@ -200,7 +200,7 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 		return actions, s
 	}
 	teardown, done := planTenantRemoval(v)
-	s.Done, s.Again = done, v.Home.lookAgainAfter()
+	s.Done, s.Again = done, v.Home.recheckAfter()
 	return append(actions, teardown...), s
 }
 
@@ -216,7 +216,7 @@ func planTenantRemoval(v ProviderView) (actions []Action, done bool) {
 	switch {
 	case v.Tenant.Terminating:
 		return nil, false
-	case v.Replicated > 0 && v.evicts():
+	case v.Replicated > 0 && v.mayEvict():
 		return planEviction(v), false
 	case v.Tenant.Exists && v.Tenant.Ours:
 		return []Action{{Do: DeleteTenant}}, false

@@ -95,7 +95,7 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("reading ProviderInstruction %q: %w", p.Placement, err))
 	}
 	if err != nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
-		return admission.Denied(fmt.Sprintf("no live reservation of cluster %q stands behind placement %q: ask for one, or delete the pod", consumer, p.Placement))
+		return admission.Denied(fmt.Sprintf("cluster %q has no live reservation for placement %q: ask for one, or delete the pod", consumer, p.Placement))
 	}
 	if why := describeMalformed(pod); why != "" {
 		return admission.Denied(why)

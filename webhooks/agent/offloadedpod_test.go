@@ -118,7 +118,7 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 		},
 		"the reservation has ended": {
 			inst: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release = true }, pod: offloadedPodOf("a", "1m"),
-			code: 403, says: `no live reservation of cluster "rome" stands behind placement "res-0123456789-1"`,
+			code: 403, says: `cluster "rome" has no live reservation for placement "res-0123456789-1"`,
 		},
 		"the reservation is not acknowledged": {
 			inst: func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = false }, pod: offloadedPodOf("a", "1m"),
@@ -126,11 +126,11 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 		},
 		"a placement of another consumer": {
 			inst: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.RequesterClusterID = "berlin" }, pod: offloadedPodOf("a", "1m"),
-			code: 403, says: `no live reservation of cluster "rome"`,
+			code: 403, says: `cluster "rome" has no live reservation`,
 		},
 		"an unknown placement": {
 			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "res-9999999999-1-0123456789ab" }),
-			code: 403, says: `no live reservation of cluster "rome" stands behind placement "res-9999999999-1"`,
+			code: 403, says: `cluster "rome" has no live reservation for placement "res-9999999999-1"`,
 		},
 		"a pod without a placement": {
 			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "someone" }),

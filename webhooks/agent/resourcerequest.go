@@ -64,7 +64,7 @@ func warnOfNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, cl
 	for i, name := range *rr.Spec.Namespaces {
 		for _, c := range closed {
 			if c == name {
-				v.Warn("%s: namespace %q is not open to requests from elsewhere, or does not exist; its pods stay here until: kubectl label namespace %s %s=true",
+				v.Warn("%s: namespace %q is not open to requests of other namespaces, or does not exist; its pods stay here until: kubectl label namespace %s %s=true",
 					field.NewPath("spec", "namespaces").Index(i), name, name, agentv1alpha1.OffloadLabel)
 			}
 		}

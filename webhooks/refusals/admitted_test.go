@@ -47,7 +47,7 @@ func (s *site) testAdmitted(t *testing.T) {
 		},
 		"a namespace that did not opt in": {
 			"", resourceRequest + `{cpu: "1", namespaces: [team, default]}`,
-			`spec.namespaces[1]: namespace "default" is not open to requests from elsewhere`,
+			`spec.namespaces[1]: namespace "default" is not open to requests of other namespaces`,
 		},
 		"prices without a currency": {
 			"", clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuCost: "1"}}`,

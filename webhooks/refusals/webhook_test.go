@@ -80,7 +80,7 @@ var byWebhook = map[string]wrong{
 	},
 	"a configuration with rates of a day that never was": {
 		brokerConfig + `{exchangeRates: {date: "2026-02-30", base: EUR, rates: {USD: "1.1"}}}`,
-		[]string{"spec", `exchangeRates: date: "2026-02-30" is no day`},
+		[]string{"spec", `exchangeRates: date: "2026-02-30" is not a date`},
 	},
 	"a reservation above the most of two": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 33, memory: 65Gi}}`,

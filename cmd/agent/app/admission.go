@@ -44,7 +44,7 @@ func newAdmission(c client.Reader, free freeCapacity, namespace string, terms fu
 	return &admission{client: c, capacity: free, namespace: namespace, terms: terms, liqo: liqo, admitted: map[string]quantity.Amounts{}}
 }
 
-func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
+func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
 	select {
 	case <-a.capacity.Synced():
 	case <-ctx.Done():
@@ -78,13 +78,13 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	if short, fits := quantity.Fits(wanted, free); !fits {
 		return providerinstruction.Admission{
 			Reason: agentv1alpha1.ReasonInsufficient,
-			Message: fmt.Sprintf("requested %s of %s, but only %s is free here and lent", quantity.Format(short.Resource, short.Need),
+			Message: fmt.Sprintf("requested %s of %s, but only %s of the lent capacity is free here", quantity.Format(short.Resource, short.Need),
 				short.Resource, quantity.Format(short.Resource, max(short.Have, 0))),
 		}, nil
 	}
 	a.admitted[inst.Name] = wanted
 	return providerinstruction.Admission{
-		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and kept",
+		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and reserved",
 	}, nil
 }
 
@@ -92,7 +92,7 @@ func (a *admission) admit(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]quantity.Amounts, error) {
 	list := &agentv1alpha1.ProviderInstructionList{}
 	if err := a.client.List(ctx, list, client.InNamespace(a.namespace)); err != nil {
-		return nil, fmt.Errorf("listing what is kept already: %w", err)
+		return nil, fmt.Errorf("listing reserved capacity: %w", err)
 	}
 	holds, known := map[string]quantity.Amounts{}, map[string]bool{}
 	for i := range list.Items {

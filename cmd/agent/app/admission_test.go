@@ -56,20 +56,20 @@ func TestAdmission(t *testing.T) {
 	}{
 		"what is free": {cpu: "8"},
 		"as much as it offers of more than there is": {stretch: quantity.Ratios{"cpu": 150}, cpu: "12"},
-		"more than it offers":                        {stretch: quantity.Ratios{"cpu": 150}, cpu: "13", refused: "12 is free here"},
-		"beside its own pods, of what it offers":     {stretch: quantity.Ratios{"cpu": 150}, allocated: cores(3), cpu: "10", refused: "9 is free here"},
+		"more than it offers":                        {stretch: quantity.Ratios{"cpu": 150}, cpu: "13", refused: "12 of the lent capacity is free here"},
+		"beside its own pods, of what it offers":     {stretch: quantity.Ratios{"cpu": 150}, allocated: cores(3), cpu: "10", refused: "9 of the lent capacity is free here"},
 		"up to a cap":                                {cap: cores(6), cpu: "6"},
-		"beyond a cap":                               {cap: cores(6), cpu: "7", refused: "6 is free here"},
+		"beyond a cap":                               {cap: cores(6), cpu: "7", refused: "6 of the lent capacity is free here"},
 		"beyond a cap, beside what others have of it": {
-			cap: cores(6), others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "3", refused: "2 is free here",
+			cap: cores(6), others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "3", refused: "2 of the lent capacity is free here",
 		},
-		"more than there is":                            {cpu: "9", refused: "8 is free here"},
-		"what this cluster's own pods took meanwhile":   {allocated: cores(3), cpu: "6", refused: "5 is free here"},
+		"more than there is":                            {cpu: "9", refused: "8 of the lent capacity is free here"},
+		"what this cluster's own pods took meanwhile":   {allocated: cores(3), cpu: "6", refused: "5 of the lent capacity is free here"},
 		"beside what is kept for others":                {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "4"},
-		"into what is kept for others":                  {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "5", refused: "4 is free here"},
-		"where another uses less than it holds":         {used: map[string]quantity.Amounts{"b": cores(1)}, others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "5", refused: "4 is free here"},
-		"where another uses more than it holds":         {used: map[string]quantity.Amounts{"b": cores(6)}, others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "3", refused: "2 is free here"},
-		"where pods of a forgotten placement still run": {used: map[string]quantity.Amounts{"gone": cores(6)}, cpu: "3", refused: "2 is free here"},
+		"into what is kept for others":                  {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "5", refused: "4 of the lent capacity is free here"},
+		"where another uses less than it holds":         {used: map[string]quantity.Amounts{"b": cores(1)}, others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "5", refused: "4 of the lent capacity is free here"},
+		"where another uses more than it holds":         {used: map[string]quantity.Amounts{"b": cores(6)}, others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)}, cpu: "3", refused: "2 of the lent capacity is free here"},
+		"where pods of a forgotten placement still run": {used: map[string]quantity.Amounts{"gone": cores(6)}, cpu: "3", refused: "2 of the lent capacity is free here"},
 		"beside what was released or refused": {others: []*agentv1alpha1.ProviderInstruction{
 			provides("b", "4", agentv1alpha1.InstructionReleased, false), provides("c", "4", agentv1alpha1.InstructionRefused, false),
 		}, cpu: "8"},
@@ -101,7 +101,7 @@ func TestAdmission(t *testing.T) {
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Terms { return offering.Terms{Ratios: test.stretch, Cap: test.cap} },
 				func(context.Context) *metav1.Condition { return test.liqo })
-			got, err := a.admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
+			got, err := a.admitPlacement(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 		inst *agentv1alpha1.ProviderInstruction
 		want bool
 	}{{first, true}, {second, false}, {first, true}} {
-		got, err := a.admit(t.Context(), step.inst)
+		got, err := a.admitPlacement(t.Context(), step.inst)
 		if err != nil || got.Admitted != step.want {
 			t.Errorf("%s: got %+v, %v, want admitted: %v", step.inst.Name, got, err, step.want)
 		}

@@ -118,7 +118,7 @@ type agent struct {
 func run(ctx context.Context, o *options) error {
 	log := zap.New(zap.UseFlagOptions(&o.zap))
 	ctrl.SetLogger(log)
-	if err := o.complete(); err != nil {
+	if err := o.completeOptions(); err != nil {
 		return err
 	}
 	config, err := cluster.Config()
@@ -274,7 +274,7 @@ func (a *agent) addPeering(*rest.Config) error {
 	options := liqo.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
-		Messenger: a.transport, Sign: a.sign, Verify: a.verify,
+		Messenger: a.transport, Sign: a.signPayload, Verify: a.verifyEnvelope,
 		Rejected: a.watcher.Rejected, CheckEndpoint: a.rules.CheckEndpoint, Proxies: a.allowedProxies,
 		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
 		GuardElsewhere: a.guardElsewhere,
@@ -282,7 +282,7 @@ func (a *agent) addPeering(*rest.Config) error {
 	}
 	if a.peeringMode == peeringKubeconfig {
 		others := &kubeconfigs{dir: a.kubeconfigsDir, scheme: a.mgr.GetScheme(), clients: map[string]remote{}}
-		options.Remote = others.client
+		options.Remote = others.clientOf
 	}
 	if a.connects {
 		options.GatewayService = corev1.ServiceType(a.gatewayServiceType)
@@ -311,7 +311,7 @@ func (a *agent) resolveNetworking(ctx context.Context, config *rest.Config) erro
 	return err
 }
 
-func (a *agent) sign(payload []byte) ([]byte, error) {
+func (a *agent) signPayload(payload []byte) ([]byte, error) {
 	credentials, err := a.files.Current()
 	if err != nil {
 		return nil, err
@@ -319,7 +319,7 @@ func (a *agent) sign(payload []byte) ([]byte, error) {
 	return pki.Sign(payload, credentials.Certificate)
 }
 
-func (a *agent) verify(envelope []byte) (string, []byte, error) {
+func (a *agent) verifyEnvelope(envelope []byte) (string, []byte, error) {
 	credentials, err := a.files.Current()
 	if err != nil {
 		return "", nil, err
@@ -332,7 +332,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.settings,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
-		Certificate: a.certificateCondition, Guarded: a.guarded(),
+		Certificate: a.certificateCondition, Guarded: a.guardedCondition(),
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
@@ -364,10 +364,10 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offer, liqo).admit,
-		Peering: a.peering, Place: a.settings.place,
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerTerms, liqo).admitPlacement,
+		Peering: a.peering, Place: a.settings.ownPlace,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		Placeholders: a.placeholders(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
+		Placeholders: a.placeholderSettings(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
 		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
 	})
 }

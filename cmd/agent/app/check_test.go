@@ -21,7 +21,7 @@ func TestFindingsAboutLiqo(t *testing.T) {
 		},
 		"what cannot be read is no fault": {
 			installation.Installation{Served: true, Hidden: "forbidden"},
-			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; which version Liqo is and whether it enforces limits cannot be read: forbidden`},
+			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; Liqo's version and whether it enforces limits are unknown: forbidden`},
 		},
 		"without limits": {
 			installation.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "None"},

@@ -73,9 +73,9 @@ func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
 	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred}, known
 }
 
-// guarded returns the condition that reports whether admission limits peers to their reservations,
+// guardedCondition returns the condition that reports whether admission limits peers to their reservations,
 // or nil if the agent does not peer.
-func (a *agent) guarded() *metav1.Condition {
+func (a *agent) guardedCondition() *metav1.Condition {
 	if a.peering == nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (a *agent) addEnforcement(*rest.Config) error {
 	if a.peering == nil {
 		return nil
 	}
-	if c := a.guarded(); c.Status != metav1.ConditionTrue {
+	if c := a.guardedCondition(); c.Status != metav1.ConditionTrue {
 		a.log.Info("WARNING: " + c.Message)
 	}
 	return enforcementcontroller.SetupWithManager(a.mgr, enforcementcontroller.Options{

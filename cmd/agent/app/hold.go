@@ -7,10 +7,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// placeholders returns how to manage placeholder pods. With --hold=Ledger the agent only
+// placeholderSettings returns how to manage placeholder pods. With --hold=Ledger the agent only
 // deletes those that an earlier configuration created. It returns nil without a namespace for
 // them, and without peering.
-func (a *agent) placeholders() *providerinstruction.Placeholders {
+func (a *agent) placeholderSettings() *providerinstruction.Placeholders {
 	if a.podNamespace == "" || a.peering == nil {
 		return nil
 	}

@@ -33,8 +33,8 @@ type remote struct {
 	text string
 }
 
-// client returns a client of a cluster. It reuses the client while the file does not change.
-func (k *kubeconfigs) client(clusterID string) (client.Client, error) {
+// clientOf returns a client of a cluster. It reuses the client while the file does not change.
+func (k *kubeconfigs) clientOf(clusterID string) (client.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	path := filepath.Join(k.dir, clusterID+".kubeconfig")

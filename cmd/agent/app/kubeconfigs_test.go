@@ -26,13 +26,13 @@ func TestChangedKubeconfigTakesEffectAtTheNextCall(t *testing.T) {
 	}
 	wants := func(part string) {
 		t.Helper()
-		if _, err := k.client("paris"); err == nil || !strings.Contains(err.Error(), part) {
+		if _, err := k.clientOf("paris"); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want an error that names %q", err, part)
 		}
 	}
 	works := func() client.Client {
 		t.Helper()
-		c, err := k.client("paris")
+		c, err := k.clientOf("paris")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -180,9 +180,9 @@ func (o *options) bindMailboxes(fs *pflag.FlagSet) {
 	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, with --broker-kubeconfig")
 }
 
-// complete validates the flags and sets those that follow from others, without access to a
+// completeOptions validates the flags and sets those that follow from others, without access to a
 // cluster.
-func (o *options) complete() error {
+func (o *options) completeOptions() error {
 	if err := o.completeTransport(); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (o *options) completeLimits() error {
 		for name, text := range read.given {
 			limit, err := resource.ParseQuantity(text)
 			if err != nil || limit.Sign() < 0 {
-				return fmt.Errorf("%s: %s=%q is no amount: use a number such as 100 or 100Gi", flag, name, text)
+				return fmt.Errorf("%s: %s=%q is not an amount: use a number such as 100 or 100Gi", flag, name, text)
 			}
 			limits[corev1.ResourceName(name)] = limit
 		}

@@ -48,7 +48,7 @@ func TestErrorNamesTheWrongFlag(t *testing.T) {
 		"networks without peering":       {args: append([]string{"--networking=enabled", "--peering-mode=none"}, working...), want: "--networking=enabled"},
 		"an unknown Service":             {args: append([]string{"--gateway-service-type=ExternalName"}, working...), want: `"ExternalName"`},
 		"limits of objects":              {args: append([]string{"--offloaded-object-limits=count/configmaps=100,requests.storage=1Ti", "--tenant-object-limits=count/secrets=9"}, working...)},
-		"a limit that is none":           {args: append([]string{"--offloaded-object-limits=count/configmaps=many"}, working...), want: `--offloaded-object-limits: count/configmaps="many" is no amount`},
+		"a limit that is none":           {args: append([]string{"--offloaded-object-limits=count/configmaps=many"}, working...), want: `--offloaded-object-limits: count/configmaps="many" is not an amount`},
 		"a limit below nothing":          {args: append([]string{"--tenant-object-limits=count/secrets=-1"}, working...), want: "--tenant-object-limits"},
 		"an interval too short":          {args: append([]string{"--advertisement-requeue-interval=1ms"}, working...), want: "--advertisement-requeue-interval"},
 		"a poll too often":               {args: append([]string{"--instruction-poll-interval=1ms"}, working...), want: "--instruction-poll-interval"},
@@ -66,7 +66,7 @@ func TestErrorNamesTheWrongFlag(t *testing.T) {
 			if err := cmd.ParseFlags(test.args); err != nil {
 				t.Fatal(err)
 			}
-			err := o.complete()
+			err := o.completeOptions()
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that names %q", err, test.want)
 			}
@@ -78,7 +78,7 @@ func TestAnEnrolledAgentKnowsItsNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	o := defaultOptions()
 	o.certPath, o.identitySecret = "/certs", "agent-identity"
-	if err := o.complete(); err == nil || !strings.Contains(err.Error(), "POD_NAMESPACE") {
+	if err := o.completeOptions(); err == nil || !strings.Contains(err.Error(), "POD_NAMESPACE") {
 		t.Errorf("got %v, want an error that names POD_NAMESPACE", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestEnrolmentTokenIsReadFromFileOrVariable(t *testing.T) {
 		o := defaultOptions()
 		o.certPath, o.identitySecret, o.podNamespace = "/certs", "agent-identity", "default"
 		o.enrolmentURL, o.enrolmentCAHashes, o.enrolmentToken = "https://broker:8444", []string{"sha256:x"}, place
-		if err := o.complete(); err != nil || o.enrolmentToken != want {
+		if err := o.completeOptions(); err != nil || o.enrolmentToken != want {
 			t.Errorf("%q: got token %q, error %v, want %q", place, o.enrolmentToken, err, want)
 		}
 	}

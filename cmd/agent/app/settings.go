@@ -49,7 +49,7 @@ func (a *agent) openSettings() error {
 	return err
 }
 
-func (s *settings) configured() *configuration.Configuration {
+func (s *settings) currentConfiguration() *configuration.Configuration {
 	if s.file == nil {
 		return configuration.Default()
 	}
@@ -58,11 +58,11 @@ func (s *settings) configured() *configuration.Configuration {
 
 // Terms implements advertisement.Terms.
 func (s *settings) Terms() advertisement.Offered {
-	c := s.configured()
+	c := s.currentConfiguration()
 	out := advertisement.Offered{
-		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(c.Claims), Terms: s.offer(),
+		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(c.Claims), Terms: s.offerTerms(),
 	}
-	if at := s.place(); at != (guard.Place{}) {
+	if at := s.ownPlace(); at != (guard.Place{}) {
 		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
 	}
 	if s.pricer != nil {
@@ -71,12 +71,12 @@ func (s *settings) Terms() advertisement.Offered {
 	return out
 }
 
-// offer returns how much of the capacity is lent.
-func (s *settings) offer() offering.Terms { return s.configured().Offer }
+// offerTerms returns how much of the capacity is lent.
+func (s *settings) offerTerms() offering.Terms { return s.currentConfiguration().Offer }
 
-// place returns the region and zone of the cluster.
-func (s *settings) place() guard.Place {
-	c := s.configured()
+// ownPlace returns the region and zone of the cluster.
+func (s *settings) ownPlace() guard.Place {
+	c := s.currentConfiguration()
 	return guard.Place{Region: c.Region, Zone: c.Zone}
 }
 

@@ -65,7 +65,7 @@ func (o *uninstallOptions) newDeparture(c client.Client) uninstall.Departure {
 	d := o.Departure()
 	d.InUse = func(ctx context.Context) ([]string, error) {
 		found, err := o.findUse(ctx, c)
-		return found.describe(), err
+		return found.describeLines(), err
 	}
 	d.End = func(ctx context.Context) error { return o.endUse(ctx, c) }
 	d.Advice = "Delete the ResourceRequests, wait until other clusters have released this cluster's capacity, then uninstall again. " + uninstall.Remedy
@@ -107,7 +107,7 @@ func listObjects(ctx context.Context, c client.Reader, list client.ObjectList, o
 	return fmt.Errorf("listing %T: %w", list, err)
 }
 
-func (u use) describe() []string {
+func (u use) describeLines() []string {
 	var out []string
 	for i := range u.requests {
 		r := &u.requests[i]
@@ -119,7 +119,7 @@ func (u use) describe() []string {
 	}
 	for i := range u.consumed {
 		r := &u.consumed[i]
-		if u.serves(r) {
+		if u.servesRequest(r) {
 			continue // its request is listed
 		}
 		out = append(out, fmt.Sprintf("ReservationInstruction %s/%s: %s, uses %s", r.Namespace, r.Name, r.Status.Phase, r.Spec.TargetClusterID))
@@ -131,8 +131,8 @@ func (u use) describe() []string {
 	return out
 }
 
-// serves reports whether an instruction belongs to one of the requests.
-func (u use) serves(inst *agentv1alpha1.ReservationInstruction) bool {
+// servesRequest reports whether an instruction belongs to one of the requests.
+func (u use) servesRequest(inst *agentv1alpha1.ReservationInstruction) bool {
 	ref := inst.Spec.RequestRef
 	return ref != nil && slices.ContainsFunc(u.requests, func(r agentv1alpha1.ResourceRequest) bool { return string(r.UID) == ref.UID })
 }
@@ -151,7 +151,7 @@ func (o *uninstallOptions) endUse(ctx context.Context, c client.Client) error {
 	}
 	trouble = append(trouble, o.releaseBrokerReservations(ctx, found.consumed))
 	for i := range found.provided {
-		trouble = append(trouble, withdraw(ctx, c, &found.provided[i], metav1.Now()))
+		trouble = append(trouble, withdrawPlacement(ctx, c, &found.provided[i], metav1.Now()))
 	}
 	return errors.Join(trouble...)
 }
@@ -181,10 +181,10 @@ func (o *uninstallOptions) releaseBrokerReservations(ctx context.Context, consum
 	return nil
 }
 
-// withdraw revokes this cluster's acknowledgement. The agent reports it, and the broker finds
+// withdrawPlacement revokes this cluster's acknowledgement. The agent reports it, and the broker finds
 // the consumer another provider or ends the reservation. Running pods stay until the consumer
 // has taken down its side.
-func withdraw(ctx context.Context, c client.Client, inst *agentv1alpha1.ProviderInstruction, now metav1.Time) error {
+func withdrawPlacement(ctx context.Context, c client.Client, inst *agentv1alpha1.ProviderInstruction, now metav1.Time) error {
 	if inst.Spec.Release || meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged) {
 		return nil
 	}

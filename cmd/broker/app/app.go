@@ -77,7 +77,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	if o.certPath == "" {
-		if o.enrolment.listens() {
+		if o.enrolment.isListening() {
 			return errors.New("--enrolment-bind-address needs --cert-path")
 		}
 		if len(o.mailboxes) > 0 {

@@ -47,7 +47,7 @@ refused. The chart runs it after helm install and helm upgrade.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return configure(ctx, c, config, cmd.OutOrStdout())
+			return applyConfig(ctx, c, config, cmd.OutOrStdout())
 		}),
 	}
 	cluster.BindKubeconfig(cmd.Flags())
@@ -70,8 +70,8 @@ func readConfig(file string) (*unstructured.Unstructured, error) {
 	return config, nil
 }
 
-// configure applies the BrokerConfig until it is accepted or refused, or ctx ends.
-func configure(ctx context.Context, c client.Client, config *unstructured.Unstructured, out io.Writer) error {
+// applyConfig applies the BrokerConfig until it is accepted or refused, or ctx ends.
+func applyConfig(ctx context.Context, c client.Client, config *unstructured.Unstructured, out io.Writer) error {
 	c = client.WithFieldValidation(c, metav1.FieldValidationStrict)
 	var trouble error
 	err := wait.PollUntilContextCancel(ctx, configureInterval, true, func(ctx context.Context) (bool, error) {

@@ -62,7 +62,7 @@ func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 	}
 	told, output := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- configure(t.Context(), c, mustReadConfig(t, "spec: {defaultTTL: 2h}"), output) }()
+	go func() { done <- applyConfig(t.Context(), c, mustReadConfig(t, "spec: {defaultTTL: 2h}"), output) }()
 
 	lines := bufio.NewScanner(told)
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "waiting: ") {
@@ -90,7 +90,7 @@ func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 	}
 
 	t.Run("a field missing in the file is removed", func(t *testing.T) {
-		if err := configure(t.Context(), c, mustReadConfig(t, "spec: {scoringPreset: availability}"), io.Discard); err != nil {
+		if err := applyConfig(t.Context(), c, mustReadConfig(t, "spec: {scoringPreset: availability}"), io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		config := &brokerv1alpha1.BrokerConfig{}
@@ -103,7 +103,7 @@ func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 		"what is unknown is refused at once":     {"spec: {preset: x}", ".spec.preset: field not declared in schema"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := configure(t.Context(), c, mustReadConfig(t, test.spec), io.Discard)
+			err := applyConfig(t.Context(), c, mustReadConfig(t, test.spec), io.Discard)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -115,7 +115,7 @@ func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		err := configure(ctx, c, mustReadConfig(t, "spec: {defaultTTL: 3h}"), io.Discard)
+		err := applyConfig(ctx, c, mustReadConfig(t, "spec: {defaultTTL: 3h}"), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), `did not accept BrokerConfig "default" in time`) || !strings.Contains(err.Error(), "unserved.example.com") {
 			t.Errorf("got %v", err)
 		}

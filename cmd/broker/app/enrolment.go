@@ -53,7 +53,7 @@ func (o *enrolmentOptions) bindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.duration, "agent-certificate-duration", o.duration, "lifetime of an agent's certificate, at least 1h; the agent renews it")
 }
 
-func (o *enrolmentOptions) listens() bool {
+func (o *enrolmentOptions) isListening() bool {
 	return o.bindAddress != webhooks.Off && o.bindAddress != ""
 }
 
@@ -68,7 +68,7 @@ func (o *enrolmentOptions) resolveURLs() (public []string, enrolment string, err
 	if err != nil || agents == nil {
 		return nil, o.enrolmentURL, err
 	}
-	if own != nil || !o.listens() {
+	if own != nil || !o.isListening() {
 		return []string{o.publicURL}, o.enrolmentURL, nil
 	}
 	_, port, err := net.SplitHostPort(o.bindAddress)
@@ -94,7 +94,7 @@ func parseURL(flag, text string) (*url.URL, error) {
 func addEnrolment(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) (server.Certificates, error) {
 	e := &o.enrolment
 	if e.issuer.Name == "" {
-		if e.listens() {
+		if e.isListening() {
 			return nil, fmt.Errorf("--enrolment-bind-address %q: there is no issuer of certificates: set --agents-issuer-name", e.bindAddress)
 		}
 		return nil, nil
@@ -106,7 +106,7 @@ func addEnrolment(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logge
 	if err := mgr.Add(enroller); err != nil {
 		return nil, err
 	}
-	if !e.listens() {
+	if !e.isListening() {
 		return enroller, nil
 	}
 	s, err := server.NewEnrolment(server.Options{
@@ -134,7 +134,7 @@ func newEnroller(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger
 	}
 	return enrolment.New(enrolment.Options{
 		Client: direct, Namespace: o.namespace, Issuer: e.issuer, TrustDomain: e.trustDomain, Duration: e.duration,
-		BrokerURLs: public, EnrolmentURL: own, Listens: e.listens(), Files: files, Access: b.Access(),
+		BrokerURLs: public, EnrolmentURL: own, Listens: e.isListening(), Files: files, Access: b.Access(),
 		Recorder: mgr.GetEventRecorder("enrolment"), Log: log, Clock: clock.RealClock{},
 	})
 }

@@ -69,11 +69,11 @@ func (o *options) replicaAddress() (string, error) {
 
 // openListeners opens the listener for agents and the one for other replicas.
 func openListeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica.Election, log logr.Logger) (front, direct net.Listener, err error) {
-	outer, err := listen(ctx, "--bind-address", o.bindAddress)
+	outer, err := listenOn(ctx, "--bind-address", o.bindAddress)
 	if err != nil {
 		return nil, nil, err
 	}
-	direct, err = listen(ctx, "--direct-bind-address", o.directAddress)
+	direct, err = listenOn(ctx, "--direct-bind-address", o.directAddress)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +84,7 @@ func openListeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica
 // keepAlive detects peers that vanish without closing the connection.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+func listenOn(ctx context.Context, flag, address string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// boot starts the playground and shows progress.
-func boot(ctx context.Context, out io.Writer, dir string) (*local.Environment, error) {
+// bootPlayground starts the playground and shows progress.
+func bootPlayground(ctx context.Context, out io.Writer, dir string) (*local.Environment, error) {
 	return withProgress(ctx, out, func(report progress.Reporter) (*local.Environment, error) {
 		return local.Up(ctx, local.Options{Dir: dir, Progress: report})
 	})

@@ -37,7 +37,7 @@ func runDemo(ctx context.Context, out io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	env, err := boot(ctx, out, dir)
+	env, err := bootPlayground(ctx, out, dir)
 	if err != nil {
 		return err
 	}

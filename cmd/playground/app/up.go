@@ -31,7 +31,7 @@ is left behind, even after kill -9.`,
 }
 
 func runUp(ctx context.Context, out io.Writer, dir string) error {
-	env, err := boot(ctx, out, dir)
+	env, err := bootPlayground(ctx, out, dir)
 	if err != nil {
 		return err
 	}

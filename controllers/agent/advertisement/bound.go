@@ -38,8 +38,8 @@ type bound struct {
 	usage int
 }
 
-// shorten removes from an advertisement whatever exceeds the limits.
-func (b *bound) shorten(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now time.Time) {
+// shortenMessage removes from an advertisement whatever exceeds the limits.
+func (b *bound) shortenMessage(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now time.Time) {
 	if b.shapes > 0 && !now.Before(b.fuller) {
 		b.shapes, b.fuller = 2*b.shapes, now.Add(fullerAfter)
 	}
@@ -99,9 +99,9 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 	return out
 }
 
-// send publishes an advertisement. If the broker finds it too large, send retries with fewer
+// sendAdvertisement publishes an advertisement. If the broker finds it too large, it retries with fewer
 // node shapes.
-func (r *Reconciler) send(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
+func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	for {
 		r.sequence++
 		msg.Epoch, msg.Sequence = r.epoch, r.sequence
@@ -112,27 +112,27 @@ func (r *Reconciler) send(ctx context.Context, msg *v1.Advertisement) (*v1.Adver
 	}
 }
 
-// complete derives the condition Complete: it lists the parts of this cluster that the broker
+// completeCondition derives the condition Complete: it lists the parts of this cluster that the broker
 // does not consider in its decisions.
-func complete(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
+func completeCondition(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonComplete,
-		Message: "decisions of the broker know all that this cluster offers",
+		Message: "the broker considers everything that this cluster offers",
 	}
 	var short []string
 	if b.shapes > 0 {
-		short = append(short, fmt.Sprintf("the %d node shapes with most free are shown, since the broker refused more (%s): show fewer labels of nodes, or merge kinds of nodes", b.shapes, b.refusal))
+		short = append(short, fmt.Sprintf("only the %d node shapes with most free capacity are published, because the broker refused more (%s): publish fewer node labels, or use fewer kinds of nodes", b.shapes, b.refusal))
 	}
 	if b.usage > 0 {
-		short = append(short, fmt.Sprintf("the usage of %d placements is left out, the broker counts what was granted for them", b.usage))
+		short = append(short, fmt.Sprintf("the usage of %d placements is not published, the broker counts their granted amounts instead", b.usage))
 	}
 	if len(short) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonShortened
 	}
 	if len(receipt.LeftOut) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonLeftOut
-		short = append(short, fmt.Sprintf("the broker leaves %s out of its decisions: this cluster names more resources than BrokerConfig.spec.memberBudget allows, or all clusters name too many; "+
-			"withhold resources that nobody asks for, or have the budget raised", strings.Join(receipt.LeftOut, ", ")))
+		short = append(short, fmt.Sprintf("the broker ignores %s: this cluster advertises more resources than BrokerConfig.spec.memberBudget allows, or all clusters together do; "+
+			"withhold resources that no request needs, or have the budget raised", strings.Join(receipt.LeftOut, ", ")))
 	}
 	if len(short) > 0 {
 		c.Message = strings.Join(short, "; ")

@@ -70,7 +70,7 @@ func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
 		t.Errorf("the cluster is silent: %+v", c)
 	}
 	c := b.condition(agentv1alpha1.ConditionComplete)
-	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the 25 node shapes with most free are shown") || !strings.Contains(c.Message, "90000 bytes") {
+	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the 25 node shapes with most free capacity are published") || !strings.Contains(c.Message, "90000 bytes") {
 		t.Errorf("condition %+v", c)
 	}
 
@@ -95,7 +95,7 @@ func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
 	}
 }
 
-func TestARefusalThatFewerShapesDoNotHelpIsTold(t *testing.T) {
+func TestRefusalThatFewerShapesDoNotFixIsReported(t *testing.T) {
 	b := newBench(t)
 	b.figures.now.NodeShapes = shapesOf(100)
 	b.publisher = &narrow{Broker: b.broker, most: 0}
@@ -161,8 +161,8 @@ func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
 			}
 		})
 	}
-	c := complete(&bound{usage: 7}, &v1.AdvertisementReceipt{})
-	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the usage of 7 placements is left out") {
+	c := completeCondition(&bound{usage: 7}, &v1.AdvertisementReceipt{})
+	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the usage of 7 placements is not published") {
 		t.Errorf("condition %+v", c)
 	}
 }

@@ -18,9 +18,9 @@ const (
 	askTimeout = 5 * time.Second
 )
 
-// compatible returns the condition BrokerCompatible, derived from the version that the broker
+// compatibleCondition returns the condition BrokerCompatible, derived from the version that the broker
 // last reported. It is nil until the broker has reported one.
-func (r *Reconciler) compatible(ctx context.Context) *metav1.Condition {
+func (r *Reconciler) compatibleCondition(ctx context.Context) *metav1.Condition {
 	now := r.options.Clock.Now()
 	if now.Before(r.ask) {
 		return r.fits
@@ -32,11 +32,11 @@ func (r *Reconciler) compatible(ctx context.Context) *metav1.Condition {
 	if err != nil {
 		return r.fits // the condition Ready reports an unreachable broker
 	}
-	r.fits = fitting(version.Skew{Agent: v1.Minor, Broker: int(pong.ApiMinor)})
+	r.fits = skewCondition(version.Skew{Agent: v1.Minor, Broker: int(pong.ApiMinor)})
 	return r.fits
 }
 
-func fitting(skew version.Skew) *metav1.Condition {
+func skewCondition(skew version.Skew) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionBrokerCompatible, Status: metav1.ConditionTrue,
 		Reason: agentv1alpha1.ReasonBrokerCompatible, Message: skew.String(),

@@ -11,11 +11,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// missing returns the reserved capacity that reservations could not use now, because this
+// missingAmounts returns the reserved capacity that reservations could not use now, because this
 // cluster's own pods request it or because its nodes are gone. It is never more than the unused
 // part of the reservations. If the cluster over-subscribes a resource, only demand beyond the
 // over-subscribed total counts.
-func (o *offer) missing() quantity.Amounts {
+func (o *offer) missingAmounts() quantity.Amounts {
 	unused := quantity.Amounts{}
 	for _, u := range o.usage {
 		unused = unused.Add(u.amounts.Sub(u.used).Max(nil))
@@ -30,11 +30,11 @@ func (o *offer) missing() quantity.Amounts {
 	return out
 }
 
-// covered derives the condition ReservationsCovered from the missing amounts.
-func covered(missing quantity.Amounts) metav1.Condition {
+// coveredCondition derives the condition ReservationsCovered from the missing amounts.
+func coveredCondition(missing quantity.Amounts) metav1.Condition {
 	c := metav1.Condition{
 		Type: agentv1alpha1.ConditionReservationsCovered, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonCovered,
-		Message: "what is kept for reservations is free, or used by them",
+		Message: "all reserved capacity is free, or used by its reservations",
 	}
 	if len(missing) == 0 {
 		return c
@@ -44,8 +44,8 @@ func covered(missing quantity.Amounts) metav1.Condition {
 		words = append(words, fmt.Sprintf("%s %s", quantity.Format(name, missing[name]), name))
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonReservedCapacityTaken
-	c.Message = fmt.Sprintf("%s of what is kept for reservations is requested by other pods of this cluster, or went with its nodes: "+
-		"make room before their pods come, and hold what is reserved with placeholders", strings.Join(words, ", "))
+	c.Message = fmt.Sprintf("%s of reserved capacity is requested by this cluster's own pods, or was lost with its nodes: "+
+		"free it before the consumers' pods arrive, and set --hold=Placeholder", strings.Join(words, ", "))
 	return c
 }
 
@@ -53,12 +53,12 @@ func covered(missing quantity.Amounts) metav1.Condition {
 func newMissingGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "agent_reserved_capacity_missing",
-		Help: "What is kept for reservations and could not be used by them now, in cores, bytes or pieces.",
+		Help: "Reserved capacity that its reservations could not use now, in cores, bytes or units.",
 	}, []string{"resource"})
 }
 
-// show sets a metric for every resource that the cluster has or that amounts names.
-func (o *offer) show(metric *prometheus.GaugeVec, amounts quantity.Amounts) {
+// setMetric sets a metric for every resource that the cluster has or that amounts names.
+func (o *offer) setMetric(metric *prometheus.GaugeVec, amounts quantity.Amounts) {
 	metric.Reset()
 	list := amounts.ToResourceList()
 	for name := range o.allocatable.Add(amounts) {

@@ -17,7 +17,7 @@ func kept(reservation string, amounts quantity.Amounts) hold {
 	return hold{reservation: reservation, placement: 1, amounts: amounts}
 }
 
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingAmounts(t *testing.T) {
 	cases := map[string]struct {
 		allocated, used quantity.Amounts
 		ratios          quantity.Ratios
@@ -30,7 +30,7 @@ func TestWhatIsMissing(t *testing.T) {
 		},
 		"own pods take some": {
 			allocated: quantity.Amounts{"cpu": 7500, "memory": 4000},
-			want:      quantity.Amounts{"cpu": 1500}, says: "1500m cpu of what is kept",
+			want:      quantity.Amounts{"cpu": 1500}, says: "1500m cpu of reserved capacity",
 		},
 		"nodes are gone, and no more can be missing than was kept": {
 			allocated: quantity.Amounts{"cpu": 90000, "memory": 90000},
@@ -54,11 +54,11 @@ func TestWhatIsMissing(t *testing.T) {
 			s.Allocated = tc.allocated
 			s.Used = map[string]quantity.Amounts{"res-a-1": tc.used}
 			o := newOffer(identity{}, &offering.Terms{Ratios: tc.ratios, Withheld: offering.Percentages{All: 50}}, nil, s, []hold{kept("res-a", quantity.Amounts{"cpu": 4000, "memory": 4000})})
-			missing := o.missing()
+			missing := o.missingAmounts()
 			if diff := cmp.Diff(tc.want, missing, sameAmounts); diff != "" {
 				t.Errorf("missing (-want +got):\n%s", diff)
 			}
-			c := covered(missing)
+			c := coveredCondition(missing)
 			if whole := c.Status == metav1.ConditionTrue; whole != (len(tc.want) == 0) || !strings.Contains(c.Message, tc.says) {
 				t.Errorf("the condition is %s: %q", c.Status, c.Message)
 			}
@@ -68,7 +68,7 @@ func TestWhatIsMissing(t *testing.T) {
 
 // Without the missing amounts, all reserved capacity fits. Capacity in use is never reported as
 // missing.
-func TestWhatIsMissingIsWhatDoesNotFit(t *testing.T) {
+func TestMissingAmountsAreThoseThatDoNotFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Int64Range(0, 20)
 		s := &capacity.Snapshot{
@@ -86,7 +86,7 @@ func TestWhatIsMissingIsWhatDoesNotFit(t *testing.T) {
 			inUse += used
 		}
 		o := newOffer(identity{}, &offering.Terms{}, nil, s, holds)
-		missing, room := o.missing()["cpu"], s.Allocatable["cpu"]-s.Allocated["cpu"]-inUse
+		missing, room := o.missingAmounts()["cpu"], s.Allocatable["cpu"]-s.Allocated["cpu"]-inUse
 		if want := min(max(unused-room, 0), unused); missing != want {
 			t.Errorf("%d of %d unused is missing with room for %d, want %d", missing, unused, room, want)
 		}

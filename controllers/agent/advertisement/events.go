@@ -33,8 +33,8 @@ func isUnsteady(c metav1.Condition) bool {
 	return c.Status != metav1.ConditionTrue
 }
 
-// tell records an event for a change of the condition.
-func (r *Reconciler) tell(adv *agentv1alpha1.Advertisement, c metav1.Condition) {
+// recordTransition records an event for a change of the condition.
+func (r *Reconciler) recordTransition(adv *agentv1alpha1.Advertisement, c metav1.Condition) {
 	kind := corev1.EventTypeNormal
 	switch c.Reason {
 	case agentv1alpha1.ReasonRenewalFailing, agentv1alpha1.ReasonCertificateExpiring, agentv1alpha1.ReasonLiqoVersionUntested:

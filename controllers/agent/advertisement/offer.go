@@ -47,7 +47,7 @@ type hold struct {
 	recalled *agentv1alpha1.RecalledPlacement
 }
 
-func (h hold) name() string { return placement.Name(h.reservation, h.placement) }
+func (h hold) placementName() string { return placement.Name(h.reservation, h.placement) }
 
 // offer is everything that this cluster publishes at one moment.
 type offer struct {
@@ -83,8 +83,8 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 	amounts := make(map[string]quantity.Amounts, len(holds))
 	uses := make([]usage, 0, len(holds))
 	for _, h := range holds {
-		amounts[h.name()] = h.amounts
-		uses = append(uses, usage{hold: h, used: s.Used[h.name()]})
+		amounts[h.placementName()] = h.amounts
+		uses = append(uses, usage{hold: h, used: s.Used[h.placementName()]})
 	}
 	slices.SortFunc(uses, func(a, b usage) int {
 		return cmp.Or(cmp.Compare(a.reservation, b.reservation), cmp.Compare(a.placement, b.placement))
@@ -103,12 +103,12 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 		identity: id, cost: cost,
 		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(terms.Ratios),
 		advertised: advertised, reserved: reserved, available: available,
-		nodes: s.Nodes, shapes: s.NodeShapes, roomiest: roomiest(s.NodeShapes), usage: uses, pending: foremost(s.Pending, s.Capacity),
+		nodes: s.Nodes, shapes: s.NodeShapes, roomiest: largestFree(s.NodeShapes), usage: uses, pending: firstPending(s.Pending, s.Capacity),
 	}
 }
 
-// spec writes the offer as an Advertisement.
-func (o *offer) spec() agentv1alpha1.AdvertisementSpec {
+// advertisementSpec writes the offer as an Advertisement.
+func (o *offer) advertisementSpec() agentv1alpha1.AdvertisementSpec {
 	shapes := make([]brokerv1alpha1.NodeShape, len(o.shapes))
 	for i, s := range o.shapes {
 		shapes[i] = brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels)}
@@ -142,31 +142,31 @@ func (o *offer) wireUsage(now time.Time) []v1.Usage {
 		if used == nil {
 			used = quantity.Amounts{}
 		}
-		out[i] = v1.Usage{Reservation: u.reservation, Placement: u.placement, Used: wire.FromAmounts(used), Recall: u.recall(now)}
+		out[i] = v1.Usage{Reservation: u.reservation, Placement: u.placement, Used: wire.FromAmounts(used), Recall: u.remainingRecall(now)}
 	}
 	return out
 }
 
-// exceeds returns a predicate that reports whether a placement uses more than its reserved
+// exceedsHold returns a predicate that reports whether a placement uses more than its reserved
 // amounts.
-func (o *offer) exceeds() func(*v1.Usage) bool {
+func (o *offer) exceedsHold() func(*v1.Usage) bool {
 	beyond := map[string]bool{}
 	for _, u := range o.usage {
-		beyond[u.name()] = !u.used.Sub(u.amounts).Max(nil).IsZero()
+		beyond[u.placementName()] = !u.used.Sub(u.amounts).Max(nil).IsZero()
 	}
 	return func(u *v1.Usage) bool { return beyond[placement.Name(u.Reservation, u.Placement)] }
 }
 
-// recall converts the deadline to the remaining time, because the broker's clock may differ.
-func (h hold) recall(now time.Time) *v1.Recall {
+// remainingRecall converts the deadline to the remaining time, because the broker's clock may differ.
+func (h hold) remainingRecall(now time.Time) *v1.Recall {
 	if h.recalled == nil {
 		return nil
 	}
 	return &v1.Recall{RemainingSeconds: max(h.recalled.EndsAt.Sub(now), 0).Seconds(), Message: h.recalled.Message}
 }
 
-// material reports whether o differs so much from before that it must be published now.
-func (o *offer) material(before *offer) bool {
+// differsMaterially reports whether o differs so much from before that it must be published now.
+func (o *offer) differsMaterially(before *offer) bool {
 	switch {
 	case before == nil:
 		return true
@@ -177,23 +177,25 @@ func (o *offer) material(before *offer) bool {
 	case !slices.EqualFunc(o.usage, before.usage, usage.equal), !o.reserved.Equal(before.reserved):
 		return true
 	}
-	return moved(before.capacity, o.capacity, before.capacity) ||
-		moved(before.allocatable, o.allocatable, before.allocatable) ||
-		moved(before.advertised.Allocated, o.advertised.Allocated, before.allocatable) ||
-		moved(before.promised(), o.promised(), before.allocatable) ||
-		moved(before.roomiest, o.roomiest, before.roomiest)
+	return hasMoved(before.capacity, o.capacity, before.capacity) ||
+		hasMoved(before.allocatable, o.allocatable, before.allocatable) ||
+		hasMoved(before.advertised.Allocated, o.advertised.Allocated, before.allocatable) ||
+		hasMoved(before.promisedAmounts(), o.promisedAmounts(), before.allocatable) ||
+		hasMoved(before.roomiest, o.roomiest, before.roomiest)
 }
 
-// promised returns allocatable times the over-subscription ratios that the broker receives.
-func (o *offer) promised() quantity.Amounts { return o.allocatable.Stretched(o.advertised.Ratios) }
+// promisedAmounts returns allocatable times the over-subscription ratios that the broker receives.
+func (o *offer) promisedAmounts() quantity.Amounts {
+	return o.allocatable.Stretched(o.advertised.Ratios)
+}
 
 func (u usage) equal(v usage) bool {
 	return u.reservation == v.reservation && u.placement == v.placement &&
 		u.amounts.Equal(v.amounts) && u.used.Equal(v.used) && equality.Semantic.DeepEqual(u.recalled, v.recalled)
 }
 
-// moved reports whether any amount changed by more than the material share of the whole.
-func moved(from, to, whole quantity.Amounts) bool {
+// hasMoved reports whether any amount changed by more than the material share of the whole.
+func hasMoved(from, to, whole quantity.Amounts) bool {
 	for name, delta := range to.Sub(from) {
 		if delta != 0 && max(delta, -delta) > whole[name]/materialShare {
 			return true
@@ -202,9 +204,9 @@ func moved(from, to, whole quantity.Amounts) bool {
 	return false
 }
 
-// roomiest returns the largest free amount of each resource on any single node. It bounds the
+// largestFree returns the largest free amount of each resource on any single node. It bounds the
 // largest pod that fits.
-func roomiest(shapes []quantity.NodeShape) quantity.Amounts {
+func largestFree(shapes []quantity.NodeShape) quantity.Amounts {
 	out := quantity.Amounts{}
 	for _, s := range shapes {
 		for name, free := range s.Free {

@@ -136,7 +136,7 @@ func TestMaterial(t *testing.T) {
 			s := snapshot()
 			tc.edit(s)
 			now := newOffer(tc.id, &tc.terms, tc.cost, s, tc.holds)
-			if got := now.material(&before); got != tc.want {
+			if got := now.differsMaterially(&before); got != tc.want {
 				t.Errorf("material: %v, want %v", got, tc.want)
 			}
 		})
@@ -147,7 +147,7 @@ func TestMaterial(t *testing.T) {
 		s := snapshot()
 		s.Used["res-a-1"] = quantity.Amounts{"cpu": 1, "pods": 1}
 		now := newOffer(identity{}, &offering.Terms{}, nil, s, one)
-		if !now.material(&before) {
+		if !now.differsMaterially(&before) {
 			t.Error("not material")
 		}
 	})

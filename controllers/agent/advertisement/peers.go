@@ -17,17 +17,17 @@ type Peers interface {
 
 var _ Peers = (*reach.Scout)(nil)
 
-// found returns the probe results that the broker has not received yet.
-func (r *Reconciler) found() []v1.Link {
+// pendingLinks returns the probe results that the broker has not received yet.
+func (r *Reconciler) pendingLinks() []v1.Link {
 	if r.options.Peers == nil {
 		return nil
 	}
 	return r.options.Peers.Found()
 }
 
-// look schedules probes of the peers named in the receipt and marks the reported links as
+// scheduleProbes schedules probes of the peers named in the receipt and marks the reported links as
 // delivered.
-func (r *Reconciler) look(told []v1.Link, receipt *v1.AdvertisementReceipt) {
+func (r *Reconciler) scheduleProbes(told []v1.Link, receipt *v1.AdvertisementReceipt) {
 	if r.options.Peers == nil {
 		return
 	}

@@ -14,9 +14,9 @@ import (
 // any number of resources under any name.
 const mostPending = 32
 
-// foremost returns at most mostPending resources: first those that the cluster has, then the
+// firstPending returns at most mostPending resources: first those that the cluster has, then the
 // others, each group by name.
-func foremost(pending, capacity quantity.Amounts) quantity.Amounts {
+func firstPending(pending, capacity quantity.Amounts) quantity.Amounts {
 	if len(pending) <= mostPending {
 		return pending
 	}
@@ -40,13 +40,13 @@ func (o *offer) demandMoved(before *offer, due bool) bool {
 	if !due {
 		whole = whole.Max(before.allocatable)
 	}
-	return moved(before.pending, o.pending, whole)
+	return hasMoved(before.pending, o.pending, whole)
 }
 
 // newPendingGauge creates the metric of pending requests.
 func newPendingGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "agent_pending_requests",
-		Help: "What this cluster's own pods request that the scheduler finds no node for, in cores, bytes or pieces.",
+		Help: "Requests of this cluster's own pods that the scheduler finds no node for, in cores, bytes or units.",
 	}, []string{"resource"})
 }

@@ -13,7 +13,7 @@ import (
 
 // Pending requests are shown in this cluster only and change no other figure. A small change is
 // written only at the regular interval.
-func TestWhatIsPendingIsToldInTheClusterAlone(t *testing.T) {
+func TestPendingAmountsAreNotSentToTheBroker(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.expect(1, 2, 1)
@@ -79,12 +79,12 @@ func TestOfVeryManyKindsOfDemandThoseOfTheClusterAreShown(t *testing.T) {
 	for i := range 1000 {
 		pending[corev1.ResourceName(fmt.Sprintf("example.com/%04d", i))] = 3
 	}
-	got := foremost(pending, quantity.Amounts{"cpu": 9, "memory": 9, "zone.example.com/device": 9})
+	got := firstPending(pending, quantity.Amounts{"cpu": 9, "memory": 9, "zone.example.com/device": 9})
 	if len(got) != mostPending || got["cpu"] != 1 || got["zone.example.com/device"] != 2 || got["example.com/0029"] != 3 {
 		t.Errorf("shown are %d: %v", len(got), got)
 	}
 	few := quantity.Amounts{"cpu": 1, "example.com/0001": 1}
-	if diff := cmp.Diff(few, foremost(few, nil)); diff != "" {
+	if diff := cmp.Diff(few, firstPending(few, nil)); diff != "" {
 		t.Errorf("of few (-want +got):\n%s", diff)
 	}
 }

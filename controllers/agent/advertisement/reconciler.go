@@ -50,28 +50,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	r.looked = r.options.Clock.Now()
 
 	liqo := r.options.Liqo(ctx)
-	adv, now, err := r.observe(ctx, liqo)
+	adv, now, err := r.observeOffer(ctx, liqo)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	due := r.isDue(now)
-	if err := r.write(ctx, adv, now, due); err != nil {
+	if err := r.writeOffer(ctx, adv, now, due); err != nil {
 		return conflictLater(err)
 	}
 	if !due {
 		return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 	}
-	missing := now.missing()
-	now.show(r.missing, missing)
-	now.show(r.pending, now.pending)
-	conditions := []metav1.Condition{r.publish(ctx, now), covered(missing)}
+	missing := now.missingAmounts()
+	now.setMetric(r.missing, missing)
+	now.setMetric(r.pending, now.pending)
+	conditions := []metav1.Condition{r.publishOffer(ctx, now), coveredCondition(missing)}
 	if r.options.Terms != nil {
 		conditions = append(conditions, r.options.Terms.Conditions()...)
 	}
 	if r.complete != nil {
 		conditions = append(conditions, *r.complete)
 	}
-	if c := r.compatible(ctx); c != nil {
+	if c := r.compatibleCondition(ctx); c != nil {
 		conditions = append(conditions, *c)
 	}
 	if r.options.Certificate != nil {
@@ -83,20 +83,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if liqo != nil {
 		conditions = append(conditions, *liqo)
 	}
-	if err := r.report(ctx, adv, conditions); err != nil {
+	if err := r.writeConditions(ctx, adv, conditions); err != nil {
 		return conflictLater(err)
 	}
 	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 }
 
-// observe reads the Advertisement, which may not exist yet, and builds the offer. It contains
+// observeOffer reads the Advertisement, which may not exist yet, and builds the offer. It contains
 // whether the cluster can peer, as the condition LiqoReady tells.
-func (r *Reconciler) observe(ctx context.Context, liqo *metav1.Condition) (*agentv1alpha1.Advertisement, *offer, error) {
+func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (*agentv1alpha1.Advertisement, *offer, error) {
 	adv := &agentv1alpha1.Advertisement{}
-	if err := r.client.Get(ctx, r.request().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Get(ctx, r.ownRequest().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
 		return nil, nil, fmt.Errorf("read advertisement %q: %w", r.options.Name, err)
 	}
-	holds, err := r.holds(ctx)
+	holds, err := r.listHolds(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,8 +129,8 @@ func (r *Reconciler) observe(ctx context.Context, liqo *metav1.Condition) (*agen
 	return adv, &now, nil
 }
 
-// holds lists the ProviderInstructions with reserved capacity.
-func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
+// listHolds lists the ProviderInstructions with reserved capacity.
+func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
 		return nil, fmt.Errorf("list provider instructions: %w", err)
@@ -150,16 +150,16 @@ func (r *Reconciler) holds(ctx context.Context) ([]hold, error) {
 	return out, nil
 }
 
-// write creates or updates the Advertisement if the offer or the pending amounts moved
+// writeOffer creates or updates the Advertisement if the offer or the pending amounts moved
 // materially, or if another writer changed it. Prices, labels and claims in the Advertisement
 // belong to the operator, unless flags set them.
-func (r *Reconciler) write(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer, due bool) error {
+func (r *Reconciler) writeOffer(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer, due bool) error {
 	missing := adv.ResourceVersion == ""
 	foreign := adv.Generation > r.generation
-	if !missing && !foreign && !now.material(r.written) && !now.demandMoved(r.written, due) {
+	if !missing && !foreign && !now.differsMaterially(r.written) && !now.demandMoved(r.written, due) {
 		return nil
 	}
-	adv.Spec = now.spec()
+	adv.Spec = now.advertisementSpec()
 	adv.Spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
 	if missing {
 		adv.Name, adv.Namespace = r.options.Name, r.options.Namespace
@@ -179,58 +179,58 @@ func (r *Reconciler) isDue(now *offer) bool {
 	if !r.options.Clock.Now().Before(r.due) {
 		return true
 	}
-	return r.failures == 0 && (r.urgent.Load() || now.material(r.published))
+	return r.failures == 0 && (r.urgent.Load() || now.differsMaterially(r.published))
 }
 
 func (r *Reconciler) untilDue() time.Duration {
 	return max(r.due.Sub(r.options.Clock.Now()), time.Millisecond)
 }
 
-// publish sends the offer to the broker and returns the condition Ready.
-func (r *Reconciler) publish(ctx context.Context, now *offer) metav1.Condition {
-	spec := now.spec()
+// publishOffer sends the offer to the broker and returns the condition Ready.
+func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condition {
+	spec := now.advertisementSpec()
 	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
 	msg := wire.FromAdvertisement(&spec)
 	msg.Usage, msg.Lending = now.wireUsage(r.options.Clock.Now()), wire.FromLending(now.Lending)
-	r.bound.shorten(msg, now.exceeds(), r.options.Clock.Now())
+	r.bound.shortenMessage(msg, now.exceedsHold(), r.options.Clock.Now())
 	r.urgent.Store(false)
-	msg.Links = r.found()
+	msg.Links = r.pendingLinks()
 
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	receipt, err := r.send(ctx, msg)
+	receipt, err := r.sendAdvertisement(ctx, msg)
 	if err != nil {
 		if overtaken(err) {
 			r.epoch = 0
 		}
 		r.failures++
-		r.due = r.options.Clock.Now().Add(r.jitter(pause(err, r.failures, r.options.Interval)))
-		return refusal(err)
+		r.due = r.options.Clock.Now().Add(r.jitter(pauseAfter(err, r.failures, r.options.Interval)))
+		return refusalCondition(err)
 	}
 	r.failures, r.epoch = 0, receipt.Epoch
-	r.published, r.complete = now, complete(&r.bound, receipt)
-	r.look(msg.Links, receipt)
-	r.due = r.options.Clock.Now().Add(r.jitter(r.interval(receipt)))
+	r.published, r.complete = now, completeCondition(&r.bound, receipt)
+	r.scheduleProbes(msg.Links, receipt)
+	r.due = r.options.Clock.Now().Add(r.jitter(r.nextInterval(receipt)))
 	return metav1.Condition{
 		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,
-		Message: "the broker has what this cluster offers",
+		Message: "the broker has this cluster's offer",
 	}
 }
 
-// interval returns the operator's interval, or the broker's if that is shorter. An answer cannot
+// nextInterval returns the operator's interval, or the broker's if that is shorter. An answer cannot
 // make an agent flood the broker: the least is a second.
-func (r *Reconciler) interval(receipt *v1.AdvertisementReceipt) time.Duration {
+func (r *Reconciler) nextInterval(receipt *v1.AdvertisementReceipt) time.Duration {
 	if receipt.NextSeconds <= 0 {
 		return r.options.Interval
 	}
 	return min(r.options.Interval, time.Duration(receipt.NextSeconds)*time.Second)
 }
 
-// pause returns how long to wait after this many consecutive failures. A refused advertisement
+// pauseAfter returns how long to wait after this many consecutive failures. A refused advertisement
 // is repeated only at the next interval, when the cause may have passed.
-func pause(err error, failures int, interval time.Duration) time.Duration {
+func pauseAfter(err error, failures int, interval time.Duration) time.Duration {
 	wait := interval
-	if unreached(err) || overtaken(err) {
+	if isUnreached(err) || overtaken(err) {
 		wait = min(interval, firstRetry<<min(failures-1, 16))
 	}
 	return max(wait, retryAfter(err))
@@ -243,13 +243,13 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-func refusal(err error) metav1.Condition {
+func refusalCondition(err error) metav1.Condition {
 	c := metav1.Condition{
 		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonRefused, Message: err.Error(),
 	}
-	if unreached(err) {
+	if isUnreached(err) {
 		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
-		c.Message = "the broker cannot be told what this cluster offers; what runs keeps running: " + err.Error()
+		c.Message = "the offer cannot be published; running workloads are not affected: " + err.Error()
 	}
 	if overtaken(err) {
 		c.Message = "asking the broker for a new epoch; if this repeats, two agents run for this cluster: stop one of them. " + err.Error()
@@ -261,20 +261,20 @@ func refusal(err error) metav1.Condition {
 // agent, for example the leader before this one.
 func overtaken(err error) bool { return fault.ReasonOf(err) == fault.Conflict }
 
-// unreached reports whether err means that the broker made no decision.
-func unreached(err error) bool {
+// isUnreached reports whether err means that the broker made no decision.
+func isUnreached(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	return !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary()
 }
 
-// report writes the conditions only if one changed, and records events. Regular advertisements
+// writeConditions writes the conditions only if one changed, and records events. Regular advertisements
 // must not cause a write to the API server each. The first condition is Ready: whether the
 // broker has the advertisement.
-func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
+func (r *Reconciler) writeConditions(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
 	before := adv.DeepCopy()
 	now := metav1.Time{Time: r.options.Clock.Now()}
 	var changed []metav1.Condition
-	same := !forget(adv, conditions) && adv.Status.ObservedGeneration == adv.Generation
+	same := !removeConditions(adv, conditions) && adv.Status.ObservedGeneration == adv.Generation
 	for _, c := range conditions {
 		c.Message = message.Clip(c.Message, message.MaxStatus)
 		c.ObservedGeneration, c.LastTransitionTime = adv.Generation, now
@@ -299,14 +299,14 @@ func (r *Reconciler) report(ctx context.Context, adv *agentv1alpha1.Advertisemen
 	}
 	for _, c := range changed {
 		log.FromContext(ctx).Info("condition changed", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
-		r.tell(adv, c)
+		r.recordTransition(adv, c)
 	}
 	return nil
 }
 
-// forget removes optional conditions that no longer apply, for example after peering, the
+// removeConditions removes optional conditions that no longer apply, for example after peering, the
 // configuration file or the price source was disabled.
-func forget(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
+func removeConditions(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
 	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded} {
 		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
 			forgotten = true

@@ -180,7 +180,7 @@ func TestFirstLookWritesPublishesAndReports(t *testing.T) {
 	}
 }
 
-func TestNothingIsSaidBeforeEverythingIsCounted(t *testing.T) {
+func TestNothingIsPublishedBeforeEverythingIsCounted(t *testing.T) {
 	b := newBench(t)
 	b.figures.synced = make(chan struct{})
 	b.after(0)
@@ -219,7 +219,7 @@ func TestTheOperatorsIntervalCountsUnlessTheBrokersIsShorter(t *testing.T) {
 	}
 }
 
-func TestAMaterialChangeIsToldAtOnceAndABurstTogether(t *testing.T) {
+func TestMaterialChangeIsPublishedAtOnceAndABurstTogether(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.figures.now.Allocated = quantity.Amounts{"cpu": 5000, "memory": 4000}
@@ -237,7 +237,7 @@ func TestAMaterialChangeIsToldAtOnceAndABurstTogether(t *testing.T) {
 	b.expect(2, 3, 1)
 }
 
-func TestTheOperatorsPriceIsKeptAndTold(t *testing.T) {
+func TestOperatorsPriceIsKeptAndPublished(t *testing.T) {
 	cost := &brokerv1alpha1.Cost{CPUCost: "0.04", Currency: "EUR"}
 	b := newBench(t, &agentv1alpha1.Advertisement{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement", Generation: 1},
@@ -266,7 +266,7 @@ func TestTheOperatorsPriceIsKeptAndTold(t *testing.T) {
 	}
 }
 
-func TestWhatOthersWriteIsPutRight(t *testing.T) {
+func TestForeignEditsAreReverted(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	adv := b.advertisement()
@@ -339,7 +339,7 @@ func TestALostBrokerIsReportedOnceAndNotStormed(t *testing.T) {
 	}
 }
 
-func TestWhatWasRefusedIsSaidAgainWithTheInterval(t *testing.T) {
+func TestRefusedAdvertisementIsRepeatedAtTheInterval(t *testing.T) {
 	away := fmt.Errorf("%w: no route", transport.ErrUnreachable)
 	busy, denied := fault.New(fault.TooManyRequests, "busy"), fault.New(fault.ClusterDenied, "no")
 	busy.RetryAfter = 5 * time.Second
@@ -353,13 +353,13 @@ func TestWhatWasRefusedIsSaidAgainWithTheInterval(t *testing.T) {
 		"the broker's wish is longer": {busy, 1, 5 * time.Second},
 		"refused":                     {denied, 1, DefaultInterval},
 	} {
-		if got := pause(tc.err, tc.failures, DefaultInterval); got != tc.want {
+		if got := pauseAfter(tc.err, tc.failures, DefaultInterval); got != tc.want {
 			t.Errorf("%s: again in %s, want %s", name, got, tc.want)
 		}
 	}
 }
 
-func TestWhomTheOperatorLetsComeIsAdvertised(t *testing.T) {
+func TestAllowedConsumersAreAdvertised(t *testing.T) {
 	policy := &agentv1alpha1.LendingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	policy.Spec.Consumers = &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"milan"}}
 	b := newBench(t, policy)
@@ -388,7 +388,7 @@ func TestWhomTheOperatorLetsComeIsAdvertised(t *testing.T) {
 	}
 }
 
-func TestWhatIsCalledBackIsAdvertisedWithTheTimeThatIsLeft(t *testing.T) {
+func TestRecallIsAdvertisedWithItsRemainingTime(t *testing.T) {
 	inst := &agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1"}}
 	inst.Spec.ReservationName, inst.Spec.Placement, inst.Status.Enforced = "res-a", 1, true
 	b := newBench(t, inst)

@@ -197,10 +197,10 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for what, metric := range map[string]*prometheus.GaugeVec{"missing": r.missing, "pending": r.pending} {
 		if err := metrics.Registry.Register(metric); err != nil {
-			return fmt.Errorf("metric of what is %s: %w", what, err)
+			return fmt.Errorf("metric of %s resources: %w", what, err)
 		}
 	}
-	one := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.request()} }
+	one := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{r.ownRequest()} }
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetName() == r.options.Name && o.GetNamespace() == r.options.Namespace
 	})
@@ -214,15 +214,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&agentv1alpha1.Advertisement{}, builder.WithPredicates(ours, predicate.GenerationChangedPredicate{})).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
 		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Func(r.follow)).
+		WatchesRawSource(source.Func(r.followAccounts)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
 
-// follow triggers a reconcile when the accounts are complete or change, when the reachability
+// followAccounts triggers a reconcile when the accounts are complete or change, when the reachability
 // of a peer changes, and when the terms change. If pods come and go all the time, one reconcile
 // covers many changes.
-func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	var news, terms <-chan struct{} // nil never receives
 	if r.options.Peers != nil {
 		news = r.options.Peers.News()
@@ -246,12 +246,12 @@ func (r *Reconciler) follow(ctx context.Context, queue workqueue.TypedRateLimiti
 			case <-terms:
 				r.urgent.Store(true)
 			}
-			queue.Add(r.request())
+			queue.Add(r.ownRequest())
 		}
 	}()
 	return nil
 }
 
-func (r *Reconciler) request() reconcile.Request {
+func (r *Reconciler) ownRequest() reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.options.Namespace, Name: r.options.Name}}
 }

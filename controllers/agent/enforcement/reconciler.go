@@ -34,12 +34,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if req.Namespace != r.opts.Namespace || inst.Ended() || !inst.Status.Enforced {
 		return ctrl.Result{}, nil
 	}
-	again, err := r.enforce(ctx, inst)
+	again, err := r.enforceGrant(ctx, inst)
 	return patch.Requeue(again, client.IgnoreNotFound(err))
 }
 
-// enforce returns when to check again without an event; 0 means never.
-func (r *Reconciler) enforce(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (time.Duration, error) {
+// enforceGrant returns when to check again without an event; 0 means never.
+func (r *Reconciler) enforceGrant(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (time.Duration, error) {
 	allowance, err := allowanceOf(inst)
 	if err != nil {
 		return 0, fmt.Errorf("placement %q: %w", inst.Name, err)
@@ -47,15 +47,15 @@ func (r *Reconciler) enforce(ctx context.Context, inst *agentv1alpha1.ProviderIn
 	now := r.opts.Clock.Now()
 	pods, unseen, expires := r.opts.Book.Pods(inst.Name, now)
 	if over := allowance.Beyond(pods); len(over) > 0 {
-		return 0, r.evict(ctx, inst, pods, allowance, over)
+		return 0, r.evictPods(ctx, inst, pods, allowance, over)
 	}
-	settles, err := r.settle(ctx, inst, enforcement.Used(pods), allowance)
+	settles, err := r.clearExcess(ctx, inst, enforcement.Used(pods), allowance)
 	if err != nil {
 		return 0, err
 	}
 	room := allowance.Limits.Sub(enforcement.Used(pods)).Sub(unseen)
 	retries, err := r.wakeWaiting(ctx, inst, room)
-	return soonest(expires, settles, retries), err
+	return soonestOf(expires, settles, retries), err
 }
 
 // allowanceOf returns the allowance of a placement.
@@ -70,10 +70,10 @@ func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowan
 	return a, err
 }
 
-// evict blocks new pods, then evicts the newest until the others fit. The agent may crash after
+// evictPods blocks new pods, then evicts the newest until the others fit. The agent may crash after
 // any step: the next reconcile starts over from the pods that are left.
-func (r *Reconciler) evict(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, pods []enforcement.Pod, a enforcement.Allowance, over quantity.Amounts) error {
-	err := r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) {
+func (r *Reconciler) evictPods(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, pods []enforcement.Pod, a enforcement.Allowance, over quantity.Amounts) error {
+	err := r.noteExcess(ctx, inst, func(e *agentv1alpha1.GrantExcess) {
 		e.Resources, e.Cordoned = over.ToResourceList(), true
 		largest, _ := quantity.FromResourceList(e.Largest) // nil if the status was edited to an invalid amount
 		e.Largest = largest.Max(over).ToResourceList()
@@ -97,8 +97,8 @@ func (r *Reconciler) evict(ctx context.Context, inst *agentv1alpha1.ProviderInst
 		r.evicted.WithLabelValues(inst.Spec.RequesterClusterID).Inc()
 		failpoint.Hit(failpoint.ExcessPodEvicted)
 	}
-	r.tell(ctx, inst, victims, over)
-	return r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.EvictedPods += int32(len(victims)) }) //nolint:gosec // a placement has fewer pods
+	r.recordEvictions(ctx, inst, victims, over)
+	return r.noteExcess(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.EvictedPods += int32(len(victims)) }) //nolint:gosec // a placement has fewer pods
 }
 
 // evictPod deletes the ShadowPod first; otherwise Liqo would create the pod again.
@@ -115,24 +115,24 @@ func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
 	return nil
 }
 
-// tell logs the evictions and their cause, and records an Event.
-func (r *Reconciler) tell(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, victims []enforcement.Pod, over quantity.Amounts) {
+// recordEvictions logs the evictions and their cause, and records an Event.
+func (r *Reconciler) recordEvictions(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, victims []enforcement.Pod, over quantity.Amounts) {
 	const mostNamed = 5
 	var names []string
 	for i := range victims[:min(len(victims), mostNamed)] {
 		names = append(names, victims[i].String())
 	}
-	ctrl.LoggerFrom(ctx).Info("evicted pods that exceed what was granted", "placement", inst.Name, "consumer", inst.Spec.RequesterClusterID,
+	ctrl.LoggerFrom(ctx).Info("evicted pods that exceed the grant", "placement", inst.Name, "consumer", inst.Spec.RequesterClusterID,
 		"pods", len(victims), "first", names, "excess", over)
 	r.opts.Recorder.Eventf(inst, nil, corev1.EventTypeWarning, agentv1alpha1.ReasonExceedsGrant, "Evict",
-		"%d pods of %q were evicted, which exceeded what was granted: %s", len(victims), inst.Spec.RequesterClusterID, strings.Join(names, ", "))
+		"%d pods of %q exceeded the grant and were evicted: %s", len(victims), inst.Spec.RequesterClusterID, strings.Join(names, ", "))
 }
 
-// settle clears the excess once the pods fit, and drops a reduction once the pods have shrunk
+// clearExcess clears the excess once the pods fit, and drops a reduction once the pods have shrunk
 // to it. It admits new pods again one cordonFor later, and returns the time until then.
-func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, used quantity.Amounts, a enforcement.Allowance) (time.Duration, error) {
+func (r *Reconciler) clearExcess(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, used quantity.Amounts, a enforcement.Allowance) (time.Duration, error) {
 	if inst.Status.Reduced != nil && len(enforcement.Excess(used, a.Limits)) == 0 {
-		if err := r.patch(ctx, inst, func() { inst.Status.Reduced = nil }); err != nil {
+		if err := r.patchStatus(ctx, inst, func() { inst.Status.Reduced = nil }); err != nil {
 			return 0, err
 		}
 	}
@@ -141,7 +141,7 @@ func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderIns
 		return 0, nil
 	}
 	if len(excess.Resources) > 0 {
-		if err := r.note(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.Resources = nil }); err != nil {
+		if err := r.noteExcess(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.Resources = nil }); err != nil {
 			return 0, err
 		}
 	}
@@ -154,13 +154,13 @@ func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	if err := r.opts.Peering.SetCordoned(ctx, inst, false); err != nil {
 		return 0, err
 	}
-	return 0, r.patch(ctx, inst, func() { inst.Status.Excess.Cordoned = false })
+	return 0, r.patchStatus(ctx, inst, func() { inst.Status.Excess.Cordoned = false })
 }
 
-// note changes status.excess and, if the change has an effect, the time when excess was last
+// noteExcess changes status.excess and, if the change has an effect, the time when excess was last
 // seen.
-func (r *Reconciler) note(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func(*agentv1alpha1.GrantExcess)) error {
-	return r.patch(ctx, inst, func() {
+func (r *Reconciler) noteExcess(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func(*agentv1alpha1.GrantExcess)) error {
+	return r.patchStatus(ctx, inst, func() {
 		before := inst.Status.Excess
 		after := &agentv1alpha1.GrantExcess{}
 		if before != nil {
@@ -174,9 +174,9 @@ func (r *Reconciler) note(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	})
 }
 
-// patch applies change to the status and writes the difference. Another controller writes the
+// patchStatus applies change to the status and writes the difference. Another controller writes the
 // other fields.
-func (r *Reconciler) patch(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func()) error {
+func (r *Reconciler) patchStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func()) error {
 	before := inst.DeepCopy()
 	change()
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
@@ -188,8 +188,8 @@ func (r *Reconciler) patch(ctx context.Context, inst *agentv1alpha1.ProviderInst
 	return nil
 }
 
-// soonest returns the smallest positive duration, or 0 if there is none.
-func soonest(all ...time.Duration) (first time.Duration) {
+// soonestOf returns the smallest positive duration, or 0 if there is none.
+func soonestOf(all ...time.Duration) (first time.Duration) {
 	for _, d := range all {
 		if d > 0 && (first == 0 || d < first) {
 			first = d

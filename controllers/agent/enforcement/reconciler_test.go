@@ -258,7 +258,7 @@ func TestExcessIsEvictedAndTold(t *testing.T) {
 	if got := testutil.ToFloat64(s.evicted.WithLabelValues("rome")); got != 2 {
 		t.Errorf("the metric counts %v evictions", got)
 	}
-	if event := <-s.events.Events; event != `Warning ExceedsGrant 2 pods of "rome" were evicted, which exceeded what was granted: demo-rome/third, demo-rome/second` {
+	if event := <-s.events.Events; event != `Warning ExceedsGrant 2 pods of "rome" exceeded the grant and were evicted: demo-rome/third, demo-rome/second` {
 		t.Errorf("event %q", event)
 	}
 }

@@ -74,7 +74,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 func newReconciler(c client.Client, opts Options) *Reconciler {
 	return &Reconciler{client: c, opts: opts, woken: map[types.UID]time.Time{}, evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "agent_excess_pods_evicted_total",
-		Help: "Pods of a consumer that were evicted because they exceeded what was granted.",
+		Help: "Pods of a consumer that were evicted because they exceeded the grant.",
 	}, []string{"consumer"})}
 }
 

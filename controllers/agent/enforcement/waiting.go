@@ -44,7 +44,7 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 		}
 		room = room.Sub(request)
 		if left := r.mayWakeIn(w.UID, w.Created.Time, now); left > 0 {
-			next = soonest(next, left)
+			next = soonestOf(next, left)
 			continue
 		}
 		r.woken[w.UID] = now

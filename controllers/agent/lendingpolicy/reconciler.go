@@ -24,7 +24,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("list provider instructions: %w", err)
 	}
 	before := policy.DeepCopy()
-	describe(policy, list.Items, metav1.NewTime(r.options.Clock.Now()))
+	describeStatus(policy, list.Items, metav1.NewTime(r.options.Clock.Now()))
 	if equality.Semantic.DeepEqual(before.Status, policy.Status) {
 		return ctrl.Result{}, nil
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describe derives the status from the policy and the current placements.
-func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
+// describeStatus derives the status from the policy and the current placements.
+func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	s, paused := &policy.Status, wire.LendingTerms(policy).Paused
-	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, inWords(&policy.Spec, paused), 0, 0
+	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, describeLending(&policy.Spec, paused), 0, 0
 	s.Recalling, s.RecalledUntil = 0, nil
 	for i := range all {
 		if c := all[i].Status.Recalled; c != nil {
@@ -27,7 +27,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 		switch {
 		case all[i].Status.Enforced:
 			s.Placements++
-		case refused(&all[i]):
+		case isRefusedByPolicy(&all[i]):
 			s.Refused++
 		}
 	}
@@ -36,7 +36,7 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: policy.Generation, LastTransitionTime: now,
 		})
 	}
-	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "the agent goes by this policy")
+	set(agentv1alpha1.ConditionReady, metav1.ConditionTrue, agentv1alpha1.ReasonApplied, "this policy is in force")
 	if paused {
 		set(agentv1alpha1.ConditionLending, metav1.ConditionFalse, string(lending.LendingPaused), s.Message)
 	} else {
@@ -44,28 +44,28 @@ func describe(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderI
 	}
 }
 
-// refused reports whether the policy alone caused the refusal of a placement.
-func refused(inst *agentv1alpha1.ProviderInstruction) bool {
+// isRefusedByPolicy reports whether the policy alone caused the refusal of a placement.
+func isRefusedByPolicy(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status == metav1.ConditionFalse &&
 		slices.Contains([]string{string(lending.LendingPaused), string(lending.ConsumerDenied), string(lending.Recalled)}, c.Reason)
 }
 
-// inWords counts clusters without naming them: many people read and copy the message.
-func inWords(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
+// describeLending counts clusters without naming them: many people read and copy the message.
+func describeLending(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
 	allowed, denied := 0, 0
 	if c := spec.Consumers; c != nil {
 		allowed, denied = len(c.Allow), len(c.Deny)
 	}
 	switch {
 	case spec.Paused && len(spec.Recalls) == 0:
-		return "lending is paused: nothing new is granted, what runs stays"
+		return "lending is paused: nothing new is granted, existing placements stay"
 	case paused:
-		return "lending is paused: nothing new is granted, and what recalls name is called back"
+		return "lending is paused: nothing new is granted, and the placements in recalls are called back"
 	case allowed > 0:
 		return fmt.Sprintf("lends to the %d clusters in consumers.allow", allowed)
 	case denied > 0:
-		return fmt.Sprintf("lends to every cluster but the %d in consumers.deny", denied)
+		return fmt.Sprintf("lends to every cluster except the %d in consumers.deny", denied)
 	default:
 		return "lends to every cluster"
 	}

@@ -51,15 +51,15 @@ func TestTheStatusSaysWhatIsInForce(t *testing.T) {
 		},
 		"some are denied": {
 			agentv1alpha1.LendingPolicySpec{Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}},
-			"lends to every cluster but the 1 in consumers.deny", metav1.ConditionTrue,
+			"lends to every cluster except the 1 in consumers.deny", metav1.ConditionTrue,
 		},
 		"all are called back": {
 			agentv1alpha1.LendingPolicySpec{Recalls: []agentv1alpha1.Recall{{Consumer: "*"}}},
-			"lending is paused: nothing new is granted, and what recalls name is called back", metav1.ConditionFalse,
+			"lending is paused: nothing new is granted, and the placements in recalls are called back", metav1.ConditionFalse,
 		},
 		"lending is paused": {
 			agentv1alpha1.LendingPolicySpec{Paused: true, Consumers: &agentv1alpha1.Consumers{Deny: []agentv1alpha1.ClusterID{"rome"}}},
-			"lending is paused: nothing new is granted, what runs stays", metav1.ConditionFalse,
+			"lending is paused: nothing new is granted, existing placements stay", metav1.ConditionFalse,
 		},
 	}
 	for name, test := range tests {

@@ -20,11 +20,11 @@ import (
 // decideChange requests admission of changed amounts, once, and writes the answer before any
 // grant uses it. A reduction needs no admission.
 func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	if inst.Ended() || !inst.Status.Enforced || !changes(inst) {
+	if inst.Ended() || !inst.Status.Enforced || !awaitsDecision(inst) {
 		return nil
 	}
 	admission := Admission{Admitted: true}
-	if grows(inst.Kept(), inst.Spec.Resources) {
+	if growsBeyond(inst.Kept(), inst.Spec.Resources) {
 		var err error
 		if admission, err = r.opts.Admit(ctx, inst); err != nil {
 			return err
@@ -39,15 +39,15 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 	return nil
 }
 
-// changes reports whether a change awaits a decision. A refused change is not submitted again.
-func changes(inst *agentv1alpha1.ProviderInstruction) bool {
+// awaitsDecision reports whether a change awaits a decision. A refused change is not submitted again.
+func awaitsDecision(inst *agentv1alpha1.ProviderInstruction) bool {
 	if inst.Spec.Change != 0 {
 		return inst.Status.Change != inst.Spec.Change
 	}
 	return !equality.Semantic.DeepEqual(inst.Kept(), inst.Spec.Resources)
 }
 
-func grows(kept, wanted corev1.ResourceList) bool {
+func growsBeyond(kept, wanted corev1.ResourceList) bool {
 	for name, amount := range wanted {
 		if had := kept[name]; amount.Cmp(had) > 0 {
 			return true
@@ -60,21 +60,21 @@ func grows(kept, wanted corev1.ResourceList) bool {
 // the kept amounts.
 func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Change = inst.Spec.Change
-	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "what is wanted now is kept"}
+	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "the new amounts are reserved"}
 	if a.Admitted {
 		noteReduction(inst, now)
 		inst.Status.Granted = inst.Spec.Resources.DeepCopy()
 	} else {
 		inst.Status.Granted = inst.Kept().DeepCopy()
-		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: fmt.Sprintf("%s; what was kept before is kept", a.Message)}
+		aspect = placement.Aspect{Reason: reasonOrRefused(a.Reason), Message: fmt.Sprintf("%s; the previous amounts stay reserved", a.Message)}
 	}
-	set(inst, agentv1alpha1.ConditionChanged, aspect, now)
+	setCondition(inst, agentv1alpha1.ConditionChanged, aspect, now)
 }
 
 // noteReduction records the previous grant if less is kept from now on: running pods stay. The
 // enforcement controller drops the record once the pods fit.
 func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
-	if !grows(inst.Spec.Resources, inst.Kept()) {
+	if !growsBeyond(inst.Spec.Resources, inst.Kept()) {
 		return
 	}
 	before := inst.Kept().DeepCopy()
@@ -88,17 +88,17 @@ func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: now}
 }
 
-// sayChange answers the broker. It agrees as soon as the grant no longer exceeds the kept
+// reportChange answers the broker. It agrees as soon as the grant no longer exceeds the kept
 // amounts.
-func (r *Reconciler) sayChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
+func (r *Reconciler) reportChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionChanged)
 	switch {
 	case c == nil || inst.Status.Change != inst.Spec.Change:
 		return // not decided yet
 	case c.Status == metav1.ConditionFalse:
-		r.answer(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
+		r.answerChange(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
 	case !state.Exceeds:
-		r.answer(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonChanged})
+		r.answerChange(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonChanged})
 		failpoint.Hit(failpoint.ProviderChangeAgreed)
 	}
 }

@@ -88,11 +88,11 @@ func TestLessIsAgreedToWhenNoMoreIsGiven(t *testing.T) {
 	inst.Spec.Resources, inst.Spec.Change = cpus("1"), 2
 	describeChange(inst, Admission{Admitted: true}, r.now())
 	r.reports.Forget("res-a", 1)
-	r.sayChange(inst, plan.ProviderState{Exceeds: true})
+	r.reportChange(inst, plan.ProviderState{Exceeds: true})
 	if r.reports.Heard("res-a", 1, v1.StatusReportStateAcknowledged) || len(b.told) > 0 {
 		t.Error("the broker was told while the consumer has more")
 	}
-	r.sayChange(inst, plan.ProviderState{})
+	r.reportChange(inst, plan.ProviderState{})
 	if got := b.heard(t, r); got.State != v1.StatusReportStateAcknowledged || got.Change != 2 {
 		t.Errorf("told %+v", got)
 	}

@@ -21,20 +21,20 @@ func (r *Reconciler) describeExcess(inst *agentv1alpha1.ProviderInstruction) {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant)
 		return
 	}
-	set(inst, agentv1alpha1.ConditionWithinGrant, excessAspect(inst), r.now())
+	setCondition(inst, agentv1alpha1.ConditionWithinGrant, excessAspect(inst), r.now())
 }
 
 func excessAspect(inst *agentv1alpha1.ProviderInstruction) placement.Aspect {
 	excess, consumer := inst.Status.Excess, inst.Spec.RequesterClusterID
 	if len(excess.Resources) > 0 {
 		return placement.Aspect{Reason: agentv1alpha1.ReasonExceedsGrant, Message: fmt.Sprintf(
-			"pods of %q exceed what was granted by %s: new pods are kept out and the newest are evicted until the others fit, %d so far; if it continues, stop lending to %q (LendingPolicy)",
+			"pods of %q exceed the grant by %s: new pods are refused and the newest are evicted until the rest fits, %d so far; if it continues, stop lending to %q (LendingPolicy)",
 			consumer, amountsInWords(excess.Resources), excess.EvictedPods, consumer)}
 	}
-	message := fmt.Sprintf("pods fit what was granted; they exceeded it until %s, by up to %s, and %d were evicted",
+	message := fmt.Sprintf("pods fit the grant; they exceeded it until %s, by up to %s, and %d were evicted",
 		excess.LastSeen.UTC().Format("2006-01-02T15:04:05Z"), amountsInWords(excess.Largest), excess.EvictedPods)
 	if excess.Cordoned {
-		message += "; new pods are kept out for a minute"
+		message += "; new pods are refused for a minute"
 	}
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonWithinGrant, Message: message}
 }
@@ -42,7 +42,7 @@ func excessAspect(inst *agentv1alpha1.ProviderInstruction) placement.Aspect {
 func amountsInWords(list corev1.ResourceList) string {
 	amounts, err := quantity.FromResourceList(list)
 	if err != nil {
-		return "amounts that cannot be read"
+		return "unreadable amounts"
 	}
 	var words []string
 	for _, name := range amounts.Names() {
@@ -54,11 +54,11 @@ func amountsInWords(list corev1.ResourceList) string {
 // mostReported is how many resources the broker accepts in one report.
 const mostReported = 16
 
-// sayExcess reports to the broker when pods begin to exceed the grant. When they fit again, it
+// reportExcess reports to the broker when pods begin to exceed the grant. When they fit again, it
 // reports how many were evicted.
-func (r *Reconciler) sayExcess(inst *agentv1alpha1.ProviderInstruction) {
+func (r *Reconciler) reportExcess(inst *agentv1alpha1.ProviderInstruction) {
 	excess := inst.Status.Excess
-	if excess == nil || refused(inst) || inst.Ended() || !inst.Status.Enforced {
+	if excess == nil || isRefused(inst) || inst.Ended() || !inst.Status.Enforced {
 		return
 	}
 	largest := corev1.ResourceList{}

@@ -56,7 +56,7 @@ func TestExcessIsShownAndReported(t *testing.T) {
 	}
 	now := metav1.NewTime(time.Unix(1000, 0))
 	c := show(&agentv1alpha1.GrantExcess{Resources: cpus("250m"), Largest: cpus("250m"), LastSeen: now, Cordoned: true})
-	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != agentv1alpha1.ReasonExceedsGrant || !strings.Contains(c.Message, `pods of "rome" exceed what was granted by 250m of cpu`) {
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != agentv1alpha1.ReasonExceedsGrant || !strings.Contains(c.Message, `pods of "rome" exceed the grant by 250m of cpu`) {
 		t.Errorf("condition %+v", c)
 	}
 	if diff := cmp.Diff(v1.Excess{Resources: v1.Amounts{"cpu": "250m"}}, b.reported(t)); diff != "" {

@@ -22,8 +22,8 @@ type holds struct {
 	known map[string]placement.Aspect
 }
 
-// set replaces all aspects and returns the placements whose aspect changed.
-func (h *holds) set(now map[string]placement.Aspect) (changed []string) {
+// replaceAll replaces all aspects and returns the placements whose aspect changed.
+func (h *holds) replaceAll(now map[string]placement.Aspect) (changed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, aspect := range now {
@@ -35,7 +35,7 @@ func (h *holds) set(now map[string]placement.Aspect) (changed []string) {
 	return changed
 }
 
-func (h *holds) of(name string) (placement.Aspect, bool) {
+func (h *holds) aspectOf(name string) (placement.Aspect, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a, ok := h.known[name]
@@ -46,7 +46,7 @@ func (h *holds) of(name string) (placement.Aspect, bool) {
 // been created: the next pass shows whether they get scheduled.
 func holdAspect(h placeholder.Held) placement.Aspect {
 	if h.Pending == 0 {
-		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("what is not used is kept by %d placeholder pods", h.Placeholders)}
+		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("%d placeholder pods hold the unused capacity", h.Placeholders)}
 	}
 	var short []string
 	for _, name := range h.Short.Names() {
@@ -55,27 +55,27 @@ func holdAspect(h placeholder.Held) placement.Aspect {
 		}
 	}
 	return placement.Aspect{Reason: agentv1alpha1.ReasonHoldIncomplete, Message: fmt.Sprintf(
-		"%d of %d placeholder pods have no room: %s of what is reserved is taken by other pods of this cluster, or on no single node",
+		"%d of %d placeholder pods do not fit: %s of the reserved capacity is used by this cluster's own pods, or not free on a single node",
 		h.Pending, h.Placeholders, strings.Join(short, " and "))}
 }
 
 // describeHold adds to the status how the capacity is held.
 func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
-	aspect, known := r.holds.of(inst.Name)
-	if !known || !kept(inst) {
+	aspect, known := r.holds.aspectOf(inst.Name)
+	if !known || !needsPlaceholders(inst) {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionHeld)
 		return
 	}
-	set(inst, agentv1alpha1.ConditionHeld, aspect, r.now())
+	setCondition(inst, agentv1alpha1.ConditionHeld, aspect, r.now())
 }
 
-// kept reports whether placeholders must keep an instruction's capacity.
-func kept(inst *agentv1alpha1.ProviderInstruction) bool {
+// needsPlaceholders reports whether placeholders must keep an instruction's capacity.
+func needsPlaceholders(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !inst.Ended()
 }
 
-// tell enqueues the instructions whose hold changed.
-func (r *Reconciler) tell(names []string) {
+// enqueueAll enqueues the instructions whose hold changed.
+func (r *Reconciler) enqueueAll(names []string) {
 	for _, name := range names {
 		r.queue.Add(name)
 	}

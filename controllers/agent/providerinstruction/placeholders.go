@@ -51,12 +51,12 @@ func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
 	p := &placeholderKeeper{Reconciler: r, opts: r.opts.Placeholders, pods: r.opts.Placeholders.Pods}
 	return wholeController(mgr, "placeholder").
 		WatchesRawSource(source.Kind(p.opts.Pods, &corev1.Pod{}, wakesWhole[*corev1.Pod]())).
-		Complete(whole{keep: p.keep})
+		Complete(whole{keep: p.applyPlan})
 }
 
-// keep carries out one plan for all placements. The resulting events trigger the next pass.
-func (r *placeholderKeeper) keep(ctx context.Context) error {
-	view, err := r.view(ctx)
+// applyPlan carries out one plan for all placements. The resulting events trigger the next pass.
+func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
+	view, err := r.observeCluster(ctx)
 	if err != nil {
 		return err
 	}
@@ -65,11 +65,11 @@ func (r *placeholderKeeper) keep(ctx context.Context) error {
 	for name := range view.Reserved {
 		aspects[name] = holdAspect(plan.Held[name])
 	}
-	r.tell(r.holds.set(aspects))
+	r.enqueueAll(r.holds.replaceAll(aspects))
 	return r.carryOutPlan(ctx, plan)
 }
 
-func (r *placeholderKeeper) view(ctx context.Context) (placeholder.View, error) {
+func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, error) {
 	view := placeholder.View{Reserved: map[string]quantity.Amounts{}}
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &instructions, client.InNamespace(r.Reconciler.opts.Namespace)); err != nil {
@@ -77,7 +77,7 @@ func (r *placeholderKeeper) view(ctx context.Context) (placeholder.View, error) 
 	}
 	for i := range instructions.Items {
 		inst := &instructions.Items[i]
-		if !kept(inst) {
+		if !needsPlaceholders(inst) {
 			continue
 		}
 		amounts, err := quantity.FromResourceList(inst.Kept())
@@ -131,7 +131,7 @@ func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
 // freed capacity.
 func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan) error {
 	for _, h := range plan.Create {
-		if err := r.client.Create(ctx, r.opts.pod(h)); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := r.client.Create(ctx, r.opts.podFor(h)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("making placeholder %q: %w", h.Name, err)
 		}
 		if h.Nominated != "" {
@@ -154,9 +154,9 @@ func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.P
 	return nil
 }
 
-// pod returns a pod that does nothing, meets the restricted Pod Security Standard and
+// podFor returns a pod that does nothing, meets the restricted Pod Security Standard and
 // terminates at once when it is deleted.
-func (p *Placeholders) pod(h placeholder.Placeholder) *corev1.Pod {
+func (p *Placeholders) podFor(h placeholder.Placeholder) *corev1.Pod {
 	requests, limits := h.Amounts.ToResourceList(), corev1.ResourceList{}
 	for name, amount := range requests {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {

@@ -53,7 +53,7 @@ func (b *bench) check(err error) {
 // look reconciles and returns the placeholders sorted by name.
 func (b *bench) look() []corev1.Pod {
 	b.Helper()
-	b.check(b.keep(b.Context()))
+	b.check(b.applyPlan(b.Context()))
 	var pods corev1.PodList
 	b.check(b.client.List(b.Context(), &pods, client.InNamespace(b.opts.Namespace)))
 	return pods.Items

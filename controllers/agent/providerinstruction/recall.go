@@ -13,10 +13,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// callBack records whether the operator recalls the placement, and the deadline. Every
+// recordRecall records whether the operator recalls the placement, and the deadline. Every
 // advertisement reports the recall to the broker; the broker then ends the placement like any
 // other.
-func (r *Reconciler) callBack(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+func (r *Reconciler) recordRecall(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func TestAPlacementIsCalledBack(t *testing.T) {
 				if err := r.client.Update(t.Context(), got); err != nil {
 					t.Fatal(err)
 				}
-				if err := r.callBack(t.Context(), got); err != nil {
+				if err := r.recordRecall(t.Context(), got); err != nil {
 					t.Fatal(err)
 				}
 				if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got); err != nil {

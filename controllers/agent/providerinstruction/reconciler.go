@@ -27,13 +27,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if claimed, err := r.queue.Claim(ctx, req, inst); !claimed {
 		return 0, err
 	}
-	if err := r.decide(ctx, inst); err != nil {
+	if err := r.decideAdmission(ctx, inst); err != nil {
 		return 0, err
 	}
 	if err := r.decideChange(ctx, inst); err != nil {
 		return 0, err
 	}
-	if err := r.callBack(ctx, inst); err != nil {
+	if err := r.recordRecall(ctx, inst); err != nil {
 		return 0, err
 	}
 	if err := r.openRights(ctx, inst); err != nil {
@@ -43,19 +43,19 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	if err := r.record(ctx, inst, state); err != nil {
+	if err := r.writeStatus(ctx, inst, state); err != nil {
 		return 0, client.IgnoreNotFound(err) // the object is gone and the cache is stale
 	}
-	if withdraws(inst) {
-		return state.Again, r.withdraw(ctx, inst)
+	if isWithdrawn(inst) {
+		return state.Again, r.reportWithdrawal(ctx, inst)
 	}
-	r.sayExcess(inst)
-	return state.Again, r.settle(ctx, inst, state)
+	r.reportExcess(inst)
+	return state.Again, r.reportOutcome(ctx, inst, state)
 }
 
-// decide requests admission once, and writes the answer before it is reported to the broker.
-func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	if inst.Ended() || decided(inst) {
+// decideAdmission requests admission once, and writes the answer before it is reported to the broker.
+func (r *Reconciler) decideAdmission(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+	if inst.Ended() || isDecided(inst) {
 		return nil
 	}
 	admission, err := r.opts.Admit(ctx, inst)
@@ -71,17 +71,17 @@ func (r *Reconciler) decide(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return nil
 }
 
-func decided(inst *agentv1alpha1.ProviderInstruction) bool {
+func isDecided(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status != "Unknown"
 }
 
-func refused(inst *agentv1alpha1.ProviderInstruction) bool {
+func isRefused(inst *agentv1alpha1.ProviderInstruction) bool {
 	return meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
-	if refused(inst) && !inst.Ended() {
+	if isRefused(inst) && !inst.Ended() {
 		return plan.ProviderState{Phase: agentv1alpha1.InstructionRefused}, nil
 	}
 	if r.opts.Peering != nil {
@@ -97,27 +97,27 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 	return state, nil
 }
 
-// settle reports to the broker the decision, or that nothing is left. It removes the finalizer
+// reportOutcome reports to the broker the decision, or that nothing is left. It removes the finalizer
 // once the broker has the report and the peering is torn down.
-func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
+func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
 	switch {
 	case state.Gone:
-		r.say(inst, v1.StatusReportStateGone, placement.Aspect{Reason: agentv1alpha1.ReasonReleased})
+		r.sendReport(inst, v1.StatusReportStateGone, placement.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ProviderGone)
 	case inst.Ended():
-	case refused(inst):
+	case isRefused(inst):
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
-		r.say(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
+		r.sendReport(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: c.Reason, Message: c.Message})
 	case inst.Spec.Change != 0:
-		r.sayChange(inst, state)
+		r.reportChange(inst, state)
 	default:
-		r.say(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
+		r.sendReport(inst, v1.StatusReportStateAcknowledged, placement.Aspect{Reason: agentv1alpha1.ReasonAcknowledged})
 		failpoint.Hit(failpoint.ProviderAcknowledged)
 	}
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
 		return nil
 	}
-	departed, err := r.leave(ctx, inst)
+	departed, err := r.leavePlacement(ctx, inst)
 	if departed && err == nil {
 		r.reports.Forget(inst.Spec.ReservationName, inst.Spec.Placement)
 		failpoint.Hit(failpoint.ProviderDeleted)
@@ -125,18 +125,18 @@ func (r *Reconciler) settle(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return err
 }
 
-func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
+func (r *Reconciler) leavePlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
 	if r.opts.Peering != nil {
 		return r.opts.Peering.DepartProvider(ctx, inst)
 	}
 	return true, patch.Delete(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer)
 }
 
-func (r *Reconciler) say(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
+func (r *Reconciler) sendReport(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
 	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.wakes(inst.Name))
 }
 
-func (r *Reconciler) answer(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
+func (r *Reconciler) answerChange(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
 	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.wakes(inst.Name))
 }
 

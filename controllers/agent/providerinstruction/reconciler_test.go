@@ -177,7 +177,7 @@ func TestAPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
 	}
 }
 
-func TestWhoDeletesAnInstructionWithdrawsItsPlacement(t *testing.T) {
+func TestDeletedInstructionWithdrawsItsPlacement(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)

@@ -103,13 +103,13 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		// One worker only: Admit must not run concurrently, and the placements of a pair share
 		// a handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
-		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings)).
-		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblingRequests)).
+		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allRequests), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	r.queue.Watch(b)
 	kinds := []client.Object{&agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.LendingPolicy{}}
 	if opts.Peering != nil {
 		kinds = append(kinds, opts.Peering.ProviderWatches()...)
-		instruction.WatchLiqo(b, opts.Peering.ProviderWatches(), r.concerned, opts.Peering.ProviderEvents(), r.withPeer)
+		instruction.WatchLiqo(b, opts.Peering.ProviderWatches(), r.concernedRequests, opts.Peering.ProviderEvents(), r.withPeer)
 		if err := r.setupPeering(mgr); err != nil {
 			return err
 		}
@@ -120,9 +120,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-// siblings enqueues the other instructions of the same consumer when one is about to go. They
+// siblingRequests enqueues the other instructions of the same consumer when one is about to go. They
 // may become responsible for removing what they shared with it.
-func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) siblingRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
 	if !ok || !inst.Spec.Release {
 		return nil
@@ -130,7 +130,7 @@ func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcil
 	return r.withPeer(ctx, inst.Spec.RequesterClusterID)
 }
 
-func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) concernedRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	concern := liqo.ConcernOf(obj)
 	if requests := r.queue.Placed(ctx, concern, &agentv1alpha1.ProviderInstruction{}); requests != nil || concern.Peer == "" {
 		return requests
@@ -144,7 +144,7 @@ func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Requ
 }
 
 // all enqueues every instruction, because a policy may affect any of them.
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *Reconciler) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.matching(ctx, func(*agentv1alpha1.ProviderInstruction) bool { return true })
 }
 

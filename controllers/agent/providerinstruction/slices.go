@@ -44,7 +44,7 @@ func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if r.opts.Place != nil {
 		at = r.opts.Place()
 	}
-	if found, err := r.exists(ctx, req.NamespacedName); err != nil || !found {
+	if found, err := r.hasInstruction(ctx, req.NamespacedName); err != nil || !found {
 		if err == nil {
 			err = r.opts.Peering.ForgetSlice(ctx, req.Namespace, req.Name)
 		}
@@ -53,7 +53,7 @@ func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	return patch.Requeue(0, r.opts.Peering.Grant(ctx, req.NamespacedName, at))
 }
 
-func (r *sliceReconciler) exists(ctx context.Context, key types.NamespacedName) (bool, error) {
+func (r *sliceReconciler) hasInstruction(ctx context.Context, key types.NamespacedName) (bool, error) {
 	err := r.client.Get(ctx, key, liqo.NewSlice())
 	return err == nil, client.IgnoreNotFound(err)
 }

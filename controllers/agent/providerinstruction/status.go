@@ -17,10 +17,10 @@ import (
 
 func (r *Reconciler) now() metav1.Time { return metav1.NewTime(r.opts.Clock.Now()) }
 
-// record writes the status if it changed.
-func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
+// writeStatus writes the status if it changed.
+func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
 	before := inst.DeepCopy()
-	describe(inst, state, r.now())
+	describeStatus(inst, state, r.now())
 	r.describeHold(inst)
 	r.describeExcess(inst)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
@@ -41,27 +41,27 @@ func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
 	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,
-		Message: fmt.Sprintf("capacity is kept for %q", inst.Spec.RequesterClusterID)}
+		Message: fmt.Sprintf("capacity is reserved for %q", inst.Spec.RequesterClusterID)}
 	if !a.Admitted {
 		inst.Status.Phase = agentv1alpha1.InstructionRefused
-		aspect = placement.Aspect{Reason: orRefused(a.Reason), Message: a.Message}
+		aspect = placement.Aspect{Reason: reasonOrRefused(a.Reason), Message: a.Message}
 	}
-	set(inst, agentv1alpha1.ConditionAcknowledged, aspect, now)
+	setCondition(inst, agentv1alpha1.ConditionAcknowledged, aspect, now)
 }
 
-func orRefused(reason string) string {
+func reasonOrRefused(reason string) string {
 	if reason == "" {
 		return agentv1alpha1.ReasonRefused
 	}
 	return reason
 }
 
-// describe derives the status from the state.
-func describe(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState, now metav1.Time) {
+// describeStatus derives the status from the state.
+func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState, now metav1.Time) {
 	inst.Status.ObservedGeneration, inst.Status.Phase = inst.Generation, state.Phase
-	if refused(inst) && !inst.Ended() {
+	if isRefused(inst) && !inst.Ended() {
 		c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
-		set(inst, agentv1alpha1.ConditionReady, placement.Aspect{Reason: c.Reason, Message: c.Message}, now)
+		setCondition(inst, agentv1alpha1.ConditionReady, placement.Aspect{Reason: c.Reason, Message: c.Message}, now)
 		inst.Status.Message = c.Message
 		return
 	}
@@ -71,13 +71,13 @@ func describe(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState,
 	if state.Gone {
 		inst.Status.Enforced = false
 	}
-	set(inst, agentv1alpha1.ConditionGranted, state.Granted, now)
+	setCondition(inst, agentv1alpha1.ConditionGranted, state.Granted, now)
 	ready := placement.Aspect{True: inst.Status.Enforced && !inst.Ended(), Reason: state.Granted.Reason, Message: state.Granted.Message}
-	set(inst, agentv1alpha1.ConditionReady, ready, now)
+	setCondition(inst, agentv1alpha1.ConditionReady, ready, now)
 	inst.Status.Message = state.Granted.Message
 }
 
-func set(inst *agentv1alpha1.ProviderInstruction, kind string, a placement.Aspect, now metav1.Time) {
+func setCondition(inst *agentv1alpha1.ProviderInstruction, kind string, a placement.Aspect, now metav1.Time) {
 	condition := metav1.Condition{
 		Type: kind, Status: metav1.ConditionFalse, Reason: a.Reason, Message: a.Message,
 		ObservedGeneration: inst.Generation, LastTransitionTime: now,

@@ -23,17 +23,17 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		Type: agentv1alpha1.ConditionEnding, Status: metav1.ConditionTrue,
 		ObservedGeneration: inst.Generation, LastTransitionTime: now,
 	}
-	e := ahead(inst, lead, now.Time)
+	e := upcomingEnd(inst, lead, now.Time)
 	if inst.Ended() {
 		if noted && (before.Phase == agentv1alpha1.InstructionReleasing || before.Phase == agentv1alpha1.InstructionReleased) {
 			return // keep the reason that was recorded first
 		}
 		if noted && old.Reason != agentv1alpha1.ReasonExpiring {
-			e = &ending{old.Reason, "it makes room"}
+			e = &ending{old.Reason, "it made room"}
 		} else {
-			e = ended(inst, now.Time)
+			e = pastEnd(inst, now.Time)
 		}
-		e.message += ": " + whatGoes(inst)
+		e.message += ": " + describeRemoval(inst)
 	}
 	switch {
 	case e != nil:
@@ -42,42 +42,42 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		return
 	default:
 		condition.Status, condition.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn
-		condition.Message = "it stays" + untilWhen(inst)
+		condition.Message = "it stays" + expirySuffix(inst)
 	}
 	meta.SetStatusCondition(&inst.Status.Conditions, condition)
 }
 
-// ahead returns nil while no end is near. A reservation that is renewed has no end.
-func ahead(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) *ending {
+// upcomingEnd returns nil while no end is near. A reservation that is renewed has no end.
+func upcomingEnd(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
 	case spec.Notice != nil:
-		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", instant(spec.Notice.EndsAt), whatGoes(inst), spec.Notice.Message)}
+		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", formatInstant(spec.Notice.EndsAt), describeRemoval(inst), spec.Notice.Message)}
 	case lead > 0 && spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Add(-lead)):
 		return &ending{agentv1alpha1.ReasonExpiring, fmt.Sprintf("its duration is over at %s: %s; to keep it, %s",
-			instant(*spec.ExpiresAt), whatGoes(inst), howToExtend(spec))}
+			formatInstant(*spec.ExpiresAt), describeRemoval(inst), howToExtend(spec))}
 	}
 	return nil
 }
 
-// ended returns why a placement is taken down, as far as this cluster knows.
-func ended(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
+// pastEnd returns why a placement is taken down, as far as this cluster knows.
+func pastEnd(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return &ending{agentv1alpha1.ReasonExpired, "its duration is over"}
 	case spec.ProviderSilentSince != nil:
-		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("nothing is heard of %q", spec.TargetClusterID)}
+		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q is silent", spec.TargetClusterID)}
 	}
-	return &ending{agentv1alpha1.ReasonReleased, "it was given back"}
+	return &ending{agentv1alpha1.ReasonReleased, "it was released"}
 }
 
-// whatGoes describes what the end means for users of the reservation.
-func whatGoes(inst *agentv1alpha1.ReservationInstruction) string {
+// describeRemoval describes what the end means for users of the reservation.
+func describeRemoval(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Status.NodeName == "" {
-		return "its capacity is given back"
+		return "its capacity is released"
 	}
-	return fmt.Sprintf("pods are evicted from node %q, and it goes", inst.Status.NodeName)
+	return fmt.Sprintf("pods are evicted from node %q before it is removed", inst.Status.NodeName)
 }
 
 func howToExtend(spec *agentv1alpha1.ReservationInstructionSpec) string {
@@ -87,14 +87,14 @@ func howToExtend(spec *agentv1alpha1.ReservationInstructionSpec) string {
 	return fmt.Sprintf("raise spec.duration of Reservation %q in the broker's cluster", spec.ReservationName)
 }
 
-func untilWhen(inst *agentv1alpha1.ReservationInstruction) string {
+func expirySuffix(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Spec.ExpiresAt == nil {
 		return ""
 	}
-	return " until " + instant(*inst.Spec.ExpiresAt)
+	return " until " + formatInstant(*inst.Spec.ExpiresAt)
 }
 
-func instant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatInstant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // untilNotice returns when to announce that a reservation expires. It returns never if the
 // reservation does not expire, has ended, or the announcement is due already.

@@ -41,7 +41,7 @@ func noted(reason string) func(*agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-func TestAnEndIsToldAhead(t *testing.T) {
+func TestEndIsAnnounced(t *testing.T) {
 	type edits []func(*agentv1alpha1.ReservationInstruction)
 	tests := map[string]struct {
 		edits edits
@@ -51,11 +51,11 @@ func TestAnEndIsToldAhead(t *testing.T) {
 	}{
 		"what is renewed has no end":        {},
 		"a duration that is far from over":  {edits: edits{expires(time.Hour)}, again: 50 * time.Minute},
-		"a duration that is over soon":      {edits: edits{expires(lead), requested}, want: `True Expiring its duration is over at 2026-06-01T12:10:00Z: pods are evicted from node "res-a-1", and it goes; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`},
-		"one that the broker's cluster set": {edits: edits{expires(time.Minute)}, want: `True Expiring its duration is over at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1", and it goes; to keep it, raise spec.duration of Reservation "res-a" in the broker's cluster`},
+		"a duration that is over soon":      {edits: edits{expires(lead), requested}, want: `True Expiring its duration is over at 2026-06-01T12:10:00Z: pods are evicted from node "res-a-1" before it is removed; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`},
+		"one that the broker's cluster set": {edits: edits{expires(time.Minute)}, want: `True Expiring its duration is over at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1" before it is removed; to keep it, raise spec.duration of Reservation "res-a" in the broker's cluster`},
 		"without a node": {
 			edits: edits{expires(time.Minute), requested, func(i *agentv1alpha1.ReservationInstruction) { i.Status.NodeName = "" }},
-			want:  `True Expiring its duration is over at 2026-06-01T12:01:00Z: its capacity is given back; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`,
+			want:  `True Expiring its duration is over at 2026-06-01T12:01:00Z: its capacity is released; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`,
 		},
 		"a duration that was raised takes it back": {
 			edits: edits{expires(time.Hour), noted(agentv1alpha1.ReasonExpiring)},
@@ -63,13 +63,13 @@ func TestAnEndIsToldAhead(t *testing.T) {
 		},
 		"a duration that was taken out, too": {edits: edits{noted(agentv1alpha1.ReasonExpiring)}, want: `False NoticeWithdrawn it stays`},
 		"a higher priority": {
-			edits: edits{preempt}, want: `True Preempted it ends at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1", and it goes; a request of priority 9 needs the room`,
+			edits: edits{preempt}, want: `True Preempted it ends at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1" before it is removed; a request of priority 9 needs the room`,
 		},
-		"it is given back":                {edits: edits{release}, want: `True Released it was given back: pods are evicted from node "res-a-1", and it goes`},
-		"given back ahead of its expiry":  {edits: edits{release, expires(time.Minute), noted(agentv1alpha1.ReasonExpiring)}, want: `True Released it was given back: pods are evicted from node "res-a-1", and it goes`},
-		"its duration is over":            {edits: edits{release, expires(0), noted(agentv1alpha1.ReasonExpiring)}, want: `True Expired its duration is over: pods are evicted from node "res-a-1", and it goes`},
-		"it has made room":                {edits: edits{release, noted(agentv1alpha1.ReasonPreempted)}, want: `True Preempted it makes room: pods are evicted from node "res-a-1", and it goes`},
-		"another provider has taken over": {edits: edits{release, func(i *agentv1alpha1.ReservationInstruction) { i.Spec.ProviderSilentSince = new(metav1.NewTime(noon)) }}, want: `True Migrated nothing is heard of "paris": pods are evicted from node "res-a-1", and it goes`},
+		"it is given back":                {edits: edits{release}, want: `True Released it was released: pods are evicted from node "res-a-1" before it is removed`},
+		"given back ahead of its expiry":  {edits: edits{release, expires(time.Minute), noted(agentv1alpha1.ReasonExpiring)}, want: `True Released it was released: pods are evicted from node "res-a-1" before it is removed`},
+		"its duration is over":            {edits: edits{release, expires(0), noted(agentv1alpha1.ReasonExpiring)}, want: `True Expired its duration is over: pods are evicted from node "res-a-1" before it is removed`},
+		"it has made room":                {edits: edits{release, noted(agentv1alpha1.ReasonPreempted)}, want: `True Preempted it made room: pods are evicted from node "res-a-1" before it is removed`},
+		"another provider has taken over": {edits: edits{release, func(i *agentv1alpha1.ReservationInstruction) { i.Spec.ProviderSilentSince = new(metav1.NewTime(noon)) }}, want: `True Migrated "paris" is silent: pods are evicted from node "res-a-1" before it is removed`},
 		"why it ended stays": {
 			edits: edits{release, expires(-time.Hour), noted(agentv1alpha1.ReasonReleased), func(i *agentv1alpha1.ReservationInstruction) { i.Status.Phase = agentv1alpha1.InstructionReleasing }},
 			want:  `True Released said before`,

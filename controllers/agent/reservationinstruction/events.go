@@ -8,16 +8,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// tell records an event for each change in the end of a placement, and for a refused handshake.
+// recordTransitions records an event for each change in the end of a placement, and for a refused handshake.
 // For a placement that serves a ResourceRequest, the events are recorded on the request, where
 // users look.
-func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
+func (r *Reconciler) recordTransitions(inst, before *agentv1alpha1.ReservationInstruction) {
 	if inst.Spec.RequestRef != nil {
 		return
 	}
 	for _, kind := range []string{agentv1alpha1.ConditionEnding, agentv1alpha1.ConditionDrained, agentv1alpha1.ConditionWithinGrant} {
 		if c := message.ChangedCondition(inst.Status.Conditions, before.Status.Conditions, kind); c != nil {
-			r.opts.Recorder.Eventf(inst, nil, severity(c), c.Reason, "End", "%s", message.Clip(c.Message, message.MaxNote))
+			r.opts.Recorder.Eventf(inst, nil, eventType(c), c.Reason, "End", "%s", message.Clip(c.Message, message.MaxNote))
 		}
 	}
 	for _, kind := range []string{agentv1alpha1.ConditionReady, agentv1alpha1.ConditionHealthy} {
@@ -28,8 +28,8 @@ func (r *Reconciler) tell(inst, before *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// severity returns Normal for changes that were requested or that improve the state.
-func severity(c *metav1.Condition) string {
+// eventType returns Normal for changes that were requested or that improve the state.
+func eventType(c *metav1.Condition) string {
 	switch c.Reason {
 	case agentv1alpha1.ReasonReleased, agentv1alpha1.ReasonNoticeWithdrawn, agentv1alpha1.ReasonDraining, agentv1alpha1.ReasonDrained:
 		return corev1.EventTypeNormal

@@ -19,11 +19,11 @@ type Reach interface {
 
 var _ Reach = (*reach.Scout)(nil)
 
-// unreached returns why the provider of a placement is unreachable, or "" if there is no sign
+// unreachedReason returns why the provider of a placement is unreachable, or "" if there is no sign
 // of that. known is false until a probe has finished. It only checks placements whose node was never Ready. The handshake continues
 // meanwhile, because it needs only the broker. A placement that was Ready once is not given up
 // for this: Liqo may recover before the broker finds another provider.
-func (r *Reconciler) unreached(inst *agentv1alpha1.ReservationInstruction, ready bool) (why string, known bool) {
+func (r *Reconciler) unreachedReason(inst *agentv1alpha1.ReservationInstruction, ready bool) (why string, known bool) {
 	if inst.Spec.TargetClusterEndpoint == "" || inst.Status.Delivered || ready {
 		r.opts.Reach.Forget(inst.Name)
 		return "", true

@@ -75,7 +75,7 @@ func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
 			r.opts.Peering, r.opts.Reach = &liqo.Peering{}, &tt.sight
 			var told []v1.StatusReport
 			for range 2 {
-				r.report(inst, tt.state)
+				r.reportState(inst, tt.state)
 				select {
 				case got := <-b.told:
 					awaitHeard(t, r)

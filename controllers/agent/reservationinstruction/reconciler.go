@@ -35,14 +35,14 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		return never, err
 	}
 	now := metav1.NewTime(r.opts.Clock.Now())
-	if err := r.record(ctx, inst, state, now); err != nil {
+	if err := r.writeStatus(ctx, inst, state, now); err != nil {
 		return never, client.IgnoreNotFound(err) // the object is gone and the cache is stale
 	}
-	r.report(inst, state)
+	r.reportState(inst, state)
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
 		return plan.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
 	}
-	return never, r.depart(ctx, inst)
+	return never, r.removeFinalizer(ctx, inst)
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
@@ -57,12 +57,12 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 	return state, nil
 }
 
-// report tells the broker when the node becomes ready, when it no longer is or cannot become
+// reportState tells the broker when the node becomes ready, when it no longer is or cannot become
 // ready, and when nothing is left.
-func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
+func (r *Reconciler) reportState(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
 	switch {
 	case state.Gone:
-		r.say(inst, v1.StatusReportStateGone, placement.Aspect{Reason: agentv1alpha1.ReasonReleased})
+		r.sendReport(inst, v1.StatusReportStateGone, placement.Aspect{Reason: agentv1alpha1.ReasonReleased})
 		failpoint.Hit(failpoint.ConsumerGone)
 	case r.opts.Peering == nil || state.Phase == agentv1alpha1.InstructionReleasing:
 	default:
@@ -71,31 +71,31 @@ func (r *Reconciler) report(inst *agentv1alpha1.ReservationInstruction, state pl
 }
 
 func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, node placement.Aspect) {
-	why, known := r.unreached(inst, node.True)
+	why, known := r.unreachedReason(inst, node.True)
 	switch {
 	case why != "":
-		r.say(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
+		r.sendReport(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
 	case node.Reason == agentv1alpha1.ReasonHandshakeRefused && !inst.Status.Delivered:
 		if !known {
 			return // an unreachable provider is the better reason: the broker then avoids the pair
 		}
-		r.say(inst, v1.StatusReportStateRefused, node)
+		r.sendReport(inst, v1.StatusReportStateRefused, node)
 	case node.True:
-		r.say(inst, v1.StatusReportStateReady, node)
+		r.sendReport(inst, v1.StatusReportStateReady, node)
 		failpoint.Hit(failpoint.ConsumerReady)
 	case inst.Status.Delivered:
-		r.say(inst, v1.StatusReportStateNotReady, node)
+		r.sendReport(inst, v1.StatusReportStateNotReady, node)
 	}
 }
 
-func (r *Reconciler) say(inst *agentv1alpha1.ReservationInstruction, state v1.StatusReportState, why placement.Aspect) {
+func (r *Reconciler) sendReport(inst *agentv1alpha1.ReservationInstruction, state v1.StatusReportState, why placement.Aspect) {
 	name := inst.Name
 	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() { r.queue.Add(name) })
 }
 
-// depart removes the instruction's finalizer, because the broker knows that nothing is left.
-func (r *Reconciler) depart(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
-	departed, err := r.leave(ctx, inst)
+// removeFinalizer removes the instruction's finalizer, because the broker knows that nothing is left.
+func (r *Reconciler) removeFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+	departed, err := r.leavePlacement(ctx, inst)
 	if departed && err == nil {
 		if r.opts.Reach != nil {
 			r.opts.Reach.Forget(inst.Name)
@@ -106,7 +106,7 @@ func (r *Reconciler) depart(ctx context.Context, inst *agentv1alpha1.Reservation
 	return err
 }
 
-func (r *Reconciler) leave(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+func (r *Reconciler) leavePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	if r.opts.Peering != nil {
 		return r.opts.Peering.DepartConsumer(ctx, inst)
 	}

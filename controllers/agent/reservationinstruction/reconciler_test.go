@@ -108,7 +108,7 @@ func TestWithoutPeeringAnInstructionIsDeliveredAndNeverActive(t *testing.T) {
 	}
 }
 
-func TestAReleasedInstructionGoesOnceTheBrokerKnows(t *testing.T) {
+func TestReleasedInstructionIsRemovedOnceTheBrokerKnows(t *testing.T) {
 	tests := map[string]struct{ answer error }{
 		"the broker takes the report":                {},
 		"the broker knows the placement no more":     {answer: fault.New(fault.NotFound, "no such reservation")},
@@ -147,7 +147,7 @@ func TestAReleasedInstructionStaysWhileTheBrokerIsAway(t *testing.T) {
 	}
 }
 
-func TestTheNetworkIsToldOfWhereItIsConnected(t *testing.T) {
+func TestNetworkConditionIsShownOnlyIfNetworksConnect(t *testing.T) {
 	inst, now := newInstruction(), metav1.NewTime(time.Unix(1000, 0))
 	for _, test := range []struct {
 		network placement.Aspect
@@ -158,7 +158,7 @@ func TestTheNetworkIsToldOfWhereItIsConnected(t *testing.T) {
 		{placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNetworkConnected, Message: "12ms away"}, metav1.ConditionTrue},
 		{},
 	} {
-		describe(inst, plan.ConsumerState{Network: test.network}, false, now)
+		describeStatus(inst, plan.ConsumerState{Network: test.network}, false, now)
 		var got metav1.ConditionStatus
 		if c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionNetworkConnected); c != nil {
 			got = c.Status
@@ -210,7 +210,7 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inst := newInstruction()
 			inst.Status = test.before
-			describe(inst, test.state, false, now)
+			describeStatus(inst, test.state, false, now)
 			if diff := cmp.Diff(test.want, inst.Status, cmpopts.IgnoreFields(agentv1alpha1.ReservationInstructionStatus{}, "Conditions")); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
@@ -238,7 +238,7 @@ func TestTheBrokerHearsOfTheNode(t *testing.T) {
 		if state.NodeReady.True {
 			inst.Status.Delivered = true
 		}
-		r.report(inst, state)
+		r.reportState(inst, state)
 		select {
 		case got := <-b.told:
 			awaitHeard(t, r)

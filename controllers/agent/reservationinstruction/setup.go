@@ -71,12 +71,12 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 		For(&agentv1alpha1.ReservationInstruction{}).
 		// One worker only: the placements of a pair share a handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
-		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblings))
+		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblingRequests))
 	r.queue.Watch(b)
 	kinds := []client.Object{&agentv1alpha1.ReservationInstruction{}}
 	if opts.Peering != nil {
 		kinds = append(kinds, opts.Peering.ConsumerWatches()...)
-		instruction.WatchLiqo(b, opts.Peering.ConsumerWatches(), r.concerned, opts.Peering.ConsumerEvents(), r.withPeer)
+		instruction.WatchLiqo(b, opts.Peering.ConsumerWatches(), r.concernedRequests, opts.Peering.ConsumerEvents(), r.withPeer)
 		b.WatchesRawSource(source.TypedChannel(opts.Reach.Checked(), handler.TypedEnqueueRequestsFromMapFunc(r.queue.Named)))
 	}
 	if err := instruction.AwaitInformers(mgr, kinds...); err != nil {
@@ -87,23 +87,23 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 
 // withPeer enqueues the instructions that target a provider.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
-	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
+	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
 }
 
-// siblings enqueues the instructions that share the provider or a namespace with one that is
+// siblingRequests enqueues the instructions that share the provider or a namespace with one that is
 // being released. They may become responsible for removing what they shared with it.
-func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) siblingRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ReservationInstruction)
 	if !ok || !inst.Spec.Release {
 		return nil
 	}
-	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
+	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
 		return i.Name != inst.Name && (i.Spec.TargetClusterID == inst.Spec.TargetClusterID ||
 			slices.ContainsFunc(i.Spec.Namespaces, func(ns string) bool { return slices.Contains(inst.Spec.Namespaces, ns) }))
 	})
 }
 
-func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) concernedRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	concern := liqo.ConcernOf(obj)
 	if requests := r.queue.Placed(ctx, concern, &agentv1alpha1.ReservationInstruction{}); requests != nil {
 		return requests
@@ -111,11 +111,11 @@ func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []reconci
 	if concern.Peer == "" && concern.Namespace == "" {
 		return nil
 	}
-	return r.matching(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
+	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool {
 		return concern.Peer != "" && i.Spec.TargetClusterID == concern.Peer || slices.Contains(i.Spec.Namespaces, concern.Namespace)
 	})
 }
 
-func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.ReservationInstruction) bool) []reconcile.Request {
+func (r *Reconciler) matchingRequests(ctx context.Context, match func(*agentv1alpha1.ReservationInstruction) bool) []reconcile.Request {
 	return instruction.Matching(ctx, r.queue, &agentv1alpha1.ReservationInstructionList{}, match)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// record writes the status if it changed.
-func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now metav1.Time) error {
+// writeStatus writes the status if it changed.
+func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now metav1.Time) error {
 	before := inst.DeepCopy()
-	describe(inst, state, r.opts.Peering == nil, now)
+	describeStatus(inst, state, r.opts.Peering == nil, now)
 	describeEnding(inst, &before.Status, r.opts.ExpiryNotice, now)
 	describeExcess(inst, now)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
@@ -27,13 +27,13 @@ func (r *Reconciler) record(ctx context.Context, inst *agentv1alpha1.Reservation
 	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
 		return err
 	}
-	r.tell(inst, before)
+	r.recordTransitions(inst, before)
 	return nil
 }
 
-// describe derives the status from the state. Once delivered is true it stays true; the
+// describeStatus derives the status from the state. Once delivered is true it stays true; the
 // condition Ready shows the present.
-func describe(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, skipped bool, now metav1.Time) {
+func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, skipped bool, now metav1.Time) {
 	status := &inst.Status
 	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
 	if status.ReleasingSince == nil && inst.Ended() {

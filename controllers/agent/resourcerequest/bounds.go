@@ -12,10 +12,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 )
 
-// admit checks a request against the bounds of its namespace, even if a webhook did so before.
+// checkBounds checks a request against the bounds of its namespace, even if a webhook did so before.
 // A request outside the bounds fails for good. An admitted request stays admitted when the
 // bounds change.
-func (r *Reconciler) admit(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+func (r *Reconciler) checkBounds(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	// Requests are admitted one at a time. If two requests fit only one at a time, the second
 	// check must see the first admission.
 	r.admission.Lock()
@@ -28,8 +28,8 @@ func (r *Reconciler) admit(ctx context.Context, rr *agentv1alpha1.ResourceReques
 		return r.recordAsked(ctx, rr)
 	}
 	before := rr.DeepCopy()
-	r.editor(rr).failed(agentv1alpha1.ReasonOutsideBounds, errs.ToAggregate().Error()+"\n"+retryAdvice)
-	return r.save(ctx, rr, before)
+	r.editStatus(rr).setFailed(agentv1alpha1.ReasonOutsideBounds, errs.ToAggregate().Error()+"\n"+retryAdvice)
+	return r.saveStatus(ctx, rr, before)
 }
 
 // outsideBounds returns the bounds that a new or edited request exceeds.
@@ -38,16 +38,16 @@ func (r *Reconciler) outsideBounds(ctx context.Context, rr *agentv1alpha1.Resour
 	if err != nil {
 		return nil, err
 	}
-	others, err := r.admitted(ctx, rr.Namespace, b)
+	others, err := r.listAdmitted(ctx, rr.Namespace, b)
 	if err != nil {
 		return nil, err
 	}
 	return b.Check(rr, others), nil
 }
 
-// admitted lists the requests of a namespace that count in addition to a new one. It reads them
+// listAdmitted lists the requests of a namespace that count in addition to a new one. It reads them
 // from the API server, because the cache may miss the latest.
-func (r *Reconciler) admitted(ctx context.Context, namespace string, b bounds.Bounds) ([]agentv1alpha1.ResourceRequest, error) {
+func (r *Reconciler) listAdmitted(ctx context.Context, namespace string, b bounds.Bounds) ([]agentv1alpha1.ResourceRequest, error) {
 	if !b.Sums() {
 		return nil, nil
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// change asks the broker to change a reservation after its request was edited. It runs when the
+// requestChange asks the broker to change a reservation after its request was edited. It runs when the
 // broker reports that the key belongs to a different request. If the broker refuses the change,
 // the reservation continues as before.
-func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
+func (r *Reconciler) requestChange(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	if errs, err := r.outsideBounds(ctx, rr); err != nil {
-		return nil, r.refused(rr, err, status)
+		return nil, r.handleError(rr, err, status)
 	} else if len(errs) > 0 {
 		status.changeRefused(errs.ToAggregate().Error())
-		return nil, r.lease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
+		return nil, r.recordLease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
 	}
 	asked := wire.ReservationRequest(rr, r.options.ClusterID)
 	body := &v1.ReservationChange{Generation: rr.Generation, DurationSeconds: asked.DurationSeconds, Resources: asked.Resources}
@@ -29,16 +29,16 @@ func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceReque
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
-		return r.answered(rr, answer, status)
+		return r.showAnswer(rr, answer, status)
 	case considered && (no.Reason == fault.Invalid || no.Reason == fault.Conflict):
 		status.changeRefused(no.Detail)
 		r.retries.Reset(string(rr.UID))
-		return nil, r.lease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
+		return nil, r.recordLease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
 	case considered && no.Reason == fault.Awaiting:
-		status.changing(no.Detail)
-		return nil, r.lease(rr, &v1.Reservation{RenewSeconds: no.RetryAfter.Seconds()})
+		status.setChanging(no.Detail)
+		return nil, r.recordLease(rr, &v1.Reservation{RenewSeconds: no.RetryAfter.Seconds()})
 	default:
-		return nil, r.refused(rr, err, status)
+		return nil, r.handleError(rr, err, status)
 	}
 }
 
@@ -46,27 +46,27 @@ func (r *Reconciler) change(ctx context.Context, rr *agentv1alpha1.ResourceReque
 // edit.
 const refusedRenewal = time.Hour
 
-// agreed records that the broker has the current version of the request. The first generation
+// setAgreed records that the broker has the current version of the request. The first generation
 // is the original request, later ones are edits.
-func (e editor) agreed(c *v1.ChangeState) {
+func (e editor) setAgreed(c *v1.ChangeState) {
 	switch {
 	case e.rr.Generation <= 1:
 	case c != nil && c.State == v1.ChangeStateStatePending:
-		e.changing(c.Message)
+		e.setChanging(c.Message)
 	default:
-		e.set(agentv1alpha1.ConditionChanged, metav1.ConditionTrue, agentv1alpha1.ReasonChanged, "what spec says is reserved, for as long as it says")
+		e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionTrue, agentv1alpha1.ReasonChanged, "the amounts in spec are reserved, for the duration in spec")
 	}
 }
 
 // holdsStill begins every message about an edit that is not in force.
-const holdsStill = "what was agreed before holds: "
+const holdsStill = "the previous agreement stays in force: "
 
-// changing records that the provider has not agreed to the edit yet.
-func (e editor) changing(why string) {
-	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionUnknown, agentv1alpha1.ReasonAwaitingProvider, holdsStill+why)
+// setChanging records that the provider has not agreed to the edit yet.
+func (e editor) setChanging(why string) {
+	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionUnknown, agentv1alpha1.ReasonAwaitingProvider, holdsStill+why)
 }
 
 // changeRefused records that the edit was refused and the earlier agreement holds.
 func (e editor) changeRefused(why string) {
-	e.set(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, holdsStill+why)
+	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, holdsStill+why)
 }

@@ -19,14 +19,14 @@ var endReasons = map[v1.ReservationEndReason]string{
 	v1.ReservationEndReasonReleased:  agentv1alpha1.ReasonReleased,
 }
 
-// ends records why the virtual node goes now.
-func (e editor) ends(reason, message string) {
-	e.set(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, reason, message)
+// setEnding records why the virtual node goes now.
+func (e editor) setEnding(reason, message string) {
+	e.setCondition(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, reason, message)
 }
 
-// ending copies the condition Ending of the current placement, unless the end of the whole
+// copyEnding copies the condition Ending of the current placement, unless the end of the whole
 // request is already explained.
-func (e editor) ending(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) {
+func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionEnding)
 	noted := old != nil && old.Status == metav1.ConditionTrue
 	said := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionEnding)
@@ -34,31 +34,31 @@ func (e editor) ending(all []agentv1alpha1.ReservationInstruction, current *agen
 	switch {
 	case e.isReleasing() && (!ends || noted && old.Reason != agentv1alpha1.ReasonExpiring):
 	case ends:
-		e.ends(said.Reason, said.Message)
-	case movesFrom(all, current) != nil:
-		e.ends(agentv1alpha1.ReasonMigrating, fmt.Sprintf("nothing is heard of %q: pods are evicted from node %q once that on %q is Ready",
-			current.Spec.TargetClusterID, current.Status.NodeName, movesFrom(all, current).Spec.TargetClusterID))
+		e.setEnding(said.Reason, said.Message)
+	case findTakeover(all, current) != nil:
+		e.setEnding(agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q is silent: pods are evicted from node %q once the one on %q is Ready",
+			current.Spec.TargetClusterID, current.Status.NodeName, findTakeover(all, current).Spec.TargetClusterID))
 	case !noted:
 	case said != nil:
-		e.set(said.Type, said.Status, said.Reason, said.Message)
+		e.setCondition(said.Type, said.Status, said.Reason, said.Message)
 	default:
-		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("node %q stays", current.Name))
+		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("node %q stays", current.Name))
 	}
 }
 
-// movesFrom returns the placement that takes over from one with a silent provider, or nil if
+// findTakeover returns the placement that takes over from one with a silent provider, or nil if
 // there is none.
-func movesFrom(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
-	if !stands(current) || current.Spec.ProviderSilentSince == nil {
+func findTakeover(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+	if !isStanding(current) || current.Spec.ProviderSilentSince == nil {
 		return nil
 	}
-	return besideOf(all, current)
+	return otherStanding(all, current)
 }
 
-// drained shows how far the departing node has been drained. If several nodes depart, it shows
+// setDrained shows how far the departing node has been drained. If several nodes depart, it shows
 // the one of the newest placement. The message for users includes it while the whole request
 // ends.
-func (e editor) drained(all []agentv1alpha1.ReservationInstruction) {
+func (e editor) setDrained(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionDrained
 	var newest *agentv1alpha1.ReservationInstruction
 	for i := range all {
@@ -70,9 +70,9 @@ func (e editor) drained(all []agentv1alpha1.ReservationInstruction) {
 	switch {
 	case newest != nil:
 		c := meta.FindStatusCondition(newest.Status.Conditions, kind)
-		e.set(kind, c.Status, c.Reason, c.Message)
+		e.setCondition(kind, c.Status, c.Reason, c.Message)
 	case meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonDrained, "its virtual node is gone")
+		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonDrained, "its virtual node is gone")
 	}
 	if !e.isReleasing() {
 		return

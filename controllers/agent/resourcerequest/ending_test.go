@@ -27,7 +27,7 @@ func (b *bench) expectCondition(when, kind string, want metav1.ConditionStatus, 
 	}
 }
 
-func TestWhatAPlacementSaysOfItsEndIsShown(t *testing.T) {
+func TestEndOfPlacementIsShown(t *testing.T) {
 	b := newBench(t, withDuration(time.Hour))
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -45,7 +45,7 @@ func TestWhatAPlacementSaysOfItsEndIsShown(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 }
 
-func TestARequestThatIsGivenBackShowsItsDrain(t *testing.T) {
+func TestReleasedRequestShowsItsDrain(t *testing.T) {
 	for reason, give := range map[string]func(*bench){
 		agentv1alpha1.ReasonDeleted: (*bench).delete,
 		agentv1alpha1.ReasonReleased: func(b *bench) {
@@ -89,7 +89,7 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 		t.Run(string(end), func(t *testing.T) {
 			b := newBench(t)
 			rr := b.request()
-			b.editor(rr).ended(&v1.Reservation{EndReason: end, Message: "so it is"})
+			b.editStatus(rr).setEnded(&v1.Reservation{EndReason: end, Message: "so it is"})
 			c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionEnding)
 			if c == nil || c.Status != metav1.ConditionTrue || c.Reason != want {
 				t.Errorf("%+v, want %s", c, want)
@@ -98,7 +98,7 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 			// reason of the reservation's end.
 			inst := &agentv1alpha1.ReservationInstruction{}
 			says(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, agentv1alpha1.ReasonReleased, "given back")(inst)
-			b.editor(rr).ending(nil, inst)
+			b.editStatus(rr).copyEnding(nil, inst)
 			if c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionEnding); c.Reason != want {
 				t.Errorf("then it says %+v", c)
 			}
@@ -106,7 +106,7 @@ func TestWhyTheBrokerEndsAReservationIsShown(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsToBeLeftIsToldOf(t *testing.T) {
+func TestDepartingNodeIsReported(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)

@@ -9,63 +9,63 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// tell records the events for a transition: one for Ready if the phase or Ready's reason
+// recordTransitions records the events for a transition: one for Ready if the phase or Ready's reason
 // changed, and one for each other condition that reports a problem.
-func (r *Reconciler) tell(rr, before *agentv1alpha1.ResourceRequest) {
-	ready := changed(rr, before, agentv1alpha1.ConditionReady)
+func (r *Reconciler) recordTransitions(rr, before *agentv1alpha1.ResourceRequest) {
+	ready := changedCondition(rr, before, agentv1alpha1.ConditionReady)
 	if ready == nil && rr.Status.Phase != before.Status.Phase {
 		ready = meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady)
 	}
 	if ready != nil {
-		r.record(rr, ready)
+		r.recordCondition(rr, ready)
 	}
-	if c := changed(rr, before, agentv1alpha1.ConditionReserved); c != nil && (ready == nil || c.Reason != ready.Reason) {
-		r.record(rr, c)
+	if c := changedCondition(rr, before, agentv1alpha1.ConditionReserved); c != nil && (ready == nil || c.Reason != ready.Reason) {
+		r.recordCondition(rr, c)
 	}
 	for _, kind := range []string{
 		agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionRecalled, agentv1alpha1.ConditionWithinGrant, agentv1alpha1.ConditionProviderReachable, agentv1alpha1.ConditionDrained,
 	} {
-		if c := changed(rr, before, kind); c != nil {
-			r.record(rr, c)
+		if c := changedCondition(rr, before, kind); c != nil {
+			r.recordCondition(rr, c)
 		}
 	}
-	for _, c := range []*metav1.Condition{ending(rr, before), sickened(rr, before)} {
+	for _, c := range []*metav1.Condition{changedEnding(rr, before), changedHealth(rr, before)} {
 		if c != nil && (ready == nil || c.Reason != ready.Reason) {
-			r.record(rr, c)
+			r.recordCondition(rr, c)
 		}
 	}
-	if c := changed(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
-		r.record(rr, c)
+	if c := changedCondition(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
+		r.recordCondition(rr, c)
 	}
 }
 
-// ending returns the condition Ending if it changed, unless Preempted reports the same.
-func ending(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
-	if changed(rr, before, agentv1alpha1.ConditionPreempted) != nil {
+// changedEnding returns the condition Ending if it changed, unless Preempted reports the same.
+func changedEnding(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
+	if changedCondition(rr, before, agentv1alpha1.ConditionPreempted) != nil {
 		return nil
 	}
-	return changed(rr, before, agentv1alpha1.ConditionEnding)
+	return changedCondition(rr, before, agentv1alpha1.ConditionEnding)
 }
 
-// sickened returns the condition Healthy if a problem appeared or ended. It returns nil when a
+// changedHealth returns the condition Healthy if a problem appeared or ended. It returns nil when a
 // request is healthy from the start.
-func sickened(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
-	c := changed(rr, before, agentv1alpha1.ConditionHealthy)
+func changedHealth(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
+	c := changedCondition(rr, before, agentv1alpha1.ConditionHealthy)
 	if c == nil || c.Status != metav1.ConditionFalse && !meta.IsStatusConditionFalse(before.Status.Conditions, c.Type) {
 		return nil
 	}
 	return c
 }
 
-func (r *Reconciler) tellReleased(rr *agentv1alpha1.ResourceRequest) {
-	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "everything was given back")
+func (r *Reconciler) recordReleased(rr *agentv1alpha1.ResourceRequest) {
+	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "all capacity was released")
 }
 
-func changed(rr, before *agentv1alpha1.ResourceRequest, kind string) *metav1.Condition {
+func changedCondition(rr, before *agentv1alpha1.ResourceRequest, kind string) *metav1.Condition {
 	return message.ChangedCondition(rr.Status.Conditions, before.Status.Conditions, kind)
 }
 
-func (r *Reconciler) record(rr *agentv1alpha1.ResourceRequest, c *metav1.Condition) {
+func (r *Reconciler) recordCondition(rr *agentv1alpha1.ResourceRequest, c *metav1.Condition) {
 	kind := corev1.EventTypeNormal
 	switch c.Reason {
 	case agentv1alpha1.ReasonNoCandidate, agentv1alpha1.ReasonRefused, agentv1alpha1.ReasonInvalid,

@@ -10,15 +10,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// excess shows that the provider evicted pods that exceeded the grant. The condition remains
+// setExcess shows that the provider evicted pods that exceeded the grant. The condition remains
 // until another provider serves the request.
-func (e editor) excess(current *agentv1alpha1.ReservationInstruction) {
+func (e editor) setExcess(current *agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionWithinGrant
 	target := current.Spec.TargetClusterID
 	switch x := current.Spec.Excess; {
 	case x != nil:
-		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonExceedsGrant, wire.ExcessMessage(target, x))
+		e.setCondition(kind, metav1.ConditionFalse, agentv1alpha1.ReasonExceedsGrant, wire.ExcessMessage(target, x))
 	case meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonWithinGrant, fmt.Sprintf("%q serves it now", target))
+		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonWithinGrant, fmt.Sprintf("%q serves it now", target))
 	}
 }

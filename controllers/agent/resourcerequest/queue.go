@@ -16,8 +16,8 @@ import (
 // sameDeadline is the tolerance within which two answers give the same deadline.
 const sameDeadline = 2 * time.Second
 
-// queued records that the request waits. It clears the fields of an earlier placement.
-func (e editor) queued(place *v1.QueuePlace) {
+// setQueued records that the request waits. It clears the fields of an earlier placement.
+func (e editor) setQueued(place *v1.QueuePlace) {
 	s := &e.rr.Status
 	s.TargetClusterID, s.TargetClusterEndpoint, s.NodeName = "", "", ""
 	s.ReservedAt, s.ExpiresAt = nil, nil
@@ -30,12 +30,12 @@ func (e editor) queued(place *v1.QueuePlace) {
 		s.Queue.Until = was.Until
 	}
 	if meta.IsStatusConditionTrue(e.rr.Status.Conditions, agentv1alpha1.ConditionRecalled) {
-		e.set(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecalled,
-			"its provider has called its place back; it waits for another one")
+		e.setCondition(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecalled,
+			"its provider called the capacity back; the request waits for another provider")
 	}
 	if place.Reason == v1.QueuePlaceReasonPreempted {
-		e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted,
-			"a request of a higher priority took its place; it waits for another one")
+		e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted,
+			"a request of a higher priority took its capacity; the request waits for a provider")
 	}
 }
 
@@ -43,25 +43,25 @@ func (e editor) queued(place *v1.QueuePlace) {
 // nothing, so the agent repeats the request.
 func (e editor) queueFull(no *fault.Error) {
 	s := &e.rr.Status
-	message := "the queue of the broker is full; the request is repeated until it has a place: " + no.Detail
+	message := "the broker's queue is full; the request is repeated until it is queued: " + no.Detail
 	s.Phase, s.Queue = agentv1alpha1.RequestPending, nil
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
 }
 
-// preempted records that the placement must make room, or no longer has to.
-func (e editor) preempted(n *agentv1alpha1.Notice) {
+// setPreempted records that the placement must make room, or no longer has to.
+func (e editor) setPreempted(n *agentv1alpha1.Notice) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted)
 	switch {
 	case n == nil && (old == nil || old.Status != metav1.ConditionTrue):
 		return
 	case n == nil && old.Reason == agentv1alpha1.ReasonNotice:
-		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it has not to make room any more")
+		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it no longer has to make room")
 		return
 	case n == nil:
-		e.set(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonReserved, "it has a place again")
+		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonReserved, "it has capacity again")
 		return
 	}
-	e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonNotice,
+	e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonNotice,
 		fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
 }

@@ -11,29 +11,29 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// notice records that the placement must go, for whatever reason, or no longer has to.
-func (e editor) notice(current *agentv1alpha1.ReservationInstruction) {
+// setNotice records that the placement must go, for whatever reason, or no longer has to.
+func (e editor) setNotice(current *agentv1alpha1.ReservationInstruction) {
 	n := current.Spec.Notice
 	if n != nil && n.Reason == string(v1.NoticeReasonRecalled) {
-		e.preempted(nil)
-		e.recalled(n, current.Spec.TargetClusterID)
+		e.setPreempted(nil)
+		e.setRecalled(n, current.Spec.TargetClusterID)
 		return
 	}
-	e.preempted(n)
-	e.recalled(nil, current.Spec.TargetClusterID)
+	e.setPreempted(n)
+	e.setRecalled(nil, current.Spec.TargetClusterID)
 }
 
-// recalled records that the provider recalls the placement. Without a notice, it records that
+// setRecalled records that the provider recalls the placement. Without a notice, it records that
 // another provider serves the request or that the recall was withdrawn.
-func (e editor) recalled(n *agentv1alpha1.Notice, target string) {
+func (e editor) setRecalled(n *agentv1alpha1.Notice, target string) {
 	const kind = agentv1alpha1.ConditionRecalled
 	switch {
 	case n != nil:
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
+		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
 	case !meta.IsStatusConditionTrue(e.rr.Status.Conditions, kind):
 	case e.rr.Status.TargetClusterID != target:
-		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q is in the place of the provider that called it back", target))
+		e.setCondition(kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has replaced the provider that called it back", target))
 	default:
-		e.set(kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q does not call it back any more", target))
+		e.setCondition(kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q no longer calls it back", target))
 	}
 }

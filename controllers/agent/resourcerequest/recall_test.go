@@ -11,7 +11,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-func TestWhatIsSaidOfACallBack(t *testing.T) {
+func TestRecallConditions(t *testing.T) {
 	const none = ""
 	on := func(target string, reason string) *agentv1alpha1.ReservationInstruction {
 		inst := &agentv1alpha1.ReservationInstruction{}
@@ -38,7 +38,7 @@ func TestWhatIsSaidOfACallBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := editor{rr: &agentv1alpha1.ResourceRequest{}, now: time.Unix(1000, 0)}
 			for _, inst := range test.instructions {
-				e.notice(inst)
+				e.setNotice(inst)
 				e.rr.Status.TargetClusterID = inst.Spec.TargetClusterID
 			}
 			tell := func(kind string) string {
@@ -56,8 +56,8 @@ func TestWhatIsSaidOfACallBack(t *testing.T) {
 
 func TestARequestThatWaitsSaysThatItWasCalledBack(t *testing.T) {
 	e := editor{rr: &agentv1alpha1.ResourceRequest{}, now: time.Unix(1000, 0)}
-	e.set(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, "it has to go")
-	e.queued(&v1.QueuePlace{Position: 1, Since: e.now, RemainingSeconds: 60, Reason: v1.QueuePlaceReasonNoCandidate})
+	e.setCondition(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, "it has to go")
+	e.setQueued(&v1.QueuePlace{Position: 1, Since: e.now, RemainingSeconds: 60, Reason: v1.QueuePlaceReasonNoCandidate})
 	if c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionRecalled); c.Reason != agentv1alpha1.ReasonRecalled || c.Status != metav1.ConditionTrue {
 		t.Errorf("%+v", c)
 	}

@@ -34,7 +34,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 	if err := r.client.Get(ctx, req.NamespacedName, rr); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	again, err := r.step(ctx, rr)
+	again, err := r.takeStep(ctx, rr)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		// Another writer was first, or the request is gone: the next reconcile shows which.
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
@@ -42,28 +42,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-func (r *Reconciler) step(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+func (r *Reconciler) takeStep(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	if rr.DeletionTimestamp != nil {
-		return r.release(ctx, rr)
+		return r.releaseDeleted(ctx, rr)
 	}
 	if isOver(rr.Status.Phase) {
 		return never, nil
 	}
 	if rr.Spec.Release {
-		return r.end(ctx, rr)
+		return r.releaseEnded(ctx, rr)
 	}
-	if err := r.begin(ctx, rr); err != nil || isOver(rr.Status.Phase) {
+	if err := r.beginRequest(ctx, rr); err != nil || isOver(rr.Status.Phase) {
 		return never, err
 	}
 	before := rr.DeepCopy()
-	again, err := r.advance(ctx, rr)
+	again, err := r.advanceRequest(ctx, rr)
 	if err != nil {
 		return never, err
 	}
-	if err := r.save(ctx, rr, before); err != nil {
+	if err := r.saveStatus(ctx, rr, before); err != nil {
 		return never, err
 	}
-	r.shown(rr)
+	r.markShown(rr)
 	return again, nil
 }
 
@@ -72,17 +72,17 @@ func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
 	return p == agentv1alpha1.RequestFailed || p == agentv1alpha1.RequestReleased
 }
 
-// begin prepares a request before the broker sees it. It checks the bounds, adds the finalizer
+// beginRequest prepares a request before the broker sees it. It checks the bounds, adds the finalizer
 // so that deletion gives the reservation back, and records that the broker is asked, so that a
 // restarted agent knows. Its writes fail if the request was deleted meanwhile.
-func (r *Reconciler) begin(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+func (r *Reconciler) beginRequest(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if _, err := patch.AddFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
 	}
 	if rr.Status.Asked {
 		return nil
 	}
-	return r.admit(ctx, rr)
+	return r.checkBounds(ctx, rr)
 }
 
 // recordAsked records in the status that the broker is about to be asked, so that a restarted
@@ -98,32 +98,32 @@ func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.Resource
 	return nil
 }
 
-// advance asks the broker if necessary, and shows the outcome. It changes rr.Status in memory
+// advanceRequest asks the broker if necessary, and shows the outcome. It changes rr.Status in memory
 // only.
-func (r *Reconciler) advance(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	open, closed, err := inbox.Namespaces(ctx, r.client, rr)
 	if err != nil {
 		return never, err
 	}
-	all, err := r.instructions(ctx, rr)
+	all, err := r.listInstructions(ctx, rr)
 	if err != nil {
 		return never, err
 	}
-	status := r.editor(rr)
+	status := r.editStatus(rr)
 	again, ask := r.untilAsking(rr, all)
 	if ask {
-		answer, next := r.ask(ctx, rr, status)
+		answer, next := r.askBroker(ctx, rr, status)
 		again = next
-		if all, err = r.instruct(ctx, rr, answer, all, open, status); err != nil {
+		if all, err = r.writeInstruction(ctx, rr, answer, all, open, status); err != nil {
 			return never, err
 		}
 	}
-	status.mirror(all, closed)
-	return again, r.follow(ctx, rr, all, open)
+	status.mirrorInstructions(all, closed)
+	return again, r.updateNamespaces(ctx, rr, all, open)
 }
 
-// instructions lists the ReservationInstructions of the request.
-func (r *Reconciler) instructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
+// listInstructions lists the ReservationInstructions of the request.
+func (r *Reconciler) listInstructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
 	var list agentv1alpha1.ReservationInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
 		return nil, fmt.Errorf("list reservation instructions: %w", err)
@@ -134,48 +134,48 @@ func (r *Reconciler) instructions(ctx context.Context, rr *agentv1alpha1.Resourc
 	return ours, nil
 }
 
-// including replaces the cached version of an instruction by the version just written.
-func including(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.ReservationInstruction) []agentv1alpha1.ReservationInstruction {
+// withInstruction replaces the cached version of an instruction by the version just written.
+func withInstruction(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.ReservationInstruction) []agentv1alpha1.ReservationInstruction {
 	all = slices.DeleteFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return i.Name == inst.Name })
 	return append(all, *inst)
 }
 
-// ask sends the request under its idempotency key; the broker answers a repetition with the
+// askBroker sends the request under its idempotency key; the broker answers a repetition with the
 // current state. It returns nil if there is nothing to carry out, and when to ask again.
-func (r *Reconciler) ask(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
+func (r *Reconciler) askBroker(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	body := wire.ReservationRequest(rr, r.options.ClusterID)
 	body.Reservation = rr.Status.ReservationName
 	answer, err := r.broker.RequestReservation(calling, keyOf(rr), body)
 	if fault.ReasonOf(err) == fault.KeyReused && rr.Status.ReservationName != "" {
-		return r.change(calling, rr, status)
+		return r.requestChange(calling, rr, status)
 	}
 	if err != nil {
-		return nil, r.refused(rr, err, status)
+		return nil, r.handleError(rr, err, status)
 	}
 	failpoint.Hit(failpoint.RequestAnswered)
-	return r.answered(rr, answer, status)
+	return r.showAnswer(rr, answer, status)
 }
 
-// answered shows the broker's answer. It returns the answer if there is something to carry out.
-func (r *Reconciler) answered(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
+// showAnswer shows the broker's answer. It returns the answer if there is something to carry out.
+func (r *Reconciler) showAnswer(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
 	r.retries.Reset(string(rr.UID))
-	again := r.lease(rr, answer)
-	status.agreed(answer.Change)
+	again := r.recordLease(rr, answer)
+	status.setAgreed(answer.Change)
 	switch {
 	case hasEnded(answer):
-		status.ended(answer)
+		status.setEnded(answer)
 		return nil, never
 	case answer.Instruction.Reservation == "":
-		status.waiting(answer)
+		status.setWaiting(answer)
 		return nil, again
 	}
 	return answer, again
 }
 
-// instruct carries out an answer and returns the resulting instructions.
-func (r *Reconciler) instruct(
+// writeInstruction carries out an answer and returns the resulting instructions.
+func (r *Reconciler) writeInstruction(
 	ctx context.Context, rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation,
 	all []agentv1alpha1.ReservationInstruction, open []string, status editor,
 ) ([]agentv1alpha1.ReservationInstruction, error) {
@@ -185,15 +185,15 @@ func (r *Reconciler) instruct(
 	inst, err := inbox.WriteConsumer(ctx, r.client, r.options.InstructionNamespace, &answer.Instruction,
 		inbox.RequestOf(rr, open), r.options.Clock.Now())
 	if errors.Is(err, inbox.ErrUnusable) {
-		status.failed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error()+"\n"+retryAdvice)
+		status.setFailed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error()+"\n"+retryAdvice)
 		return all, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	failpoint.Hit(failpoint.RequestInstructed)
-	status.reserved(answer)
-	all = including(all, inst)
+	status.setReserved(answer)
+	all = withInstruction(all, inst)
 	return all, r.releaseOutdated(ctx, all, answer)
 }
 
@@ -204,27 +204,27 @@ func hasEnded(a *v1.Reservation) bool {
 		a.Phase == v1.ReservationPhaseFailed && granted
 }
 
-// refused handles an error from the broker: no answer, or a refusal.
-func (r *Reconciler) refused(rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
+// handleError handles an error from the broker: no answer, or a refusal.
+func (r *Reconciler) handleError(rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
 	no, considered := errors.AsType[*fault.Error](err)
 	if !considered || no.Temporary() {
 		if considered && no.Reason == fault.QueueFull {
 			status.queueFull(no)
 		} else {
-			status.unreachable(err)
+			status.setUnreachable(err)
 		}
 		return r.backOff(rr, no)
 	}
 	if rr.Status.ReservationName != "" && no.OfCaller() {
-		status.unheard(no)
+		status.setRejected(no)
 		return r.backOff(rr, no)
 	}
 	r.retries.Reset(string(rr.UID))
 	held := rr.Status.ReservationName != "" && rr.Status.Phase != agentv1alpha1.RequestQueued
 	if held || no.Reason == fault.Released {
-		status.lost(no.Detail)
+		status.setLost(no.Detail)
 	} else {
-		status.refused(no)
+		status.setRefused(no)
 	}
 	return never
 }
@@ -239,12 +239,12 @@ func (r *Reconciler) backOff(rr *agentv1alpha1.ResourceRequest, no *fault.Error)
 	return wait
 }
 
-// follow updates the namespaces of standing instructions to those the request may use now. It
+// updateNamespaces updates the namespaces of standing instructions to those the request may use now. It
 // releases the instructions of a request that is being released.
-func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction, open []string) error {
+func (r *Reconciler) updateNamespaces(ctx context.Context, rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction, open []string) error {
 	for i := range all {
 		inst := &all[i]
-		if !stands(inst) {
+		if !isStanding(inst) {
 			continue
 		}
 		if rr.Status.Phase == agentv1alpha1.RequestReleasing {
@@ -271,7 +271,7 @@ func (r *Reconciler) follow(ctx context.Context, rr *agentv1alpha1.ResourceReque
 func (r *Reconciler) releaseOutdated(ctx context.Context, all []agentv1alpha1.ReservationInstruction, answer *v1.Reservation) error {
 	for i := range all {
 		inst := &all[i]
-		if !stands(inst) || inst.Spec.ReservationName == answer.Name && !isWithdrawn(answer, inst.Spec.Placement) {
+		if !isStanding(inst) || inst.Spec.ReservationName == answer.Name && !isWithdrawn(answer, inst.Spec.Placement) {
 			continue
 		}
 		if err := inbox.ReleaseConsumer(ctx, r.client, inst); err != nil {
@@ -287,20 +287,20 @@ func isWithdrawn(answer *v1.Reservation, placement int32) bool {
 	})
 }
 
-// stands reports whether an instruction is in force, that is, has not ended.
-func stands(inst *agentv1alpha1.ReservationInstruction) bool {
+// isStanding reports whether an instruction is in force, that is, has not ended.
+func isStanding(inst *agentv1alpha1.ReservationInstruction) bool {
 	return !inst.Ended()
 }
 
-// save writes the status if it changed and records an event for every transition.
-func (r *Reconciler) save(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
+// saveStatus writes the status if it changed and records an event for every transition.
+func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
 	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
 		return nil
 	}
 	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("write status of resource request %q: %w", rr.Name, err)
 	}
-	r.tell(rr, before)
+	r.recordTransitions(rr, before)
 	return nil
 }
 

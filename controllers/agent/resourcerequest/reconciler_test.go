@@ -330,7 +330,7 @@ func TestRefusals(t *testing.T) {
 				{ClusterID: "berlin", Reason: "InsufficientCPU", Message: "needs cpu 500m, has 100m"}, {Reason: "Stale"},
 			}},
 			phase: agentv1alpha1.RequestFailed, reason: agentv1alpha1.ReasonNoCandidate,
-			words: []string{"none of 2 clusters", "\nberlin: needs cpu 500m, has 100m", "\nanother cluster: Stale", "delete the request and create it again"},
+			words: []string{"none of 2 clusters", "\nberlin: needs cpu 500m, has 100m", "\nanother cluster: Stale", "delete the request and create it anew"},
 		},
 		"the broker cannot serve it as it is": {
 			answer: fault.New(fault.Invalid, `cpu "0": must be above zero`),
@@ -342,7 +342,7 @@ func TestRefusals(t *testing.T) {
 		},
 		"the key was released before it arrived": {
 			answer: fault.New(fault.Released, "released"),
-			phase:  agentv1alpha1.RequestReleased, reason: agentv1alpha1.ReasonReleased, words: []string{"is over"},
+			phase:  agentv1alpha1.RequestReleased, reason: agentv1alpha1.ReasonReleased, words: []string{"has ended"},
 		},
 	}
 	for name, tc := range cases {
@@ -572,7 +572,7 @@ func TestAReservationThatEndsAtTheBrokerIsTakenDown(t *testing.T) {
 	b.expectGone()
 }
 
-func TestAProviderThatIsSilentIsToldOfUntilItIsBack(t *testing.T) {
+func TestSilentProviderIsReportedUntilItReturns(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -620,7 +620,7 @@ func (b *bench) granted() *v1.Reservation {
 
 // A granted reservation that no cluster can serve ends as Failed, whether the agent learns of
 // it during the release or after.
-func TestAReservationThatNobodyCanServeAnyMoreFails(t *testing.T) {
+func TestReservationThatNoClusterCanServeFails(t *testing.T) {
 	for _, phase := range []v1.ReservationPhase{v1.ReservationPhaseReleasing, v1.ReservationPhaseFailed} {
 		t.Run(string(phase), func(t *testing.T) {
 			b := newBench(t)
@@ -665,7 +665,7 @@ func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {
 }
 
 // A denied cluster, or one with an invalid certificate, keeps its reservations.
-func TestWhatRunsStaysWhileTheBrokerRefusesTheCluster(t *testing.T) {
+func TestReservationStaysWhileTheBrokerRefusesTheCluster(t *testing.T) {
 	for _, reason := range []fault.Reason{fault.ClusterDenied, fault.ClusterNotApproved, fault.Forbidden} {
 		t.Run(string(reason), func(t *testing.T) {
 			b := newBench(t)
@@ -873,7 +873,7 @@ func (b *bench) edit(change func(*agentv1alpha1.ResourceRequestSpec)) {
 }
 
 func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
-	const agreed = "agreed before"
+	const agreed = "previous agreement"
 	tests := map[string]struct {
 		refusal error
 		want    []v1.ReservationChange
@@ -1004,8 +1004,8 @@ func TestARequestIsReleasedAndStaysToBeRead(t *testing.T) {
 func TestWhyAReservationEndedStaysToBeRead(t *testing.T) {
 	rr := &agentv1alpha1.ResourceRequest{}
 	status := editor{rr: rr}
-	status.lost("paris gave it up (Unacknowledged)")
-	status.over()
+	status.setLost("paris gave it up (Unacknowledged)")
+	status.setOver()
 	for _, want := range []string{"paris gave it up (Unacknowledged)", "create another"} {
 		if !strings.Contains(rr.Status.Message, want) {
 			t.Errorf("message %q does not say %q", rr.Status.Message, want)

@@ -17,55 +17,55 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// release gives back everything of a request that is being deleted. It takes down the objects
+// releaseDeleted gives back everything of a request that is being deleted. It takes down the objects
 // in this cluster whether or not the broker answers. The request stays until both are done.
-func (r *Reconciler) release(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+func (r *Reconciler) releaseDeleted(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
 		return never, nil
 	}
 	before := rr.DeepCopy()
-	status := r.editor(rr)
-	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonDeleted)
+	status := r.editStatus(rr)
+	again, left, err := r.leaveReservation(ctx, rr, status, agentv1alpha1.ReasonDeleted)
 	if err != nil {
 		return never, err
 	}
 	if left > 0 || !isGivenBack(rr) {
-		return again, r.save(ctx, rr, before)
+		return again, r.saveStatus(ctx, rr, before)
 	}
-	r.forget(rr.UID)
-	return never, r.letGo(ctx, before)
+	r.forgetLease(rr.UID)
+	return never, r.removeFinalizer(ctx, before)
 }
 
-// end gives back everything of a request that was released. The request itself stays readable.
-func (r *Reconciler) end(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
+// releaseEnded gives back everything of a request that was released. The request itself stays readable.
+func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	before := rr.DeepCopy()
-	status := r.editor(rr)
-	again, left, err := r.leave(ctx, rr, status, agentv1alpha1.ReasonReleased)
+	status := r.editStatus(rr)
+	again, left, err := r.leaveReservation(ctx, rr, status, agentv1alpha1.ReasonReleased)
 	if err != nil {
 		return never, err
 	}
 	if left == 0 && isGivenBack(rr) {
-		r.forget(rr.UID)
-		status.released()
+		r.forgetLease(rr.UID)
+		status.setReleased()
 	}
-	return again, r.save(ctx, rr, before)
+	return again, r.saveStatus(ctx, rr, before)
 }
 
-// leave gives the reservation back and takes its instructions down. It returns how many
+// leaveReservation gives the reservation back and takes its instructions down. It returns how many
 // instructions are left.
-func (r *Reconciler) leave(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
+func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
 	began := status.isReleasing()
 	if again, err = r.giveBack(ctx, rr, status); err != nil {
 		return never, 0, err
 	}
-	all, err := r.takeDown(ctx, rr)
+	all, err := r.releaseInstructions(ctx, rr)
 	if err != nil {
 		return never, 0, err
 	}
 	if len(all) > 0 && !began {
-		status.ends(reason, "the request is given back: pods are evicted from its virtual node, and it goes")
+		status.setEnding(reason, "the request is being released: pods are evicted from its virtual node before it is removed")
 	}
-	status.drained(all)
+	status.setDrained(all)
 	return again, len(all), nil
 }
 
@@ -76,7 +76,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 		return never, nil
 	}
 	if !rr.Status.Asked {
-		status.givenBack("nothing was asked of the broker")
+		status.setGivenBack("the broker was never asked for capacity")
 		return never, nil
 	}
 	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
@@ -90,10 +90,10 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	case err == nil, considered && (no.Reason == fault.NotFound || no.Reason == fault.Released):
 		failpoint.Hit(failpoint.RequestGivenBack)
 		r.retries.Reset(string(rr.UID))
-		status.givenBack("the broker has the reservation back; the virtual node is being taken down")
+		status.setGivenBack("the broker has released the reservation; the virtual node is being removed")
 		return never, nil
 	default:
-		status.stuck(err)
+		status.setStuck(err)
 		return r.backOff(rr, no), nil
 	}
 }
@@ -104,9 +104,9 @@ func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
 	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased
 }
 
-// takeDown releases the request's instructions and returns those that are left.
-func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
-	all, err := r.instructions(ctx, rr)
+// releaseInstructions releases the request's instructions and returns those that are left.
+func (r *Reconciler) releaseInstructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
+	all, err := r.listInstructions(ctx, rr)
 	if err != nil {
 		return nil, err
 	}
@@ -121,39 +121,39 @@ func (r *Reconciler) takeDown(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	return all, nil
 }
 
-// letGo removes the finalizer, so that the request can be deleted.
-func (r *Reconciler) letGo(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+// removeFinalizer removes the finalizer, so that the request can be deleted.
+func (r *Reconciler) removeFinalizer(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if err := patch.RemoveFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
 	}
 	failpoint.Hit(failpoint.RequestLetGo)
-	r.tellReleased(rr)
+	r.recordReleased(rr)
 	return nil
 }
 
 func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.RequestReleasing }
 
-// givenBack records that the broker has taken the reservation back.
-func (e editor) givenBack(message string) {
+// setGivenBack records that the broker has taken the reservation back.
+func (e editor) setGivenBack(message string) {
 	e.rr.Status.Queue = nil
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// released records that nothing is reserved, as spec.release asked.
-func (e editor) released() {
-	const message = "everything was given back, as spec.release asked\n" + overAdvice
+// setReleased records that nothing is reserved, as spec.release asked.
+func (e editor) setReleased() {
+	const message = "all capacity was released, as spec.release asked\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// stuck records that the broker has not taken the reservation back yet.
-func (e editor) stuck(err error) {
-	message := "the broker has not taken the reservation back yet; the virtual node is taken down meanwhile, and the request stays until the broker answers: " +
+// setStuck records that the broker has not taken the reservation back yet.
+func (e editor) setStuck(err error) {
+	message := "the broker has not confirmed the release yet; meanwhile the virtual node is removed, and the request stays until the broker answers: " +
 		err.Error()
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
 }

@@ -33,8 +33,8 @@ type lease struct {
 	shown int64
 }
 
-// lease records an answer and returns when to ask again.
-func (r *Reconciler) lease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation) time.Duration {
+// recordLease records an answer and returns when to ask again.
+func (r *Reconciler) recordLease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation) time.Duration {
 	wait := time.Duration(min(answer.RenewSeconds, longestLease.Seconds()) * float64(time.Second))
 	if answer.Instruction.Reservation == "" && wait <= 0 {
 		wait = askAgain
@@ -68,7 +68,7 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	l, known := r.leases[rr.UID]
 	r.mu.Unlock()
 
-	standing := slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return stands(&i) })
+	standing := slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return isStanding(&i) })
 	good := standing && meta.IsStatusConditionTrue(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	var due time.Time
 	switch {
@@ -90,9 +90,9 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	return due.Sub(now), false
 }
 
-// shown records that the status shows the broker's last answer. If writing the status failed,
+// markShown records that the status shows the broker's last answer. If writing the status failed,
 // the broker is asked again.
-func (r *Reconciler) shown(rr *agentv1alpha1.ResourceRequest) {
+func (r *Reconciler) markShown(rr *agentv1alpha1.ResourceRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l, ok := r.leases[rr.UID]; ok {
@@ -101,7 +101,7 @@ func (r *Reconciler) shown(rr *agentv1alpha1.ResourceRequest) {
 	}
 }
 
-func (r *Reconciler) forget(uid types.UID) {
+func (r *Reconciler) forgetLease(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.leases, uid)

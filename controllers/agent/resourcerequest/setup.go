@@ -124,7 +124,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(requestOf)).
 		// For namespaces, only their creation and their opt-in label matter.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsNaming), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(source.TypedChannel(r.news, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{GenericFunc: r.hear})).
+		WatchesRawSource(source.TypedChannel(r.news, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{GenericFunc: r.enqueueNews})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
@@ -135,7 +135,7 @@ func (r *Reconciler) Look(name types.NamespacedName) {
 	r.news <- event.TypedGenericEvent[types.NamespacedName]{Object: name}
 }
 
-func (r *Reconciler) hear(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (r *Reconciler) enqueueNews(ctx context.Context, e event.TypedGenericEvent[types.NamespacedName], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	var rr agentv1alpha1.ResourceRequest
 	if err := r.client.Get(ctx, e.Object, &rr); err != nil {
 		return // the request is gone

@@ -17,10 +17,10 @@ import (
 )
 
 // retryAdvice tells users how to retry a request that failed.
-const retryAdvice = "This is final: delete the request and create it again to ask once more."
+const retryAdvice = "This is final: to try again, delete the request and create it anew."
 
 // overAdvice tells users how to retry after a granted reservation has ended.
-const overAdvice = "It is over: delete the request, and create another to have capacity again."
+const overAdvice = "It has ended: to get capacity again, delete the request and create another."
 
 // editor writes a request's status. Each method records one fact, and reads nothing but its
 // arguments and the status.
@@ -29,13 +29,13 @@ type editor struct {
 	now time.Time
 }
 
-func (r *Reconciler) editor(rr *agentv1alpha1.ResourceRequest) editor {
+func (r *Reconciler) editStatus(rr *agentv1alpha1.ResourceRequest) editor {
 	rr.Status.ObservedGeneration = rr.Generation
 	return editor{rr: rr, now: r.options.Clock.Now()}
 }
 
-// reserved records that the broker holds capacity.
-func (e editor) reserved(a *v1.Reservation) {
+// setReserved records that the broker holds capacity.
+func (e editor) setReserved(a *v1.Reservation) {
 	s := &e.rr.Status
 	s.Phase = agentv1alpha1.RequestReserved
 	s.ReservationName = a.Name
@@ -47,12 +47,12 @@ func (e editor) reserved(a *v1.Reservation) {
 		at := metav1.NewTime(a.ReservedAt.Truncate(time.Second))
 		s.ReservedAt = &at
 	}
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionTrue, agentv1alpha1.ReasonReserved,
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionTrue, agentv1alpha1.ReasonReserved,
 		fmt.Sprintf("capacity is held on %q as reservation %q", a.Instruction.ProviderID, a.Name))
 }
 
-// waiting records that the broker accepted the request and has no capacity for it yet.
-func (e editor) waiting(a *v1.Reservation) {
+// setWaiting records that the broker accepted the request and has no capacity for it yet.
+func (e editor) setWaiting(a *v1.Reservation) {
 	message := a.Message
 	if message == "" {
 		message = "the broker is still deciding"
@@ -64,32 +64,32 @@ func (e editor) waiting(a *v1.Reservation) {
 	switch a.Phase {
 	case v1.ReservationPhaseQueued:
 		s.Phase, reason = agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued
-		e.queued(a.Queue)
+		e.setQueued(a.Queue)
 	case v1.ReservationPhaseFailed:
-		e.failed(agentv1alpha1.ReasonNoCandidate, message+"\n"+retryAdvice)
+		e.setFailed(agentv1alpha1.ReasonNoCandidate, message+"\n"+retryAdvice)
 		return
 	}
 	s.ReservationName = a.Name
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
-	e.ready(metav1.ConditionFalse, reason, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
+	e.setReady(metav1.ConditionFalse, reason, message)
 }
 
-// refused records a refusal, for the reason in the answer.
-func (e editor) refused(no *fault.Error) {
+// setRefused records a refusal, for the reason in the answer.
+func (e editor) setRefused(no *fault.Error) {
 	e.rr.Status.Candidates = wire.ClipCandidates(no.Candidates)
 	if no.Reason == fault.NoCandidate {
-		e.failed(agentv1alpha1.ReasonNoCandidate, explain(no))
+		e.setFailed(agentv1alpha1.ReasonNoCandidate, explainRefusal(no))
 		return
 	}
 	reason := agentv1alpha1.ReasonRefused
 	if no.Reason == fault.Invalid {
 		reason = agentv1alpha1.ReasonInvalid
 	}
-	e.failed(reason, no.Detail+"\n"+retryAdvice)
+	e.setFailed(reason, no.Detail+"\n"+retryAdvice)
 }
 
-// explain lists, one line per cluster, why each was not chosen.
-func explain(no *fault.Error) string {
+// explainRefusal lists, one line per cluster, why each was not chosen.
+func explainRefusal(no *fault.Error) string {
 	var lines strings.Builder
 	lines.WriteString(no.Detail)
 	for _, c := range no.Candidates {
@@ -107,107 +107,107 @@ func explain(no *fault.Error) string {
 	return lines.String()
 }
 
-func (e editor) failed(reason, message string) {
+func (e editor) setFailed(reason, message string) {
 	e.rr.Status.Phase = agentv1alpha1.RequestFailed
 	e.rr.Status.Queue = nil
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
-	e.ready(metav1.ConditionFalse, reason, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
+	e.setReady(metav1.ConditionFalse, reason, message)
 }
 
-// unreachable records that the broker did not answer. What runs keeps running.
-func (e editor) unreachable(err error) {
+// setUnreachable records that the broker did not answer. What runs keeps running.
+func (e editor) setUnreachable(err error) {
 	s := &e.rr.Status
 	if s.ReservationName == "" {
 		message := "the broker does not answer; the request is repeated until it does: " + err.Error()
 		s.Phase = agentv1alpha1.RequestPending
-		e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
-		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+		e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
 		return
 	}
-	e.unsure(agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer", err)
+	e.setUnsure(agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer", err)
 }
 
-// unheard records that the broker rejects this cluster, because it is denied or has no valid
+// setRejected records that the broker rejects this cluster, because it is denied or has no valid
 // certificate. The rejection is not a statement about the reservation.
-func (e editor) unheard(no *fault.Error) {
-	e.unsure(agentv1alpha1.ReasonRefused, "the broker refuses this cluster", no)
+func (e editor) setRejected(no *fault.Error) {
+	e.setUnsure(agentv1alpha1.ReasonRefused, "the broker refuses this cluster", no)
 }
 
-// unsure leaves the reservation as it is and explains why its state could not be updated.
-func (e editor) unsure(reason, what string, err error) {
+// setUnsure leaves the reservation as it is and explains why its state could not be updated.
+func (e editor) setUnsure(reason, what string, err error) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	if old != nil && old.Status == metav1.ConditionTrue {
-		e.set(old.Type, old.Status, reason, "capacity is held, but "+what+"; what runs keeps running: "+err.Error())
+		e.setCondition(old.Type, old.Status, reason, "capacity is held, but "+what+"; running workloads are not affected: "+err.Error())
 	}
 }
 
-// ended records that the broker has ended the reservation.
-func (e editor) ended(a *v1.Reservation) {
+// setEnded records that the broker has ended the reservation.
+func (e editor) setEnded(a *v1.Reservation) {
 	if reason, known := endReasons[a.EndReason]; known {
-		e.ends(reason, "the broker has ended the reservation: "+a.Message)
+		e.setEnding(reason, "the broker has ended the reservation: "+a.Message)
 	}
 	if a.EndReason != v1.ReservationEndReasonFailed {
-		e.lost(a.Message)
+		e.setLost(a.Message)
 		if a.EndReason == v1.ReservationEndReasonPreempted {
-			e.set(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted, a.Message)
+			e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted, a.Message)
 		}
 		return
 	}
 	message := "the broker found no other cluster: " + a.Message
 	e.rr.Status.Phase, e.rr.Status.Queue = agentv1alpha1.RequestReleasing, nil
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonFailed, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonFailed, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// lost records that the broker no longer holds the reservation. What was created for it goes
+// setLost records that the broker no longer holds the reservation. What was created for it goes
 // too.
-func (e editor) lost(why string) {
+func (e editor) setLost(why string) {
 	message := "the broker has ended the reservation"
 	if why != "" {
 		message = "the broker has ended the reservation: " + why
 	}
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
 	e.rr.Status.Queue = nil
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// over records that nothing is reserved and nothing is left to take down. The reason for the
+// setOver records that nothing is reserved and nothing is left to take down. The reason for the
 // end stays readable.
-func (e editor) over() {
+func (e editor) setOver() {
 	message := "the reservation is over"
 	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	switch {
 	case c != nil && c.Reason == agentv1alpha1.ReasonFailed:
-		e.failed(agentv1alpha1.ReasonFailed, c.Message+"\n"+overAdvice)
+		e.setFailed(agentv1alpha1.ReasonFailed, c.Message+"\n"+overAdvice)
 		return
 	case c != nil && c.Reason == agentv1alpha1.ReasonReleasing:
 		message = c.Message
 	}
 	message += "\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
-	e.set(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// mirror shows the state of the reservation in this cluster. closed are the namespaces that did
+// mirrorInstructions shows the state of the reservation in this cluster. closed are the namespaces that did
 // not opt in.
-func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []string) {
+func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, closed []string) {
 	s := &e.rr.Status
 	current := currentOf(all)
-	e.drained(all)
+	e.setDrained(all)
 	switch {
 	case isOver(s.Phase):
 		return
 	case current == nil && s.Phase == agentv1alpha1.RequestReleasing:
-		e.over()
+		e.setOver()
 		return
-	case current == nil, s.Phase == agentv1alpha1.RequestQueued && !stands(current):
+	case current == nil, s.Phase == agentv1alpha1.RequestQueued && !isStanding(current):
 		return
 	}
 	if s.Phase != agentv1alpha1.RequestReleasing {
-		e.notice(current)
-		e.excess(current)
+		e.setNotice(current)
+		e.setExcess(current)
 	}
 	s.TargetClusterID = current.Spec.TargetClusterID
 	s.TargetClusterEndpoint = current.Spec.TargetClusterEndpoint
@@ -218,49 +218,49 @@ func (e editor) mirror(all []agentv1alpha1.ReservationInstruction, closed []stri
 		agentv1alpha1.ConditionOffloading, agentv1alpha1.ConditionPeeringSkipped,
 	} {
 		if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
-			e.set(c.Type, c.Status, c.Reason, c.Message)
+			e.setCondition(c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	e.passing(current, agentv1alpha1.ConditionHealthy)
-	e.passing(current, agentv1alpha1.ConditionNetworkConnected)
-	e.reachable(all)
-	e.ending(all, current)
+	e.copyCondition(current, agentv1alpha1.ConditionHealthy)
+	e.copyCondition(current, agentv1alpha1.ConditionNetworkConnected)
+	e.setReachable(all)
+	e.copyEnding(all, current)
 	if len(closed) > 0 {
-		e.set(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, optIn(closed))
+		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, explainOptIn(closed))
 	}
 	e.derivePhase(current)
 }
 
-// passing copies a condition of the placement while the placement has it, such as its health or
+// copyCondition copies a condition of the placement while the placement has it, such as its health or
 // the state of its network.
-func (e editor) passing(current *agentv1alpha1.ReservationInstruction, kind string) {
+func (e editor) copyCondition(current *agentv1alpha1.ReservationInstruction, kind string) {
 	if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
-		e.set(c.Type, c.Status, c.Reason, c.Message)
+		e.setCondition(c.Type, c.Status, c.Reason, c.Message)
 		return
 	}
 	meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 }
 
-// reachable records whether a provider is silent, or was.
-func (e editor) reachable(all []agentv1alpha1.ReservationInstruction) {
+// setReachable records whether a provider is silent, or was.
+func (e editor) setReachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
-	target, lost, left := e.rr.Status.TargetClusterID, lostIn(all, true), lostIn(all, false)
+	target, lost, left := e.rr.Status.TargetClusterID, findLost(all, true), findLost(all, false)
 	switch {
 	case lost != nil:
-		reason, then := e.whileLost(besideOf(all, lost))
-		e.set(kind, metav1.ConditionFalse, reason, fmt.Sprintf("the broker has heard nothing of %q since %s; capacity stays held there, and %s",
+		reason, then := e.describeLoss(otherStanding(all, lost))
+		e.setCondition(kind, metav1.ConditionFalse, reason, fmt.Sprintf("%q has been silent since %s; its capacity stays reserved, and %s",
 			lost.Spec.TargetClusterID, lost.Spec.ProviderSilentSince.UTC().Format(time.RFC3339), then))
 	case !meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
 	case left != nil && left.Spec.TargetClusterID != target:
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, of which nothing is heard", target, left.Spec.TargetClusterID))
+		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, which is silent", target, left.Spec.TargetClusterID))
 	default:
-		e.set(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q is heard again", target))
+		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q has reported again", target))
 	}
 }
 
-// whileLost returns what happens to a request whose provider is lost. next is the instruction
+// describeLoss returns what happens to a request whose provider is lost. next is the instruction
 // that takes over, nil if there is none.
-func (e editor) whileLost(next *agentv1alpha1.ReservationInstruction) (reason, then string) {
+func (e editor) describeLoss(next *agentv1alpha1.ReservationInstruction) (reason, then string) {
 	switch {
 	case next != nil:
 		return agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q takes over once its virtual node is Ready", next.Spec.TargetClusterID)
@@ -271,23 +271,23 @@ func (e editor) whileLost(next *agentv1alpha1.ReservationInstruction) (reason, t
 	}
 }
 
-// lostIn returns the oldest instruction with a silent provider, among the standing ones or
+// findLost returns the oldest instruction with a silent provider, among the standing ones or
 // among the others; nil if there is none.
-func lostIn(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1alpha1.ReservationInstruction {
+func findLost(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1alpha1.ReservationInstruction {
 	var oldest *agentv1alpha1.ReservationInstruction
 	for i := range all {
 		next := &all[i]
-		if next.Spec.ProviderSilentSince != nil && stands(next) == standing && (oldest == nil || next.Spec.Placement < oldest.Spec.Placement) {
+		if next.Spec.ProviderSilentSince != nil && isStanding(next) == standing && (oldest == nil || next.Spec.Placement < oldest.Spec.Placement) {
 			oldest = next
 		}
 	}
 	return oldest
 }
 
-// besideOf returns another standing instruction, nil if there is none.
-func besideOf(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+// otherStanding returns another standing instruction, nil if there is none.
+func otherStanding(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	for i := range all {
-		if next := &all[i]; stands(next) && next.Name != one.Name {
+		if next := &all[i]; isStanding(next) && next.Name != one.Name {
 			return next
 		}
 	}
@@ -303,35 +303,35 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	switch {
 	case s.Phase == agentv1alpha1.RequestReleasing, reserved == nil || reserved.Status != metav1.ConditionTrue:
 		// Ready already shows why.
-	case !stands(current):
+	case !isStanding(current):
 		s.Phase = agentv1alpha1.RequestReserved
-		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing,
-			fmt.Sprintf("what was reserved on %q is being taken down; asking the broker what comes next", s.TargetClusterID))
+		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing,
+			fmt.Sprintf("the placement on %q is being removed; asking the broker for another one", s.TargetClusterID))
 	case node != nil && node.Status == metav1.ConditionTrue:
 		s.Phase = agentv1alpha1.RequestActive
-		e.usable(node)
+		e.setUsable(node)
 	case skipped != nil && skipped.Status == metav1.ConditionTrue:
 		s.Phase = agentv1alpha1.RequestReserved
-		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonPeeringSkipped, skipped.Message)
+		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonPeeringSkipped, skipped.Message)
 	case node != nil:
 		s.Phase = agentv1alpha1.RequestReserved
-		e.ready(metav1.ConditionFalse, node.Reason, node.Message)
+		e.setReady(metav1.ConditionFalse, node.Reason, node.Message)
 	default:
 		s.Phase = agentv1alpha1.RequestReserved
-		e.ready(metav1.ConditionFalse, agentv1alpha1.ReasonPeering,
+		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonPeering,
 			fmt.Sprintf("capacity is reserved on %q; waiting for its virtual node", s.TargetClusterID))
 	}
 }
 
-// usable sets Ready only if pods of the request's namespaces can also be scheduled to its node.
+// setUsable sets Ready only if pods of the request's namespaces can also be scheduled to its node.
 // Pods created before that stay where they are.
-func (e editor) usable(node *metav1.Condition) {
+func (e editor) setUsable(node *metav1.Condition) {
 	offloading := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionOffloading)
 	if offloading != nil && offloading.Status != metav1.ConditionTrue {
-		e.ready(metav1.ConditionFalse, offloading.Reason, node.Message+", but "+offloading.Message)
+		e.setReady(metav1.ConditionFalse, offloading.Reason, node.Message+", but "+offloading.Message)
 		return
 	}
-	e.ready(metav1.ConditionTrue, agentv1alpha1.ReasonNodeReady, node.Message)
+	e.setReady(metav1.ConditionTrue, agentv1alpha1.ReasonNodeReady, node.Message)
 }
 
 // currentOf returns the newest placement that is Ready, else the newest standing one, else the
@@ -340,18 +340,18 @@ func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.Reserv
 	var current *agentv1alpha1.ReservationInstruction
 	for i := range all {
 		next := &all[i]
-		if current == nil || worth(next) > worth(current) ||
-			worth(next) == worth(current) && next.Spec.Placement > current.Spec.Placement {
+		if current == nil || rankOf(next) > rankOf(current) ||
+			rankOf(next) == rankOf(current) && next.Spec.Placement > current.Spec.Placement {
 			current = next
 		}
 	}
 	return current
 }
 
-// worth ranks a placement by its use to the consumer: Ready, then standing, then ended.
-func worth(inst *agentv1alpha1.ReservationInstruction) int {
+// rankOf ranks a placement by its use to the consumer: Ready, then standing, then ended.
+func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 	switch {
-	case !stands(inst):
+	case !isStanding(inst):
 		return 0
 	case !meta.IsStatusConditionTrue(inst.Status.Conditions, agentv1alpha1.ConditionNodeReady):
 		return 1
@@ -360,23 +360,23 @@ func worth(inst *agentv1alpha1.ReservationInstruction) int {
 	}
 }
 
-// optIn explains how to open namespaces to offloading.
-func optIn(closed []string) string {
+// explainOptIn explains how to open namespaces to offloading.
+func explainOptIn(closed []string) string {
 	quoted := make([]string, len(closed))
 	for i, name := range closed {
 		quoted[i] = fmt.Sprintf("%q", name)
 	}
-	return fmt.Sprintf("namespaces %s are not open to requests from elsewhere, or do not exist: kubectl label namespace %s %s=true",
+	return fmt.Sprintf("namespaces %s are not open to requests of other namespaces, or do not exist: kubectl label namespace %s %s=true",
 		strings.Join(quoted, ", "), strings.Join(closed, " "), agentv1alpha1.OffloadLabel)
 }
 
-// ready sets the Ready condition, and copies its text to the message for users.
-func (e editor) ready(status metav1.ConditionStatus, reason, text string) {
+// setReady sets the Ready condition, and copies its text to the message for users.
+func (e editor) setReady(status metav1.ConditionStatus, reason, text string) {
 	e.rr.Status.Message = message.Clip(text, message.MaxStatus)
-	e.set(agentv1alpha1.ConditionReady, status, reason, text)
+	e.setCondition(agentv1alpha1.ConditionReady, status, reason, text)
 }
 
-func (e editor) set(kind string, status metav1.ConditionStatus, reason, text string) {
+func (e editor) setCondition(kind string, status metav1.ConditionStatus, reason, text string) {
 	meta.SetStatusCondition(&e.rr.Status.Conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message.Clip(text, message.MaxStatus),
 		ObservedGeneration: e.rr.Generation, LastTransitionTime: metav1.NewTime(e.now),

@@ -45,9 +45,9 @@ func reliableCondition(v *broker.ClusterView) metav1.Condition {
 	case v.Standing == nil:
 		return c
 	case v.Standing.Paused != "" && v.OnTrial:
-		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+failures(v)+remedy
+		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+listFailures(v)+remedy
 	case v.Standing.Paused != "":
-		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, "no new placements: "+v.Standing.Paused+failures(v)+remedy
+		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, "no new placements: "+v.Standing.Paused+listFailures(v)+remedy
 	default:
 		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "no new placements for some requesters: "+joinFirst(v.Standing.PausedFor)+remedy
 	}
@@ -92,8 +92,8 @@ func (r *Reconciler) liftPauses(ctx context.Context, obj *brokerv1alpha1.Cluster
 	return r.broker.Cluster(ctx, v.ClusterID)
 }
 
-// failures lists the requesters that count failures of a provider, the largest number first.
-func failures(v *broker.ClusterView) string {
+// listFailures lists the requesters that count failures of a provider, the largest number first.
+func listFailures(v *broker.ClusterView) string {
 	ids := slices.SortedFunc(maps.Keys(v.Failures), func(a, b string) int {
 		return cmp.Or(cmp.Compare(v.Failures[b], v.Failures[a]), cmp.Compare(a, b))
 	})

@@ -29,7 +29,7 @@ func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reser
 		}
 	}
 	if r.shownByBroker(obj) {
-		if err := r.reassert(ctx, obj, view); err != nil {
+		if err := r.reassertSpec(ctx, obj, view); err != nil {
 			return err
 		}
 		return r.projectStatus(ctx, obj, view)
@@ -116,9 +116,9 @@ func changeCondition(view *broker.ReservationView, obj *brokerv1alpha1.Reservati
 	return c
 }
 
-// reassert writes the book into the spec of an object that shows an agent's request. Such a request can only be
+// reassertSpec writes the book into the spec of an object that shows an agent's request. Such a request can only be
 // edited at the agent.
-func (r *Reconciler) reassert(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+func (r *Reconciler) reassertSpec(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
 	want := specOf(view)
 	want.Release = obj.Spec.Release
 	if equality.Semantic.DeepEqual(obj.Spec, want) {

@@ -120,7 +120,7 @@ func (r *Reconciler) createObject(ctx context.Context, key types.NamespacedName)
 		return err // the requester of an unclaimed reservation may not exist
 	}
 	if problems := validation.IsDNS1123Subdomain(key.Name); len(problems) > 0 {
-		return reconcile.TerminalError(fmt.Errorf("reservation %q is no valid object name: %s", key.Name, problems[0]))
+		return reconcile.TerminalError(fmt.Errorf("reservation %q is not a valid object name: %s", key.Name, problems[0]))
 	}
 	obj := &brokerv1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{
@@ -209,10 +209,10 @@ func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Reserva
 	case obj.Spec.Release:
 		return r.writeRefusal(ctx, obj, fault.New(fault.Released, "spec.release was set before anything was reserved"))
 	}
-	return r.reserve(ctx, obj)
+	return r.reserveCapacity(ctx, obj)
 }
 
-func (r *Reconciler) reserve(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+func (r *Reconciler) reserveCapacity(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	request, err := specs.ReadRequest(obj)
 	if err != nil {
 		return r.writeRefusal(ctx, obj, fault.New(fault.Invalid, "%v", err))

@@ -84,7 +84,7 @@ func (b Bounds) Check(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.
 	if len(errs) > 0 || !b.Sums() {
 		return errs
 	}
-	used := sum(rr, others)
+	used := sumLive(rr, others)
 	for _, q := range b.Quotas {
 		errs = append(errs, checkQuota(q.Name, q.Spec.Hard, asked, used)...)
 	}
@@ -95,13 +95,13 @@ func (b Bounds) Check(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.
 // applies to requests that do not name the resource.
 func checkItem(limitRange string, item corev1.LimitRangeItem, asked corev1.ResourceList) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range names(item.Max) {
+	for _, name := range sortedNames(item.Max) {
 		if most, q := item.Max[name], asked[name]; q.Cmp(most) > 0 {
 			errs = append(errs, field.Invalid(pathOf(name), q.String(),
 				fmt.Sprintf("is more than one request of this namespace may ask for: LimitRange %q allows at most %s; ask for less, or have it raised", limitRange, most.String())))
 		}
 	}
-	for _, name := range names(item.Min) {
+	for _, name := range sortedNames(item.Min) {
 		if least, q := item.Min[name], asked[name]; q.Cmp(least) < 0 {
 			errs = append(errs, field.Invalid(pathOf(name), q.String(),
 				fmt.Sprintf("is less than a request of this namespace must ask for: LimitRange %q wants at least %s; ask for more, or have it lowered", limitRange, least.String())))
@@ -112,7 +112,7 @@ func checkItem(limitRange string, item corev1.LimitRangeItem, asked corev1.Resou
 
 func checkQuota(quota string, hard, asked, used corev1.ResourceList) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range names(asked) {
+	for _, name := range sortedNames(asked) {
 		q, key := asked[name], QuotaKey(name)
 		most, bounded := hard[key]
 		if !bounded || name == Priority || q.IsZero() {
@@ -130,8 +130,8 @@ func checkQuota(quota string, hard, asked, used corev1.ResourceList) field.Error
 	return errs
 }
 
-// sum adds up the amounts of all live requests except rr.
-func sum(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) corev1.ResourceList {
+// sumLive adds up the amounts of all live requests except rr.
+func sumLive(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for i := range others {
 		o := &others[i]
@@ -182,8 +182,10 @@ func pathOf(name corev1.ResourceName) *field.Path {
 	return spec.Child("resources").Key(string(name))
 }
 
-// names returns the resources in stable order.
-func names(list corev1.ResourceList) []corev1.ResourceName { return slices.Sorted(maps.Keys(list)) }
+// sortedNames returns the resources in stable order.
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	return slices.Sorted(maps.Keys(list))
+}
 
 // podsOf returns what the request's pods need in total. Per resource, the larger of this and
 // the amount that the request names counts. Invalid quantities are skipped here, because the

@@ -85,13 +85,13 @@ func newAccounts() *accounts {
 
 // setNode records a node and reports whether anything changed.
 func (a *accounts) setNode(name string, facts nodeFacts) bool {
-	n := a.node(name)
+	n := a.nodeOf(name)
 	if n.known && n.facts.equal(facts) {
 		return false
 	}
-	a.take(n, -1)
+	a.addNode(n, -1)
 	n.known, n.facts = true, facts
-	a.take(n, +1)
+	a.addNode(n, +1)
 	return true
 }
 
@@ -102,9 +102,9 @@ func (a *accounts) removeNode(name string) bool {
 	if !ok || !n.known {
 		return false
 	}
-	a.take(n, -1)
+	a.addNode(n, -1)
 	n.known, n.facts = false, nodeFacts{}
-	a.take(n, +1)
+	a.addNode(n, +1)
 	a.dropIfEmpty(n)
 	return true
 }
@@ -134,12 +134,12 @@ func (a *accounts) setPod(key podKey, facts podFacts) bool {
 		}
 		a.removePod(key)
 	}
-	record := podRecord{node: a.node(facts.node), request: facts.request, rejected: facts.rejected}
+	record := podRecord{node: a.nodeOf(facts.node), request: facts.request, rejected: facts.rejected}
 	if facts.placement != "" {
-		record.placement = a.placement(facts.placement)
+		record.placement = a.placementOf(facts.placement)
 	}
 	a.pods[key] = record
-	a.charge(&record, +1)
+	a.chargePod(&record, +1)
 	return true
 }
 
@@ -149,7 +149,7 @@ func (a *accounts) removePod(key podKey) bool {
 		return false
 	}
 	delete(a.pods, key)
-	a.charge(&record, -1)
+	a.chargePod(&record, -1)
 	a.dropIfEmpty(record.node)
 	if p := record.placement; p != nil && p.pods == 0 {
 		delete(a.used, p.name)
@@ -171,8 +171,8 @@ func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
 	return changed
 }
 
-// take adds everything on a node to the totals, or subtracts it.
-func (a *accounts) take(n *node, sign int64) {
+// addNode adds everything on a node to the totals, or subtracts it.
+func (a *accounts) addNode(n *node, sign int64) {
 	a.revision++
 	a.reshaped[n] = struct{}{}
 	if n.facts.ours {
@@ -189,9 +189,9 @@ func (a *accounts) take(n *node, sign int64) {
 	}
 }
 
-// charge adds a pod to its node or subtracts it, and does the same with the totals if the node
+// chargePod adds a pod to its node or subtracts it, and does the same with the totals if the node
 // counts.
-func (a *accounts) charge(r *podRecord, sign int64) {
+func (a *accounts) chargePod(r *podRecord, sign int64) {
 	n := r.node
 	n.pods += int(sign)
 	if r.rejected {
@@ -206,13 +206,13 @@ func (a *accounts) charge(r *podRecord, sign int64) {
 		return
 	}
 	r.placement.pods += int(sign)
-	n.charge(r.placement, &r.request, sign)
+	n.chargePlacement(r.placement, &r.request, sign)
 	if n.facts.counts {
 		r.request.addTo(r.placement.sum, sign)
 	}
 }
 
-func (n *node) charge(p *placement, r *request, sign int64) {
+func (n *node) chargePlacement(p *placement, r *request, sign int64) {
 	t := n.used[p]
 	if t == nil {
 		t = &tally{sum: quantity.Amounts{}}
@@ -228,7 +228,7 @@ func (n *node) charge(p *placement, r *request, sign int64) {
 	}
 }
 
-func (a *accounts) node(name string) *node {
+func (a *accounts) nodeOf(name string) *node {
 	n, ok := a.nodes[name]
 	if !ok {
 		n = &node{name: name, own: quantity.Amounts{}}
@@ -239,13 +239,13 @@ func (a *accounts) node(name string) *node {
 
 func (a *accounts) dropIfEmpty(n *node) {
 	if !n.known && n.pods == 0 {
-		a.histogram.remove(&n.shape)
+		a.histogram.removeShape(&n.shape)
 		delete(a.reshaped, n)
 		delete(a.nodes, n.name)
 	}
 }
 
-func (a *accounts) placement(name string) *placement {
+func (a *accounts) placementOf(name string) *placement {
 	p, ok := a.used[name]
 	if !ok {
 		p = &placement{name: name, sum: quantity.Amounts{}}
@@ -261,8 +261,8 @@ func (r *podRecord) placementName() string {
 	return r.placement.name
 }
 
-// free returns how much of a resource pods can still request on the node.
-func (n *node) free(name corev1.ResourceName) int64 {
+// freeOf returns how much of a resource pods can still request on the node.
+func (n *node) freeOf(name corev1.ResourceName) int64 {
 	left := n.facts.allocatable[name] - n.own[name]
 	for _, t := range n.used {
 		left -= t.sum[name]
@@ -270,18 +270,18 @@ func (n *node) free(name corev1.ResourceName) int64 {
 	return max(left, 0)
 }
 
-// room returns what is free of every resource of the node.
-func (n *node) room() quantity.Amounts {
+// freeAmounts returns what is free of every resource of the node.
+func (n *node) freeAmounts() quantity.Amounts {
 	room := make(quantity.Amounts, len(n.facts.allocatable))
 	for name := range n.facts.allocatable {
-		room[name] = n.free(name)
+		room[name] = n.freeOf(name)
 	}
 	return room
 }
 
 func (a *accounts) snapshot() Snapshot {
 	for n := range a.reshaped {
-		a.histogram.move(n)
+		a.histogram.moveNode(n)
 	}
 	clear(a.reshaped)
 	used := make(map[string]quantity.Amounts, len(a.used))
@@ -295,12 +295,12 @@ func (a *accounts) snapshot() Snapshot {
 		Used:        used,
 		Pending:     a.pending.sum.Clone(),
 		Nodes:       a.counted,
-		NodeShapes:  a.histogram.shapes(),
+		NodeShapes:  a.histogram.finestShapes(),
 	}
 }
 
-// fits compares a request with the capacity that no pod has requested yet.
-func (a *accounts) fits(request quantity.Amounts) (quantity.Shortage, bool) {
+// fitsFree compares a request with the capacity that no pod has requested yet.
+func (a *accounts) fitsFree(request quantity.Amounts) (quantity.Shortage, bool) {
 	free := maps.Clone(a.allocatable)
 	addTo(free, a.allocated, -1)
 	for _, p := range a.used {

@@ -65,19 +65,19 @@ func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 	ours, barred := node.Labels[nodeTypeLabel] != virtualNode, isControlPlaneOnly(node)
 	_, controlPlane := node.Labels[controlPlaneRole]
 	return nodeFacts{
-		capacity:     bounded(node.Status.Capacity),
-		allocatable:  bounded(node.Status.Allocatable),
+		capacity:     boundedAmounts(node.Status.Capacity),
+		allocatable:  boundedAmounts(node.Status.Allocatable),
 		ours:         ours,
 		counts:       ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !barred,
 		barred:       barred,
 		controlPlane: controlPlane,
-		labels:       some(node.Labels, shown),
-		kept:         some(node.Labels, lent.labels),
+		labels:       selectLabels(node.Labels, shown),
+		kept:         selectLabels(node.Labels, lent.labels),
 	}
 }
 
-// some returns the given labels of a node; nil if it has none of them.
-func some(of map[string]string, keys []string) map[string]string {
+// selectLabels returns the given labels of a node; nil if it has none of them.
+func selectLabels(of map[string]string, keys []string) map[string]string {
 	var out map[string]string
 	for _, key := range keys {
 		value, ok := of[key]
@@ -172,8 +172,8 @@ func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	}
 }
 
-// cut limits every amount to most.
-func (r *request) cut(most int64) {
+// limitAmounts limits every amount to most.
+func (r *request) limitAmounts(most int64) {
 	r.milliCPU, r.memory, r.ephemeral = min(r.milliCPU, most), min(r.memory, most), min(r.ephemeral, most)
 	for i := range r.others {
 		r.others[i].amount = min(r.others[i].amount, most)
@@ -199,7 +199,7 @@ func factsOfPod(pod *corev1.Pod) podFacts {
 // requestOf applies Kubernetes' own rules: init containers and sidecars, overhead, pod-level
 // resources, and resizes in flight.
 func requestOf(pod *corev1.Pod) request {
-	amounts := bounded(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
+	amounts := boundedAmounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	}))
@@ -241,9 +241,9 @@ func placementOf(meta *metav1.ObjectMeta) string {
 	return ""
 }
 
-// bounded converts quantities and omits invalid ones, so that one invalid resource does not
+// boundedAmounts converts quantities and omits invalid ones, so that one invalid resource does not
 // hide the others.
-func bounded(list corev1.ResourceList) quantity.Amounts {
+func boundedAmounts(list corev1.ResourceList) quantity.Amounts {
 	amounts, err := quantity.FromResourceList(list)
 	if err != nil {
 		amounts = make(quantity.Amounts, len(list))

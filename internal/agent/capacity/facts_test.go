@@ -222,7 +222,7 @@ func TestWhichNodesCount(t *testing.T) {
 }
 
 func TestOneOddResourceDoesNotHideTheOthers(t *testing.T) {
-	got := bounded(list("cpu", "2", "example.com/half", "500m"))
+	got := boundedAmounts(list("cpu", "2", "example.com/half", "500m"))
 	if !got.Equal(quantity.Amounts{"cpu": 2000}) {
 		t.Errorf("got %v", got)
 	}

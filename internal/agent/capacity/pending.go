@@ -73,7 +73,7 @@ func demandOf(pod *corev1.Pod) *request {
 		return nil
 	}
 	r := requestOf(pod)
-	r.cut(maxPending)
+	r.limitAmounts(maxPending)
 	return &r
 }
 

@@ -53,19 +53,19 @@ func newHistogram() histogram {
 	return h
 }
 
-// move updates a node's position to its current free amounts.
-func (h *histogram) move(n *node) {
+// moveNode updates a node's position to its current free amounts.
+func (h *histogram) moveNode(n *node) {
 	if !n.facts.counts {
-		h.remove(&n.shape)
+		h.removeShape(&n.shape)
 		return
 	}
 	names := n.facts.allocatable.Names()
-	if n.shape.in && string(h.key(n, names, 0)) == n.shape.keys[0] {
+	if n.shape.in && string(h.shapeKey(n, names, 0)) == n.shape.keys[0] {
 		return
 	}
-	h.remove(&n.shape)
+	h.removeShape(&n.shape)
 	for level := range h.counts {
-		key := string(h.key(n, names, level))
+		key := string(h.shapeKey(n, names, level))
 		n.shape.keys[level] = key
 		h.counts[level][key]++
 	}
@@ -73,7 +73,7 @@ func (h *histogram) move(n *node) {
 	h.shown = nil
 }
 
-func (h *histogram) remove(s *shape) {
+func (h *histogram) removeShape(s *shape) {
 	if !s.in {
 		return
 	}
@@ -86,22 +86,22 @@ func (h *histogram) remove(s *shape) {
 	h.shown = nil
 }
 
-// key encodes the labels and the free amounts of a node, rounded down to a level. It omits
+// shapeKey encodes the labels and the free amounts of a node, rounded down to a level. It omits
 // resources with nothing free, so the key also encodes the shape.
-func (h *histogram) key(n *node, names []corev1.ResourceName, level int) []byte {
+func (h *histogram) shapeKey(n *node, names []corev1.ResourceName, level int) []byte {
 	h.buf = binary.AppendUvarint(h.buf[:0], h.labelID(n.facts.labels))
 	for _, name := range names {
-		free := roundDown(n.free(name), significant[level])
+		free := roundDown(n.freeOf(name), significant[level])
 		if free == 0 {
 			continue
 		}
-		h.buf = binary.AppendUvarint(h.buf, h.id(name))
+		h.buf = binary.AppendUvarint(h.buf, h.resourceID(name))
 		h.buf = binary.AppendUvarint(h.buf, uint64(free))
 	}
 	return h.buf
 }
 
-func (h *histogram) id(name corev1.ResourceName) uint64 {
+func (h *histogram) resourceID(name corev1.ResourceName) uint64 {
 	id, ok := h.ids[name]
 	if !ok {
 		id = uint64(len(h.names))
@@ -131,7 +131,7 @@ func labelText(labels map[string]string) string {
 	return text.String()
 }
 
-func (h *histogram) decode(key string) (quantity.Amounts, map[string]string) {
+func (h *histogram) decodeKey(key string) (quantity.Amounts, map[string]string) {
 	free := quantity.Amounts{corev1.ResourceCPU: 0, corev1.ResourceMemory: 0}
 	labels, used := binary.Uvarint([]byte(key))
 	for buf := []byte(key)[used:]; len(buf) > 0; {
@@ -143,10 +143,10 @@ func (h *histogram) decode(key string) (quantity.Amounts, map[string]string) {
 	return free, h.labels[labels]
 }
 
-// shapes returns the histogram at the finest level that has at most MaxShapes shapes. If even
+// finestShapes returns the histogram at the finest level that has at most MaxShapes shapes. If even
 // the coarsest level has more, its smallest shapes are merged into one, with the minimum of
 // each resource.
-func (h *histogram) shapes() []quantity.NodeShape {
+func (h *histogram) finestShapes() []quantity.NodeShape {
 	if h.shown != nil {
 		return h.shown
 	}
@@ -156,7 +156,7 @@ func (h *histogram) shapes() []quantity.NodeShape {
 	}
 	out := make([]quantity.NodeShape, 0, len(h.counts[level]))
 	for key, count := range h.counts[level] {
-		free, labels := h.decode(key)
+		free, labels := h.decodeKey(key)
 		out = append(out, quantity.NodeShape{Count: int64(count), Free: free, Labels: labels})
 	}
 	slices.SortFunc(out, func(a, b quantity.NodeShape) int {

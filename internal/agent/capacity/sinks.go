@@ -37,13 +37,13 @@ func (t trimmed[F]) GetNamespace() string { return t.namespace }
 func (t trimmed[F]) GetName() string      { return t.name }
 
 func (s *sink[F]) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) { return s.read(obj) }
+	return func(obj any) (any, error) { return s.readObject(obj) }
 }
 
 func (s *sink[F]) Add(obj any) error { return s.Update(obj) }
 
 func (s *sink[F]) Update(obj any) error {
-	t, err := s.read(obj)
+	t, err := s.readObject(obj)
 	if err == nil {
 		s.set(t)
 	}
@@ -51,7 +51,7 @@ func (s *sink[F]) Update(obj any) error {
 }
 
 func (s *sink[F]) Delete(obj any) error {
-	t, err := s.read(obj)
+	t, err := s.readObject(obj)
 	if err == nil {
 		s.remove(t)
 	}
@@ -61,7 +61,7 @@ func (s *sink[F]) Delete(obj any) error {
 func (s *sink[F]) Replace(objs []any, _ string) error {
 	all := make([]trimmed[F], len(objs))
 	for i, obj := range objs {
-		t, err := s.read(obj)
+		t, err := s.readObject(obj)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *sink[F]) Replace(objs []any, _ string) error {
 // Resync does nothing, because the sink keeps no objects.
 func (s *sink[F]) Resync() error { return nil }
 
-func (s *sink[F]) read(obj any) (trimmed[F], error) {
+func (s *sink[F]) readObject(obj any) (trimmed[F], error) {
 	if t, ok := obj.(trimmed[F]); ok {
 		return t, nil
 	}

@@ -143,7 +143,7 @@ func (w *Watcher) Snapshot() Snapshot {
 func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.accounts.fits(request)
+	return w.accounts.fitsFree(request)
 }
 
 // Rejected returns how many pods on a virtual node its provider rejects.
@@ -164,7 +164,7 @@ func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	room := map[string]quantity.Amounts{}
 	for _, name := range nodes {
 		if n, ok := w.accounts.nodes[name]; ok && n.facts.counts {
-			room[name] = n.room()
+			room[name] = n.freeAmounts()
 		}
 	}
 	return room
@@ -185,17 +185,17 @@ func (w *Watcher) nodeReflector(lent *lendable) *cache.Reflector {
 	return cache.NewReflectorWithOptions(w.nodes, &corev1.Node{}, &sink[nodeFacts]{
 		trim: trimNode(w.nodeLabels, lent),
 		set: func(t trimmed[nodeFacts]) {
-			w.tell(func() bool { return w.accounts.setNode(t.name, t.facts) })
+			w.applyEvent(func() bool { return w.accounts.setNode(t.name, t.facts) })
 		},
 		remove: func(t trimmed[nodeFacts]) {
-			w.tell(func() bool { return w.accounts.removeNode(t.name) })
+			w.applyEvent(func() bool { return w.accounts.removeNode(t.name) })
 		},
 		replace: func(all []trimmed[nodeFacts]) {
 			facts := make(map[string]nodeFacts, len(all))
 			for _, t := range all {
 				facts[t.name] = t.facts
 			}
-			w.tell(func() bool {
+			w.applyEvent(func() bool {
 				w.nodesKnown, w.listed = true, lent
 				return w.accounts.replaceNodes(facts)
 			})
@@ -214,14 +214,14 @@ type podAccounts[F any] interface {
 func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, known *bool, factsOf func(*corev1.Pod) F, to podAccounts[F]) *cache.Reflector {
 	return cache.NewReflectorWithOptions(from, &corev1.Pod{}, &sink[F]{
 		trim:   trimPod(w.placeholders, factsOf),
-		set:    func(t trimmed[F]) { w.tell(func() bool { return to.setPod(t.key, t.facts) }) },
-		remove: func(t trimmed[F]) { w.tell(func() bool { return to.removePod(t.key) }) },
+		set:    func(t trimmed[F]) { w.applyEvent(func() bool { return to.setPod(t.key, t.facts) }) },
+		remove: func(t trimmed[F]) { w.applyEvent(func() bool { return to.removePod(t.key) }) },
 		replace: func(all []trimmed[F]) {
 			facts := make(map[podKey]F, len(all))
 			for _, t := range all {
 				facts[t.key] = t.facts
 			}
-			w.tell(func() bool {
+			w.applyEvent(func() bool {
 				*known = true
 				return to.replacePods(facts)
 			})
@@ -229,12 +229,12 @@ func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, know
 	}, cache.ReflectorOptions{Name: "capacity/pods/" + name})
 }
 
-// tell applies one event. It signals no change before everything has been counted once.
-func (w *Watcher) tell(event func() bool) {
+// applyEvent applies one event. It signals no change before everything has been counted once.
+func (w *Watcher) applyEvent(event func() bool) {
 	w.mu.Lock()
-	before := w.known()
+	before := w.isComplete()
 	changed := event()
-	after := w.known()
+	after := w.isComplete()
 	w.mu.Unlock()
 
 	if after && !before {
@@ -249,4 +249,4 @@ func (w *Watcher) tell(event func() bool) {
 	}
 }
 
-func (w *Watcher) known() bool { return w.nodesKnown && w.runningKnown && w.unboundKnown }
+func (w *Watcher) isComplete() bool { return w.nodesKnown && w.runningKnown && w.unboundKnown }

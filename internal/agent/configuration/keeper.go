@@ -38,7 +38,7 @@ type Keeper struct {
 // Open reads a file. An invalid file is an error, because no earlier configuration is in force.
 func Open(path string, c clock.WithTicker, log logr.Logger) (*Keeper, error) {
 	k := &Keeper{path: path, clock: c, log: log, changed: make(chan struct{}, 1)}
-	k.reload()
+	k.reloadFile()
 	if k.problem != nil {
 		return nil, k.problem
 	}
@@ -61,7 +61,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C():
-			k.reload()
+			k.reloadFile()
 		}
 	}
 }
@@ -87,8 +87,8 @@ func (k *Keeper) Problem() error {
 	return k.problem
 }
 
-// reload reads the file and announces a change.
-func (k *Keeper) reload() {
+// reloadFile reads the file and announces a change.
+func (k *Keeper) reloadFile() {
 	news, taken := k.readFile()
 	if taken && k.apply != nil {
 		k.apply(k.Current())

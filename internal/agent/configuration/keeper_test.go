@@ -43,7 +43,7 @@ func (d *desk) write(text string) {
 // expect reloads and compares what is in force, whether a change is announced, and the problem.
 func (d *desk) expect(region string, told bool, problem string) {
 	d.Helper()
-	d.reload()
+	d.reloadFile()
 	if got := d.Current().Region; got != region {
 		d.Errorf("region %q is in force, want %q", got, region)
 	}

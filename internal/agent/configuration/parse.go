@@ -57,10 +57,10 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	c := &Configuration{Region: f.Cluster.Region, Zone: f.Cluster.Zone, Labels: f.Cluster.Labels, Claims: f.Cluster.Claims}
 	r := reader{}
 	for _, at := range []struct{ field, value string }{{"cluster.region", c.Region}, {"cluster.zone", c.Zone}} {
-		r.note(requirements.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
+		r.noteError(requirements.CheckLabels(at.field, map[string]string{corev1.LabelTopologyRegion: at.value}, 1))
 	}
-	r.note(requirements.CheckLabels("cluster.labels", c.Labels, maxLabels))
-	r.note(requirements.CheckClaims("cluster.claims", c.Claims, maxLabels))
+	r.noteError(requirements.CheckLabels("cluster.labels", c.Labels, maxLabels))
+	r.noteError(requirements.CheckClaims("cluster.claims", c.Claims, maxLabels))
 	c.Nodes = r.readSelector("offer.nodeSelector", f.Offer.NodeSelector)
 	c.Offer = r.readOffer(&f.Offer)
 	if f.Prices.File != "" {
@@ -77,20 +77,20 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 // reader collects problems.
 type reader struct{ wrong []error }
 
-func (r *reader) note(err error) {
+func (r *reader) noteError(err error) {
 	if err != nil {
 		r.wrong = append(r.wrong, err)
 	}
 }
 
-func (r *reader) refuse(format string, args ...any) {
-	r.note(fmt.Errorf(format, args...))
+func (r *reader) refuseField(format string, args ...any) {
+	r.noteError(fmt.Errorf(format, args...))
 }
 
 func (r *reader) readSelector(field, text string) labels.Selector {
 	selector, err := labels.Parse(text)
 	if err != nil {
-		r.refuse("%s: %.80q is not a selector (%w): use the syntax of kubectl's --selector, for example pool=lend,!spot", field, text, err)
+		r.refuseField("%s: %.80q is not a selector (%w): use the syntax of kubectl's --selector, for example pool=lend,!spot", field, text, err)
 		return labels.Nothing()
 	}
 	return selector
@@ -105,7 +105,7 @@ func (r *reader) readOffer(o *offer) offering.Terms {
 	for _, key := range slices.Sorted(maps.Keys(o.Resources)) {
 		name, of, field := corev1.ResourceName(key), o.Resources[key], "offer.resources."+message.Clip(key, 80)
 		if err := quantity.CheckName(name); err != nil {
-			r.refuse("%s: %w", field, err)
+			r.refuseField("%s: %w", field, err)
 			continue
 		}
 		if of.Share != "" {
@@ -116,12 +116,12 @@ func (r *reader) readOffer(o *offer) offering.Terms {
 		r.readAmount(field+".minimum", name, of.Minimum, t.Minimum)
 		r.readAmount(field+".step", name, of.Step, t.Step)
 		if limit, capped := t.Cap[name]; capped && limit > 0 && max(t.Minimum[name], t.Step[name]) > limit {
-			r.refuse("%s.cap: %s is less than minimum or step, so nothing would be lent: raise it, or set a cap of 0 to lend nothing", field, of.Cap)
+			r.refuseField("%s.cap: %s is less than minimum or step, so nothing would be lent: raise it, or set a cap of 0 to lend nothing", field, of.Cap)
 		}
 		if of.OverSubscription != "" {
 			ratios, err := quantity.ParseRatios(map[string]string{key: of.OverSubscription})
 			if err != nil {
-				r.refuse("%s.overSubscription: %w", field, err)
+				r.refuseField("%s.overSubscription: %w", field, err)
 			}
 			t.Ratios = t.Ratios.With(name, ratios[name])
 		}
@@ -137,7 +137,7 @@ func (r *reader) readPercent(field, text string, unset int64) int64 {
 		return unset
 	}
 	if !isPercent.MatchString(text) {
-		r.refuse("%s: %.40q is not a percentage: give a whole number from 0 to 100, for example 80", field, text)
+		r.refuseField("%s: %.40q is not a percentage: give a whole number from 0 to 100, for example 80", field, text)
 		return unset
 	}
 	percent, _ := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64) // matched just above
@@ -161,7 +161,7 @@ func (r *reader) readAmount(field string, name corev1.ResourceName, text string,
 	}
 	amounts, err := wire.ToAmounts(v1.Amounts{string(name): text})
 	if err != nil {
-		r.refuse("%s: %w", field, err)
+		r.refuseField("%s: %w", field, err)
 		return
 	}
 	into[name] = amounts[name]

@@ -21,30 +21,30 @@ import (
 func (r *reader) readPricesFile(p *prices, read func(path string) ([]byte, error), c *Configuration) {
 	beside := *p
 	if beside.File = ""; !reflect.ValueOf(beside).IsZero() {
-		r.refuse("prices.file: %.80q cannot be combined with other keys: keep one", p.File)
+		r.refuseField("prices.file: %.80q cannot be combined with other keys: keep one", p.File)
 		return
 	}
 	text, err := read(p.File)
 	if err != nil {
-		r.refuse("prices.file: %w: create the file, or name another one", err)
+		r.refuseField("prices.file: %w: create the file, or name another one", err)
 		return
 	}
 	named := &prices{}
 	if err := decodeInto(text, named); err != nil && !errors.Is(err, io.EOF) {
-		r.refuse("prices.file: %s: %w", p.File, err)
+		r.refuseField("prices.file: %s: %w", p.File, err)
 		return
 	}
 	if named.File != "" {
-		r.refuse("prices.file: %s: file: it refers to another file, put the prices there", p.File)
+		r.refuseField("prices.file: %s: file: it refers to another file, put the prices there", p.File)
 		return
 	}
 	r.readPrices(p.File+": ", named, c)
 }
 
 func (r *reader) readPrices(where string, p *prices, c *Configuration) {
-	sources := p.sources()
+	sources := p.listSources()
 	if len(sources) > 1 {
-		r.refuse("%s exclude each other: keep one", where+strings.Join(sources, " and "+where))
+		r.refuseField("%s exclude each other: keep one", where+strings.Join(sources, " and "+where))
 		return
 	}
 	c.PriceLabels = r.readPriceLabels(where+"nodeLabels", p.NodeLabels)
@@ -56,11 +56,11 @@ func (r *reader) readPrices(where string, p *prices, c *Configuration) {
 	if c.Prices == nil && len(sources) > 0 {
 		c.Prices = &cost // prices of nodes need a currency, too
 	}
-	r.note(checkCost(c.Prices, func(name string) string { return where + name }))
+	r.noteError(checkCost(c.Prices, func(name string) string { return where + name }))
 }
 
-// sources returns one field of each source of prices for cores, memory and devices.
-func (p *prices) sources() (fields []string) {
+// listSources returns one field of each source of prices for cores, memory and devices.
+func (p *prices) listSources() (fields []string) {
 	switch {
 	case p.CPUCost != "":
 		fields = append(fields, "cpuCost")
@@ -86,7 +86,7 @@ func (r *reader) readPriceLabels(field string, l *nodeLabels) map[corev1.Resourc
 	keys := map[corev1.ResourceName]string{}
 	take := func(field string, name corev1.ResourceName, key string) {
 		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			r.refuse("%s: %.80q is not a label key: %s", field, key, problems[0])
+			r.refuseField("%s: %.80q is not a label key: %s", field, key, problems[0])
 			return
 		}
 		keys[name] = key
@@ -100,15 +100,15 @@ func (r *reader) readPriceLabels(field string, l *nodeLabels) map[corev1.Resourc
 	for _, text := range slices.Sorted(maps.Keys(l.ResourceCosts)) {
 		name, at := corev1.ResourceName(text), field+".resourceCosts."+message.Clip(text, 80)
 		if !quantity.IsExtended(name) {
-			r.refuse("%s: only extended resources such as nvidia.com/gpu belong here: use cpuCost and memoryCost for cores and memory", at)
+			r.refuseField("%s: only extended resources such as nvidia.com/gpu belong here: use cpuCost and memoryCost for cores and memory", at)
 		} else if err := quantity.CheckName(name); err != nil {
-			r.refuse("%s: %w", at, err)
+			r.refuseField("%s: %w", at, err)
 		} else {
 			take(at, name, l.ResourceCosts[text])
 		}
 	}
 	if len(keys) == 0 {
-		r.refuse("%s: no label is named: give cpuCost, memoryCost or resourceCosts, each with the key of a label", field)
+		r.refuseField("%s: no label is named: give cpuCost, memoryCost or resourceCosts, each with the key of a label", field)
 	}
 	return keys
 }
@@ -121,7 +121,7 @@ func (r *reader) metricsURL(field string, o *openCost) string {
 	}
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-		r.refuse("%s: not a URL of metrics: give one such as http://opencost.opencost:9003/metrics, without user and password", field)
+		r.refuseField("%s: not a URL of metrics: give one such as http://opencost.opencost:9003/metrics, without user and password", field)
 	}
 	return o.URL
 }

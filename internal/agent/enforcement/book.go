@@ -47,10 +47,10 @@ func NewBook() *Book {
 var _ cache.ResourceEventHandler = &Book{}
 
 // OnAdd implements cache.ResourceEventHandler.
-func (b *Book) OnAdd(obj any, _ bool) { b.set(obj) }
+func (b *Book) OnAdd(obj any, _ bool) { b.setPod(obj) }
 
 // OnUpdate implements cache.ResourceEventHandler.
-func (b *Book) OnUpdate(_, obj any) { b.set(obj) }
+func (b *Book) OnUpdate(_, obj any) { b.setPod(obj) }
 
 // OnDelete implements cache.ResourceEventHandler.
 func (b *Book) OnDelete(obj any) {
@@ -58,19 +58,19 @@ func (b *Book) OnDelete(obj any) {
 		obj = gone.Obj
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
-		b.note(pod, false)
+		b.notePod(pod, false)
 	}
 }
 
-func (b *Book) set(obj any) {
+func (b *Book) setPod(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		b.note(pod, !capacity.Finished(pod))
+		b.notePod(pod, !capacity.Finished(pod))
 	}
 }
 
-// note records a pod, or forgets one that no longer runs. It passes the affected placements to
+// notePod records a pod, or forgets one that no longer runs. It passes the affected placements to
 // the subscriber.
-func (b *Book) note(pod *corev1.Pod, runs bool) {
+func (b *Book) notePod(pod *corev1.Pod, runs bool) {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	placement := capacity.PlacementOf(&pod.ObjectMeta)
 	b.mu.Lock()
@@ -84,7 +84,7 @@ func (b *Book) note(pod *corev1.Pod, runs bool) {
 	}
 	if placement != "" {
 		if a, ok := b.unseen[placement][key]; ok && (a.UID == "" || a.UID == pod.UID) {
-			b.forget(placement, key)
+			b.forgetPod(placement, key)
 		}
 		if runs {
 			if b.seen[placement] == nil {
@@ -151,7 +151,7 @@ type Verdict struct {
 func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.expire(pod.Placement, now)
+	b.expirePods(pod.Placement, now)
 	v := Verdict{Used: quantity.Amounts{}}
 	for _, other := range b.seen[pod.Placement] {
 		addTo(v.Used, other.Request)
@@ -176,7 +176,7 @@ func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) 
 func (b *Book) Pods(placement string, now time.Time) (pods []Pod, unseen quantity.Amounts, expires time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.expire(placement, now)
+	b.expirePods(placement, now)
 	pods, unseen = slices.Collect(maps.Values(b.seen[placement])), quantity.Amounts{}
 	for _, a := range b.unseen[placement] {
 		addTo(unseen, a.Request)
@@ -187,15 +187,15 @@ func (b *Book) Pods(placement string, now time.Time) (pods []Pod, unseen quantit
 	return pods, unseen, expires
 }
 
-func (b *Book) expire(placement string, now time.Time) {
+func (b *Book) expirePods(placement string, now time.Time) {
 	for key, a := range b.unseen[placement] {
 		if !a.expires.After(now) {
-			b.forget(placement, key)
+			b.forgetPod(placement, key)
 		}
 	}
 }
 
-func (b *Book) forget(placement string, key types.NamespacedName) {
+func (b *Book) forgetPod(placement string, key types.NamespacedName) {
 	delete(b.unseen[placement], key)
 	if len(b.unseen[placement]) == 0 {
 		delete(b.unseen, placement)

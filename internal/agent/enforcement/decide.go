@@ -150,7 +150,7 @@ func Victims(pods []Pod, a Allowance) (victims []Pod) {
 		if !a.Reduced.IsZero() && !pod.Created.After(a.Reduced) {
 			limits = before
 		}
-		if !contributes(pod, Excess(used, limits)) {
+		if !contributesTo(pod, Excess(used, limits)) {
 			continue
 		}
 		victims = append(victims, *pod)
@@ -161,7 +161,7 @@ func Victims(pods []Pod, a Allowance) (victims []Pod) {
 	return victims
 }
 
-func contributes(pod *Pod, over quantity.Amounts) bool {
+func contributesTo(pod *Pod, over quantity.Amounts) bool {
 	for name := range over {
 		if pod.Request[name] > 0 {
 			return true

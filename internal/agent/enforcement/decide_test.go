@@ -78,7 +78,7 @@ func TestVictimsAreTheNewestPodsUntilTheRestFits(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotNamedIsNotGranted(t *testing.T) {
+func TestUnnamedResourcesAreNotGranted(t *testing.T) {
 	limits, err := LimitsOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")})
 	if err != nil {
 		t.Fatal(err)

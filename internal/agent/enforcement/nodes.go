@@ -34,8 +34,8 @@ var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 	selection.GreaterThan: corev1.NodeSelectorOpGt, selection.LessThan: corev1.NodeSelectorOpLt,
 }
 
-// term returns the requirements of a lent node.
-func (l *LentNodes) term() corev1.NodeSelectorTerm {
+// selectorTerm returns the requirements of a lent node.
+func (l *LentNodes) selectorTerm() corev1.NodeSelectorTerm {
 	t := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: nodeTypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{virtualNode}},
 	}}
@@ -62,7 +62,7 @@ func (l *LentNodes) term() corev1.NodeSelectorTerm {
 
 // NodeSelector selects the lent nodes.
 func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
-	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.term()}}
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.selectorTerm()}}
 }
 
 // Confine restricts a pod to lent nodes, in addition to the pod's own requirements. It reports
@@ -79,20 +79,20 @@ func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = l.NodeSelector()
 		return true
 	}
-	lent := l.term()
+	lent := l.selectorTerm()
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
 		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
 			continue // an empty term matches no node and must stay empty
 		}
-		changed = join(&term.MatchExpressions, lent.MatchExpressions) || changed
-		changed = join(&term.MatchFields, lent.MatchFields) || changed
+		changed = joinRequirements(&term.MatchExpressions, lent.MatchExpressions) || changed
+		changed = joinRequirements(&term.MatchFields, lent.MatchFields) || changed
 	}
 	return changed
 }
 
-// join adds the missing requirements.
-func join(to *[]corev1.NodeSelectorRequirement, more []corev1.NodeSelectorRequirement) (changed bool) {
+// joinRequirements adds the missing requirements.
+func joinRequirements(to *[]corev1.NodeSelectorRequirement, more []corev1.NodeSelectorRequirement) (changed bool) {
 	for _, r := range more {
 		if !slices.ContainsFunc(*to, func(have corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(have, r) }) {
 			*to, changed = append(*to, r), true

@@ -96,7 +96,7 @@ func New(o Options) *Keeper {
 // Acquire returns once the files hold a valid certificate. Until then Trouble returns what is
 // missing.
 func (k *Keeper) Acquire(ctx context.Context) (*Certificate, error) {
-	return k.run(ctx, func(c *Certificate) bool { return c != nil })
+	return k.runSteps(ctx, func(c *Certificate) bool { return c != nil })
 }
 
 // RenewWith enables renewal on the leading replica, where elected is closed.
@@ -107,15 +107,15 @@ func (k *Keeper) RenewWith(renewer Renewer, elected <-chan struct{}) {
 // Start renews the certificate, and publishes certificates that other replicas renewed, until
 // ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	_, _ = k.run(ctx, func(*Certificate) bool { return false }) // ends only with ctx
+	_, _ = k.runSteps(ctx, func(*Certificate) bool { return false }) // ends only with ctx
 	return nil
 }
 
 // NeedLeaderElection is false: every replica publishes.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// run performs steps until enough returns true for the certificate in the files.
-func (k *Keeper) run(ctx context.Context, enough func(*Certificate) bool) (*Certificate, error) {
+// runSteps performs steps until enough returns true for the certificate in the files.
+func (k *Keeper) runSteps(ctx context.Context, enough func(*Certificate) bool) (*Certificate, error) {
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { k.secret.watchChanges(watching, k.noteChange) })
@@ -123,7 +123,7 @@ func (k *Keeper) run(ctx context.Context, enough func(*Certificate) bool) (*Cert
 	defer stop()
 	for {
 		elected := k.elected
-		if k.leading() {
+		if k.isLeading() {
 			elected = nil // already known
 		}
 		use, again := k.performStep(ctx)
@@ -143,8 +143,8 @@ func (k *Keeper) run(ctx context.Context, enough func(*Certificate) bool) (*Cert
 	}
 }
 
-// leading reports whether this replica renews.
-func (k *Keeper) leading() bool {
+// isLeading reports whether this replica renews.
+func (k *Keeper) isLeading() bool {
 	select {
 	case <-k.elected:
 		return k.renewer != nil
@@ -170,7 +170,7 @@ func (k *Keeper) performStep(ctx context.Context) (use *Certificate, again time.
 	}
 	k.pingBroker(ctx, state.Certificate)
 	situation := k.currentSituation(state)
-	if c := state.Certificate; c != nil && c.equals(k.published) && !c.hasExpired(situation.Now) {
+	if c := state.Certificate; c != nil && c.sameAs(k.published) && !c.hasExpired(situation.Now) {
 		use = c
 	}
 	plan := Decide(situation)
@@ -192,7 +192,7 @@ func (k *Keeper) currentSituation(state State) Situation {
 	s := Situation{
 		State: state, Now: k.clock.Now(), ClusterID: cmp.Or(k.options.ClusterID, k.options.DefaultClusterID),
 		Published: k.published, Received: k.received,
-		Leading: k.leading(), CanEnrol: k.options.Enroller != nil,
+		Leading: k.isLeading(), CanEnrol: k.options.Enroller != nil,
 		Untrusted: k.untrusted, Outdated: k.outdated,
 	}
 	if c := state.Certificate; c != nil {

@@ -381,7 +381,7 @@ func testUselessAnswer(t *testing.T, h *home) {
 	h.clock.SetTime(RenewalTime(before))
 	h.settle(t, k)
 	wantTrouble(t, k, "", "ca.crt", "no CA certificate")
-	if got := h.state(t).Certificate; !got.equals(before) {
+	if got := h.state(t).Certificate; !got.sameAs(before) {
 		t.Error("the certificate in use was replaced")
 	}
 	h.Edit(func(r *identitytest.Registry) { r.ServersCA = good })
@@ -424,7 +424,7 @@ func testRestore(t *testing.T, h *home) {
 	} {
 		lose()
 		h.settle(t, k)
-		if got := h.wantIdentity(t); !got.equals(before) {
+		if got := h.wantIdentity(t); !got.sameAs(before) {
 			t.Errorf("without %s: another certificate", name)
 		}
 	}
@@ -438,7 +438,7 @@ func testEdited(t *testing.T, h *home) {
 	by := certified(t, "rome", h.clock.Now(), time.Hour)
 	h.overwrite(t, func(data map[string][]byte) { maps.Copy(data, State{Certificate: by}.secretData()) })
 	h.settle(t, k)
-	if got := h.wantIdentity(t); !got.equals(by) {
+	if got := h.wantIdentity(t); !got.sameAs(by) {
 		t.Error("the edited certificate is not in use")
 	}
 }
@@ -455,7 +455,7 @@ func testRenewal(t *testing.T, h *home) {
 		}
 		h.clock.SetTime(RenewalTime(before))
 		h.settle(t, k)
-		if after := h.wantIdentity(t); after.equals(before) || len(h.Renewed()) != i+1 {
+		if after := h.wantIdentity(t); after.sameAs(before) || len(h.Renewed()) != i+1 {
 			t.Fatalf("%d renewals", len(h.Renewed()))
 		}
 		keys[h.Renewed()[i]] = true

@@ -77,7 +77,7 @@ func runAgent(a []string) error {
 		return err
 	}
 	k.RenewWith(tr, elected())
-	_, err = k.run(ctx, func(c *Certificate) bool { return c != nil && (!c.equals(first) || !RenewalTime(c).Before(time.Now())) })
+	_, err = k.runSteps(ctx, func(c *Certificate) bool { return c != nil && (!c.sameAs(first) || !RenewalTime(c).Before(time.Now())) })
 	return err
 }
 

@@ -15,7 +15,7 @@ const pingInterval = time.Minute
 // pingBroker learns which roots the broker trusts, and whether it accepts the certificate.
 func (k *Keeper) pingBroker(ctx context.Context, c *Certificate) {
 	now := k.clock.Now()
-	if c == nil || !k.leading() || now.Before(k.pinged.Add(pingInterval)) {
+	if c == nil || !k.isLeading() || now.Before(k.pinged.Add(pingInterval)) {
 		return
 	}
 	k.pinged = now
@@ -36,7 +36,7 @@ func isUntrusted(err error) bool {
 
 // pauseUntil shortens a pause so that the next ping happens in time.
 func (k *Keeper) pauseUntil(until, now time.Time) time.Time {
-	if !k.leading() {
+	if !k.isLeading() {
 		return until
 	}
 	if next := k.pinged.Add(pingInterval); next.Before(until) && next.After(now) {

@@ -71,7 +71,7 @@ func Decide(s Situation) Plan {
 	if c == nil || c.hasExpired(s.Now) {
 		return s.planFirst()
 	}
-	if !c.equals(s.Published) {
+	if !c.sameAs(s.Published) {
 		return Plan{Step: Publish}
 	}
 	due := s.renewalDue()

@@ -113,7 +113,7 @@ func (c *Certificate) parseFields() error {
 func (s State) secretData() map[string][]byte {
 	data := map[string][]byte{}
 	if c := s.Certificate; c != nil {
-		maps.Copy(data, c.files())
+		maps.Copy(data, c.filesByName())
 		if len(c.BrokerURLs) > 0 {
 			data[brokerURLsEntry] = []byte(strings.Join(c.BrokerURLs, "\n"))
 		}
@@ -124,16 +124,16 @@ func (s State) secretData() map[string][]byte {
 	return data
 }
 
-// files returns the files that the agent reads, by name.
-func (c *Certificate) files() map[string][]byte {
+// filesByName returns the files that the agent reads, by name.
+func (c *Certificate) filesByName() map[string][]byte {
 	return map[string][]byte{
 		pki.CertFile: c.CertPEM, pki.KeyFile: c.KeyPEM, pki.CAFile: c.CA, pki.AgentsCAFile: c.AgentsCA,
 	}
 }
 
-// equals reports whether b has the same certificate, key and roots.
-func (c *Certificate) equals(b *Certificate) bool {
-	return b != nil && maps.EqualFunc(c.files(), b.files(), bytes.Equal)
+// sameAs reports whether b has the same certificate, key and roots.
+func (c *Certificate) sameAs(b *Certificate) bool {
+	return b != nil && maps.EqualFunc(c.filesByName(), b.filesByName(), bytes.Equal)
 }
 
 func (c *Certificate) hasExpired(now time.Time) bool { return now.After(c.Leaf.NotAfter) }

@@ -50,7 +50,7 @@ func describeLack(c *Certificate) string {
 }
 
 func (k *Keeper) publishCertificate(c *Certificate) error {
-	if err := pki.Replace(k.options.Dir, c.files()); err != nil {
+	if err := pki.Replace(k.options.Dir, c.filesByName()); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.IdentityPublished)

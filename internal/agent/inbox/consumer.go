@@ -39,7 +39,7 @@ func WriteConsumer(
 ) (*agentv1alpha1.ReservationInstruction, error) {
 	spec, err := wire.ToReservationInstruction(in, received)
 	if err != nil {
-		return nil, unusable(err)
+		return nil, wrapUnusable(err)
 	}
 	spec.RequestRef, spec.Namespaces, spec.Offloading = request.Ref, request.Namespaces, request.Offloading
 	name := placement.Name(in.Reservation, in.Placement)
@@ -49,7 +49,7 @@ func WriteConsumer(
 	if apierrors.IsNotFound(err) {
 		obj = &agentv1alpha1.ReservationInstruction{ObjectMeta: metaOf(namespace, name, in.Reservation), Spec: spec}
 		if err := c.Create(ctx, obj); err != nil {
-			return nil, written(name, err)
+			return nil, wrapWriteError(name, err)
 		}
 		return obj, nil
 	}
@@ -57,7 +57,7 @@ func WriteConsumer(
 		return nil, fmt.Errorf("read reservation instruction %q: %w", name, err)
 	}
 	if obj.Spec.TargetClusterID != spec.TargetClusterID {
-		return nil, unusable(fmt.Errorf("reservation instruction %q is for provider %q and cannot become one for %q",
+		return nil, wrapUnusable(fmt.Errorf("reservation instruction %q is for provider %q and cannot become one for %q",
 			name, obj.Spec.TargetClusterID, spec.TargetClusterID))
 	}
 	before := obj.DeepCopy()
@@ -66,10 +66,10 @@ func WriteConsumer(
 		// Without a request reference, keep the existing reference and namespaces.
 		spec.RequestRef, spec.Namespaces, spec.Offloading = obj.Spec.RequestRef, obj.Spec.Namespaces, obj.Spec.Offloading
 	}
-	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
-	spec.ProviderSilentSince = steady(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
+	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	spec.ProviderSilentSince = keepExpiry(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
 	if old := obj.Spec.Notice; old != nil && spec.Notice != nil {
-		spec.Notice.EndsAt = *steady(&old.EndsAt, &spec.Notice.EndsAt)
+		spec.Notice.EndsAt = *keepExpiry(&old.EndsAt, &spec.Notice.EndsAt)
 	}
 	obj.Spec, obj.Spec.Release = spec, release
 	return obj, patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)

@@ -14,15 +14,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// announce sends this cluster's holdings to a broker that has lost state, and returns the
+// announceHoldings sends this cluster's holdings to a broker that has lost state, and returns the
 // instructions that follow. The broker's earlier instructions may be outdated, so they are not
 // applied.
-func (i *Instructions) announce(ctx context.Context) (*v1.InstructionList, error) {
-	holdings, err := i.holdings(ctx)
+func (i *Instructions) announceHoldings(ctx context.Context) (*v1.InstructionList, error) {
+	holdings, err := i.collectHoldings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	log.FromContext(ctx).Info("the broker asks what this cluster has: announcing it",
+	log.FromContext(ctx).Info("broker asks for this cluster's holdings, announcing them",
 		"provided", len(holdings.Provides), "consumed", len(holdings.Consumes))
 	if err := i.broker.AnnounceHoldings(ctx, holdings); err != nil {
 		return nil, fmt.Errorf("announce holdings: %w", err)
@@ -30,7 +30,7 @@ func (i *Instructions) announce(ctx context.Context) (*v1.InstructionList, error
 	return i.broker.FetchInstructions(ctx, "", 0)
 }
 
-func (i *Instructions) holdings(ctx context.Context) (*v1.Holdings, error) {
+func (i *Instructions) collectHoldings(ctx context.Context) (*v1.Holdings, error) {
 	var (
 		provided agentv1alpha1.ProviderInstructionList
 		consumed agentv1alpha1.ReservationInstructionList
@@ -47,14 +47,14 @@ func (i *Instructions) holdings(ctx context.Context) (*v1.Holdings, error) {
 		return nil, fmt.Errorf("list resource requests: %w", err)
 	}
 	return &v1.Holdings{
-		Provides: i.provides(provided.Items),
-		Consumes: consumes(consumed.Items, requests.Items, i.options.ClusterID),
+		Provides: i.providedPlacements(provided.Items),
+		Consumes: consumedReservations(consumed.Items, requests.Items, i.options.ClusterID),
 	}, nil
 }
 
-// provides lists the placements that this cluster provides or that may have left something
+// providedPlacements lists the placements that this cluster provides or that may have left something
 // here.
-func (i *Instructions) provides(all []agentv1alpha1.ProviderInstruction) []v1.ProvidedPlacement {
+func (i *Instructions) providedPlacements(all []agentv1alpha1.ProviderInstruction) []v1.ProvidedPlacement {
 	out := []v1.ProvidedPlacement{}
 	for n := range all {
 		p := &all[n]
@@ -76,9 +76,9 @@ func (i *Instructions) provides(all []agentv1alpha1.ProviderInstruction) []v1.Pr
 	return out
 }
 
-// consumes lists the requests, and the instructions that are carried out. An instruction may
+// consumedReservations lists the requests, and the instructions that are carried out. An instruction may
 // outlive its request or have none.
-func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alpha1.ResourceRequest, clusterID string) []v1.ConsumedReservation {
+func consumedReservations(all []agentv1alpha1.ReservationInstruction, requests []agentv1alpha1.ResourceRequest, clusterID string) []v1.ConsumedReservation {
 	out := []v1.ConsumedReservation{}
 	asking := map[types.UID]*agentv1alpha1.ResourceRequest{}
 	for n := range requests {
@@ -105,7 +105,7 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 		}
 		if ref := inst.Spec.RequestRef; ref != nil {
 			rr := asking[types.UID(ref.UID)]
-			if serves(inst, rr) {
+			if servesRequest(inst, rr) {
 				entry.Key, entry.Request = string(rr.UID), *wire.ReservationRequest(rr, clusterID)
 			} else {
 				entry.Releasing = true
@@ -116,9 +116,9 @@ func consumes(all []agentv1alpha1.ReservationInstruction, requests []agentv1alph
 	return out
 }
 
-// serves reports whether an instruction still belongs to its request. A request without a
+// servesRequest reports whether an instruction still belongs to its request. A request without a
 // reservation name matches, because the name is written after the instruction.
-func serves(inst *agentv1alpha1.ReservationInstruction, rr *agentv1alpha1.ResourceRequest) bool {
+func servesRequest(inst *agentv1alpha1.ReservationInstruction, rr *agentv1alpha1.ResourceRequest) bool {
 	return rr != nil && !isGivenBack(rr) && (rr.Status.ReservationName == "" || rr.Status.ReservationName == inst.Spec.ReservationName)
 }
 

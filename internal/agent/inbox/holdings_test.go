@@ -138,7 +138,7 @@ func TestHoldings(t *testing.T) {
 			broker := &fake.Broker{}
 			broker.AskHoldings()
 			i := NewInstructions(newCluster(t, test.objects...), broker, Options{ClusterID: "rome", Clock: clocktesting.NewFakeClock(now)})
-			if _, err := i.ask(t.Context(), "of another lineage"); err != nil {
+			if _, err := i.fetchAnswer(t.Context(), "of another lineage"); err != nil {
 				t.Fatal(err)
 			}
 			want := &v1.Holdings{Provides: test.provides, Consumes: test.consumes}
@@ -156,13 +156,13 @@ func TestHoldings(t *testing.T) {
 }
 
 // Instructions that the broker sent before it received the holdings are not carried out.
-func TestWhatIsToldBeforeTheHoldingsAreKnownIsNotCarriedOut(t *testing.T) {
+func TestInstructionsWaitUntilHoldingsAreAnnounced(t *testing.T) {
 	c, broker := newCluster(t, reserved()), &fake.Broker{}
 	broker.Instruct(v1.Instruction{Reservation: "res-provided00", Placement: 1, Role: v1.InstructionRoleProvider, State: v1.InstructionStateHold, ConsumerID: "berlin", Resources: v1.Amounts{"cpu": "1"}})
 	broker.AskHoldings()
 	broker.SetDown(false)
 	i := NewInstructions(c, announceFails{broker}, Options{ClusterID: "rome"})
-	if _, err := i.ask(t.Context(), ""); err == nil {
+	if _, err := i.fetchAnswer(t.Context(), ""); err == nil {
 		t.Error("an announcement that nobody took is no error")
 	}
 	if c.writes() != 0 {

@@ -237,7 +237,7 @@ func TestEveryInstructionAndState(t *testing.T) {
 			inbox := NewInstructions(c, b, tc.options)
 			for range 2 { // the second pass brings nothing new
 				before := c.writes()
-				got, err := inbox.ask(t.Context(), "")
+				got, err := inbox.fetchAnswer(t.Context(), "")
 				if err != nil || got.items != 1 || got.cursor != "1" {
 					t.Fatalf("answer %+v, %v", got, err)
 				}
@@ -410,7 +410,7 @@ func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 	b := &fake.Broker{}
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid))) // giving it back fails
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
-	_, err := NewInstructions(c, stubborn{b}, Options{}).ask(t.Context(), "")
+	_, err := NewInstructions(c, stubborn{b}, Options{}).fetchAnswer(t.Context(), "")
 	if err == nil || !strings.Contains(err.Error(), "res-aaaaaaaaaa") {
 		t.Errorf("error %v", err)
 	}
@@ -420,13 +420,13 @@ func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 }
 
 // An unknown state from a newer broker must not be taken for the end of a placement.
-func TestWhatOnlyANewerAgentUnderstandsIsPassedOver(t *testing.T) {
+func TestInstructionsForNewerAgentsAreSkipped(t *testing.T) {
 	c := newCluster(t)
 	b := &fake.Broker{}
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
 	b.Instruct(instruction(v1.InstructionRoleConsumer, "Freeze"))
 	b.Instruct(instruction("Witness", v1.InstructionStateHold))
-	if _, err := NewInstructions(c, b, Options{}).ask(t.Context(), ""); err != nil {
+	if _, err := NewInstructions(c, b, Options{}).fetchAnswer(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	got := &agentv1alpha1.ReservationInstructionList{}
@@ -454,7 +454,7 @@ func TestABrokerThatDoesNotWaitIsPolledAtTheInterval(t *testing.T) {
 		p.clock = options.Clock
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
-		if err := p.run(ctx); err != nil {
+		if err := p.pollUntilDone(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if polls != 12 {
@@ -478,7 +478,7 @@ func TestABrokerThatIsBackIsFoundSoon(t *testing.T) {
 			stop()
 			return answer{}, nil
 		}
-		if err := p.run(ctx); err != nil {
+		if err := p.pollUntilDone(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if late := time.Since(back); late > options.Interval*3/2 {
@@ -500,9 +500,9 @@ func TestAWriteThatSomebodyElseWasFasterWithIsRepeatedSoon(t *testing.T) {
 				stop()
 				return answer{}, nil
 			}
-			return answer{}, written("res-1", apierrors.NewConflict(schema.GroupResource{}, "res-1", nil))
+			return answer{}, wrapWriteError("res-1", apierrors.NewConflict(schema.GroupResource{}, "res-1", nil))
 		}
-		if err := p.run(ctx); err != nil {
+		if err := p.pollUntilDone(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > 100*time.Millisecond {
@@ -522,7 +522,7 @@ func TestAnAnswerThatDoesNotMoveTheCursorIsNoReasonToHurry(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
-		if err := p.run(ctx); err != nil {
+		if err := p.pollUntilDone(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if polls > 13 {
@@ -569,12 +569,12 @@ func (h handler) Deliver(_ context.Context, from string, body []byte) error {
 	return nil
 }
 
-func TestWhatTheAPIServerNeverTakesIsDeclined(t *testing.T) {
+func TestInstructionThatTheAPIServerRefusesIsDeclined(t *testing.T) {
 	c := newCluster(t)
 	c.refuse(apierrors.NewInvalid(schema.GroupKind{Group: "liqo.io", Kind: "ProviderInstruction"}, "x", nil))
 	b := &fake.Broker{}
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
-	if _, err := NewInstructions(c, b, Options{}).ask(t.Context(), ""); err != nil {
+	if _, err := NewInstructions(c, b, Options{}).fetchAnswer(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if reports := b.Reports(); len(reports) != 1 || reports[0].State != v1.StatusReportStateRefused {

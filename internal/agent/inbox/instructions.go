@@ -98,22 +98,22 @@ func NewInstructions(c client.Client, broker Broker, options Options) *Instructi
 // Start polls until ctx ends.
 func (i *Instructions) Start(ctx context.Context) error {
 	p := poller{
-		ask: i.ask, interval: i.options.Interval, clock: i.options.Clock,
+		ask: i.fetchAnswer, interval: i.options.Interval, clock: i.options.Clock,
 		log: log.FromContext(ctx).WithName("inbox").WithValues("of", "instructions"),
 	}
-	return p.run(ctx)
+	return p.pollUntilDone(ctx)
 }
 
-// ask fetches and applies one answer. If one instruction cannot be applied now, the others are
+// fetchAnswer fetches and applies one answer. If one instruction cannot be applied now, the others are
 // still applied, and that one is fetched again.
-func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
+func (i *Instructions) fetchAnswer(ctx context.Context, cursor string) (answer, error) {
 	list, err := i.broker.FetchInstructions(ctx, cursor, longPoll)
 	switch {
 	case err != nil:
 	case list.Announce:
-		list, err = i.announce(ctx)
+		list, err = i.announceHoldings(ctx)
 	case len(list.Instructions)+len(list.Requests) == 0:
-		list, err = i.mend(ctx, list)
+		list, err = i.restoreDeleted(ctx, list)
 	}
 	if err != nil {
 		return answer{}, err
@@ -121,21 +121,21 @@ func (i *Instructions) ask(ctx context.Context, cursor string) (answer, error) {
 	received := i.options.Clock.Now()
 	var failed []error
 	for n := range list.Instructions {
-		if err := i.apply(ctx, &list.Instructions[n], received); err != nil {
+		if err := i.applyInstruction(ctx, &list.Instructions[n], received); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	for n := range list.Requests {
-		if err := i.pass(ctx, &list.Requests[n]); err != nil {
+		if err := i.passNews(ctx, &list.Requests[n]); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return answer{cursor: list.Cursor, items: len(list.Instructions) + len(list.Requests)}, errors.Join(failed...)
 }
 
-// pass notifies the controller of a request whose phase changed at the broker. It gives back a
+// passNews notifies the controller of a request whose phase changed at the broker. It gives back a
 // queued request that no longer exists here.
-func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
+func (i *Instructions) passNews(ctx context.Context, news *v1.RequestNews) error {
 	rr, err := i.requestOf(ctx, news.Key)
 	switch {
 	case err != nil:
@@ -151,16 +151,16 @@ func (i *Instructions) pass(ctx context.Context, news *v1.RequestNews) error {
 	return nil
 }
 
-func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received time.Time) error {
+func (i *Instructions) applyInstruction(ctx context.Context, in *v1.Instruction, received time.Time) error {
 	if !in.Role.Valid() || !in.State.Valid() {
-		log.FromContext(ctx).Info("an instruction of a newer broker is passed over: upgrade this agent",
+		log.FromContext(ctx).Info("skipping an instruction of a newer broker: upgrade this agent",
 			"reservation", in.Reservation, "role", in.Role, "state", in.State)
 		return nil
 	}
 	var err error
-	i.standing.drop(in)
+	i.standing.dropInstruction(in)
 	if in.Role == v1.InstructionRoleProvider {
-		i.standing.note(in, &agentv1alpha1.ProviderInstruction{})
+		i.standing.noteInstruction(in, &agentv1alpha1.ProviderInstruction{})
 		err = writeProvider(ctx, i.client, &i.options, in, received)
 	} else {
 		err = i.applyConsumer(ctx, in, received)
@@ -172,9 +172,9 @@ func (i *Instructions) apply(ctx context.Context, in *v1.Instruction, received t
 		return err
 	default:
 		// A repetition would return the same instruction: decline it and continue.
-		i.standing.drop(in)
+		i.standing.dropInstruction(in)
 		log.FromContext(ctx).Error(err, "an instruction cannot be carried out")
-		return i.decline(ctx, in, agentv1alpha1.ReasonInvalid, err.Error())
+		return i.declinePlacement(ctx, in, agentv1alpha1.ReasonInvalid, err.Error())
 	}
 }
 
@@ -189,11 +189,11 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 				return err
 			}
 			if !known {
-				return i.decline(ctx, in, agentv1alpha1.ReasonRefused,
-					"the cluster takes no reservations that are made in the broker's cluster (its agent has --accept-broker-reservations=false)")
+				return i.declinePlacement(ctx, in, agentv1alpha1.ReasonRefused,
+					"the cluster accepts no reservations that are made in the broker's cluster (its agent has --accept-broker-reservations=false)")
 			}
 		}
-		i.standing.note(in, &agentv1alpha1.ReservationInstruction{})
+		i.standing.noteInstruction(in, &agentv1alpha1.ReservationInstruction{})
 		_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
 		return err
 	}
@@ -242,9 +242,9 @@ func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha
 
 // giveBack ends a reservation whose ResourceRequest no longer exists.
 func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
-	log.FromContext(ctx).Info("giving back a reservation that no resource request asks for", "reservation", in.Reservation, "key", in.Key)
+	log.FromContext(ctx).Info("releasing a reservation without a ResourceRequest", "reservation", in.Reservation, "key", in.Key)
 	if _, err := i.broker.ReleaseReservation(ctx, in.Key); err != nil {
-		return fmt.Errorf("give back reservation %q: %w", in.Reservation, err)
+		return fmt.Errorf("release reservation %q: %w", in.Reservation, err)
 	}
 	return nil
 }
@@ -264,31 +264,31 @@ func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) 
 	if in.State == v1.InstructionStateEnded {
 		return nil
 	}
-	return i.report(ctx, in, &v1.StatusReport{
+	return i.sendReport(ctx, in, &v1.StatusReport{
 		Placement: in.Placement, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateGone,
 	})
 }
 
-// decline tells the broker that a placement will not be served.
-func (i *Instructions) decline(ctx context.Context, in *v1.Instruction, reason, message string) error {
+// declinePlacement tells the broker that a placement will not be served.
+func (i *Instructions) declinePlacement(ctx context.Context, in *v1.Instruction, reason, message string) error {
 	report := &v1.StatusReport{
 		Placement: in.Placement, Role: v1.StatusReportRole(in.Role), State: v1.StatusReportStateRefused,
 		Reason: reason, Message: message,
 	}
-	return i.report(ctx, in, report)
+	return i.sendReport(ctx, in, report)
 }
 
-// report returns an error, and thus causes a retry, only if the broker was not reached or
+// sendReport returns an error, and thus causes a retry, only if the broker was not reached or
 // refuses this cluster for now. It drops a report that the broker rejected, because a
 // repetition would be rejected too.
-func (i *Instructions) report(ctx context.Context, in *v1.Instruction, report *v1.StatusReport) error {
+func (i *Instructions) sendReport(ctx context.Context, in *v1.Instruction, report *v1.StatusReport) error {
 	err := i.broker.ReportStatus(ctx, in.Reservation, report)
 	refusal, refused := errors.AsType[*fault.Error](err)
 	if errors.Is(err, transport.ErrUnreachable) || refused && refusal.OfCaller() {
 		return fmt.Errorf("report placement %q: %w", placement.Name(in.Reservation, in.Placement), err)
 	}
 	if err != nil {
-		log.FromContext(ctx).Info("the broker does not take a report", "reservation", in.Reservation, "state", report.State, "reason", err.Error())
+		log.FromContext(ctx).Info("broker refused a report", "reservation", in.Reservation, "state", report.State, "reason", err.Error())
 	}
 	return nil
 }

@@ -31,13 +31,13 @@ func NewMessages(messenger transport.Messenger, handler Handler, options Options
 // Start receives until ctx ends.
 func (m *Messages) Start(ctx context.Context) error {
 	p := poller{
-		ask: m.ask, interval: m.options.Interval, clock: m.options.Clock,
+		ask: m.fetchAnswer, interval: m.options.Interval, clock: m.options.Clock,
 		log: log.FromContext(ctx).WithName("inbox").WithValues("of", "messages"),
 	}
-	return p.run(ctx)
+	return p.pollUntilDone(ctx)
 }
 
-func (m *Messages) ask(ctx context.Context, cursor string) (answer, error) {
+func (m *Messages) fetchAnswer(ctx context.Context, cursor string) (answer, error) {
 	list, err := m.messenger.ReceiveMessages(ctx, cursor, longPoll)
 	if err != nil {
 		return answer{}, err

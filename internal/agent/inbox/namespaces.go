@@ -20,7 +20,7 @@ func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.Resource
 		return []string{rr.Namespace}, nil, nil
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(*rr.Spec.Namespaces))) {
-		ok, err := offloadable(ctx, c, rr, name)
+		ok, err := isOffloadable(ctx, c, rr, name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -41,10 +41,10 @@ func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRe
 	if !slices.Contains(*rr.Spec.Namespaces, name) {
 		return false, nil
 	}
-	return offloadable(ctx, c, rr, name)
+	return isOffloadable(ctx, c, rr, name)
 }
 
-func offloadable(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
+func isOffloadable(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
 	if name == rr.Namespace {
 		return true, nil
 	}

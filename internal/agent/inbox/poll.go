@@ -38,8 +38,8 @@ type poller struct {
 	log      logr.Logger
 }
 
-// run polls until ctx ends. It logs when the broker is lost and found, not every attempt.
-func (p *poller) run(ctx context.Context) error {
+// pollUntilDone polls until ctx ends. It logs when the broker is lost and found, not every attempt.
+func (p *poller) pollUntilDone(ctx context.Context) error {
 	cursor, failing := "", false
 	backoff := p.newBackoff()
 	for ctx.Err() == nil {
@@ -49,14 +49,14 @@ func (p *poller) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case apierrors.IsConflict(err):
-			p.sleep(ctx, afterConflict)
+			p.sleepFor(ctx, afterConflict)
 			continue
 		case err != nil:
 			if !failing {
-				p.log.Info("polling fails, trying again", "reason", err.Error())
+				p.log.Info("polling failed, retrying", "reason", err.Error())
 			}
 			failing = true
-			p.sleep(ctx, backoff.Step())
+			p.sleepFor(ctx, backoff.Step())
 			continue
 		case failing:
 			p.log.Info("polling works again")
@@ -65,13 +65,13 @@ func (p *poller) run(ctx context.Context) error {
 		stuck := got.items == 0 || got.cursor == cursor
 		cursor = got.cursor
 		if stuck && p.clock.Since(asked) < atOnce {
-			p.sleep(ctx, p.interval)
+			p.sleepFor(ctx, p.interval)
 		}
 	}
 	return nil
 }
 
-func (p *poller) sleep(ctx context.Context, d time.Duration) {
+func (p *poller) sleepFor(ctx context.Context, d time.Duration) {
 	timer := p.clock.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -21,7 +21,7 @@ import (
 func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Instruction, received time.Time) error {
 	spec, err := wire.ToProviderInstruction(in, received)
 	if err != nil {
-		return unusable(err)
+		return wrapUnusable(err)
 	}
 	spec.Hold = o.Hold
 	namespace, name := o.Namespace, placement.Name(in.Reservation, in.Placement)
@@ -34,7 +34,7 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 		}
 		obj = &agentv1alpha1.ProviderInstruction{ObjectMeta: metaOf(namespace, name, in.Reservation), Spec: spec}
 		if err := c.Create(ctx, obj); err != nil {
-			return written(name, err)
+			return wrapWriteError(name, err)
 		}
 		return nil
 	}
@@ -42,13 +42,13 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 		return fmt.Errorf("read provider instruction %q: %w", name, err)
 	}
 	if obj.Spec.RequesterClusterID != spec.RequesterClusterID {
-		return unusable(fmt.Errorf("provider instruction %q is for requester %q and cannot become one for %q",
+		return wrapUnusable(fmt.Errorf("provider instruction %q is for requester %q and cannot become one for %q",
 			name, obj.Spec.RequesterClusterID, spec.RequesterClusterID))
 	}
 	before := obj.DeepCopy()
 	spec.Release = spec.Release || obj.Spec.Release
 	spec.Unpeer = spec.Unpeer || obj.Spec.Unpeer
-	spec.ExpiresAt = steady(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
 	obj.Spec = spec
 	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
 }

@@ -17,25 +17,25 @@ import (
 // the broker would keep believing in a placement that this cluster has taken down.
 type standing map[string]client.Object
 
-func (s standing) note(in *v1.Instruction, into client.Object) {
+func (s standing) noteInstruction(in *v1.Instruction, into client.Object) {
 	if in.State == v1.InstructionStateHold {
 		s[placement.Name(in.Reservation, in.Placement)] = into
 	}
 }
 
-func (s standing) drop(in *v1.Instruction) {
+func (s standing) dropInstruction(in *v1.Instruction) {
 	delete(s, placement.Name(in.Reservation, in.Placement))
 }
 
-// mend checks that the instructions in standing exist. If one is gone, it returns all of the
+// restoreDeleted checks that the instructions in standing exist. If one is gone, it returns all of the
 // broker's instructions; otherwise it returns nothing, the list without news.
-func (i *Instructions) mend(ctx context.Context, nothing *v1.InstructionList) (*v1.InstructionList, error) {
+func (i *Instructions) restoreDeleted(ctx context.Context, nothing *v1.InstructionList) (*v1.InstructionList, error) {
 	for name, obj := range i.standing {
 		key := client.ObjectKey{Namespace: i.options.Namespace, Name: name}
 		if !apierrors.IsNotFound(i.client.Get(ctx, key, obj)) || !apierrors.IsNotFound(i.options.Reader.Get(ctx, key, obj)) {
 			continue
 		}
-		log.FromContext(ctx).Info("an instruction was deleted, and the broker wants it carried out: writing it again", "instruction", name)
+		log.FromContext(ctx).Info("an instruction was deleted but is still in force, writing it again", "instruction", name)
 		all, err := i.broker.FetchInstructions(ctx, "", 0)
 		if err == nil {
 			delete(i.standing, name)

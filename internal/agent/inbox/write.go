@@ -19,7 +19,7 @@ import (
 // contradicts an existing object, or violates the schema.
 var ErrUnusable = errors.New("instruction cannot be used")
 
-func unusable(err error) error { return fmt.Errorf("%w: %w", ErrUnusable, err) }
+func wrapUnusable(err error) error { return fmt.Errorf("%w: %w", ErrUnusable, err) }
 
 // expiryTolerance is how far a new expiry may differ from the written one without an update.
 // Answers carry remaining times, which never agree exactly.
@@ -35,8 +35,8 @@ func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
 	}
 }
 
-// steady keeps the old expiry if the new one is within the tolerance.
-func steady(old, now *metav1.Time) *metav1.Time {
+// keepExpiry keeps the old expiry if the new one is within the tolerance.
+func keepExpiry(old, now *metav1.Time) *metav1.Time {
 	if old != nil && now != nil && now.Sub(old.Time).Abs() <= expiryTolerance {
 		return old
 	}
@@ -50,16 +50,16 @@ func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, 
 		return nil
 	}
 	if err := c.Patch(ctx, obj, patch.IfUnchanged(before)); client.IgnoreNotFound(err) != nil {
-		return written(obj.GetName(), err)
+		return wrapWriteError(obj.GetName(), err)
 	}
 	return nil
 }
 
-// written wraps the error of a write. Errors that a retry cannot fix become ErrUnusable.
-func written(name string, err error) error {
+// wrapWriteError wraps the error of a write. Errors that a retry cannot fix become ErrUnusable.
+func wrapWriteError(name string, err error) error {
 	err = fmt.Errorf("write instruction %q: %w", name, err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return unusable(err)
+		return wrapUnusable(err)
 	}
 	return err
 }

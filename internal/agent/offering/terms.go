@@ -43,7 +43,7 @@ type Percentages struct {
 	Of  map[corev1.ResourceName]int64
 }
 
-func (p Percentages) of(name corev1.ResourceName, amount int64) int64 {
+func (p Percentages) shareOf(name corev1.ResourceName, amount int64) int64 {
 	percent := p.All
 	if own, ok := p.Of[name]; ok {
 		percent = own
@@ -59,8 +59,8 @@ func (t *Terms) Lendable(allocatable, own quantity.Amounts) quantity.Amounts {
 	stretched := allocatable.Stretched(t.Ratios)
 	for name, amount := range allocatable {
 		free := max(stretched[name]-own[name], 0)
-		lent := Percentages{All: 100 - t.Withheld.of(name, 100)}.of(name, free)
-		lent = min(lent, max(free-t.HeadroomShare.of(name, amount)-t.Headroom[name], 0))
+		lent := Percentages{All: 100 - t.Withheld.shareOf(name, 100)}.shareOf(name, free)
+		lent = min(lent, max(free-t.HeadroomShare.shareOf(name, amount)-t.Headroom[name], 0))
 		if limit, capped := t.Cap[name]; capped {
 			lent = min(lent, limit)
 		}

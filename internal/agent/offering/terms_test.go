@@ -13,7 +13,7 @@ import (
 
 const cpu = corev1.ResourceCPU
 
-func TestWhatIsLent(t *testing.T) {
+func TestLentAmounts(t *testing.T) {
 	cases := map[string]struct {
 		terms                      Terms
 		allocatable, own, reserved int64
@@ -167,7 +167,7 @@ func (s *situation) naive() int64 {
 	return lent.Int64()
 }
 
-func TestWhatIsLentIsWhatTheTermsSay(t *testing.T) {
+func TestLentAmountsFollowTheTerms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
 		if got, want := s.lendable(), s.naive(); got != want {
@@ -241,7 +241,7 @@ func TestStricterTermsLendNoMore(t *testing.T) {
 		more := rapid.Int64Range(0, 100).Draw(t, "more")
 		switch rapid.SampledFrom([]string{"share", "headroom", "cap", "own"}).Draw(t, "which") {
 		case "share":
-			stricter.terms.Withheld = Percentages{All: max(s.terms.Withheld.of(cpu, 100), more)}
+			stricter.terms.Withheld = Percentages{All: max(s.terms.Withheld.shareOf(cpu, 100), more)}
 		case "headroom":
 			stricter.terms.Headroom = s.terms.Headroom.Add(quantity.Amounts{cpu: more})
 		case "cap":

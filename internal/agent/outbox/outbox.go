@@ -50,15 +50,15 @@ func NewOutbox(c clock.WithTicker) *Outbox {
 // Post calls send now and until it returns nil, then calls taken. It does nothing if key was
 // already posted with that version. Another version replaces the earlier posting.
 func (o *Outbox) Post(key, version string, send Send, taken func()) {
-	o.post(key, posting{version: version, send: send, taken: taken})
+	o.postMessage(key, posting{version: version, send: send, taken: taken})
 }
 
 // Repeat is like Post, but starts after delay and continues after success, until Drop.
 func (o *Outbox) Repeat(key, version string, delay time.Duration, send Send) {
-	o.post(key, posting{version: version, send: send, repeats: true, interval: delay})
+	o.postMessage(key, posting{version: version, send: send, repeats: true, interval: delay})
 }
 
-func (o *Outbox) post(key string, p posting) {
+func (o *Outbox) postMessage(key string, p posting) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if old := o.postings[key]; old != nil && old.version == p.version {
@@ -66,7 +66,7 @@ func (o *Outbox) post(key string, p posting) {
 	}
 	p.due, p.interval = o.clock.Now().Add(p.interval), firstRepeat
 	o.postings[key] = &p
-	o.nudge()
+	o.wakeSender()
 }
 
 // Taken reports whether the posting was sent successfully.
@@ -84,7 +84,7 @@ func (o *Outbox) Drop(key string) {
 	delete(o.postings, key)
 }
 
-func (o *Outbox) nudge() {
+func (o *Outbox) wakeSender() {
 	select {
 	case o.wake <- struct{}{}:
 	default: // a wake-up is already pending
@@ -115,7 +115,7 @@ func (o *Outbox) sendDue(ctx context.Context, sending *sync.WaitGroup) time.Dura
 	defer o.mu.Unlock()
 	now, next := o.clock.Now(), lastRepeat
 	for _, p := range o.postings {
-		if p.sending || p.finished() {
+		if p.sending || p.isFinished() {
 			continue
 		}
 		if wait := p.due.Sub(now); wait > 0 {
@@ -123,23 +123,23 @@ func (o *Outbox) sendDue(ctx context.Context, sending *sync.WaitGroup) time.Dura
 			continue
 		}
 		p.sending = true
-		sending.Go(func() { o.send(ctx, p) })
+		sending.Go(func() { o.sendPosting(ctx, p) })
 	}
 	return next
 }
 
-func (p *posting) finished() bool { return p.sent > 0 && !p.repeats }
+func (p *posting) isFinished() bool { return p.sent > 0 && !p.repeats }
 
-func (o *Outbox) send(ctx context.Context, p *posting) {
+func (o *Outbox) sendPosting(ctx context.Context, p *posting) {
 	bounded, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	err := p.send(bounded)
-	if o.settle(p, err) && p.taken != nil {
+	if o.settlePosting(p, err) && p.taken != nil {
 		p.taken()
 	}
 }
 
-func (o *Outbox) settle(p *posting, err error) (taken bool) {
+func (o *Outbox) settlePosting(p *posting, err error) (taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.sending = false
@@ -148,6 +148,6 @@ func (o *Outbox) settle(p *posting, err error) (taken bool) {
 	}
 	p.due = o.clock.Now().Add(p.interval)
 	p.interval = min(2*p.interval, lastRepeat)
-	o.nudge()
+	o.wakeSender()
 	return err == nil && !p.repeats
 }

@@ -32,14 +32,14 @@ type Reports struct {
 
 // Say reports a state once. taken is called when the broker has the report.
 func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, text string, taken func()) {
-	r.say(reservation, &v1.StatusReport{
+	r.postReport(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: message.Clip(text, maxReport),
 	}, string(state), taken)
 }
 
 // Answer reports the answer to a change of resources once.
 func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, why placement.Aspect, taken func()) {
-	r.say(reservation, &v1.StatusReport{
+	r.postReport(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: message.Clip(why.Message, maxReport),
 	}, fmt.Sprintf("%s/%d", state, change), taken)
 }
@@ -51,47 +51,47 @@ func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Exce
 		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
 	}
 	send := func(ctx context.Context) error {
-		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+		return r.settleReport(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
 	}
-	r.Outbox.Post(excessKey(r.key(reservation, placement)), version, send, nil)
+	r.Outbox.Post(excessKey(r.keyOf(reservation, placement)), version, send, nil)
 }
 
 func excessKey(report string) string { return report + "/excess" }
 
-func (r *Reports) say(reservation string, report *v1.StatusReport, version string, taken func()) {
+func (r *Reports) postReport(reservation string, report *v1.StatusReport, version string, taken func()) {
 	send := func(ctx context.Context) error {
-		return r.settle(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+		return r.settleReport(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
 	}
-	r.Outbox.Post(r.key(reservation, report.Placement), version, send, taken)
+	r.Outbox.Post(r.keyOf(reservation, report.Placement), version, send, taken)
 }
 
 // Heard reports whether the broker has received the state.
 func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
-	return r.Outbox.Taken(r.key(reservation, placement), string(state))
+	return r.Outbox.Taken(r.keyOf(reservation, placement), string(state))
 }
 
 // Forget drops all reports on a placement.
 func (r *Reports) Forget(reservation string, placement int32) {
-	key := r.key(reservation, placement)
+	key := r.keyOf(reservation, placement)
 	r.Outbox.Drop(key)
 	r.Outbox.Drop(excessKey(key))
 }
 
-func (r *Reports) key(reservation string, number int32) string {
+func (r *Reports) keyOf(reservation string, number int32) string {
 	return "report/" + string(r.Role) + "/" + placement.Name(reservation, number)
 }
 
-// settle treats a considered refusal as delivery: the broker has the placement in another
+// settleReport treats a considered refusal as delivery: the broker has the placement in another
 // state, or no longer has it, and a repetition gets the same answer. A broker that refuses this
 // cluster has not read the report, so the report is repeated.
-func (r *Reports) settle(reservation string, report *v1.StatusReport, err error) error {
+func (r *Reports) settleReport(reservation string, report *v1.StatusReport, err error) error {
 	if err == nil {
 		return nil
 	}
 	if answer, ok := errors.AsType[*fault.Error](err); ok && !answer.Temporary() && !answer.OfCaller() {
-		r.Log.Info("broker does not take a report", "reservation", reservation, "placement", report.Placement, "state", report.State, "reason", err.Error())
+		r.Log.Info("broker refused a report", "reservation", reservation, "placement", report.Placement, "state", report.State, "reason", err.Error())
 		return nil
 	}
-	r.Log.V(1).Info("report not taken, will be repeated", "reservation", reservation, "placement", report.Placement, "state", report.State, "error", err.Error())
+	r.Log.V(1).Info("report not accepted, retrying", "reservation", reservation, "placement", report.Placement, "state", report.State, "error", err.Error())
 	return err
 }

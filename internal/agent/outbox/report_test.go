@@ -30,7 +30,7 @@ func (d *deaf) ReportStatus(context.Context, string, *v1.StatusReport) error {
 	return nil
 }
 
-func TestAReportIsRepeatedUntilTheBrokerHeardIt(t *testing.T) {
+func TestReportIsRepeatedUntilTheBrokerAcceptsIt(t *testing.T) {
 	cases := map[string]struct {
 		answer error
 		want   int

@@ -78,15 +78,15 @@ func Decide(v View) Plan {
 	v.Placeholders = slices.Clone(v.Placeholders)
 	p := planner{View: v, room: map[string]quantity.Amounts{}, used: map[string]quantity.Amounts{}, standing: map[string][]Placeholder{}, left: map[string][]string{}}
 	p.Plan.Held = map[string]Held{}
-	p.count()
+	p.countUse()
 	p.makeRoom()
 	for _, name := range slices.Sorted(maps.Keys(p.standing)) {
 		if _, held := v.Reserved[name]; !held {
-			p.drop(p.standing[name])
+			p.dropAll(p.standing[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Reserved)) {
-		p.keep(name)
+		p.adjustPlacement(name)
 	}
 	return p.Plan
 }
@@ -103,13 +103,13 @@ type planner struct {
 	left map[string][]string
 }
 
-func (p *planner) count() {
+func (p *planner) countUse() {
 	for node, room := range p.View.Room {
 		p.room[node] = room.Clone()
 	}
 	for _, h := range p.Placeholders {
 		if h.Spent && !h.Going {
-			p.drop([]Placeholder{h})
+			p.dropAll([]Placeholder{h})
 		}
 		if h.Spent || h.Going {
 			continue
@@ -121,13 +121,13 @@ func (p *planner) count() {
 			held.Pending++
 			held.Short = held.Short.Add(h.Amounts)
 		}
-		p.take(h.place(), h.Amounts)
+		p.takeRoom(h.nodeOrNominated(), h.Amounts)
 		p.Held[h.Placement] = held
 	}
 	for _, all := range p.standing {
 		// Placeholders that are bound to a node come first.
 		slices.SortFunc(all, func(a, b Placeholder) int {
-			return cmp.Or(cmp.Compare(bound(b), bound(a)), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(boundRank(b), boundRank(a)), cmp.Compare(a.Name, b.Name))
 		})
 	}
 	for _, pod := range p.Pods {
@@ -137,17 +137,17 @@ func (p *planner) count() {
 	}
 }
 
-// place returns the node of the placeholder, or the one it is nominated for.
-func (h *Placeholder) place() string { return cmp.Or(h.Node, h.Nominated) }
+// nodeOrNominated returns the node of the placeholder, or the one it is nominated for.
+func (h *Placeholder) nodeOrNominated() string { return cmp.Or(h.Node, h.Nominated) }
 
-// take subtracts amounts from the room on a node. It ignores unknown nodes.
-func (p *planner) take(node string, amounts quantity.Amounts) {
+// takeRoom subtracts amounts from the room on a node. It ignores unknown nodes.
+func (p *planner) takeRoom(node string, amounts quantity.Amounts) {
 	if room, known := p.room[node]; known {
 		p.room[node] = room.Sub(amounts)
 	}
 }
 
-func bound(h Placeholder) int { return min(len(h.Node), 1) }
+func boundRank(h Placeholder) int { return min(len(h.Node), 1) }
 
 // makeRoom deletes placeholders in favour of stuck pods of their own placement.
 func (p *planner) makeRoom() {
@@ -165,9 +165,9 @@ func (p *planner) makeRoom() {
 			continue
 		}
 		p.used[pod.Placement] = p.used[pod.Placement].Add(pod.Request)
-		p.take(node, pod.Request)
-		p.drop(victims)
-		p.standing[pod.Placement] = without(p.standing[pod.Placement], victims)
+		p.takeRoom(node, pod.Request)
+		p.dropAll(victims)
+		p.standing[pod.Placement] = withoutSome(p.standing[pod.Placement], victims)
 		if pod.Nominated != node {
 			p.Nominate = append(p.Nominate, Nomination{Pod: pod.NamespacedName, Node: node})
 		}
@@ -178,12 +178,12 @@ func (p *planner) makeRoom() {
 // for which the pod is already nominated.
 func (p *planner) placeFor(pod Pod) (node string, victims []Placeholder, ok bool) {
 	if pod.Nominated != "" {
-		if victims, ok = p.victims(pod, pod.Nominated); ok {
+		if victims, ok = p.findVictims(pod, pod.Nominated); ok {
 			return pod.Nominated, victims, true
 		}
 	}
 	for _, candidate := range placesOf(p.standing[pod.Placement]) {
-		less, fits := p.victims(pod, candidate)
+		less, fits := p.findVictims(pod, candidate)
 		if fits && (!ok || len(less) < len(victims)) {
 			node, victims, ok = candidate, less, true
 		}
@@ -194,7 +194,7 @@ func (p *planner) placeFor(pod Pod) (node string, victims []Placeholder, ok bool
 // placesOf returns the nodes of placeholders, sorted.
 func placesOf(all []Placeholder) (nodes []string) {
 	for _, h := range all {
-		if place := h.place(); place != "" {
+		if place := h.nodeOrNominated(); place != "" {
 			nodes = append(nodes, place)
 		}
 	}
@@ -202,9 +202,9 @@ func placesOf(all []Placeholder) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// victims returns the placeholders on a node that must go for a pod to fit there. ok is false
+// findVictims returns the placeholders on a node that must go for a pod to fit there. ok is false
 // if deleting all placeholders of its placement would not suffice.
-func (p *planner) victims(pod Pod, node string) (victims []Placeholder, ok bool) {
+func (p *planner) findVictims(pod Pod, node string) (victims []Placeholder, ok bool) {
 	room, known := p.room[node]
 	if !known {
 		return nil, false
@@ -213,7 +213,7 @@ func (p *planner) victims(pod Pod, node string) (victims []Placeholder, ok bool)
 		if _, fits := quantity.Fits(pod.Request, room); fits {
 			break
 		}
-		if h.place() == node {
+		if h.nodeOrNominated() == node {
 			victims, room = append(victims, h), room.Add(h.Amounts)
 		}
 	}
@@ -232,10 +232,10 @@ func (p *planner) victims(pod Pod, node string) (victims []Placeholder, ok bool)
 	return victims, true
 }
 
-// keep adjusts the placeholders of a placement to the unused reserved capacity. While nothing
+// adjustPlacement adjusts the placeholders of a placement to the unused reserved capacity. While nothing
 // is used, all parts have the same size. Later, one placeholder keeps the remainder.
-func (p *planner) keep(name string) {
-	left := kept(p.Reserved[name].Sub(p.used[name]))
+func (p *planner) adjustPlacement(name string) {
+	left := keepableAmounts(p.Reserved[name].Sub(p.used[name]))
 	parts, standing := Split(p.Reserved[name]), p.standing[name]
 	var stays []Placeholder
 	for _, h := range standing {
@@ -244,28 +244,28 @@ func (p *planner) keep(name string) {
 			parts, left, stays = slices.Delete(parts, i, i+1), left.Sub(h.Amounts), append(stays, h)
 		}
 	}
-	standing = without(standing, stays)
+	standing = withoutSome(standing, stays)
 	var missing []quantity.Amounts
 	for _, part := range parts {
 		if _, fits := quantity.Fits(part, left); fits {
 			left, missing = left.Sub(part), append(missing, part)
 		}
 	}
-	if left = kept(left); !left.IsZero() {
+	if left = keepableAmounts(left); !left.IsZero() {
 		if i := slices.IndexFunc(standing, func(h Placeholder) bool { return h.Amounts.Equal(left) }); i >= 0 {
 			standing = slices.Delete(standing, i, i+1)
 		} else {
 			missing = append(missing, left)
 		}
 	}
-	p.drop(standing)
+	p.dropAll(standing)
 	for _, amounts := range missing {
 		h := Placeholder{Name: p.freeName(name, amounts), Placement: name, Amounts: amounts}
 		// A replacement stays on the node of the placeholder that it replaces.
 		for _, node := range p.left[name] {
 			if _, fits := quantity.Fits(amounts, p.room[node]); fits {
 				h.Nominated = node
-				p.take(node, amounts)
+				p.takeRoom(node, amounts)
 				break
 			}
 		}
@@ -273,12 +273,12 @@ func (p *planner) keep(name string) {
 	}
 }
 
-func (p *planner) drop(all []Placeholder) {
+func (p *planner) dropAll(all []Placeholder) {
 	for _, h := range all {
 		p.Delete = append(p.Delete, h.Name)
-		if room, known := p.room[h.place()]; known && !h.Spent {
-			p.room[h.place()] = room.Add(h.Amounts)
-			p.left[h.Placement] = append(p.left[h.Placement], h.place())
+		if room, known := p.room[h.nodeOrNominated()]; known && !h.Spent {
+			p.room[h.nodeOrNominated()] = room.Add(h.Amounts)
+			p.left[h.Placement] = append(p.left[h.Placement], h.nodeOrNominated())
 		}
 	}
 }
@@ -299,7 +299,7 @@ func (p *planner) freeName(placement string, amounts quantity.Amounts) string {
 	}
 }
 
-func without(all, some []Placeholder) []Placeholder {
+func withoutSome(all, some []Placeholder) []Placeholder {
 	return slices.DeleteFunc(slices.Clone(all), func(h Placeholder) bool {
 		return slices.ContainsFunc(some, func(s Placeholder) bool { return s.Name == h.Name })
 	})

@@ -40,8 +40,8 @@ func TestSplitPartsAreSmallAndAddUp(t *testing.T) {
 			for _, part := range split {
 				sum = sum.Add(part)
 			}
-			if len(split) != test.parts || !sum.Equal(kept(test.reserved)) {
-				t.Errorf("got %d parts that add up to %v, want %d that add up to %v", len(split), sum, test.parts, kept(test.reserved))
+			if len(split) != test.parts || !sum.Equal(keepableAmounts(test.reserved)) {
+				t.Errorf("got %d parts that add up to %v, want %d that add up to %v", len(split), sum, test.parts, keepableAmounts(test.reserved))
 			}
 		})
 	}
@@ -194,7 +194,7 @@ func (c *cluster) nodes() []string {
 func (c *cluster) free(node string, who types.NamespacedName) quantity.Amounts {
 	free := c.size[node].Sub(c.own[node])
 	for _, h := range c.view.Placeholders {
-		if h.Name != who.Name && h.place() == node {
+		if h.Name != who.Name && h.nodeOrNominated() == node {
 			free = free.Sub(h.Amounts)
 		}
 	}
@@ -309,7 +309,7 @@ func (c *cluster) wantAllKept(plan Plan) {
 
 // A pod of a reservation that is no larger than a part always gets its reserved capacity,
 // whatever the cluster's own pods request and when.
-func TestWhatIsHeldIsForWhoReservedIt(t *testing.T) {
+func TestHeldCapacityIsForItsReservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &cluster{t: t, size: map[string]quantity.Amounts{}, own: map[string]quantity.Amounts{}}
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {

@@ -18,13 +18,13 @@ const (
 // Split divides reserved capacity into placeholders. They add up to all of it except the number
 // of pods, which placeholders cannot keep.
 func Split(reserved quantity.Amounts) []quantity.Amounts {
-	reserved = kept(reserved)
+	reserved = keepableAmounts(reserved)
 	if reserved.IsZero() {
 		return nil
 	}
 	n := int64(1)
 	for name, amount := range reserved {
-		n = max(n, parts(name, amount))
+		n = max(n, partsOf(name, amount))
 	}
 	n = min(n, mostParts)
 	split := make([]quantity.Amounts, n)
@@ -43,7 +43,7 @@ func Split(reserved quantity.Amounts) []quantity.Amounts {
 	return split
 }
 
-func parts(name corev1.ResourceName, amount int64) int64 {
+func partsOf(name corev1.ResourceName, amount int64) int64 {
 	switch {
 	case name == corev1.ResourceCPU:
 		return (amount-1)/partCPU + 1
@@ -55,8 +55,8 @@ func parts(name corev1.ResourceName, amount int64) int64 {
 	return amount // devices
 }
 
-// kept returns the part of a reservation that placeholders can keep.
-func kept(reserved quantity.Amounts) quantity.Amounts {
+// keepableAmounts returns the part of a reservation that placeholders can keep.
+func keepableAmounts(reserved quantity.Amounts) quantity.Amounts {
 	out := quantity.Amounts{}
 	for name, amount := range reserved {
 		if name != corev1.ResourcePods && amount > 0 {

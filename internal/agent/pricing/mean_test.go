@@ -86,7 +86,7 @@ func TestMeanPrices(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.prices); diff != "" {
 				t.Errorf("prices (-want +got):\n%s", diff)
 			}
-			c := got.condition(map[corev1.ResourceName]string{cpu: "label price", gpu: "label gpu-price"})
+			c := got.conditionOf(map[corev1.ResourceName]string{cpu: "label price", gpu: "label gpu-price"})
 			if tc.reason == "" {
 				tc.status, tc.reason = metav1.ConditionTrue, agentv1alpha1.ReasonPriced
 			}

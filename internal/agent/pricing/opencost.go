@@ -38,8 +38,8 @@ const (
 	maxLine   = 1 << 20
 )
 
-// said maps nodes to the prices in OpenCost's metrics.
-type said map[string]map[corev1.ResourceName]string
+// nodePrices maps nodes to the prices in OpenCost's metrics.
+type nodePrices map[string]map[corev1.ResourceName]string
 
 // newClient returns a client that trusts the system's roots, follows no redirects, and keeps no
 // connection, because the next scrape is a minute away.
@@ -58,7 +58,7 @@ func Ask(ctx context.Context, address string) (nodes int, err error) {
 	return len(s), err
 }
 
-func fetchPrices(ctx context.Context, client *http.Client, address string) (said, error) {
+func fetchPrices(ctx context.Context, client *http.Client, address string) (nodePrices, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func shortReason(err error) error {
 }
 
 // parseMetrics reads metrics in the Prometheus text format and keeps only those of prices.
-func parseMetrics(in io.Reader, most int64) (said, error) {
+func parseMetrics(in io.Reader, most int64) (nodePrices, error) {
 	limited := &io.LimitedReader{R: in, N: most}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxLine)
@@ -119,10 +119,10 @@ func parseMetrics(in io.Reader, most int64) (said, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := said{}
+	s := nodePrices{}
 	for resource, metric := range metrics {
 		for _, sample := range families[metric].GetMetric() {
-			s.record(nodeOf(sample), resource, sample.GetUntyped().GetValue())
+			s.recordPrice(nodeOf(sample), resource, sample.GetUntyped().GetValue())
 		}
 	}
 	return s, nil
@@ -152,9 +152,9 @@ func nodeOf(sample *dto.Metric) string {
 	return ""
 }
 
-// record stores a price. After a node was replaced under the same name, OpenCost exports both
+// recordPrice stores a price. After a node was replaced under the same name, OpenCost exports both
 // for a while: the higher price wins, and an invalid one before all.
-func (s said) record(node string, resource corev1.ResourceName, price float64) {
+func (s nodePrices) recordPrice(node string, resource corev1.ResourceName, price float64) {
 	if node == "" {
 		return
 	}

@@ -36,12 +36,12 @@ func prices(cpu, memory, gpu string) map[corev1.ResourceName]string {
 }
 
 func TestParseMetricsReadsNodePrices(t *testing.T) {
-	one := func(price string) said { return said{"n1": {"cpu": price}} }
+	one := func(price string) nodePrices { return nodePrices{"n1": {"cpu": price}} }
 	cases := map[string]struct {
 		text string
-		want said
+		want nodePrices
 	}{
-		"an export":                     {text: exported, want: said{"n1": prices("0.031611000", "0.004237000", "0.000000000"), "n2": prices("0.031611000", "0.004237123", "0.950000000")}},
+		"an export":                     {text: exported, want: nodePrices{"n1": prices("0.031611000", "0.004237000", "0.000000000"), "n2": prices("0.031611000", "0.004237123", "0.950000000")}},
 		"one without a line at its end": {text: `node_cpu_hourly_cost{node="n1"} 1`, want: one("1.000000000")},
 		"of an instance":                {text: `node_cpu_hourly_cost{instance="n1"} 1`, want: one("1.000000000")},
 		"the node before the instance":  {text: `node_cpu_hourly_cost{instance="10.0.0.1:9003",node="n1"} 1`, want: one("1.000000000")},
@@ -49,9 +49,9 @@ func TestParseMetricsReadsNodePrices(t *testing.T) {
 		"the dearer of two":             {text: "node_cpu_hourly_cost{node=\"n1\",uid=\"1\"} 2\nnode_cpu_hourly_cost{node=\"n1\",uid=\"2\"} 1", want: one("2.000000000")},
 		"whichever comes first":         {text: "node_cpu_hourly_cost{node=\"n1\",uid=\"1\"} 1\nnode_cpu_hourly_cost{node=\"n1\",uid=\"2\"} 2", want: one("2.000000000")},
 		"what is no number":             {text: "node_cpu_hourly_cost{node=\"n1\",uid=\"1\"} NaN\nnode_cpu_hourly_cost{node=\"n1\",uid=\"2\"} 2", want: one("NaN")},
-		"of no node":                    {text: `node_cpu_hourly_cost{uid="1"} 1`, want: said{}},
-		"nothing":                       {text: "", want: said{}},
-		"other metrics of that name":    {text: `node_cpu_hourly_cost_total{node="n1"} 1`, want: said{}},
+		"of no node":                    {text: `node_cpu_hourly_cost{uid="1"} 1`, want: nodePrices{}},
+		"nothing":                       {text: "", want: nodePrices{}},
+		"other metrics of that name":    {text: `node_cpu_hourly_cost_total{node="n1"} 1`, want: nodePrices{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

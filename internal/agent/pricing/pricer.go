@@ -43,11 +43,11 @@ type Pricer struct {
 	// mu guards the following.
 	mu     sync.Mutex
 	follow *configuration.Configuration
-	// said is OpenCost's last answer, nil before the first. problem is why the last scrape failed;
+	// lastPrices is OpenCost's last answer, nil before the first. problem is why the last scrape failed;
 	// since is when the state last changed.
-	said    said
-	problem error
-	since   time.Time
+	lastPrices nodePrices
+	problem    error
+	since      time.Time
 	// tariff was computed from the nodes at revision; 0 if none.
 	tariff   tariff
 	revision int64
@@ -63,7 +63,7 @@ func (p *Pricer) Follow(c *configuration.Configuration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.OpenCost != p.follow.OpenCost {
-		p.said, p.problem, p.since = nil, nil, p.clock.Now()
+		p.lastPrices, p.problem, p.since = nil, nil, p.clock.Now()
 		select {
 		case p.changed <- struct{}{}:
 		default:
@@ -83,7 +83,7 @@ func (p *Pricer) Start(ctx context.Context) error {
 		case <-tick.C():
 		case <-p.changed:
 		}
-		p.scrape(ctx)
+		p.scrapePrices(ctx)
 	}
 }
 
@@ -91,15 +91,15 @@ func (p *Pricer) Start(ctx context.Context) error {
 // them at once.
 func (p *Pricer) NeedLeaderElection() bool { return false }
 
-// scrape asks OpenCost once. If it fails, the last answer stays in use.
-func (p *Pricer) scrape(ctx context.Context) {
+// scrapePrices asks OpenCost once. If it fails, the last answer stays in use.
+func (p *Pricer) scrapePrices(ctx context.Context) {
 	p.mu.Lock()
 	address := p.follow.OpenCost
 	p.mu.Unlock()
 	if address == "" {
 		return
 	}
-	said, err := fetchPrices(ctx, p.client, address)
+	answer, err := fetchPrices(ctx, p.client, address)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Pricer) scrape(ctx context.Context) {
 		p.problem = err
 		return
 	}
-	p.said, p.problem, p.since, p.revision = said, nil, p.clock.Now(), 0
+	p.lastPrices, p.problem, p.since, p.revision = answer, nil, p.clock.Now(), 0
 }
 
 // Cost returns the cluster's prices; nil if they are unknown, so that the Advertisement keeps
@@ -162,7 +162,7 @@ func (p *Pricer) priceSources() map[corev1.ResourceName]string {
 // refreshTariff recomputes the prices after a change of the nodes or of their prices. It
 // reports whether prices are known.
 func (p *Pricer) refreshTariff() (known bool) {
-	if p.follow.OpenCost != "" && p.said == nil {
+	if p.follow.OpenCost != "" && p.lastPrices == nil {
 		return false
 	}
 	lent, revision := p.nodes.Lent(p.revision)
@@ -171,7 +171,7 @@ func (p *Pricer) refreshTariff() (known bool) {
 	}
 	nodes := make([]node, len(lent))
 	for i, n := range lent {
-		nodes[i] = node{name: n.Name, allocatable: n.Allocatable, says: p.said[n.Name]}
+		nodes[i] = node{name: n.Name, allocatable: n.Allocatable, says: p.lastPrices[n.Name]}
 		if p.follow.OpenCost == "" {
 			nodes[i].says = labelPrices(n.Labels, p.follow.PriceLabels)
 		}
@@ -206,13 +206,13 @@ func (p *Pricer) Condition() *metav1.Condition {
 	if !known {
 		return nil
 	}
-	return p.tariff.condition(where)
+	return p.tariff.conditionOf(where)
 }
 
 // unavailableCondition is the condition of a failing OpenCost.
 func (p *Pricer) unavailableCondition() *metav1.Condition {
 	holds := "its last prices stay in force"
-	if p.said == nil {
+	if p.lastPrices == nil {
 		holds = "spec.cost of the Advertisement stays in force"
 	}
 	return &metav1.Condition{
@@ -221,8 +221,8 @@ func (p *Pricer) unavailableCondition() *metav1.Condition {
 	}
 }
 
-// condition of a tariff; where names the label or metric of each resource.
-func (t *tariff) condition(where map[corev1.ResourceName]string) *metav1.Condition {
+// conditionOf of a tariff; where names the label or metric of each resource.
+func (t *tariff) conditionOf(where map[corev1.ResourceName]string) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionPriced, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPriced,
 		Message: "prices are the means of the lent nodes' prices",

@@ -135,33 +135,33 @@ func TestCostOfOpenCost(t *testing.T) {
 	r.lend(lentNode("n1", 4, 8, nil), lentNode("n2", 4, 24, nil))
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), OpenCost: r.server.URL})
 	r.expect(nil, "", "")
-	r.scrape(t.Context())
+	r.scrapePrices(t.Context())
 	r.expect(nil, agentv1alpha1.ReasonOpenCostUnavailable, "since 2026-03-01T12:00:00Z: the server answers 503 Service Unavailable; spec.cost")
 
 	r.clock.Step(askEvery)
 	r.answer = exported
-	r.scrape(t.Context())
+	r.scrapePrices(t.Context())
 	first := euro("0.031611", "0.004237092") // 0.004237 once and 0.004237123 three times
 	r.expect(first, agentv1alpha1.ReasonPriced, "")
 
 	r.clock.Step(askEvery)
 	r.answer = ""
-	r.scrape(t.Context())
+	r.scrapePrices(t.Context())
 	r.expect(first, agentv1alpha1.ReasonOpenCostUnavailable, "since 2026-03-01T12:01:00Z: the server answers 503 Service Unavailable; its last prices stay in force")
 	r.lend(lentNode("n1", 4, 8, nil), lentNode("n9", 4, 8, nil))
 	r.expect(euro("0.031611", "0.004237"), agentv1alpha1.ReasonOpenCostUnavailable, "")
 
 	r.answer = exported
-	r.scrape(t.Context())
+	r.scrapePrices(t.Context())
 	r.expect(euro("0.031611", "0.004237"), agentv1alpha1.ReasonPriced, `node "n9" has no metric node_cpu_hourly_cost`)
 
 	// A new OpenCost has not answered yet, and an answer that arrives too late is ignored.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), OpenCost: r.server.URL + "/other"})
-	r.scrape(ctx)
+	r.scrapePrices(ctx)
 	r.expect(nil, "", "")
-	r.scrape(t.Context())
+	r.scrapePrices(t.Context())
 	r.expect(euro("0.031611", "0.004237"), agentv1alpha1.ReasonPriced, "")
 }
 

@@ -24,7 +24,7 @@ func (s *Scout) Check(placement, endpoint string) (why string, known bool) {
 	if c == nil || c.endpoint != endpoint {
 		s.checks[placement] = &check{endpoint: endpoint}
 		s.urgent = append(s.urgent, placement)
-		s.wake()
+		s.wakeWorkers()
 		return "", false
 	}
 	return c.why, c.done
@@ -53,7 +53,7 @@ func (s *Scout) nextCheck() (string, *check) {
 	return "", nil
 }
 
-func (s *Scout) settle(ctx context.Context, placement string, c *check, err error) {
+func (s *Scout) settleCheck(ctx context.Context, placement string, c *check, err error) {
 	s.mu.Lock()
 	c.done = true
 	if err != nil {

@@ -33,8 +33,8 @@ func newDialer(own string, now func() time.Time) *dialer {
 	return &dialer{rules: RulesFor(own), now: now}
 }
 
-// dial returns how long it took to open the connection.
-func (d *dialer) dial(ctx context.Context, endpoint string) (time.Duration, error) {
+// dialEndpoint returns how long it took to open the connection.
+func (d *dialer) dialEndpoint(ctx context.Context, endpoint string) (time.Duration, error) {
 	address, name, err := addressOf(endpoint)
 	if err != nil {
 		return 0, err
@@ -46,17 +46,17 @@ func (d *dialer) dial(ctx context.Context, endpoint string) (time.Duration, erro
 	// that answered.
 	network := net.Dialer{FallbackDelay: -1, Control: func(_, address string, _ syscall.RawConn) error {
 		began = d.now()
-		return d.check(address)
+		return d.checkAddress(address)
 	}}
 	connection, err := network.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return 0, plain(err)
+		return 0, withoutAddresses(err)
 	}
 	roundTrip := d.now().Sub(began)
 	defer connection.Close() //nolint:errcheck // nothing was said on it
 	err = tls.Client(connection, &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
-	if !answered(err) {
-		return 0, plain(err)
+	if !hasAnswered(err) {
+		return 0, withoutAddresses(err)
 	}
 	return max(roundTrip, 0), nil
 }
@@ -74,8 +74,8 @@ func addressOf(endpoint string) (address, name string, err error) {
 	return net.JoinHostPort(u.Hostname(), port), u.Hostname(), nil
 }
 
-// check runs for every address of a name, immediately before it is dialled.
-func (d *dialer) check(address string) error {
+// checkAddress runs for every address of a name, immediately before it is dialled.
+func (d *dialer) checkAddress(address string) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func (d *dialer) check(address string) error {
 	return d.rules.CheckAddr(ap.Addr())
 }
 
-// answered reports whether the server spoke TLS. An untrusted certificate counts as an answer,
+// hasAnswered reports whether the server spoke TLS. An untrusted certificate counts as an answer,
 // and so does a TLS alert.
-func answered(err error) bool {
+func hasAnswered(err error) bool {
 	if err == nil {
 		return true
 	}
@@ -96,8 +96,8 @@ func answered(err error) bool {
 	return ok && refused.Op == "remote error"
 }
 
-// plain removes addresses from an error, because its reader knows the endpoint.
-func plain(err error) error {
+// withoutAddresses removes addresses from an error, because its reader knows the endpoint.
+func withoutAddresses(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %s", dialTimeout)
 	}
@@ -108,7 +108,7 @@ func plain(err error) error {
 		return op.Err
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return errors.New("what answers does not speak TLS")
+		return errors.New("the server does not speak TLS")
 	}
 	return err
 }

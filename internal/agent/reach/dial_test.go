@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestWhatAnswersIsReachable(t *testing.T) {
+func TestServerThatAnswersIsReachable(t *testing.T) {
 	silent := func(s *httptest.Server) { s.Config.ErrorLog = log.New(io.Discard, "", 0) }
 	quiet := httptest.NewUnstartedServer(http.NotFoundHandler())
 	silent(quiet)
@@ -44,10 +44,10 @@ func TestWhatAnswersIsReachable(t *testing.T) {
 		"this machine, for a cluster elsewhere":         {own: "https://rome.example", endpoint: quiet.URL, want: "loopback"},
 		"a name of this machine, for one elsewhere":     {own: "https://rome.example", endpoint: strings.Replace(quiet.URL, "127.0.0.1", "localhost", 1), want: "loopback"},
 		"this machine as an IPv6 address":               {own: "https://10.0.0.1", endpoint: "https://[::ffff:127.0.0.1]:443", want: "loopback"},
-		"the metadata of a cloud":                       {own: "https://10.0.0.1", endpoint: "https://169.254.169.254", want: "no address of an API server"},
-		"a link-local address":                          {own: "https://10.0.0.1", endpoint: "https://[fe80::1%25lo]:6443", want: "no address of an API server"},
-		"many machines":                                 {own: "https://10.0.0.1", endpoint: "https://224.0.0.1", want: "no address of an API server"},
-		"no machine":                                    {own: quiet.URL, endpoint: "https://0.0.0.0:6443", want: "no address of an API server"},
+		"the metadata of a cloud":                       {own: "https://10.0.0.1", endpoint: "https://169.254.169.254", want: "cannot be the address of an API server"},
+		"a link-local address":                          {own: "https://10.0.0.1", endpoint: "https://[fe80::1%25lo]:6443", want: "cannot be the address of an API server"},
+		"many machines":                                 {own: "https://10.0.0.1", endpoint: "https://224.0.0.1", want: "cannot be the address of an API server"},
+		"no machine":                                    {own: quiet.URL, endpoint: "https://0.0.0.0:6443", want: "cannot be the address of an API server"},
 		"nothing listens":                               {own: quiet.URL, endpoint: "https://" + closed.Addr().String(), want: "connection refused"},
 		"something that does not speak TLS":             {own: quiet.URL, endpoint: "https://" + plainText.Listener.Addr().String(), want: "does not speak TLS"},
 		"no https address":                              {own: quiet.URL, endpoint: plainText.URL, want: "not an https address"},
@@ -56,7 +56,7 @@ func TestWhatAnswersIsReachable(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			roundTrip, err := newDialer(tt.own, time.Now).dial(t.Context(), tt.endpoint)
+			roundTrip, err := newDialer(tt.own, time.Now).dialEndpoint(t.Context(), tt.endpoint)
 			switch {
 			case tt.want == "" && (err != nil || roundTrip <= 0 || roundTrip > dialTimeout):
 				t.Errorf("took %s: %v", roundTrip, err)
@@ -76,7 +76,7 @@ func TestSilenceIsNoAnswer(t *testing.T) {
 	defer listener.Close() //nolint:errcheck // the test is over
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := newDialer("https://127.0.0.1", time.Now).dial(ctx, "https://"+listener.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "no answer") {
+	if _, err := newDialer("https://127.0.0.1", time.Now).dialEndpoint(ctx, "https://"+listener.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "no answer") {
 		t.Errorf("got %v", err)
 	}
 }

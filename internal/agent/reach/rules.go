@@ -63,9 +63,9 @@ func (r Rules) CheckAddr(ip netip.Addr) error {
 	}
 	switch {
 	case ip.IsLoopback() && !r.loopback:
-		return fmt.Errorf("%s is a loopback address: nobody else reaches it", ip)
+		return fmt.Errorf("%s is a loopback address: no other cluster can reach it", ip)
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip == broadcast, isMetadata(ip):
-		return fmt.Errorf("%s is no address of an API server", ip)
+		return fmt.Errorf("%s cannot be the address of an API server", ip)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ type Through func(ctx context.Context, clusterID string) (roundTrip time.Duratio
 func (s *Scout) Through(tunnel Through) { s.through = tunnel }
 
 // New creates a Scout for a cluster whose own API server is advertised at own.
-func New(own string, c clock.Clock) *Scout { return newScout(newDialer(own, c.Now).dial, c) }
+func New(own string, c clock.Clock) *Scout { return newScout(newDialer(own, c.Now).dialEndpoint, c) }
 
 func newScout(dial func(context.Context, string) (time.Duration, error), c clock.Clock) *Scout {
 	return &Scout{
@@ -72,7 +72,7 @@ func (s *Scout) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range atOnce {
 		workers.Go(func() {
-			for s.work(ctx) {
+			for s.runNextProbe(ctx) {
 			}
 		})
 	}
@@ -80,25 +80,25 @@ func (s *Scout) Start(ctx context.Context) error {
 	return nil
 }
 
-// work runs the next probe, or waits for one. It returns false when ctx is done.
-func (s *Scout) work(ctx context.Context) bool {
+// runNextProbe runs the next probe, or waits for one. It returns false when ctx is done.
+func (s *Scout) runNextProbe(ctx context.Context) bool {
 	if placement, c := s.nextCheck(); c != nil {
-		_, err := s.look(ctx, c.endpoint)
+		_, err := s.dialTwice(ctx, c.endpoint)
 		if ctx.Err() == nil {
-			s.settle(ctx, placement, c, err)
+			s.settleCheck(ctx, placement, c, err)
 		}
 		return ctx.Err() == nil
 	}
 	if peer, ok := s.nextPeer(); ok {
-		if !s.pause(ctx, rand.N(spread)) {
+		if !s.pauseFor(ctx, rand.N(spread)) {
 			return false
 		}
-		roundTrip, err := s.look(ctx, peer.EndpointURL)
+		roundTrip, err := s.dialTwice(ctx, peer.EndpointURL)
 		if err == nil && s.through != nil {
-			roundTrip, err = s.tunnelled(ctx, peer.ClusterID, roundTrip)
+			roundTrip, err = s.measureTunnel(ctx, peer.ClusterID, roundTrip)
 		}
 		if ctx.Err() == nil {
-			s.note(peer, roundTrip, err)
+			s.noteResult(peer, roundTrip, err)
 		}
 		return ctx.Err() == nil
 	}
@@ -110,19 +110,19 @@ func (s *Scout) work(ctx context.Context) bool {
 	}
 }
 
-// look dials, and dials a second time before it returns a failure.
-func (s *Scout) look(ctx context.Context, endpoint string) (time.Duration, error) {
+// dialTwice dials, and dials a second time before it returns a failure.
+func (s *Scout) dialTwice(ctx context.Context, endpoint string) (time.Duration, error) {
 	roundTrip, err := s.dial(ctx, endpoint)
-	if err != nil && s.pause(ctx, again) {
+	if err != nil && s.pauseFor(ctx, again) {
 		roundTrip, err = s.dial(ctx, endpoint)
 	}
 	return roundTrip, err
 }
 
-// tunnelled returns the round trip through the tunnel to a cluster, or an error if the tunnel is
+// measureTunnel returns the round trip through the tunnel to a cluster, or an error if the tunnel is
 // down. Without a tunnel it returns dialled, the round trip of the probe: pods use the tunnel if
 // there is one, so its state matters more than that of the API server.
-func (s *Scout) tunnelled(ctx context.Context, clusterID string, dialled time.Duration) (time.Duration, error) {
+func (s *Scout) measureTunnel(ctx context.Context, clusterID string, dialled time.Duration) (time.Duration, error) {
 	roundTrip, why, known := s.through(ctx, clusterID)
 	switch {
 	case !known:
@@ -133,7 +133,7 @@ func (s *Scout) tunnelled(ctx context.Context, clusterID string, dialled time.Du
 	return roundTrip, nil
 }
 
-func (s *Scout) pause(ctx context.Context, d time.Duration) bool {
+func (s *Scout) pauseFor(ctx context.Context, d time.Duration) bool {
 	timer := s.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -144,8 +144,8 @@ func (s *Scout) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// wake signals all workers to look for probes.
-func (s *Scout) wake() {
+// wakeWorkers signals all workers to look for probes.
+func (s *Scout) wakeWorkers() {
 	for range atOnce {
 		select {
 		case s.more <- struct{}{}:

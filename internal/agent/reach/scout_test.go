@@ -123,7 +123,7 @@ func TestPeersAreLookedAtAndToldOnce(t *testing.T) {
 	})
 }
 
-func TestATunnelGoesBeforeTheWayToAnAPIServer(t *testing.T) {
+func TestTunnelTakesPrecedenceOverAPIServer(t *testing.T) {
 	tests := map[string]struct {
 		cluster string
 		through Through
@@ -161,7 +161,7 @@ func TestATunnelGoesBeforeTheWayToAnAPIServer(t *testing.T) {
 	}
 }
 
-func TestWhatWasFoundSinceIsNotTakenForTold(t *testing.T) {
+func TestNewerResultsAreNotMarkedDelivered(t *testing.T) {
 	scouting(t, func(s *Scout, w *world) {
 		s.Ask([]v1.Peer{peer("paris")})
 		settle()
@@ -208,7 +208,7 @@ func TestFewAreDialledAtOnceAndPlacementsFirst(t *testing.T) {
 	})
 }
 
-func TestAPlacementIsLookedAtOnceForEachAddress(t *testing.T) {
+func TestPlacementIsProbedOncePerAddress(t *testing.T) {
 	scouting(t, func(s *Scout, w *world) {
 		s.Check("res-a-1", "https://berlin")
 		<-s.Checked()

@@ -29,7 +29,7 @@ func (s *Scout) Ask(peers []v1.Peer) {
 	s.mu.Lock()
 	s.peers = append([]v1.Peer(nil), peers...)
 	s.mu.Unlock()
-	s.wake()
+	s.wakeWorkers()
 }
 
 // Found returns the results that the broker does not have yet.
@@ -69,7 +69,7 @@ func (s *Scout) nextPeer() (v1.Peer, bool) {
 	return next, true
 }
 
-func (s *Scout) note(p v1.Peer, roundTrip time.Duration, err error) {
+func (s *Scout) noteResult(p v1.Peer, roundTrip time.Duration, err error) {
 	l := v1.Link{ClusterID: p.ClusterID, EndpointURL: p.EndpointURL, Reachable: err == nil}
 	if err == nil {
 		l.RoundTripMicroseconds = roundTrip.Microseconds()

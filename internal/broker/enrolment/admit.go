@@ -26,7 +26,7 @@ func (e *Enroller) admitApplication(ctx context.Context, policy access.Policy, a
 		if err != nil {
 			return Outcome{}, err
 		}
-		outcome, err := decide(policy, a, token, e.Clock.Now())
+		outcome, err := decideApplication(policy, a, token, e.Clock.Now())
 		if err != nil || !outcome.Bind {
 			return outcome, err
 		}
@@ -37,10 +37,10 @@ func (e *Enroller) admitApplication(ctx context.Context, policy access.Policy, a
 			return outcome, nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return Outcome{}, unavailable("binding token %q to its key: %w", token.ID, err)
+			return Outcome{}, wrapUnavailable("binding token %q to its key: %w", token.ID, err)
 		}
 	}
-	return Outcome{}, unavailable("token of cluster %q changed %d times while it was being used", a.ClusterID, bindTries)
+	return Outcome{}, wrapUnavailable("token of cluster %q changed %d times while it was being used", a.ClusterID, bindTries)
 }
 
 // findToken returns nil if no token has the ID of text.
@@ -55,7 +55,7 @@ func (e *Enroller) findToken(ctx context.Context, text string) (*corev1.ConfigMa
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, unavailable("reading token %q: %w", id, err)
+		return nil, nil, wrapUnavailable("reading token %q: %w", id, err)
 	}
 	token, err := tokenOf(kept)
 	if err != nil {
@@ -78,9 +78,9 @@ func (e *Enroller) announceReturn(ctx context.Context, a Application) {
 		"cluster %s enrols again with a token, key %s: deny the cluster if its administrator did not do this", a.ClusterID, a.Fingerprint)
 }
 
-// unavailable wraps a failure of the API server: the cause goes to the log, the caller is asked
+// wrapUnavailable wraps a failure of the API server: the cause goes to the log, the caller is asked
 // to retry.
-func unavailable(format string, args ...any) error {
+func wrapUnavailable(format string, args ...any) error {
 	e := fault.New(fault.Unavailable, "the broker cannot enrol clusters at the moment: try again")
 	e.RetryAfter = 2 * time.Second
 	return fmt.Errorf("%w: %w", e, fmt.Errorf(format, args...))

@@ -31,7 +31,7 @@ func (e *Enroller) recordPending(ctx context.Context, policy access.Policy, r *R
 	})
 	switch {
 	case err != nil:
-		return nil, unavailable("recording that cluster %q waits for approval: %w", r.ClusterID, err)
+		return nil, wrapUnavailable("recording that cluster %q waits for approval: %w", r.ClusterID, err)
 	case !room:
 		full := fault.New(fault.TooManyRequests, "%d clusters already wait for approval: enrol with a token, created by broker enrol %s", maxPending, r.ClusterID)
 		full.RetryAfter = fullRetry

@@ -157,7 +157,7 @@ func checkAttributes(csr *x509.CertificateRequest, uri string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("asks for %s: want one extension, a subject alternative name with only the URI %q", summarize(csr), uri)
+	return fmt.Errorf("asks for %s: want one extension, a subject alternative name with only the URI %q", summarizeRequest(csr), uri)
 }
 
 type (
@@ -184,8 +184,8 @@ func attributeOf(uri string, critical bool) ([]byte, error) {
 	})
 }
 
-// summarize lists what a request asks for, as far as Go can parse it.
-func summarize(csr *x509.CertificateRequest) string {
+// summarizeRequest lists what a request asks for, as far as Go can parse it.
+func summarizeRequest(csr *x509.CertificateRequest) string {
 	var extensions []string
 	for _, e := range csr.Extensions {
 		extensions = append(extensions, e.Id.String())

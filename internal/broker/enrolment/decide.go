@@ -26,12 +26,12 @@ type Outcome struct {
 	Why string
 }
 
-// decide is the only way to a first certificate. known is the token with the ID of the
+// decideApplication is the only way to a first certificate. known is the token with the ID of the
 // application's token, or nil.
 //
 // A refusal does not distinguish a wrong secret from an unknown ID. It reveals that a token is
 // used or expired only to a caller that has the secret.
-func decide(policy access.Policy, a Application, known *Token, now time.Time) (Outcome, error) {
+func decideApplication(policy access.Policy, a Application, known *Token, now time.Time) (Outcome, error) {
 	if policy.Denied(a.ClusterID) {
 		return Outcome{}, policy.Check(a.ClusterID)
 	}
@@ -59,7 +59,7 @@ func decideWithoutToken(policy access.Policy, a Application) Outcome {
 
 func checkToken(a Application, known *Token, now time.Time) error {
 	switch {
-	case known == nil || !known.matches(a.Token) || known.ClusterID != a.ClusterID:
+	case known == nil || !known.matchesText(a.Token) || known.ClusterID != a.ClusterID:
 		return fault.New(fault.TokenInvalid, "the token is not valid for cluster %q: create one with broker enrol %s", a.ClusterID, a.ClusterID)
 	case !now.Before(known.Expires):
 		return fault.New(fault.TokenExpired, "the token of cluster %q expired at %s: create another with broker enrol %s",

@@ -93,7 +93,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := decide(access.PolicyOf(&tc.spec), Application{"rome", keyA, tc.shown}, tc.known, noon.Add(tc.after))
+			got, err := decideApplication(access.PolicyOf(&tc.spec), Application{"rome", keyA, tc.shown}, tc.known, noon.Add(tc.after))
 			if reason := fault.ReasonOf(err); reason != tc.wantReason {
 				t.Fatalf("got %+v, %v; want reason %q", got, err, tc.wantReason)
 			}
@@ -124,7 +124,7 @@ func TestTokenYieldsCertificatesForOneKey(t *testing.T) {
 				Token:       rapid.SampledFrom([]string{text, text + "a", strings.ToUpper(text), ""}).Draw(t, "token"),
 			}
 			now := noon.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "minute")) * time.Minute)
-			got, err := decide(access.Policy{}, a, &token, now)
+			got, err := decideApplication(access.Policy{}, a, &token, now)
 			if err != nil || !got.Issue {
 				continue
 			}

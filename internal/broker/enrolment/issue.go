@@ -35,11 +35,11 @@ const (
 func (e *Enroller) issueCertificate(ctx context.Context, r *Request) (*v1.IssuedCertificate, error) {
 	credentials, err := e.Files.Current()
 	if err != nil {
-		return nil, unavailable("the broker's own certificates: %w", err)
+		return nil, wrapUnavailable("the broker's own certificates: %w", err)
 	}
 	asked, err := e.ensureRequest(ctx, r)
 	if err != nil {
-		return nil, unavailable("creating the CertificateRequest of cluster %q: %w", r.ClusterID, err)
+		return nil, wrapUnavailable("creating the CertificateRequest of cluster %q: %w", r.ClusterID, err)
 	}
 	certificate, err := e.awaitCertificate(ctx, asked)
 	if err != nil {
@@ -107,7 +107,7 @@ func (e *Enroller) deleteRequest(ctx context.Context, request *cmapi.Certificate
 func (e *Enroller) awaitCertificate(ctx context.Context, asked *cmapi.CertificateRequest) ([]byte, error) {
 	ended, err := e.awaitEnd(ctx, asked)
 	if err != nil {
-		return nil, unavailable("waiting for %s %q to sign CertificateRequest %q: %w", e.Issuer.Kind, e.Issuer.Name, asked.Name, err)
+		return nil, wrapUnavailable("waiting for %s %q to sign CertificateRequest %q: %w", e.Issuer.Kind, e.Issuer.Name, asked.Name, err)
 	}
 	if err := e.deleteRequest(ctx, ended); err != nil {
 		e.Log.Error(err, "cannot remove a finished CertificateRequest, retrying later", "request", ended.Name)

@@ -76,8 +76,8 @@ func tokenID(text string) (string, bool) {
 	return parts[1], true
 }
 
-// matches reports whether text is this token, in constant time.
-func (t *Token) matches(text string) bool {
+// matchesText reports whether text is this token, in constant time.
+func (t *Token) matchesText(text string) bool {
 	return subtle.ConstantTimeCompare([]byte(t.Digest), []byte(digestOf(text))) == 1
 }
 

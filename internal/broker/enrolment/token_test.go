@@ -23,8 +23,8 @@ func TestConfigMapOmitsTokenSecret(t *testing.T) {
 	if diff := cmp.Diff(&token, read); diff != "" {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}
-	if got, ok := tokenID(text); !ok || got != id || !read.matches(text) {
-		t.Errorf("token %q: ID %q, %v, fits %v", text, got, ok, read.matches(text))
+	if got, ok := tokenID(text); !ok || got != id || !read.matchesText(text) {
+		t.Errorf("token %q: ID %q, %v, fits %v", text, got, ok, read.matchesText(text))
 	}
 }
 

@@ -38,9 +38,9 @@ type link struct {
 	Hash     digest `json:"hash"`
 }
 
-// genesis returns the place before the first record. Two journals have different ones, and
+// genesisOf returns the place before the first record. Two journals have different ones, and
 // so different chains.
-func genesis(id string) link {
+func genesisOf(id string) link {
 	return link{Hash: sha256.Sum256([]byte("journal " + id))}
 }
 

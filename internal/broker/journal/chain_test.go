@@ -14,7 +14,7 @@ func FuzzLine(f *testing.F) {
 		f.Add([]byte(record), record)
 	}
 	f.Fuzz(func(t *testing.T, record []byte, text string) {
-		prev := genesis("fuzz")
+		prev := genesisOf("fuzz")
 		at := prev.after(kindRecord, record)
 		line := string(appendLine(nil, at, kindRecord, record))
 		if strings.Count(line, "\n") != 1 || !strings.HasSuffix(line, "\n") {
@@ -35,7 +35,7 @@ func FuzzLine(f *testing.F) {
 
 // TestChain pins the stored form of a chain: changing it would make every journal unreadable.
 func TestChain(t *testing.T) {
-	first := genesis("abc").after(kindRecord, []byte(`{"a":1}`))
+	first := genesisOf("abc").after(kindRecord, []byte(`{"a":1}`))
 	second := first.after(kindOpen, []byte(`{}`))
 	third := second.after(kindRecord, []byte("plain"))
 	got := string(appendLine(nil, first, kindRecord, []byte(`{"a":1}`))) +

@@ -24,7 +24,7 @@ var (
 )
 
 // ErrDiverged means that the stored journal does not continue the part that a Follower has read.
-var ErrDiverged = errors.New("the journal does not go on from what was read of it")
+var ErrDiverged = errors.New("the journal does not continue from the position that was read")
 
 // Refusals of a Store. Each of them, and ErrUnavailable, means that the call changed nothing.
 // After any other error of a write, its outcome is unknown.

@@ -153,7 +153,7 @@ func (r reader) walkBack(ctx context.Context, last history, position uint64) ([]
 		at = before
 	}
 	oldest := chain[len(chain)-1].header
-	if oldest.Anchor.Position == 0 && oldest.Anchor != genesis(oldest.Journal) {
+	if oldest.Anchor.Position == 0 && oldest.Anchor != genesisOf(oldest.Journal) {
 		return nil, r.corruptError(r.name.tailName(), 1, "the chain does not begin with this journal's ID")
 	}
 	slices.Reverse(chain)

@@ -78,8 +78,8 @@ func (s segment) checkpointPosition() uint64 {
 
 // newSegment returns the first segment of a journal, which is empty.
 func newSegment(id string) (segment, error) {
-	s := segment{header: header{Journal: id, Anchor: genesis(id)}, records: newPack()}
-	return s.withBatch(&batch{head: genesis(id)}, "")
+	s := segment{header: header{Journal: id, Anchor: genesisOf(id)}, records: newPack()}
+	return s.withBatch(&batch{head: genesisOf(id)}, "")
 }
 
 // withBatch returns the segment extended by a batch of a writer. The result takes over the

@@ -167,8 +167,8 @@ func (e *Election) currentLeader() Leader {
 	}
 }
 
-// update applies a change and wakes those that wait for another leader.
-func (e *Election) update(change func()) {
+// applyChange applies a change and wakes those that wait for another leader.
+func (e *Election) applyChange(change func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.currentLeader()
@@ -210,7 +210,7 @@ func (e *Election) Start(ctx context.Context) error {
 	}
 	e.releasePredecessor(ctx)
 	for ctx.Err() == nil {
-		if err := e.campaign(ctx); err != nil {
+		if err := e.runCandidacy(ctx); err != nil {
 			return err
 		}
 	}
@@ -249,7 +249,7 @@ func (e *Election) watchLease(ctx context.Context) error {
 		return fmt.Errorf("election: watch leases: %w", err)
 	}
 	if toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-		e.update(func() { e.synced = true })
+		e.applyChange(func() { e.synced = true })
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (e *Election) onLeaseDeleted(obj any) {
 }
 
 func (e *Election) setHolder(holder string) {
-	e.update(func() { e.holder = holder })
+	e.applyChange(func() { e.holder = holder })
 	if holder != "" {
 		return
 	}
@@ -285,9 +285,9 @@ func (e *Election) setHolder(holder string) {
 	}
 }
 
-// campaign runs one candidacy. It ends with ctx, with the lease, or when another holder releases
+// runCandidacy runs one candidacy. It ends with ctx, with the lease, or when another holder releases
 // the lease, so that the next candidacy starts immediately.
-func (e *Election) campaign(ctx context.Context) error {
+func (e *Election) runCandidacy(ctx context.Context) error {
 	// The lease outlives ctx until everything is settled.
 	standing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -313,7 +313,7 @@ func (e *Election) campaign(ctx context.Context) error {
 	select {
 	case leading := <-elected:
 		unfollow()
-		err = e.lead(ctx, leading)
+		err = e.serveAsLeader(ctx, leading)
 	case <-e.freed:
 	case <-over:
 	case <-ctx.Done():
@@ -331,12 +331,12 @@ func (e *Election) startFollowing(ctx context.Context) (end func()) {
 	return func() { stop(); followed.Wait() }
 }
 
-// lead serves until the lease is lost or ctx ends.
-func (e *Election) lead(ctx, leading context.Context) error {
+// serveAsLeader serves until the lease is lost or ctx ends.
+func (e *Election) serveAsLeader(ctx, leading context.Context) error {
 	leading, end := context.WithCancel(leading)
 	defer end()
 	defer context.AfterFunc(ctx, end)()
-	e.update(func() { e.leading = true })
-	defer e.update(func() { e.leading = false })
+	e.applyChange(func() { e.leading = true })
+	defer e.applyChange(func() { e.leading = false })
 	return e.options.Lead(leading)
 }

@@ -90,7 +90,7 @@ func (f *Front) Start(ctx context.Context) error {
 		c, err := f.listener.Accept()
 		switch {
 		case err == nil:
-			under.Go(func() { f.route(c) })
+			under.Go(func() { f.routeConnection(c) })
 		case f.closed.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -98,13 +98,13 @@ func (f *Front) Start(ctx context.Context) error {
 		default:
 			// Out of file descriptors, or the client disconnected before it was accepted.
 			f.log.Error(err, "accepting a connection failed")
-			pause(f.closed, redial)
+			pauseFor(f.closed, redial)
 		}
 	}
 }
 
-// route connects one connection to the leader, and cuts it when the leader changes.
-func (f *Front) route(c net.Conn) {
+// routeConnection connects one connection to the leader, and cuts it when the leader changes.
+func (f *Front) routeConnection(c net.Conn) {
 	leader, changed := f.dialLeader()
 	if leader == nil {
 		f.serveHere(c, changed)
@@ -113,7 +113,7 @@ func (f *Front) route(c net.Conn) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		splice(c, leader)
+		spliceConnections(c, leader)
 	}()
 	f.awaitEnd(changed, ended)
 	_, _ = c.Close(), leader.Close() // they may have ended by themselves
@@ -186,9 +186,9 @@ func (f *Front) dialLeader() (net.Conn, <-chan struct{}) {
 	}
 }
 
-// splice copies in both directions until both sides have ended. After one side half-closes, the
+// spliceConnections copies in both directions until both sides have ended. After one side half-closes, the
 // other can still respond.
-func splice(a, b net.Conn) {
+func spliceConnections(a, b net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() { copyHalf(b, a) })
 	both.Go(func() { copyHalf(a, b) })
@@ -214,7 +214,7 @@ func (c *ownConn) Close() error {
 	return c.Conn.Close()
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func pauseFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

@@ -56,12 +56,12 @@ func newBodies(now func() time.Time) *bodies {
 	return &bodies{now: now, each: memberBodies, total: totalBodies, rate: bodyRate, senders: map[string]*sender{}}
 }
 
-// take reserves room for a body of size bytes until done is called.
-func (b *bodies) take(caller string, size int64) (done func(), err error) {
+// takeRoom reserves room for a body of size bytes until done is called.
+func (b *bodies) takeRoom(caller string, size int64) (done func(), err error) {
 	counted := max(size, smallestBody)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	from := b.sender(caller)
+	from := b.senderOf(caller)
 	if from.inFlight+counted > b.each {
 		return nil, tooMany("bodies", time.Second, "member %q has %d of %d bytes of request bodies in flight and sends %d more: wait for the answers",
 			caller, from.inFlight, b.each, counted)
@@ -69,7 +69,7 @@ func (b *bodies) take(caller string, size int64) (done func(), err error) {
 	if b.sum+counted > b.total {
 		return nil, tooMany("", time.Second, "%d of %d bytes of request bodies are in flight: retry", b.sum, b.total)
 	}
-	if wait := from.spend(size, b.now()); wait > 0 {
+	if wait := from.spendBytes(size, b.now()); wait > 0 {
 		return nil, tooMany("bodyRate", wait, "member %q sends more than %d bytes of request bodies per second: send fewer or smaller requests",
 			caller, int64(b.rate))
 	}
@@ -83,8 +83,8 @@ func (b *bodies) take(caller string, size int64) (done func(), err error) {
 	}, nil
 }
 
-// sender returns the counters of a caller. The caller of sender holds mu.
-func (b *bodies) sender(caller string) *sender {
+// senderOf returns the counters of a caller. The caller holds mu.
+func (b *bodies) senderOf(caller string) *sender {
 	if from, ok := b.senders[caller]; ok {
 		return from
 	}
@@ -105,9 +105,9 @@ func (b *bodies) forgetIdle() {
 	}
 }
 
-// spend takes size bytes from the sender's rate. If the rate is exceeded, it takes nothing and returns the time to
+// spendBytes takes size bytes from the sender's rate. If the rate is exceeded, it takes nothing and returns the time to
 // wait.
-func (s *sender) spend(size int64, now time.Time) time.Duration {
+func (s *sender) spendBytes(size int64, now time.Time) time.Duration {
 	reserved := s.limiter.ReserveN(now, int(min(size, bodyBurst)))
 	wait := reserved.DelayFrom(now)
 	if wait > 0 {

@@ -23,8 +23,8 @@ type connections struct {
 	open map[net.Conn]*connection
 }
 
-// begin gives a connection a context that ends with it. The contexts of its requests derive from it.
-func (cs *connections) begin(ctx context.Context, c net.Conn) context.Context {
+// beginConnection gives a connection a context that ends with it. The contexts of its requests derive from it.
+func (cs *connections) beginConnection(ctx context.Context, c net.Conn) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	connected := &connection{raw: rawConn(c), shut: func(why error) {
 		cancel(why)
@@ -40,26 +40,26 @@ func (cs *connections) begin(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, connected)
 }
 
-// of returns an open connection, nil for a closed one.
-func (cs *connections) of(c net.Conn) *connection {
+// connectionOf returns an open connection, nil for a closed one.
+func (cs *connections) connectionOf(c net.Conn) *connection {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.open[c]
 }
 
-func (cs *connections) end(c net.Conn) {
+func (cs *connections) endConnection(c net.Conn) {
 	cs.mu.Lock()
 	ended := cs.open[c]
 	delete(cs.open, c)
 	cs.mu.Unlock()
 	if ended != nil {
-		ended.end()
+		ended.endRequests()
 	}
 }
 
-// enter registers the connection at the gate on the first request, so that the gate can close it. Every request
+// enterGate registers the connection at the gate on the first request, so that the gate can close it. Every request
 // checks whether the cluster still takes part.
-func (c *connection) enter(gate *access.Gate, clusterID string) error {
+func (c *connection) enterGate(gate *access.Gate, clusterID string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leave == nil && !c.over {
@@ -72,7 +72,7 @@ func (c *connection) enter(gate *access.Gate, clusterID string) error {
 	return gate.Check(clusterID)
 }
 
-func (c *connection) end() {
+func (c *connection) endRequests() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
@@ -84,18 +84,18 @@ func (c *connection) end() {
 	}
 }
 
-// recognise counts the connection for the cluster of its certificate, once. It returns the cluster that lost a
+// countForCluster counts the connection for the cluster of its certificate, once. It returns the cluster that lost a
 // connection for it, "" for none, and that cluster's limit.
-func (c *connection) recognise(m *members, lobby *lobby, id string) (over string, most int) {
+func (c *connection) countForCluster(m *members, lobby *lobby, id string) (over string, most int) {
 	c.mu.Lock()
 	if c.forget != nil || c.over {
 		c.mu.Unlock()
 		return "", 0
 	}
-	c.forget = func() { m.leave(id, c.raw) }
+	c.forget = func() { m.leaveMember(id, c.raw) }
 	c.mu.Unlock()
-	lobby.leave(c.raw)
-	return m.join(id, c.raw)
+	lobby.leaveLobby(c.raw)
+	return m.joinMember(id, c.raw)
 }
 
 // explainDenial answers the in-flight requests of a cluster that is denied with the reason. It replaces the error

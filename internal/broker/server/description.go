@@ -195,9 +195,9 @@ func compileParameters(at string, described []openAPIParameter, schemas *jsonsch
 	return parameters, nil
 }
 
-// check passes on only requests that satisfy the description. The body it passes on is the very value that was
+// checkRequest passes on only requests that satisfy the description. The body it passes on is the very value that was
 // validated.
-func (d *description) check(next http.Handler) http.Handler {
+func (d *description) checkRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, known := d.operations[r.Pattern]
 		if !known {
@@ -229,21 +229,21 @@ func (d *description) check(next http.Handler) http.Handler {
 
 func (o operation) checkParameters(r *http.Request) error {
 	for _, p := range o.parameters {
-		values := p.values(r)
+		values := p.valuesIn(r)
 		if len(values) == 0 && !p.required {
 			continue
 		}
 		if len(values) != 1 {
 			return fault.New(fault.Invalid, "%s parameter %q: given %d times, want it once", p.in, p.name, len(values))
 		}
-		if err := p.schema.Validate(p.parse(values[0])); err != nil {
-			return fault.New(fault.Invalid, "%s parameter %q: %s", p.in, p.name, findings(err))
+		if err := p.schema.Validate(p.parseText(values[0])); err != nil {
+			return fault.New(fault.Invalid, "%s parameter %q: %s", p.in, p.name, listFindings(err))
 		}
 	}
 	return nil
 }
 
-func (p parameter) values(r *http.Request) []string {
+func (p parameter) valuesIn(r *http.Request) []string {
 	switch p.in {
 	case "query":
 		return r.URL.Query()[p.name]
@@ -254,8 +254,8 @@ func (p parameter) values(r *http.Request) []string {
 	}
 }
 
-// parse returns text that is not a number unchanged, so that the schema refuses it.
-func (p parameter) parse(text string) any {
+// parseText returns text that is not a number unchanged, so that the schema refuses it.
+func (p parameter) parseText(text string) any {
 	if p.schema.Types == nil || !slices.Contains(p.schema.Types.ToStrings(), "integer") {
 		return text
 	}
@@ -292,7 +292,7 @@ func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operati
 	if r.ContentLength >= 0 && r.ContentLength < size {
 		size = r.ContentLength
 	}
-	if done, err = d.bodies.take(callerOf(r.Context()), size); err != nil {
+	if done, err = d.bodies.takeRoom(callerOf(r.Context()), size); err != nil {
 		return nil, nil, err
 	}
 	if body, err = d.parseBody(w, r, o); err != nil {
@@ -324,7 +324,7 @@ func (d *description) parseBody(w http.ResponseWriter, r *http.Request, o operat
 		err = o.body.Validate(value)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "body: %s%s", findings(err), d.explainNewerCaller(minor))
+		return nil, fault.New(fault.Invalid, "body: %s%s", listFindings(err), d.explainNewerCaller(minor))
 	}
 	return checkedBody{Reader: bytes.NewReader(raw), value: value}, nil
 }
@@ -366,8 +366,8 @@ func (d *description) readAll(w http.ResponseWriter, r *http.Request, most int64
 
 var english = message.NewPrinter(language.English)
 
-// findings lists the mistakes of a failed validation, each with its field, in a stable order.
-func findings(err error) string {
+// listFindings lists the mistakes of a failed validation, each with its field, in a stable order.
+func listFindings(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return err.Error()

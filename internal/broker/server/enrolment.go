@@ -98,7 +98,7 @@ func NewEnrolment(o Options) (*Server, error) {
 // admitArrived counts a request that has arrived completely against the limits of its address. It keeps the connection
 // open until the request is answered.
 func (s *Server) admitArrived(r *http.Request) (func(), error) {
-	done, err := s.limits.admit(callerOf(r.Context()), s.clock.Now())
+	done, err := s.limits.admitRequest(callerOf(r.Context()), s.clock.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Server) admitArrived(r *http.Request) (func(), error) {
 	if !ok {
 		return done, nil
 	}
-	unseat := s.lobby.seat(c.raw)
+	unseat := s.lobby.seatGuest(c.raw)
 	return func() { unseat(); done() }, nil
 }
 
@@ -145,7 +145,7 @@ func (o operations) RenewCertificate(ctx context.Context, r v1.RenewCertificateR
 	if o.certificates == nil {
 		return nil, fault.New(fault.NotFound, "this broker issues no certificates: renew the certificate at its issuer")
 	}
-	done, err := o.renewals.admit(callerOf(ctx), o.clock.Now())
+	done, err := o.renewals.admitRequest(callerOf(ctx), o.clock.Now())
 	if err != nil {
 		return nil, err
 	}

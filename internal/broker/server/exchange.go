@@ -45,9 +45,9 @@ func callerOf(ctx context.Context) string {
 	return ""
 }
 
-// serve handles every request: it identifies the caller, enforces its limits, recovers from panics and records the
+// serveRequest handles every request: it identifies the caller, enforces its limits, recovers from panics and records the
 // answer.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	start := s.clock.Now()
 	x := &exchange{}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
@@ -68,7 +68,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.admitsLate {
-		done, err := s.limits.admit(x.cluster, start)
+		done, err := s.limits.admitRequest(x.cluster, start)
 		if err != nil {
 			writeProblem(a, r, err)
 			return
@@ -107,10 +107,10 @@ func refuseRoute(w http.ResponseWriter, r *http.Request, mux http.Handler) {
 	mux.ServeHTTP(muxAnswer, r)
 	w.Header().Del("X-Content-Type-Options")
 	err := fault.New(fault.NotFound, "no such path: %s describes the API", documentPath)
-	if muxAnswer.code() == http.StatusMethodNotAllowed {
+	if muxAnswer.statusCode() == http.StatusMethodNotAllowed {
 		err = fault.New(fault.Invalid, "method %s is not served here: use %s", r.Method, w.Header().Get("Allow"))
 	}
-	writeProblem(w, r, &statusError{muxAnswer.code(), err})
+	writeProblem(w, r, &statusError{muxAnswer.statusCode(), err})
 }
 
 // headerRecorder keeps headers and discards the rest.
@@ -139,7 +139,7 @@ func recoverPanic(a *answer, r *http.Request) {
 
 // recordExchange writes the request's only log line. It never contains bodies or headers.
 func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took time.Duration) {
-	code := a.code()
+	code := a.statusCode()
 	if x.gone {
 		code = statusCallerGone
 	}
@@ -198,7 +198,7 @@ func (a *answer) Write(b []byte) (int, error) {
 // Unwrap makes the answer usable with http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *answer) code() int {
+func (a *answer) statusCode() int {
 	if a.status == 0 {
 		return http.StatusOK
 	}

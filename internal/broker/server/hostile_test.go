@@ -139,11 +139,11 @@ func TestTotalLimitClosesAConnectionOfTheLargestCluster(t *testing.T) {
 	m := newMembers(func() int { return 100 })
 	m.total = 5
 	for _, id := range []string{"evil", "evil", "evil", "rome", "paris"} {
-		if over, _ := m.join(id, pipe(t)); over != "" {
+		if over, _ := m.joinMember(id, pipe(t)); over != "" {
 			t.Fatalf("%s lost a connection while there was room", over)
 		}
 	}
-	if over, _ := m.join("oslo", pipe(t)); over != "evil" {
+	if over, _ := m.joinMember("oslo", pipe(t)); over != "evil" {
 		t.Errorf("%q lost a connection, want evil", over)
 	}
 	if m.sum != 5 || len(m.open["evil"]) != 2 {
@@ -234,7 +234,7 @@ func TestLobbyEvictsTheOldestGuestOfTheCrowdingAddress(t *testing.T) {
 		t.Fatal("a connection was evicted within its grace period")
 	}
 	times.step(lobbyGrace)
-	done := l.seat(crowd[0])
+	done := l.seatGuest(crowd[0])
 	if !l.tryEnter(from(t, "10.0.0.3")) {
 		t.Fatal("no guest was evicted")
 	}
@@ -242,7 +242,7 @@ func TestLobbyEvictsTheOldestGuestOfTheCrowdingAddress(t *testing.T) {
 		t.Error("the evicted guest is not the oldest idle one of the crowding address")
 	}
 	done()
-	l.leave(crowd[0])
+	l.leaveLobby(crowd[0])
 	if !l.tryEnter(from(t, "10.0.0.1")) {
 		t.Error("a free place was refused")
 	}
@@ -269,22 +269,22 @@ func (c *steppedClock) Since(at time.Time) time.Duration { return c.Now().Sub(at
 func TestBodiesInFlightAreLimited(t *testing.T) {
 	b := newBodies(time.Now)
 	b.each, b.total = 100_000, 150_000
-	done, err := b.take("evil", 90_000)
+	done, err := b.takeRoom("evil", 90_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.take("evil", 20_000)
+	_, err = b.takeRoom("evil", 20_000)
 	if stopped, ok := errors.AsType[*fault.Error](err); !ok || stopped.Figure != "bodies" || !strings.Contains(stopped.Detail, `member "evil" has 90000 of 100000 bytes`) {
 		t.Errorf("beyond its share: %v", err)
 	}
-	if _, err := b.take("rome", 50_000); err != nil {
+	if _, err := b.takeRoom("rome", 50_000); err != nil {
 		t.Errorf("another cluster: %v", err)
 	}
-	if _, err := b.take("paris", 50_000); fault.ReasonOf(err) != fault.TooManyRequests {
+	if _, err := b.takeRoom("paris", 50_000); fault.ReasonOf(err) != fault.TooManyRequests {
 		t.Errorf("beyond the total: %v", err)
 	}
 	done()
-	if _, err := b.take("paris", 50_000); err != nil {
+	if _, err := b.takeRoom("paris", 50_000); err != nil {
 		t.Errorf("after an answer: %v", err)
 	}
 }
@@ -293,7 +293,7 @@ func TestBytesPerSecondOfOneCallerAreLimited(t *testing.T) {
 	clock := &steppedClock{}
 	b := newBodies(clock.Now)
 	send := func(caller string) error {
-		done, err := b.take(caller, maxBody)
+		done, err := b.takeRoom(caller, maxBody)
 		if err == nil {
 			done()
 		}

@@ -58,7 +58,7 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, clusterID string
 			panic(p)
 		}
 	}()
-	s.serve(w, r.WithContext(context.WithValue(ctx, vouchedKey{}, clusterID)))
+	s.serveRequest(w, r.WithContext(context.WithValue(ctx, vouchedKey{}, clusterID)))
 }
 
 // clusterOf returns the cluster that was vouched for, or the one named in r's certificate, if it takes part now.
@@ -77,11 +77,11 @@ func (s *Server) clusterOf(r *http.Request) (string, error) {
 	if !ok {
 		return "", errors.New("request without a connection")
 	}
-	id, err := c.identify(r.TLS, credentials.AgentsCA, s.clock.Now())
+	id, err := c.identifyCaller(r.TLS, credentials.AgentsCA, s.clock.Now())
 	if err != nil || s.access == nil {
 		return id, err
 	}
-	return id, c.enter(s.access, id)
+	return id, c.enterGate(s.access, id)
 }
 
 // trustDigest returns the digest of the roots that agents must have.
@@ -93,7 +93,7 @@ func (s *Server) trustDigest() (string, error) {
 	return credentials.TrustDigest(), nil
 }
 
-func (c *connection) identify(state *tls.ConnectionState, agentsCA *x509.CertPool, now time.Time) (string, error) {
+func (c *connection) identifyCaller(state *tls.ConnectionState, agentsCA *x509.CertPool, now time.Time) (string, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return "", fault.New(fault.Forbidden, "no client certificate")
 	}

@@ -62,12 +62,12 @@ func (l *limits) inForce() (perSecond rate.Limit, burst, inFlight int) {
 	return cmp.Or(rate.Limit(set.PerSecond), l.rate), cmp.Or(set.Burst, l.burst), cmp.Or(set.InFlight, l.inFlight)
 }
 
-// admit counts a request of caller as running until done is called, or refuses it.
-func (l *limits) admit(caller string, now time.Time) (done func(), err error) {
+// admitRequest counts a request of caller as running until done is called, or refuses it.
+func (l *limits) admitRequest(caller string, now time.Time) (done func(), err error) {
 	perSecond, burst, inFlight := l.inForce()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.client(caller, now)
+	c := l.clientOf(caller, now)
 	if c.running >= inFlight {
 		return nil, tooMany("inFlight", time.Second, "%s %q has %d requests in flight, which is the maximum: wait for their answers", l.noun, caller, c.running)
 	}
@@ -98,8 +98,8 @@ func (c *client) setLimits(perSecond rate.Limit, burst int, now time.Time) {
 	}
 }
 
-// client returns the counters of a caller. The caller of client holds mu.
-func (l *limits) client(caller string, now time.Time) *client {
+// clientOf returns the counters of a caller. The caller holds mu.
+func (l *limits) clientOf(caller string, now time.Time) *client {
 	if c, ok := l.clients[caller]; ok {
 		return c
 	}

@@ -18,7 +18,7 @@ func TestLimitsRememberABoundedNumberOfClusters(t *testing.T) {
 	l := newLimits(1, 2)
 	l.room = 3
 	for i := range 100 {
-		if _, err := l.admit(fmt.Sprintf("cluster-%d", i), now); err != nil {
+		if _, err := l.admitRequest(fmt.Sprintf("cluster-%d", i), now); err != nil {
 			t.Fatal(err)
 		}
 		if len(l.clients) > l.room {
@@ -31,21 +31,21 @@ func TestLimitsDropIdleClustersFirst(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLimits(1, 2)
 	l.room = 2
-	idle, err := l.admit("idle", now)
+	idle, err := l.admitRequest("idle", now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	idle()
 	now = now.Add(time.Minute)
 	for range 2 {
-		if _, err := l.admit("busy", now); err != nil {
+		if _, err := l.admitRequest("busy", now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.admit("new", now); err != nil {
+	if _, err := l.admitRequest("new", now); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.admit("busy", now); fault.ReasonOf(err) != fault.TooManyRequests {
+	if _, err := l.admitRequest("busy", now); fault.ReasonOf(err) != fault.TooManyRequests {
 		t.Errorf("busy cluster: %v; want it remembered and refused", err)
 	}
 }
@@ -53,15 +53,15 @@ func TestLimitsDropIdleClustersFirst(t *testing.T) {
 func TestLimitsSetRetryAfter(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLimits(0.1, 1)
-	if _, err := l.admit("rome", now); err != nil {
+	if _, err := l.admitRequest("rome", now); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.admit("rome", now.Add(4*time.Second))
+	_, err := l.admitRequest("rome", now.Add(4*time.Second))
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.RetryAfter.Round(time.Millisecond) != 6*time.Second {
 		t.Errorf("refusal %+v; want a retry after 6 s", refusal)
 	}
-	if _, err := l.admit("rome", now.Add(10*time.Second)); err != nil {
+	if _, err := l.admitRequest("rome", now.Add(10*time.Second)); err != nil {
 		t.Errorf("after the announced wait: %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestTotalLimitAppliesToAllCallers(t *testing.T) {
 	granted := map[string]int{}
 	for range 10 {
 		for _, caller := range []string{"a", "b", "c"} {
-			if done, err := l.admit(caller, now); err == nil {
+			if done, err := l.admitRequest(caller, now); err == nil {
 				done()
 				granted[caller]++
 			}
@@ -94,7 +94,7 @@ func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
 	l.set = func() access.Limits { return set }
 	granted := func() (n int) {
 		for range 10 {
-			if done, err := l.admit("rome", now); err == nil {
+			if done, err := l.admitRequest("rome", now); err == nil {
 				done()
 				n++
 			}
@@ -111,10 +111,10 @@ func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
 	}
 	set = access.Limits{PerSecond: 1000, InFlight: 1}
 	now = now.Add(time.Minute)
-	if _, err := l.admit("rome", now); err != nil {
+	if _, err := l.admitRequest("rome", now); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.admit("rome", now); fault.ReasonOf(err) != fault.TooManyRequests {
+	if _, err := l.admitRequest("rome", now); fault.ReasonOf(err) != fault.TooManyRequests {
 		t.Errorf("a second request in flight: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ const (
 func (l *limits) mayLog(caller string, now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.client(caller, now)
+	c := l.clientOf(caller, now)
 	if !c.lines.AllowN(now, 1) {
 		c.suppressed++
 		return 0, false

@@ -42,8 +42,8 @@ func newLobby(room int, clock clock.PassiveClock) *lobby {
 	return &lobby{room: room, grace: lobbyGrace, clock: clock, guests: map[net.Conn]*guest{}, changed: make(chan struct{})}
 }
 
-// enter waits until there is room for c or closed is closed.
-func (l *lobby) enter(c net.Conn, closed <-chan struct{}) {
+// enterLobby waits until there is room for c or closed is closed.
+func (l *lobby) enterLobby(c net.Conn, closed <-chan struct{}) {
 	for !l.tryEnter(c) {
 		l.mu.Lock()
 		changed := l.changed
@@ -61,7 +61,7 @@ func (l *lobby) tryEnter(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.guests) >= l.room {
-		out := l.victim()
+		out := l.findVictim()
 		if out == nil {
 			return false
 		}
@@ -72,9 +72,9 @@ func (l *lobby) tryEnter(c net.Conn) bool {
 	return true
 }
 
-// victim returns the oldest guest of the address with the most connections, nil while every guest is within its grace
+// findVictim returns the oldest guest of the address with the most connections, nil while every guest is within its grace
 // period.
-func (l *lobby) victim() net.Conn {
+func (l *lobby) findVictim() net.Conn {
 	count := map[string]int{}
 	for _, g := range l.guests {
 		count[g.address]++
@@ -93,8 +93,8 @@ func (l *lobby) victim() net.Conn {
 	return out
 }
 
-// leave removes c, because its cluster is known or it is closed.
-func (l *lobby) leave(c net.Conn) {
+// leaveLobby removes c, because its cluster is known or it is closed.
+func (l *lobby) leaveLobby(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.guests[c] == nil {
@@ -105,8 +105,8 @@ func (l *lobby) leave(c net.Conn) {
 	l.changed = make(chan struct{})
 }
 
-// seat keeps c from being evicted until done is called.
-func (l *lobby) seat(c net.Conn) (done func()) {
+// seatGuest keeps c from being evicted until done is called.
+func (l *lobby) seatGuest(c net.Conn) (done func()) {
 	set := func(seated bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -118,8 +118,8 @@ func (l *lobby) seat(c net.Conn) (done func()) {
 	return func() { set(false) }
 }
 
-// listener wraps a listener so that it accepts a connection only when there is room for it.
-func (l *lobby) listener(inner net.Listener) net.Listener {
+// wrapListener wraps a listener so that it accepts a connection only when there is room for it.
+func (l *lobby) wrapListener(inner net.Listener) net.Listener {
 	return &lobbyListener{Listener: inner, lobby: l, closed: make(chan struct{})}
 }
 
@@ -135,7 +135,7 @@ func (l *lobbyListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.lobby.enter(c, l.closed)
+	l.lobby.enterLobby(c, l.closed)
 	return c, nil
 }
 

@@ -31,9 +31,9 @@ func newMembers(each func() int) *members {
 	return &members{total: totalConnections, each: each, open: map[string][]net.Conn{}}
 }
 
-// join counts a connection. If a limit is exceeded, it closes a connection and returns that connection's cluster and
+// joinMember counts a connection. If a limit is exceeded, it closes a connection and returns that connection's cluster and
 // the limit.
-func (m *members) join(id string, c net.Conn) (over string, most int) {
+func (m *members) joinMember(id string, c net.Conn) (over string, most int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open[id] = append(m.open[id], c)
@@ -42,17 +42,17 @@ func (m *members) join(id string, c net.Conn) (over string, most int) {
 	case len(m.open[id]) > most:
 		over = id
 	case m.sum > m.total:
-		over, most = m.largest(), m.total
+		over, most = m.largestMember(), m.total
 	default:
 		return "", 0
 	}
 	oldest := m.open[over][0]
-	m.remove(over, oldest)
+	m.removeConnection(over, oldest)
 	_ = rawConn(oldest).Close() // its cluster has too many
 	return over, most
 }
 
-func (m *members) largest() string {
+func (m *members) largestMember() string {
 	largest := ""
 	for id, open := range m.open {
 		if n := len(m.open[largest]); len(open) > n || len(open) == n && id < largest {
@@ -62,15 +62,15 @@ func (m *members) largest() string {
 	return largest
 }
 
-// leave forgets a closed connection.
-func (m *members) leave(id string, c net.Conn) {
+// leaveMember forgets a closed connection.
+func (m *members) leaveMember(id string, c net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remove(id, c)
+	m.removeConnection(id, c)
 }
 
-// remove drops a connection from the count. The caller holds mu.
-func (m *members) remove(id string, c net.Conn) {
+// removeConnection drops a connection from the count. The caller holds mu.
+func (m *members) removeConnection(id string, c net.Conn) {
 	open := m.open[id]
 	for i := range open {
 		if open[i] != c {

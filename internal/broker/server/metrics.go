@@ -31,7 +31,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}, []string{"operation"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "broker_member_refusals_total",
-			Help: "Times that a budget stopped one member, by the figure of the budget. The ClusterAdvertisement of the member says more.",
+			Help: "Calls refused because a member exceeded its budget, by figure of the budget. The member's ClusterAdvertisement has details.",
 		}, []string{"figure"}),
 	}
 	if registerer == nil {

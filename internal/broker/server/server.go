@@ -189,7 +189,7 @@ func (s *Server) registerRoutes(o operations, wanted func(operation) bool) {
 	})
 	v1.HandlerWithOptions(bridge, v1.StdHTTPServerOptions{
 		BaseRouter:       routeFilter{s.mux, func(pattern string) bool { return wanted(s.description.operations[pattern]) }},
-		Middlewares:      []v1.MiddlewareFunc{s.description.check},
+		Middlewares:      []v1.MiddlewareFunc{s.description.checkRequest},
 		ErrorHandlerFunc: refuseInvalid,
 	})
 }
@@ -214,7 +214,7 @@ func refuseInvalid(w http.ResponseWriter, r *http.Request, err error) {
 func (s *Server) newHTTPServer() *http.Server {
 	tlsConfig := s.files.ServerTLS("h2", "http/1.1")
 	return &http.Server{
-		Handler:           http.HandlerFunc(s.serve),
+		Handler:           http.HandlerFunc(s.serveRequest),
 		TLSConfig:         tlsConfig,
 		ConnContext:       s.connContext,
 		ConnState:         s.connState,
@@ -231,14 +231,14 @@ func (s *Server) newHTTPServer() *http.Server {
 
 // Start serves until ctx ends. Then polls are answered with 503 at once, and other requests may finish.
 func (s *Server) Start(ctx context.Context) error {
-	listeners, err := s.listen(ctx)
+	listeners, err := s.openListeners(ctx)
 	if err != nil {
 		return err
 	}
 	served := make(chan error, len(listeners))
 	for _, listener := range listeners {
 		s.log.Info("serving the "+s.name+" API", "address", listener.Addr().String())
-		go func() { served <- s.http.ServeTLS(s.lobby.listener(listener), "", "") }()
+		go func() { served <- s.http.ServeTLS(s.lobby.wrapListener(listener), "", "") }()
 	}
 	select {
 	case err := <-served:
@@ -261,7 +261,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return err
 }
 
-func (s *Server) listen(ctx context.Context) ([]net.Listener, error) {
+func (s *Server) openListeners(ctx context.Context) ([]net.Listener, error) {
 	front := s.listener
 	if front == nil {
 		var err error
@@ -280,23 +280,23 @@ func (*Server) NeedLeaderElection() bool { return false }
 
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
 	s.noteCertificates()
-	return s.connections.begin(ctx, c)
+	return s.connections.beginConnection(ctx, c)
 }
 
 func (s *Server) connState(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
-		s.recognise(c)
+		s.recogniseCluster(c)
 	case http.StateClosed, http.StateHijacked:
-		s.lobby.leave(rawConn(c))
-		s.connections.end(c)
+		s.lobby.leaveLobby(rawConn(c))
+		s.connections.endConnection(c)
 	}
 }
 
-// recognise counts a connection for its cluster right after the handshake: over HTTP/2 a request may never follow.
-func (s *Server) recognise(c net.Conn) {
+// recogniseCluster counts a connection for its cluster right after the handshake: over HTTP/2 a request may never follow.
+func (s *Server) recogniseCluster(c net.Conn) {
 	secured, ok := c.(*tls.Conn)
-	connected := s.connections.of(c)
+	connected := s.connections.connectionOf(c)
 	if !ok || s.members == nil || connected == nil {
 		return
 	}
@@ -308,7 +308,7 @@ func (s *Server) recognise(c net.Conn) {
 	if err != nil {
 		return // its first request is refused
 	}
-	if over, most := connected.recognise(s.members, s.lobby, id); over != "" {
+	if over, most := connected.countForCluster(s.members, s.lobby, id); over != "" {
 		s.overBudget(over, "connections", fmt.Sprintf("member %q holds %d of %d connections; its oldest was closed", over, most, most))
 	}
 }

@@ -106,7 +106,7 @@ func readExchangeRates(table *brokerv1alpha1.ExchangeRates) (decision.Rates, err
 		return decision.Rates{}, nil
 	}
 	if _, err := time.Parse(time.DateOnly, table.Date); err != nil {
-		return decision.Rates{}, fmt.Errorf("date: %q is no day: write one as in 2026-11-20", table.Date)
+		return decision.Rates{}, fmt.Errorf("date: %q is not a date: write one such as 2026-11-20", table.Date)
 	}
 	rates := decision.Rates{Date: table.Date, Base: table.Base, Per: map[string]decision.Price{}}
 	for code, text := range table.Rates {

@@ -86,7 +86,7 @@ func TestExchangeRatesAreReadWholeOrRefused(t *testing.T) {
 		wantErr string
 	}{
 		"two rates":                {table: brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1.1", "CHF": "0.94"}}},
-		"an impossible date":       {brokerv1alpha1.ExchangeRates{Date: "2026-02-30", Base: "EUR"}, `exchangeRates: date: "2026-02-30" is no day`},
+		"an impossible date":       {brokerv1alpha1.ExchangeRates{Date: "2026-02-30", Base: "EUR"}, `exchangeRates: date: "2026-02-30" is not a date`},
 		"a rate of zero":           {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "0"}}, `exchangeRates: the rate of "USD" must be above zero`},
 		"a rate that is no number": {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"USD": "1,1"}}, "exchangeRates: rates[USD]"},
 		"a rate for the base":      {brokerv1alpha1.ExchangeRates{Date: "2026-11-20", Base: "EUR", Rates: map[string]brokerv1alpha1.Price{"EUR": "1"}}, `"EUR" is the base`},

@@ -93,7 +93,7 @@ func (c *Cleanup) Release(list client.ObjectList, finalizer string) Step {
 			if err := c.removeFinalizer(ctx, obj, finalizer); err != nil {
 				return err
 			}
-			return c.printf("removed finalizer %s from %s", finalizer, c.describe(obj))
+			return c.printf("removed finalizer %s from %s", finalizer, c.describeObject(obj))
 		})
 	}
 }
@@ -103,9 +103,9 @@ func (c *Cleanup) DeletePods(label string) Step {
 	return func(ctx context.Context) error {
 		return c.forEach(ctx, &corev1.PodList{}, func(pod client.Object) error {
 			if err := client.IgnoreNotFound(c.Client.Delete(ctx, pod)); err != nil {
-				return fmt.Errorf("deleting %s: %w", c.describe(pod), err)
+				return fmt.Errorf("deleting %s: %w", c.describeObject(pod), err)
 			}
-			return c.printf("deleted %s", c.describe(pod))
+			return c.printf("deleted %s", c.describeObject(pod))
 		}, client.InNamespace(c.Namespace), client.HasLabels{label})
 	}
 }
@@ -143,7 +143,7 @@ func (c *Cleanup) removeFinalizer(ctx context.Context, obj client.Object, finali
 	}
 	err = c.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer from %s: %w", c.describe(obj), err)
+		return fmt.Errorf("removing the finalizer from %s: %w", c.describeObject(obj), err)
 	}
 	return nil
 }
@@ -211,13 +211,13 @@ func (c *Cleanup) deleteObject(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
 	err := c.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting %s: %w", c.describe(obj), err)
+		return fmt.Errorf("deleting %s: %w", c.describeObject(obj), err)
 	}
-	return c.printf("deleted %s", c.describe(obj))
+	return c.printf("deleted %s", c.describeObject(obj))
 }
 
-// describe returns kind, namespace and name of an object.
-func (c *Cleanup) describe(obj client.Object) string {
+// describeObject returns kind, namespace and name of an object.
+func (c *Cleanup) describeObject(obj client.Object) string {
 	kind := fmt.Sprintf("%T", obj)
 	if gvk, err := apiutil.GVKForObject(obj, c.Client.Scheme()); err == nil {
 		kind = gvk.Kind

@@ -49,20 +49,20 @@ func (d Departure) Run(ctx context.Context, out io.Writer) error {
 		_, err := fmt.Fprintln(out, "nothing is in use")
 		return err
 	case d.Policy == Refuse:
-		return d.refuse(out, inUse)
+		return d.refuseUninstall(out, inUse)
 	}
-	return d.drain(ctx, out, inUse)
+	return d.drainUses(ctx, out, inUse)
 }
 
-func (d Departure) refuse(out io.Writer, inUse []string) error {
+func (d Departure) refuseUninstall(out io.Writer, inUse []string) error {
 	if _, err := fmt.Fprintf(out, "in use:\n%s\n%s\n", indentLines(inUse), d.Advice); err != nil {
 		return err
 	}
 	return fmt.Errorf("not uninstalled: %d in use, the first: %s (policy Refuse)", len(inUse), inUse[0])
 }
 
-// drain repeats End, because new entries may appear while it waits.
-func (d Departure) drain(ctx context.Context, out io.Writer, inUse []string) error {
+// drainUses repeats End, because new entries may appear while it waits.
+func (d Departure) drainUses(ctx context.Context, out io.Writer, inUse []string) error {
 	deadline := d.Clock.Now().Add(d.Timeout)
 	look := d.Clock.NewTicker(pollInterval)
 	defer look.Stop()

@@ -103,7 +103,7 @@ func TestABrokerThatAnswersNobodyIsLeftAlone(t *testing.T) {
 
 // The error of a call that fails at once does not claim a timeout, unlike those of the calls
 // before.
-func TestALeftBrokerIsNotSaidToHaveBeenWaitedFor(t *testing.T) {
+func TestOpenCircuitDoesNotReportATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &silent{reason: context.DeadlineExceeded}
 		s.away.Store(true)
@@ -122,7 +122,7 @@ func TestALeftBrokerIsNotSaidToHaveBeenWaitedFor(t *testing.T) {
 }
 
 // A cancelled call and a rejected certificate reveal nothing about the broker.
-func TestWhatIsNotTheBrokersFaultLeavesTheCircuitClosed(t *testing.T) {
+func TestNeutralErrorsLeaveTheCircuitClosed(t *testing.T) {
 	for name, reason := range map[string]error{"given up": context.Canceled, "no certificate": errCredentials} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

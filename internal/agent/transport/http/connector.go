@@ -71,7 +71,7 @@ func isPoll(request *nethttp.Request) bool { return request.URL.Query().Has("wai
 
 // RoundTrip is one attempt.
 func (c *connector) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
-	connected, at, err := c.connect()
+	connected, at, err := c.connectionsNow()
 	base := c.bases[at]
 	if err != nil {
 		closeBody(request)
@@ -95,8 +95,8 @@ func (c *connector) RoundTrip(request *nethttp.Request) (*nethttp.Response, erro
 	return response, nil
 }
 
-// connect returns connections for the current credentials.
-func (c *connector) connect() (conns, int, error) {
+// connectionsNow returns connections for the current credentials.
+func (c *connector) connectionsNow() (conns, int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	credentials, err := c.files.Current()

@@ -77,7 +77,7 @@ func (e *Enroller) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
 	defer cancel()
 	response, err := e.api.GetEnrolmentTerms(ctx) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
-		return nil, e.explain(err)
+		return nil, e.explainError(err)
 	}
 	return readAnswer[v1.EnrolmentTerms](response)
 }
@@ -88,7 +88,7 @@ func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1
 	defer cancel()
 	response, err := e.api.Enrol(ctx, *request) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
-		return nil, nil, e.explain(err)
+		return nil, nil, e.explainError(err)
 	}
 	if response.StatusCode != nethttp.StatusAccepted {
 		issued, err := readAnswer[v1.IssuedCertificate](response)
@@ -102,7 +102,7 @@ func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1
 	return nil, &Approval{EnrolmentPending: *pending, RetryAfter: after}, nil
 }
 
-func (e *Enroller) explain(err error) error {
+func (e *Enroller) explainError(err error) error {
 	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
 }
 

@@ -104,14 +104,14 @@ func (t *Transport) Close() error {
 
 // Ping implements transport.BrokerCommunicator.
 func (t *Transport) Ping(ctx context.Context) (*v1.Pong, error) {
-	return call[v1.Pong](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	return callBroker[v1.Pong](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.Ping(ctx)
 	})
 }
 
 // PublishAdvertisement implements transport.BrokerCommunicator.
 func (t *Transport) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
-	return call[v1.AdvertisementReceipt](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	return callBroker[v1.AdvertisementReceipt](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.PublishAdvertisement(ctx, *adv)
 	})
 }
@@ -119,28 +119,28 @@ func (t *Transport) PublishAdvertisement(ctx context.Context, adv *v1.Advertisem
 // RequestReservation implements transport.BrokerCommunicator.
 func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	params := &v1.RequestReservationParams{IdempotencyKey: key}
-	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	return callBroker[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.RequestReservation(ctx, params, *req)
 	})
 }
 
 // ReleaseReservation implements transport.Releaser.
 func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
-	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	return callBroker[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ReleaseReservation(ctx, nameOrKey)
 	})
 }
 
 // ChangeReservation implements transport.Changer.
 func (t *Transport) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
-	return call[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	return callBroker[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ChangeReservation(ctx, key, *change)
 	})
 }
 
 // ReportStatus implements transport.StatusReporter.
 func (t *Transport) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
-	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	_, err := callBroker[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ReportStatus(ctx, reservation, *report)
 	})
 	return err
@@ -150,7 +150,7 @@ func (t *Transport) ReportStatus(ctx context.Context, reservation string, report
 // most 60.
 func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	params := &v1.FetchInstructionsParams{Wait: waitSeconds(wait), After: cursor}
-	list, err := call[v1.InstructionList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
+	list, err := callBroker[v1.InstructionList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.FetchInstructions(ctx, params)
 	})
 	if err == nil {
@@ -161,7 +161,7 @@ func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait t
 
 // AnnounceHoldings implements transport.Announcer.
 func (t *Transport) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
-	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	_, err := callBroker[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.AnnounceHoldings(ctx, *h)
 	})
 	return err
@@ -169,7 +169,7 @@ func (t *Transport) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error 
 
 // SendMessage implements transport.Messenger.
 func (t *Transport) SendMessage(ctx context.Context, msg *v1.Message) error {
-	_, err := call[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	_, err := callBroker[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.SendMessage(ctx, *msg)
 	})
 	return err
@@ -178,14 +178,14 @@ func (t *Transport) SendMessage(ctx context.Context, msg *v1.Message) error {
 // ReceiveMessages implements transport.Messenger. It rounds wait as FetchInstructions does.
 func (t *Transport) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	params := &v1.ReceiveMessagesParams{Wait: waitSeconds(wait), After: cursor}
-	return call[v1.MessageList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
+	return callBroker[v1.MessageList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.ReceiveMessages(ctx, params)
 	})
 }
 
 // RenewCertificate requests a new certificate with the current one.
 func (t *Transport) RenewCertificate(ctx context.Context, request *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
-	return call[v1.IssuedCertificate](ctx, t, issueTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+	return callBroker[v1.IssuedCertificate](ctx, t, issueTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.RenewCertificate(ctx, *request)
 	})
 }
@@ -196,30 +196,30 @@ func waitSeconds(wait time.Duration) int {
 	return int((wait + time.Second - 1) / time.Second)
 }
 
-// call sends one request and decodes its response. It returns nil for a response without
+// callBroker sends one request and decodes its response. It returns nil for a response without
 // content.
-func call[T any](ctx context.Context, t *Transport, timeout time.Duration,
+func callBroker[T any](ctx context.Context, t *Transport, timeout time.Duration,
 	send func(context.Context) (*nethttp.Response, error)) (*T, error) {
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer context.AfterFunc(t.closed, cancel)()
 	if t.closed.Err() != nil {
-		return nil, t.explain(ctx, t.closed.Err(), timeout)
+		return nil, t.explainError(ctx, t.closed.Err(), timeout)
 	}
 	response, err := send(bounded) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
-		return nil, t.explain(ctx, err, timeout)
+		return nil, t.explainError(ctx, err, timeout)
 	}
 	answer, err := readAnswer[T](response)
 	if bounded.Err() != nil && err != nil {
-		return nil, t.explain(ctx, err, timeout)
+		return nil, t.explainError(ctx, err, timeout)
 	}
 	return answer, err
 }
 
-// explain words the error of a call without an answer. A cancelled call is the caller's own
+// explainError words the error of a call without an answer. A cancelled call is the caller's own
 // decision and does not count as unreachable.
-func (t *Transport) explain(ctx context.Context, err error, timeout time.Duration) error {
+func (t *Transport) explainError(ctx context.Context, err error, timeout time.Duration) error {
 	if t.closed.Err() != nil {
 		return fmt.Errorf("broker transport is closed: %w", net.ErrClosed)
 	}

@@ -81,10 +81,10 @@ func (m *mailboxes) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
 	}
 	if err := m.client.Create(ctx, box); err != nil {
-		m.discard(ctx, box)
+		m.discardMailbox(ctx, box)
 		return nil, fmt.Errorf("creating a ClusterMailbox in namespace %q of the broker's cluster: %w", m.namespace, endCause(ctx, err))
 	}
-	defer m.discard(ctx, box)
+	defer m.discardMailbox(ctx, box)
 	answered, err := m.awaitAnswer(ctx, box)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the broker's answer in ClusterMailbox %s/%s: %w", box.Namespace, box.Name, endCause(ctx, err))
@@ -124,8 +124,8 @@ func hasAnswer(event watch.Event) (bool, error) {
 	}
 }
 
-// discard deletes a mailbox that is no longer needed; a broker still working on it stops.
-func (m *mailboxes) discard(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
+// discardMailbox deletes a mailbox that is no longer needed; a broker still working on it stops.
+func (m *mailboxes) discardMailbox(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	m.discards.Go(func() {
 		defer cancel()

@@ -311,7 +311,7 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	if err := b.recordCall(Call{Operation: FetchInstructions, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
 	}
-	news, next, err := poll(ctx, b, cursor, wait, func() []entry[v1.Instruction] { return b.instructions[clusterID] })
+	news, next, err := pollEntries(ctx, b, cursor, wait, func() []entry[v1.Instruction] { return b.instructions[clusterID] })
 	if err != nil {
 		return nil, err
 	}
@@ -341,15 +341,15 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 	if err := b.recordCall(Call{Operation: ReceiveMessages, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
 	}
-	news, next, err := poll(ctx, b, cursor, wait, func() []entry[v1.Message] { return b.messages[clusterID] })
+	news, next, err := pollEntries(ctx, b, cursor, wait, func() []entry[v1.Message] { return b.messages[clusterID] })
 	if err != nil {
 		return nil, err
 	}
 	return &v1.MessageList{Cursor: next, Messages: news}, nil
 }
 
-// poll returns the entries after cursor, and waits for the first. all is called with mu held.
-func poll[T any](ctx context.Context, b *Broker, cursor string, wait time.Duration, all func() []entry[T]) ([]T, string, error) {
+// pollEntries returns the entries after cursor, and waits for the first. all is called with mu held.
+func pollEntries[T any](ctx context.Context, b *Broker, cursor string, wait time.Duration, all func() []entry[T]) ([]T, string, error) {
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
 	for {

@@ -101,15 +101,15 @@ func callsArrive(t *testing.T, b *bench) {
 	adv, req, report := newAdvertisement(consumer), newRequest(), &v1.StatusReport{
 		Placement: 1, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady, Reason: "Peering", Message: "no route \"yet\"\n",
 	}
-	pong := must(b.Ping(b.ctx))(t)
+	pong := mustSucceed(b.Ping(b.ctx))(t)
 	if pong.ApiVersion != "v1" || pong.JournalID == "" {
 		t.Errorf("Ping = %+v; want version v1 and a journal", pong)
 	}
-	receipt := must(b.PublishAdvertisement(b.ctx, adv))(t)
+	receipt := mustSucceed(b.PublishAdvertisement(b.ctx, adv))(t)
 	if diff := cmp.Diff(adv.Allocatable, receipt.Available); diff != "" || receipt.NextSeconds != 30 {
 		t.Errorf("receipt = %+v (-want +got):\n%s", receipt, diff)
 	}
-	reservation := must(b.RequestReservation(b.ctx, key, req))(t)
+	reservation := mustSucceed(b.RequestReservation(b.ctx, key, req))(t)
 	want := &v1.Reservation{
 		Name: reservation.Name, RequesterID: consumer, Phase: v1.ReservationPhaseReserved, Resources: req.Resources,
 		Placements: []v1.Placement{{Number: 1, ClusterID: Provider, State: v1.PlacementStateAssigned}},
@@ -134,9 +134,9 @@ func callsArrive(t *testing.T, b *bench) {
 }
 
 func repeatedRequest(t *testing.T, b *bench) {
-	first := must(b.RequestReservation(b.ctx, key, newRequest()))(t)
+	first := mustSucceed(b.RequestReservation(b.ctx, key, newRequest()))(t)
 	for range 3 {
-		again := must(b.RequestReservation(b.ctx, key, newRequest()))(t)
+		again := mustSucceed(b.RequestReservation(b.ctx, key, newRequest()))(t)
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Errorf("repetition (-first +again):\n%s", diff)
 		}
@@ -147,7 +147,7 @@ func repeatedRequest(t *testing.T, b *bench) {
 }
 
 func reusedKey(t *testing.T, b *bench) {
-	must(b.RequestReservation(b.ctx, key, newRequest()))(t)
+	mustSucceed(b.RequestReservation(b.ctx, key, newRequest()))(t)
 	other := newRequest()
 	other.Resources["cpu"] = "9"
 	_, err := b.RequestReservation(b.ctx, key, other)
@@ -155,8 +155,8 @@ func reusedKey(t *testing.T, b *bench) {
 }
 
 func releasedKey(t *testing.T, b *bench) {
-	must(b.RequestReservation(b.ctx, key, newRequest()))(t)
-	released := must(b.ReleaseReservation(b.ctx, key))(t)
+	mustSucceed(b.RequestReservation(b.ctx, key, newRequest()))(t)
+	released := mustSucceed(b.ReleaseReservation(b.ctx, key))(t)
 	if released == nil || released.Phase != v1.ReservationPhaseReleased {
 		t.Errorf("ReleaseReservation = %+v; want it Released", released)
 	}
@@ -165,10 +165,10 @@ func releasedKey(t *testing.T, b *bench) {
 }
 
 func changeRepeats(t *testing.T, b *bench) {
-	must(b.RequestReservation(b.ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, DurationSeconds: 600}))(t)
+	mustSucceed(b.RequestReservation(b.ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, DurationSeconds: 600}))(t)
 	longer := &v1.ReservationChange{Generation: 2, DurationSeconds: 1200}
 	for range 2 {
-		if r := must(b.ChangeReservation(b.ctx, key, longer))(t); r.RemainingSeconds == nil || *r.RemainingSeconds <= 600 {
+		if r := mustSucceed(b.ChangeReservation(b.ctx, key, longer))(t); r.RemainingSeconds == nil || *r.RemainingSeconds <= 600 {
 			t.Errorf("ChangeReservation = %+v; want it to be held for longer", r)
 		}
 	}
@@ -179,7 +179,7 @@ func changeRepeats(t *testing.T, b *bench) {
 }
 
 func unknownRelease(t *testing.T, b *bench) {
-	if r := must(b.ReleaseReservation(b.ctx, key))(t); r != nil {
+	if r := mustSucceed(b.ReleaseReservation(b.ctx, key))(t); r != nil {
 		t.Errorf("ReleaseReservation of nothing = %+v; want nil", r)
 	}
 	_, err := b.RequestReservation(b.ctx, key, newRequest())
@@ -187,9 +187,9 @@ func unknownRelease(t *testing.T, b *bench) {
 }
 
 func repeatedRelease(t *testing.T, b *bench) {
-	name := must(b.RequestReservation(b.ctx, key, newRequest()))(t).Name
-	first := must(b.ReleaseReservation(b.ctx, name))(t)
-	again := must(b.ReleaseReservation(b.ctx, name))(t)
+	name := mustSucceed(b.RequestReservation(b.ctx, key, newRequest()))(t).Name
+	first := mustSucceed(b.ReleaseReservation(b.ctx, name))(t)
+	again := mustSucceed(b.ReleaseReservation(b.ctx, name))(t)
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("repetition (-first +again):\n%s", diff)
 	}
@@ -283,7 +283,7 @@ func foreignIdentity(t *testing.T, b *bench) {
 	}
 
 	req.RequesterID = consumer
-	must(b.RequestReservation(b.ctx, key, req))(t)
+	mustSucceed(b.RequestReservation(b.ctx, key, req))(t)
 	_, err = openTransport(t, b.Harness, "berlin").RequestReservation(b.ctx, key, newRequest())
 	if err != nil || len(b.Broker.Reservations()) != 2 {
 		t.Errorf("another cluster's request with the same key: %v; want a reservation of its own", err)
@@ -293,25 +293,25 @@ func foreignIdentity(t *testing.T, b *bench) {
 func pollReturnsAtOnce(t *testing.T, b *bench) {
 	want := newInstruction("res-0000000001")
 	b.Broker.Instruct(consumer, want)
-	list := must(b.FetchInstructions(b.ctx, "", time.Minute))(t)
+	list := mustSucceed(b.FetchInstructions(b.ctx, "", time.Minute))(t)
 	if diff := cmp.Diff([]v1.Instruction{want}, list.Instructions); diff != "" {
 		t.Errorf("instructions (-want +got):\n%s", diff)
 	}
 }
 
 func pollReturnsOnNews(t *testing.T, b *bench) {
-	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
+	cursor := mustSucceed(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	got := startCall(func() (*v1.InstructionList, error) { return b.FetchInstructions(b.ctx, cursor, time.Minute) })
 	awaitCalls(t, b, FetchInstructions, 2)
 	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
-	list := must(awaitResult(t, got))(t)
+	list := mustSucceed(awaitResult(t, got))(t)
 	if len(list.Instructions) != 1 || list.Cursor == cursor {
 		t.Errorf("poll = %+v; want the news and a new cursor", list)
 	}
 }
 
 func pollEndsEmpty(t *testing.T, b *bench) {
-	list := must(b.FetchInstructions(b.ctx, "", time.Second))(t)
+	list := mustSucceed(b.FetchInstructions(b.ctx, "", time.Second))(t)
 	if len(list.Instructions) != 0 || list.Cursor == "" {
 		t.Errorf("poll = %+v; want nothing, and a cursor", list)
 	}
@@ -323,10 +323,10 @@ func pollEndsEmpty(t *testing.T, b *bench) {
 
 func cursorLeavesOut(t *testing.T, b *bench) {
 	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
-	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
+	cursor := mustSucceed(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	b.Broker.Instruct(consumer, newInstruction("res-2"))
 	for range 2 { // repeating a cursor returns the same
-		list := must(b.FetchInstructions(b.ctx, cursor, 0))(t)
+		list := mustSucceed(b.FetchInstructions(b.ctx, cursor, 0))(t)
 		if diff := cmp.Diff([]v1.Instruction{newInstruction("res-2")}, list.Instructions); diff != "" {
 			t.Errorf("instructions since the cursor (-want +got):\n%s", diff)
 		}
@@ -335,16 +335,16 @@ func cursorLeavesOut(t *testing.T, b *bench) {
 
 func foreignCursor(t *testing.T, b *bench) {
 	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
-	cursor := must(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
+	cursor := mustSucceed(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	b.Broker.ChangeJournal()
-	if list := must(b.FetchInstructions(b.ctx, cursor, time.Minute))(t); len(list.Instructions) != 1 {
+	if list := mustSucceed(b.FetchInstructions(b.ctx, cursor, time.Minute))(t); len(list.Instructions) != 1 {
 		t.Errorf("instructions after the journal changed = %+v; want all", list.Instructions)
 	}
 }
 
 func ownInstructions(t *testing.T, b *bench) {
 	b.Broker.Instruct(Provider, newInstruction("res-0000000001"))
-	if list := must(b.FetchInstructions(b.ctx, "", 0))(t); len(list.Instructions) != 0 {
+	if list := mustSucceed(b.FetchInstructions(b.ctx, "", 0))(t); len(list.Instructions) != 0 {
 		t.Errorf("instructions of another cluster: %+v", list.Instructions)
 	}
 }
@@ -354,12 +354,12 @@ func messagesArrive(t *testing.T, b *bench) {
 	if err := b.SendMessage(b.ctx, &v1.Message{To: Provider, Slot: "nonce", Body: body}); err != nil {
 		t.Fatal(err)
 	}
-	list := must(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", time.Minute))(t)
+	list := mustSucceed(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", time.Minute))(t)
 	want := []v1.Message{{From: consumer, To: Provider, Slot: "nonce", Body: body}}
 	if diff := cmp.Diff(want, list.Messages); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
-	if list := must(b.ReceiveMessages(b.ctx, "", 0))(t); len(list.Messages) != 0 {
+	if list := mustSucceed(b.ReceiveMessages(b.ctx, "", 0))(t); len(list.Messages) != 0 {
 		t.Errorf("sender received %+v", list.Messages)
 	}
 }
@@ -373,7 +373,7 @@ func messageSlots(t *testing.T, b *bench) {
 		}
 	}
 	var got []string
-	for _, m := range must(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", 0))(t).Messages {
+	for _, m := range mustSucceed(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", 0))(t).Messages {
 		got = append(got, m.Slot+string(m.Body))
 	}
 	if diff := cmp.Diff([]string{"b2", "a3"}, got); diff != "" {
@@ -387,11 +387,11 @@ func messagePoll(t *testing.T, b *bench) {
 	if err := openTransport(t, b.Harness, Provider).SendMessage(b.ctx, &v1.Message{To: consumer, Slot: "s", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	list := must(awaitResult(t, got))(t)
+	list := mustSucceed(awaitResult(t, got))(t)
 	if len(list.Messages) != 1 {
 		t.Errorf("poll = %+v; want the message", list)
 	}
-	if again := must(b.ReceiveMessages(b.ctx, list.Cursor, 0))(t); len(again.Messages) != 0 {
+	if again := mustSucceed(b.ReceiveMessages(b.ctx, list.Cursor, 0))(t); len(again.Messages) != 0 {
 		t.Errorf("messages since the cursor: %+v; want none", again.Messages)
 	}
 }
@@ -451,13 +451,13 @@ func concurrentCalls(t *testing.T, b *bench) {
 		}))
 	}
 	for _, a := range asked {
-		must(awaitResult(t, a))(t)
+		mustSucceed(awaitResult(t, a))(t)
 	}
 	if names := b.Broker.Reservations(); len(names) != 8 {
 		t.Errorf("%d reservations for 8 keys asked twice each", len(names))
 	}
 	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
-	must(awaitResult(t, poll))(t)
+	mustSucceed(awaitResult(t, poll))(t)
 }
 
 func newAdvertisement(clusterID string) *v1.Advertisement {
@@ -493,7 +493,7 @@ func wantReason(t *testing.T, err error, want fault.Reason) {
 	}
 }
 
-func must[T any](got *T, err error) func(*testing.T) *T {
+func mustSucceed[T any](got *T, err error) func(*testing.T) *T {
 	return func(t *testing.T) *T {
 		t.Helper()
 		if err != nil {

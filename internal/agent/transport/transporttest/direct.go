@@ -37,40 +37,40 @@ func (d *Direct) Close() error {
 
 // Ping asks the broker.
 func (d *Direct) Ping(ctx context.Context) (*v1.Pong, error) {
-	return dispatch(ctx, d, "", d.broker.Ping)
+	return dispatchCall(ctx, d, "", d.broker.Ping)
 }
 
 // PublishAdvertisement asks the broker.
 func (d *Direct) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
-	return dispatch(ctx, d, adv.ClusterID, func(ctx context.Context) (*v1.AdvertisementReceipt, error) {
+	return dispatchCall(ctx, d, adv.ClusterID, func(ctx context.Context) (*v1.AdvertisementReceipt, error) {
 		return d.broker.PublishAdvertisement(ctx, d.clusterID, adv)
 	})
 }
 
 // RequestReservation asks the broker.
 func (d *Direct) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-	return dispatch(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Reservation, error) {
+	return dispatchCall(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Reservation, error) {
 		return d.broker.RequestReservation(ctx, d.clusterID, key, req)
 	})
 }
 
 // ChangeReservation asks the broker.
 func (d *Direct) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
-	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
+	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
 		return d.broker.ChangeReservation(ctx, d.clusterID, key, change)
 	})
 }
 
 // ReleaseReservation asks the broker.
 func (d *Direct) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
-	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
+	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
 		return d.broker.ReleaseReservation(ctx, d.clusterID, nameOrKey)
 	})
 }
 
 // ReportStatus asks the broker.
 func (d *Direct) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
-	_, err := dispatch(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+	_, err := dispatchCall(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
 		return nil, d.broker.ReportStatus(ctx, d.clusterID, reservation, report)
 	})
 	return err
@@ -78,14 +78,14 @@ func (d *Direct) ReportStatus(ctx context.Context, reservation string, report *v
 
 // FetchInstructions asks the broker.
 func (d *Direct) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
-	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.InstructionList, error) {
+	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.InstructionList, error) {
 		return d.broker.FetchInstructions(ctx, d.clusterID, cursor, wait)
 	})
 }
 
 // AnnounceHoldings asks the broker.
 func (d *Direct) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
-	_, err := dispatch(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+	_, err := dispatchCall(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
 		return nil, d.broker.AnnounceHoldings(ctx, d.clusterID, h)
 	})
 	return err
@@ -93,7 +93,7 @@ func (d *Direct) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
 
 // SendMessage asks the broker.
 func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
-	_, err := dispatch(ctx, d, msg.From, func(ctx context.Context) (*struct{}, error) {
+	_, err := dispatchCall(ctx, d, msg.From, func(ctx context.Context) (*struct{}, error) {
 		return nil, d.broker.SendMessage(ctx, d.clusterID, msg)
 	})
 	return err
@@ -101,13 +101,13 @@ func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
 
 // ReceiveMessages asks the broker.
 func (d *Direct) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
-	return dispatch(ctx, d, "", func(ctx context.Context) (*v1.MessageList, error) {
+	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.MessageList, error) {
 		return d.broker.ReceiveMessages(ctx, d.clusterID, cursor, wait)
 	})
 }
 
-// dispatch applies the server's rules. named is the sender that the body names, "" if none.
-func dispatch[T any](ctx context.Context, d *Direct, named string, call func(context.Context) (*T, error)) (*T, error) {
+// dispatchCall applies the server's rules. named is the sender that the body names, "" if none.
+func dispatchCall[T any](ctx context.Context, d *Direct, named string, call func(context.Context) (*T, error)) (*T, error) {
 	if d.closed.Err() != nil {
 		return nil, fmt.Errorf("transport is closed: %w", net.ErrClosed)
 	}
