@@ -16,9 +16,6 @@ func Broker() fs.FS { return folder("broker") }
 // Agent is the chart of the agent (charts/agent).
 func Agent() fs.FS { return folder("agent") }
 
-// BrokerCRDs are the kinds of the broker's cluster, one a file.
-func BrokerCRDs() fs.FS { return folder("broker/files/crds") }
-
 // folder of what is embedded. It is there, or this does not compile.
 func folder(name string) fs.FS {
 	sub, err := fs.Sub(files, name)

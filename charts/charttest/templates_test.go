@@ -233,7 +233,7 @@ func TestBrokerConfigValueMatchesTheCRD(t *testing.T) {
 	if !found {
 		t.Fatal("the schema has no brokerConfig")
 	}
-	crd := read[map[string]any](t, charts.BrokerCRDs(), "broker.fluidos.eu_brokerconfigs.yaml", yamlStrict)
+	crd := read[map[string]any](t, charts.Broker(), "files/crds/broker.fluidos.eu_brokerconfigs.yaml", yamlStrict)
 	versions := crd["spec"].(map[string]any)["versions"].([]any)
 	kind := versions[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 	spec := kind["properties"].(map[string]any)["spec"].(map[string]any)["properties"].(map[string]any)

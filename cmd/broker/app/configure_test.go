@@ -68,7 +68,7 @@ func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "waiting: ") {
 		t.Fatalf("got %q", lines.Text())
 	}
-	kinds, err := manifest.ReadFS(charts.BrokerCRDs(), ".")
+	kinds, err := manifest.ReadFS(charts.Broker(), "files/crds")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestChecksOnAPIServer(t *testing.T) {
 	want(t, kinds, Failed, "broker.fluidos.eu/v1alpha1 is not installed")
 	want(t, Certificates(c, "default"), Skipped, "cert-manager is not installed")
 
-	objects, err := manifest.ReadFS(charts.BrokerCRDs(), ".")
+	objects, err := manifest.ReadFS(charts.Broker(), "files/crds")
 	if err != nil {
 		t.Fatal(err)
 	}

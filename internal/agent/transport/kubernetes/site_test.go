@@ -54,7 +54,7 @@ func startCluster(t *testing.T) *cluster {
 	if err := errors.Join(clientgoscheme.AddToScheme(c.scheme), brokerv1alpha1.AddToScheme(c.scheme)); err != nil {
 		t.Fatal(err)
 	}
-	kinds, err := manifest.ReadFS(charts.BrokerCRDs(), ".")
+	kinds, err := manifest.ReadFS(charts.Broker(), "files/crds")
 	if err != nil {
 		t.Fatal(err)
 	}
