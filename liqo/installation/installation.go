@@ -27,12 +27,12 @@ const (
 	managerDeployment = "liqo-controller-manager"
 	// replicatorDeployment copies ResourceSlices between clusters.
 	replicatorDeployment = "liqo-crd-replicator"
-	webhookDeployment = "liqo-webhook"
-	versionLabel      = "app.kubernetes.io/version"
-	limitsFlag        = "default-limits-enforcement"
-	quotaFlag         = "enable-resource-enforcement"
-	addressFlag       = "api-server-address-override"
-	networkingFlag    = "networking-enabled"
+	webhookDeployment    = "liqo-webhook"
+	versionLabel         = "app.kubernetes.io/version"
+	limitsFlag           = "default-limits-enforcement"
+	quotaFlag            = "enable-resource-enforcement"
+	addressFlag          = "api-server-address-override"
+	networkingFlag       = "networking-enabled"
 )
 
 // testedVersion is the version of Liqo that the agent is tested with. An older one lacks kinds
