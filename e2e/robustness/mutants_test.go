@@ -32,7 +32,7 @@ var finders = map[string]finder{
 	"forget-key":        byModel("has the reservations", "asking again with", "finds <nil>, it belongs to"),
 	"forget-tombstone":  byModel("was given back, asking with it"),
 	"agent-clock":       byModel(" can give ", "is to give", "is to hold", "has room", "no cluster can hold", "has not answered"),
-	"old-advertisement": byModel("the broker counts", "overbooked", "is to give", " can give "),
+	"old-advertisement": byModel("is overtaken", "the broker counts", "overbooked", "is to give", " can give "),
 	"early-resale":      byModel("has not confirmed that it is free"),
 	"release-twice":     byModel("the broker counts", "overbooked"),
 	"count-both":        byModel("the broker counts"),
