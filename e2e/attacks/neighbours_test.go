@@ -66,7 +66,7 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	}
 	t.Run("by a toleration for a pod older than the request", func(t *testing.T) {
 		before := older.DeepCopy()
-		tolerate(older)
+		older.Spec.Tolerations = append(older.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
 		refused(t, alice.Patch(t.Context(), older, client.MergeFrom(before)))
 	})
 	t.Run("by a Binding", func(t *testing.T) {
