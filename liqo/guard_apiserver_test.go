@@ -160,6 +160,7 @@ func (g *guarded) boundsCreation() {
 		"a second map":                             {object: mapOf("rome", "other", nil), why: "must be named paris"},
 		"a name that ends like its own":            {object: mapOf("rome", "paris", map[string]string{"demo": "demo-north-rome"}), why: "must be named NAMESPACE-rome"},
 		"its own name, which is another's as well": {object: mapOf("rome", "paris", map[string]string{"demo-west": "demo-west-rome"}), why: "ID of another consumer: -west-rome"},
+		"a name like that of a tenant namespace":   {object: mapOf("rome", "paris", map[string]string{"liqo-tenant": "liqo-tenant-rome"}), why: "may not be named liqo-tenant-*"},
 		"that name by whose it is":                 {as: "west-rome", object: mapOf("west-rome", "paris", map[string]string{"demo": "demo-west-rome"})},
 		"the same name as there":                   {object: mapOf("rome", "paris", map[string]string{"demo": "demo"}), why: "must be named NAMESPACE-rome"},
 		"a name that is too long for a namespace":  {object: mapOf("rome", "paris", map[string]string{strings.Repeat("a", 64): strings.Repeat("a", 64) + "-rome"}), why: "must be named NAMESPACE-rome"},

@@ -92,6 +92,9 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 		"the request of a stranger":                 {check: asRequest(slice("bergen", "res-a-1").Spec.CSR), problem: "no Tenant"},
 		"the request for a control plane":           {check: asRequest(controlPlane("rome"))},
 		"the request for a stranger's":              {check: asRequest(controlPlane("bergen")), problem: "no Tenant"},
+		"the control plane of a cluster named like another's slice": {
+			check: asRequest(controlPlane("res-aaaaaaaaaa-1" + digestOfRome)), problem: "is that of a slice",
+		},
 		"a request for an administrator": {
 			check:   asRequest(rome.RequestFor(t, handshaketest.RDN(handshaketest.Part(handshaketest.OIDOrganisation, "system:masters")), handshaketest.RDN(handshaketest.Part(handshaketest.OIDCommonName, "rome")))),
 			problem: "is not a slice of",

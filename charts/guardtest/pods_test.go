@@ -188,6 +188,7 @@ func TestPodsOfConsumersStayWithinTheirGrant(t *testing.T) {
 	s.testLife()
 	s.testLabels()
 	s.testSizes()
+	s.testPlacement()
 	c.openSite("larger", `{guard: {limits: {manifestSize: 1048576}}}`).testManyContainers()
 	c.testWithoutWebhook()
 	c.testWhatOperatorsAllow()
@@ -263,6 +264,31 @@ func (s *site) testLabels() {
 	pod := s.shadowPod("stolen")
 	pod.SetFinalizers([]string{"orphan"})
 	s.wantRefused("a pod with a finalizer", "metadata.finalizers", s.peer.Create(s.Context(), pod, client.DryRunAll))
+}
+
+// testPlacement relabels a running pod as Liqo does for a ShadowPod of the same name by another slice.
+func (s *site) testPlacement() {
+	s.Helper()
+	s.create(s.object("v1", "ServiceAccount", "default"))
+	pod := s.object("v1", "Pod", "placed")
+	pod.SetLabels(map[string]string{"offloading.liqo.io/nodename": slice, "liqo.io/managed-by": "shadowpod"})
+	pod.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: "offloading.liqo.io/v1beta1", Kind: "ShadowPod", Name: "placed", UID: "a", Controller: new(true),
+	}})
+	pod.Object["spec"] = map[string]any{"automountServiceAccountToken": false, "containers": []any{container("main")}}
+	s.create(pod)
+	label := func(key, value string) error {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value)
+		return s.Patch(s.Context(), pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
+	}
+	s.check(wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return label("offloading.liqo.io/nodename", `"res-bbbbbbbbbb-1"`) != nil, nil
+	}))
+	const want = "of a consumer's pod cannot change"
+	s.wantRefused("a pod that moves to another slice", want, label("offloading.liqo.io/nodename", `"res-bbbbbbbbbb-1"`))
+	s.wantRefused("a pod that leaves its slice", want, label("offloading.liqo.io/nodename", "null"))
+	s.wantRefused("a pod that hides from the agent", want, label("liqo.io/managed-by", `"nobody"`))
+	s.check(label("app", `"renamed"`))
 }
 
 // testManyContainers has large pods judged, not refused because judging costs too much.

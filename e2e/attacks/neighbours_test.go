@@ -21,6 +21,8 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	const team, user = "e2e-team", "alice"
 	home := s.attacker.home
 	createTeam(t, s, team, user)
+	victim := s.attacker.request.Status.ReservationName
+	older := s.attacker.pendingPod(t, team)
 	own, err := home.Request(t.Context(), team, "own", grant(), at(provider))
 	check(t, err)
 	t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), own, time.Minute)) })
@@ -33,7 +35,6 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	tolerate := func(pod *corev1.Pod) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
-	victim := s.attacker.request.Status.ReservationName
 	for name, change := range map[string]func(pod *corev1.Pod){
 		"by the reservation's label": func(pod *corev1.Pod) { pod.Spec.NodeSelector = e2e.OnReservation(victim) },
 		"by the reservation's label and every toleration": func(pod *corev1.Pod) {
@@ -63,6 +64,39 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 			s.staysOff(t, pod)
 		})
 	}
+	t.Run("by a toleration for a pod older than the request", func(t *testing.T) {
+		before := older.DeepCopy()
+		older.Spec.Tolerations = append(older.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
+		refused(t, alice.Patch(t.Context(), older, client.MergeFrom(before)))
+	})
+	t.Run("by a Binding", func(t *testing.T) {
+		allowBindings(t, home, team, user)
+		target := corev1.ObjectReference{Kind: "Node", Name: s.attacker.slice}
+		refused(t, alice.Create(t.Context(), &corev1.Binding{ObjectMeta: named(team, older.Name), Target: target}))
+		refused(t, alice.SubResource("binding").Create(t.Context(), older, &corev1.Binding{Target: target}))
+	})
+}
+
+// pendingPod creates a pod that selects the tenant's reserved node without tolerating it.
+func (c *tenant) pendingPod(t *testing.T, in string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: named(in, unused("older")), Spec: c.honestPod("older").Spec}
+	pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": c.slice}
+	check(t, c.home.Create(t.Context(), pod))
+	t.Cleanup(func() { check(t, c.home.DeleteAndWait(context.Background(), pod, time.Minute)) })
+	return pod
+}
+
+// allowBindings lets a user bind pods to nodes, which the role edit does not.
+func allowBindings(t *testing.T, home *e2e.Cluster, team, user string) {
+	t.Helper()
+	check(t, home.Create(t.Context(), &rbacv1.Role{ObjectMeta: named(team, "bind"), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"bindings", "pods/binding"}, Verbs: []string{"create"}},
+	}}))
+	check(t, home.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: named(team, "bind"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "bind"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
 }
 
 // staysOff fails the test if a pod is scheduled to rome's reserved node within the waiting time.

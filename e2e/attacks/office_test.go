@@ -158,11 +158,12 @@ func TestNamespaceMapsStayTheConsumersOwn(t *testing.T) {
 		many[nameOf("flood", i)] = nameOf("flood", i) + "-rome"
 	}
 	refuseAll(t, map[string]attack{
-		"a namespace of the system":         desire("kube-system", "kube-system"),
-		"the namespace of another consumer": desire("e2e", s.neighbour.landing),
-		"the tenant namespace of another":   desire("x", s.neighbour.office),
-		"the agent's namespace":             desire("x", "liqo-resource-broker"),
-		"a namespace without its suffix":    desire("x", "stolen"),
+		"a namespace of the system":                  desire("kube-system", "kube-system"),
+		"the namespace of another consumer":          desire("e2e", s.neighbour.landing),
+		"the tenant namespace of another":            desire("x", s.neighbour.office),
+		"the agent's namespace":                      desire("x", "liqo-resource-broker"),
+		"a namespace without its suffix":             desire("x", "stolen"),
+		"the tenant namespace of a peer yet to come": desire("liqo-tenant-north", "liqo-tenant-north-rome"),
 		"two hundred namespaces": func(ctx context.Context) error {
 			m := rome.ownMap(t)
 			_ = unstructured.SetNestedMap(m.Object, many, "spec", "desiredMapping")

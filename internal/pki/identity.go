@@ -16,6 +16,9 @@ const MaxClusterIDLength = 40
 
 var (
 	clusterIDPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+	// sliceUserPattern matches the users that Liqo makes of slices with a reservation. Liqo makes
+	// the ID of a cluster the user of its control plane.
+	sliceUserPattern = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*-[0-9a-f]{12}$`)
 	oidCommonName    = asn1.ObjectIdentifier{2, 5, 4, 3}
 )
 
@@ -48,9 +51,10 @@ func ClusterID(cert *x509.Certificate) (string, error) {
 	return id, nil
 }
 
-// ValidClusterID reports whether id has the form of a cluster ID.
+// ValidClusterID reports whether id has the form of a cluster ID. The user name of a slice is
+// none: at a provider, a cluster of that name would have the rights of the slice.
 func ValidClusterID(id string) bool {
-	return clusterIDPattern.MatchString(id)
+	return clusterIDPattern.MatchString(id) && !sliceUserPattern.MatchString(id)
 }
 
 // commonName rejects several common names. cert.Subject.CommonName would silently use the last.

@@ -23,6 +23,7 @@ func TestClusterID(t *testing.T) {
 		"one letter is a valid name":                     {cn: "r", usage: client, want: "r"},
 		"digits and dashes are accepted":                 {cn: "1-rome-2", usage: client, want: "1-rome-2"},
 		"forty characters are accepted":                  {cn: strings.Repeat("a", 40), usage: client, want: strings.Repeat("a", 40)},
+		"the user of another cluster's slice":            {cn: "res-aaaaaaaaaa-1-a8a4c692b93b", usage: client},
 		"forty-one characters are refused":               {cn: strings.Repeat("a", 41), usage: client},
 		"a matching URI is accepted":                     {cn: "rome", uris: []string{"spiffe://fluidos.eu/cluster/rome"}, usage: client, want: "rome"},
 		"any trust domain is accepted":                   {cn: "rome", uris: []string{"spiffe://x/cluster/rome"}, usage: client, want: "rome"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
+
+// sliceUserPattern matches the users that Liqo makes of slices with a reservation.
+var sliceUserPattern = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*-[0-9a-f]{12}$`)
 
 // Refusal is the reason why a peer does not get a certificate. Other errors mean that no
 // decision was possible.
@@ -60,6 +64,9 @@ func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 		return refuseSigning("certificate request for another cluster: %s", err)
 	}
 	consumer, slice := want.CommonName, ""
+	if want.Organisation == object.ControlPlaneGroup && sliceUserPattern.MatchString(consumer) {
+		return refuse("certificate request for another cluster: user %q is that of a slice, no cluster has that ID", consumer)
+	}
 	if want.Organisation != object.ControlPlaneGroup {
 		consumer = want.Organisation
 		if slice = sliceOf(want.CommonName, consumer); slice == "" {

@@ -53,7 +53,7 @@ func (b *boundPods) Handle(ctx context.Context, req admission.Request) admission
 
 // nodeOf returns the node that a new Pod or a Binding names.
 func nodeOf(req *admission.Request) (string, error) {
-	if req.SubResource == "binding" {
+	if req.SubResource == "binding" || req.Resource.Resource == "bindings" {
 		binding := &corev1.Binding{}
 		err := json.Unmarshal(req.Object.Raw, binding)
 		return binding.Target.Name, err

@@ -125,7 +125,9 @@ func TestPodsThatNameANodeAreRefusedOnReservedNodes(t *testing.T) {
 			binding := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Namespace: tt.namespace, SubResource: "binding", Object: runtime.RawExtension{Raw: []byte(`{"target":{"kind":"Node","name":"` + tt.node + `"}}`)},
 			}}
-			for what, req := range map[string]admission.Request{"pod": pod, "binding": binding} {
+			posted := binding
+			posted.SubResource, posted.Resource = "", metav1.GroupVersionResource{Version: "v1", Resource: "bindings"}
+			for what, req := range map[string]admission.Request{"pod": pod, "binding of the pod": binding, "binding": posted} {
 				got := b.Handle(t.Context(), req)
 				if got.Allowed != (tt.refused == "") || !got.Allowed && !strings.Contains(got.Result.Message, tt.refused) {
 					t.Errorf("%s: got %+v, want refused %q", what, got.AdmissionResponse, tt.refused)
