@@ -139,7 +139,7 @@ func candidateRows(candidates []brokerv1alpha1.Candidate) [][]string {
 		}
 		verdict := "chosen"
 		if c.Reason != "" {
-			verdict = c.Reason + ": " + c.Message
+			verdict = strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
 		}
 		rows = append(rows, []string{c.ClusterID, c.Score, strings.Join(criteria, ", "), verdict})
 	}

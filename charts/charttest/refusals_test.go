@@ -51,6 +51,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a broker without scheme":        {"agent", `{broker: {urls: ["broker.example.com:8443"]}}`, []string{"/broker/urls/0", "does not match pattern"}},
 		"a CA hash without algorithm":    {"agent", `{enrolment: {url: "https://b:8444", caHash: 0123}}`, []string{"/enrolment/caHash"}},
 		"a guard that warns":             {"agent", `{guard: {elsewhere: Warn}}`, []string{"/guard/elsewhere", "'enforce', 'audit', 'off'"}},
+		"a denied network too narrow":    {"agent", `{guard: {endpoints: {deniedCIDRs: [10.0.0.0/33]}}}`, []string{"/guard/endpoints/deniedCIDRs/0", "does not match pattern"}},
+		"a denied network of IPv6 alike": {"agent", `{guard: {endpoints: {deniedCIDRs: ["fd00::/129"]}}}`, []string{"/guard/endpoints/deniedCIDRs/0", "does not match pattern"}},
 		"a disruption budget in words":   {"agent", `{podDisruptionBudget: {minAvailable: most}}`, []string{"/podDisruptionBudget/minAvailable"}},
 
 		"two brokers at work":                {"broker", `{leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true or replicaCount=1"}},

@@ -99,7 +99,7 @@ var attacksWithPods = map[string]struct {
 	"an inline CSI volume":                 {volume("csi", map[string]any{"driver": "secrets-store.csi.k8s.io"}), "volume v is of a type"},
 	"an unchecked claim":                   {volume("ephemeral", map[string]any{"volumeClaimTemplate": map[string]any{"spec": map[string]any{}}}), "volume v is of a type"},
 	"a negative size limit":                {volume("emptyDir", map[string]any{"sizeLimit": "-1"}), "volume v: emptyDir.sizeLimit"},
-	"a toleration of everything":           {toleration("operator", "Exists"), "may not tolerate every taint"},
+	"a toleration of everything":           {toleration("operator", "Exists"), "may not tolerate every taint (effect any); name the keys"},
 	"a toleration of all evictions":        {toleration("operator", "Exists", "effect", "NoExecute"), "every taint"},
 	"a toleration of control planes":       {toleration("key", "node-role.kubernetes.io/control-plane", "operator", "Exists"), "node-role.kubernetes.io/control-plane"},
 	"a toleration of cordoned nodes":       {toleration("key", "node.kubernetes.io/unschedulable", "operator", "Exists"), "node.kubernetes.io/unschedulable"},

@@ -11,6 +11,8 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"maps"
+	"net/http"
 	"testing"
 	"time"
 
@@ -285,26 +287,22 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
 		return "", ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.attacker.landing))
 	}))
+	reads := readingAttacks(ended, s.attacker.landing)
+	for what, try := range reads {
+		if err := try(t.Context()); apierrors.IsForbidden(err) {
+			t.Errorf("the identity may not %s while its reservation lives: %v", what, err)
+		}
+	}
+	attacks := map[string]attack{
+		"write": func(ctx context.Context) error { return ended.Create(ctx, e2etest.Note(s.attacker.landing, "stolen")) },
+		"create a pod": func(ctx context.Context) error {
+			return ended.Create(ctx, e2etest.ShadowPod("rome", second.Status.NodeName, s.attacker.landing, "stolen"))
+		},
+	}
+	maps.Copy(attacks, reads)
 	check(t, s.attacker.home.DeleteAndWait(t.Context(), second, time.Minute))
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
-		for what, try := range map[string]attack{
-			"read Secrets": func(ctx context.Context) error {
-				return ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.attacker.landing))
-			},
-			"read ConfigMaps": func(ctx context.Context) error {
-				return ended.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(s.attacker.landing))
-			},
-			"read Pods": func(ctx context.Context) error {
-				return ended.List(ctx, &corev1.PodList{}, client.InNamespace(s.attacker.landing))
-			},
-			"write": func(ctx context.Context) error { return ended.Create(ctx, e2etest.Note(s.attacker.landing, "stolen")) },
-			"create a pod": func(ctx context.Context) error {
-				return ended.Create(ctx, e2etest.ShadowPod("rome", second.Status.NodeName, s.attacker.landing, "stolen"))
-			},
-			"execute commands": func(ctx context.Context) error { return connect(ctx, ended, s.attacker.landing, "exec") },
-			"attach":           func(ctx context.Context) error { return connect(ctx, ended, s.attacker.landing, "attach") },
-			"forward ports":    func(ctx context.Context) error { return connect(ctx, ended, s.attacker.landing, "portforward") },
-		} {
+		for what, try := range attacks {
 			if err := try(ctx); !apierrors.IsForbidden(err) {
 				return fmt.Sprintf("the ended identity not to %s, it got: %v", what, err), nil
 			}
@@ -314,12 +312,33 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 	check(t, s.attacker.kubelet.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.attacker.landing)))
 }
 
-// connect requests a connection to a pod that need not exist: the API server checks the rights
-// first.
-func connect(ctx context.Context, c *e2e.Cluster, namespace, how string) error {
+// readingAttacks returns one request for every right of a slice's identity that changes no object.
+// Each names a pod or an API that need not exist: the API server checks the rights first.
+func readingAttacks(c *e2e.Cluster, namespace string) map[string]attack {
+	attacks := map[string]attack{}
+	for api, kinds := range map[string][]string{
+		"/api/v1":                          {"secrets", "configmaps", "services", "persistentvolumeclaims", "events", "pods", "pods/any/log", "pods/any/portforward"},
+		"/apis/networking.k8s.io/v1":       {"ingresses"},
+		"/apis/offloading.liqo.io/v1beta1": {"shadowpods", "shadowendpointslices"},
+		"/apis/metrics.k8s.io/v1beta1":     {"pods"},
+	} {
+		for _, kind := range kinds {
+			path := api + "/namespaces/" + namespace + "/" + kind
+			attacks["get "+path] = func(ctx context.Context) error { return call(ctx, c, http.MethodGet, path) }
+		}
+	}
+	for _, how := range []string{"exec", "attach", "portforward"} {
+		path := "/api/v1/namespaces/" + namespace + "/pods/any/" + how
+		attacks["connect to "+path] = func(ctx context.Context) error { return call(ctx, c, http.MethodPost, path) }
+	}
+	return attacks
+}
+
+// call sends a request without a body to a path of the API server.
+func call(ctx context.Context, c *e2e.Cluster, method, path string) error {
 	clients, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
 		return err
 	}
-	return clients.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name("any").SubResource(how).Do(ctx).Error()
+	return clients.CoreV1().RESTClient().Verb(method).AbsPath(path).Do(ctx).Error()
 }

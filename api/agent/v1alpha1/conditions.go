@@ -101,8 +101,10 @@ const (
 	// ReasonMigrated means that the provider was silent and another one has taken over.
 	ReasonMigrated = "Migrated"
 	// ReasonAwaitingProvider means that a change waits for the answer of the provider's agent.
-	ReasonAwaitingProvider  = "AwaitingProvider"
-	ReasonQueueFull         = "QueueFull"
+	ReasonAwaitingProvider = "AwaitingProvider"
+	ReasonQueueFull        = "QueueFull"
+	// ReasonOverBudget means that this cluster exceeds its budget at the broker.
+	ReasonOverBudget        = "OverBudget"
 	ReasonPreempted         = "Preempted"
 	ReasonNotice            = "PreemptionNotice"
 	ReasonNoticeWithdrawn   = "NoticeWithdrawn"

@@ -71,7 +71,7 @@ func (r *Reconciler) recordCondition(rr *agentv1alpha1.ResourceRequest, c *metav
 	case agentv1alpha1.ReasonNoCandidate, agentv1alpha1.ReasonRefused, agentv1alpha1.ReasonInvalid,
 		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
 		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed,
-		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
+		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonOverBudget, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
 		agentv1alpha1.ReasonRecallNotice, agentv1alpha1.ReasonRecalled, agentv1alpha1.ReasonExceedsGrant,
 		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating, agentv1alpha1.ReasonExpiring,
 		agentv1alpha1.ReasonDrainBlocked, agentv1alpha1.ReasonDrainOverdue, agentv1alpha1.ReasonDrainedPartly,

@@ -370,16 +370,29 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestABrokerThatIsAwayIsAskedAgainUnderTheSameKey(t *testing.T) {
-	for name, answer := range map[string]error{
-		"not reached":  fmt.Errorf("%w: connection refused", transport.ErrUnreachable),
-		"cannot write": &fault.Error{Reason: fault.Unavailable, Detail: "no API server", RetryAfter: time.Second},
+	for name, tc := range map[string]struct {
+		answer        error
+		reason, words string
+	}{
+		"not reached": {
+			fmt.Errorf("%w: connection refused", transport.ErrUnreachable),
+			agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer; the request is repeated until it is accepted: broker unreachable: connection refused",
+		},
+		"cannot write": {
+			&fault.Error{Reason: fault.Unavailable, Detail: "no API server", RetryAfter: time.Second},
+			agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer; the request is repeated until it is accepted: no API server",
+		},
+		"over budget": {
+			fmt.Errorf("%w: https://broker: %w", transport.ErrUnreachable, &fault.Error{Reason: fault.TooManyRequests, Detail: "2 of 2 requests wait"}),
+			agentv1alpha1.ReasonOverBudget, "this cluster exceeds its budget at the broker; the request is repeated until it is accepted: 2 of 2 requests wait",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			away := true
 			b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 				if away {
-					return nil, answer
+					return nil, tc.answer
 				}
 				return fake.Grant(name, req)
 			}
@@ -389,11 +402,14 @@ func TestABrokerThatIsAwayIsAskedAgainUnderTheSameKey(t *testing.T) {
 				wait = b.after(wait)
 				waits = append(waits, wait)
 			}
-			b.expectState(agentv1alpha1.RequestPending, agentv1alpha1.ReasonBrokerUnreachable)
+			b.expectState(agentv1alpha1.RequestPending, tc.reason)
+			if diff := cmp.Diff(tc.words, b.request().Status.Message); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
 			if waits[0] > 2*time.Second || waits[9] < 10*time.Second || waits[9] > lastRetry {
 				t.Errorf("waits %v", waits)
 			}
-			if diff := cmp.Diff([]string{"Warning BrokerUnreachable"}, b.heard()); diff != "" {
+			if diff := cmp.Diff([]string{"Warning " + tc.reason}, b.heard()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			away = false

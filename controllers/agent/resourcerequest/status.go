@@ -1,6 +1,7 @@
 package resourcerequest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -114,17 +115,21 @@ func (e editor) setFailed(reason, message string) {
 	e.setReady(metav1.ConditionFalse, reason, message)
 }
 
-// setUnreachable records that the broker did not answer. What runs keeps running.
+// setUnreachable records that the broker did not decide. What runs keeps running.
 func (e editor) setUnreachable(err error) {
+	reason, cause := agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer"
+	if no, refused := errors.AsType[*fault.Error](err); refused && no.Reason == fault.TooManyRequests {
+		reason, cause, err = agentv1alpha1.ReasonOverBudget, "this cluster exceeds its budget at the broker", no
+	}
 	s := &e.rr.Status
 	if s.ReservationName == "" {
-		message := "the broker does not answer; the request is repeated until it does: " + err.Error()
+		message := cause + "; the request is repeated until it is accepted: " + err.Error()
 		s.Phase = agentv1alpha1.RequestPending
-		e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
-		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
+		e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
+		e.setReady(metav1.ConditionFalse, reason, message)
 		return
 	}
-	e.setUnsure(agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer", err)
+	e.setUnsure(reason, cause, err)
 }
 
 // setRejected records that the broker rejects this cluster, because it is denied or has no valid
