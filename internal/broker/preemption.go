@@ -261,7 +261,7 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	if ready == nil {
 		return false, nil
 	}
-	q, tried := requestAndTried(ready)
+	q, tried := pr.s.requestAndTried(ready)
 	q.Target = clusterID
 	defer pr.suppose(clusterID, pr.roomFor(clusterID, ready))()
 	return true, pr.s.queue.grant(ready, clusterID, pr.s.decider.explain(pr.s.decider.request(q, tried), clusterID))
