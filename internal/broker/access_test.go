@@ -5,8 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -77,6 +80,39 @@ func TestDeniedProviderKeepsPlacementsAndShowsTheReason(t *testing.T) {
 		if !ok || why.Reason != fault.NoCandidate || why.Rejected["Denied"] != 1 {
 			t.Errorf("a new request: %v", err)
 		}
+	})
+}
+
+func TestReservationsStayOnDeniedProviderThatMayNotCall(t *testing.T) {
+	for name, spec := range map[string]brokerv1alpha1.BrokerConfigSpec{
+		"denied":       {DeniedClusters: []string{"paris"}},
+		"not approved": {Admission: brokerv1alpha1.AdmissionApproved, ApprovedClusters: []brokerv1alpha1.ApprovedCluster{{ClusterID: "rome"}, {ClusterID: "berlin"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				r := f.servedByParis()
+				f.allow(spec)
+				f.pass(2*DefaultConfig().StaleThreshold, "paris")
+				f.wantPlacements(r, "while paris is shut out", untouched)
+				f.allow(brokerv1alpha1.BrokerConfigSpec{})
+				f.pass(staleAfter-time.Second, "paris")
+				f.wantPlacements(r, "while paris has time to call", untouched)
+				f.pass(2*time.Second, "paris")
+				f.wantPlacements(r, "once paris could have called", besideLost)
+			})
+		})
+	}
+}
+
+func TestHealingContinuesForLostProviderThatIsDenied(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis()
+		f.pass(staleAfter+time.Second, "paris")
+		f.allow(brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"paris"}})
+		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
+		synctest.Wait()
+		f.wantPlacements(r, "once berlin serves", "Active: paris=Withdrawing(ProviderLost) berlin=Ready")
 	})
 }
 

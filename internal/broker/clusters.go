@@ -28,6 +28,10 @@ type presence struct {
 	// fetched is when the cluster first asked for its instructions in this term, zero if it has
 	// not.
 	fetched time.Time
+	// denied reports whether the administrator's lists shut the cluster out, as of the last
+	// updateFreshness. admitted is when they last stopped to; zero for never in this term.
+	denied   bool
+	admitted time.Time
 	// open reports whether the cluster gets new reservations, as of the last updateFreshness.
 	open bool
 	// raw is the remaining capacity, negative for a cluster that promised more than it has.

@@ -59,6 +59,10 @@ func (cs *clusters) updateFreshness(clusterID string) {
 		cs.s.deadlines.closeAbandoned(clusterID)
 	}
 	silent, shut := phase != ClusterActive || cs.s.recovery.isBlocked(clusterID) || cs.s.recovery.isUnseen(c), cs.isDenied(c)
+	if p.denied && !shut {
+		p.admitted = cs.s.now()
+	}
+	p.denied = shut
 	cs.updateReliability(c)
 	cs.s.market.SetStale(clusterID, silent)
 	cs.s.market.SetDenied(clusterID, shut)
@@ -68,7 +72,7 @@ func (cs *clusters) updateFreshness(clusterID string) {
 			cs.s.queue.noteFreed(clusterID)
 		}
 	}
-	next := nextPhaseChange(p.heard, cs.s.now(), c.Agent, cs.s.config())
+	next := soonerOf(nextPhaseChange(p.heard, cs.s.now(), c.Agent, cs.s.config()), nextPhaseChange(p.admitted, cs.s.now(), c.Agent, cs.s.config()))
 	if cs.s.recovery.isUnseen(c) {
 		next = cs.s.recovery.listenUntil
 	}
@@ -88,9 +92,15 @@ func (cs *clusters) updateAllFreshness() {
 
 // noteSilence records that a provider with placements is silent, so that its requesters learn
 // of it. The provider keeps its placements.
+//
+// A denied provider may not call, so its silence says nothing. After it is admitted again, it
+// gets as much time to call as a provider that was just heard.
 func (cs *clusters) noteSilence(clusterID string) {
 	c, p := cs.s.book.Cluster(clusterID), cs.presenceOf(clusterID)
-	if !c.Agent || p.phase == ClusterActive || !c.LostSince.IsZero() || c.Placements() == 0 {
+	if !c.Agent || p.denied || !c.LostSince.IsZero() || c.Placements() == 0 {
+		return
+	}
+	if clusterPhase(laterOf(p.heard, p.admitted), cs.s.now(), c.Agent, cs.s.config()) == ClusterActive {
 		return
 	}
 	cs.s.log.Info("provider is silent, its reservations stay", "cluster", clusterID, "heard", p.heard, "reservations", len(c.Reservations()))

@@ -96,7 +96,7 @@ func (h *healing) advanceHealing(r *ledger.Reservation) error {
 func (h *healing) beginHealing(r *ledger.Reservation) error {
 	left := r.Current()
 	h.retryAt[r.Name], h.tried = h.s.now().Add(healRetry), true
-	q, tried := requestAndTried(r)
+	q, tried := h.s.requestAndTried(r)
 	if can, err := h.canBegin(r, q, tried); !can || err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func TestHealingContinuesAfterARestart(t *testing.T) {
 			f.pass(staleAfter+time.Second, "paris")
 			f.mustReport("berlin", f.get("rome", "request-1"), 2, provider, v1.StatusReportStateRefused)
 			f.kill()
-		}, "Active: paris=Ready berlin=Gone(Refused)"},
+		}, "Active: paris=Ready berlin=Gone(Refused) berlin=Assigned"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 func TestAReservationThatMakesRoomAfterItsHealingFailed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
-		config.Preemption.LowerPriority = true
+		config.Preemption = PreemptionConfig{LowerPriority: true, Grace: 30 * time.Second} // berlin may be tried again after a minute
 		f.SetConfig(context.Background(), config)
 		r := f.servedByParis()
 		f.pass(staleAfter+time.Second, "paris")

@@ -24,10 +24,31 @@ func (r *told) standing() int {
 	return n
 }
 
-// mayReturn reports whether the reservation may return to a lender that it left: the lender did
-// not give the placement up itself.
-func (p *promise) mayReturn() bool {
-	return p.reason == ledger.Preempted || p.reason == ledger.ProviderLost || p.reason == ledger.ProviderBack
+// keptFrom returns why a reservation must not go to a lender now, "" if it may. It returns to a
+// lender that failed it n times only 2^(n-1) minutes after the last lender failed it.
+func (r *told) keptFrom(id string, now time.Time) string {
+	wait, last := 30*time.Second, time.Time{}
+	for _, p := range r.placements {
+		switch p.reason {
+		case ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack:
+			continue
+		case "", ledger.Recalled:
+			if p.provider == id {
+				return "it serves it or has called it back"
+			}
+			continue
+		}
+		if p.at.After(last) {
+			last = p.at
+		}
+		if p.provider == id {
+			wait = min(2*wait, time.Hour)
+		}
+	}
+	if wait >= time.Minute && now.Before(last.Add(wait)) {
+		return fmt.Sprintf("it failed it, and %s of %s are over", now.Sub(last), wait)
+	}
+	return ""
 }
 
 // healedRightly checks that a reservation gets a second provider only if the first one is

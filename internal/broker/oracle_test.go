@@ -105,8 +105,9 @@ type promise struct {
 	amounts      quantity.Amounts
 	acknowledged bool
 	givenUp      bool
-	// reason is why it was given up.
+	// reason is why it was given up, at is when.
 	reason string
+	at     time.Time
 	gone   bool
 }
 
@@ -316,8 +317,8 @@ func (o *oracle) placedRightly(known *told, provider string, now time.Time) erro
 	if why := o.suspended.lasting(o.before, known.requester, provider); !held && why != "" {
 		return fmt.Errorf("%s gets a placement on %s, from which it is kept away: %s", known.requester, provider, why)
 	}
-	if slices.ContainsFunc(known.placements, func(q promise) bool { return q.provider == provider && !q.mayReturn() }) {
-		return fmt.Errorf("%s is asked again, which gave it up before", provider)
+	if why := known.keptFrom(provider, now); why != "" {
+		return fmt.Errorf("%s is asked again: %s", provider, why)
 	}
 	if err := o.inTurn(known, provider, now); !held && err != nil {
 		return err
@@ -342,7 +343,7 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 		return fmt.Errorf("it has to go, with notice %+v", known.notice)
 	}
 	if was.reason == "" && p.Withdrawn != "" {
-		known.left = i
+		known.left, was.at = i, now
 	}
 	if was.reason == "" && p.EverReady && (p.Withdrawn == unreachable || p.Withdrawn == ledger.HandshakeRefused) {
 		return fmt.Errorf("its node was Ready, and it is left for %s", p.Withdrawn)

@@ -60,7 +60,7 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	if r.Unclaimed {
 		return rs.releaseReservation(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
-	q, tried := requestAndTried(r)
+	q, tried := rs.s.requestAndTried(r)
 	c, err := rs.decideInTurn(q, tried)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		return rs.endOrRequeue(r, why)

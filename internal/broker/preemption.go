@@ -261,7 +261,7 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	if ready == nil {
 		return false, nil
 	}
-	q, tried := requestAndTried(ready)
+	q, tried := pr.s.requestAndTried(ready)
 	q.Target = clusterID
 	defer pr.supposeFree(clusterID, pr.roomFor(clusterID, ready))()
 	return true, pr.s.queue.grantPlacement(ready, clusterID, pr.s.decider.explainChoice(pr.s.decider.request(q, tried), clusterID))

@@ -31,6 +31,9 @@ const (
 	queueRefresh = time.Minute
 	// queueDue is the deadline at which the queue is served again.
 	queueDue = "queue/"
+	// triedDue prefixes the deadlines at which waiting reservations may return to a provider
+	// that failed them.
+	triedDue = "tried/"
 )
 
 // queueing holds the requests that wait for capacity. All its state follows from the ledger,
@@ -67,27 +70,18 @@ func (qu *queueing) observe(e event) {
 	}
 }
 
-// mayReturn holds the reasons for leaving a provider that allow the reservation to return to
-// it.
-var mayReturn = []string{ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack}
-
 // requestAndTried returns the request of a reservation and the providers that it must not try
-// again: those that lost it for a reason not in mayReturn.
-func requestAndTried(r *ledger.Reservation) (*Request, []string) {
-	var tried []string
-	for i := range r.Placements {
-		if p := &r.Placements[i]; !slices.Contains(mayReturn, p.Withdrawn) {
-			tried = append(tried, p.Provider)
-		}
-	}
+// now, see ledger.Reservation.Excluded.
+func (s *session) requestAndTried(r *ledger.Reservation) (*Request, []string) {
+	tried, _ := r.Excluded(s.now())
 	return requestOf(r), tried
 }
 
 // classOf returns a key of everything that decides which clusters can serve a reservation.
 // Waiting requests of one class are tried together. A reservation with victims has a class of
 // its own.
-func classOf(r *ledger.Reservation) string {
-	q, tried := requestAndTried(r)
+func (qu *queueing) classOf(r *ledger.Reservation) string {
+	q, tried := qu.s.requestAndTried(r)
 	q.Key, q.Tenant, q.Priority, q.Object, q.Queue, q.Wait = "", "", 0, nil, false, 0
 	if q.Demands().Data == nil {
 		// Duration matters only with data: the one-time price of data is spread over it.
@@ -158,8 +152,25 @@ func (qu *queueing) timeoutOf(q *Request) time.Duration {
 func (qu *queueing) reservationChanged(r *ledger.Reservation) {
 	qu.line.Remove(r.Name)
 	if r.Waiting != nil {
+		_, next := r.Excluded(qu.s.now())
+		qu.s.deadlines.setDeadline(triedDue+r.Name, next)
 		rank := queue.Rank{Priority: qu.s.priorityOf(r), Position: r.Waiting.Position}
-		qu.line.Add(queue.Waiter{ID: r.Name, Class: classOf(r), Needs: r.Amounts, Rank: rank})
+		qu.line.Add(queue.Waiter{ID: r.Name, Class: qu.classOf(r), Needs: r.Amounts, Rank: rank})
+	}
+}
+
+// endExclusion offers a waiting reservation to the providers that it may try again.
+func (qu *queueing) endExclusion(name string) {
+	r := qu.s.book.Reservation(name)
+	if r == nil || r.Waiting == nil {
+		return
+	}
+	qu.reservationChanged(r)
+	_, tried := qu.s.requestAndTried(r)
+	for i := range r.Placements {
+		if id := r.Placements[i].Provider; !slices.Contains(tried, id) {
+			qu.noteFreed(id)
+		}
 	}
 }
 
@@ -255,7 +266,7 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 		return false, nil
 	}
 	r := qu.s.book.Reservation(name)
-	q, tried := requestAndTried(r)
+	q, tried := qu.s.requestAndTried(r)
 	request := qu.s.decider.request(q, tried)
 	winner, ok := qu.s.decider.pickBest(request, q.Target)
 	if !ok {
@@ -281,7 +292,7 @@ func (qu *queueing) firstOn(clusterID string) string {
 
 // fitsOn reports whether a cluster could serve a waiting reservation now.
 func (qu *queueing) fitsOn(clusterID string, r *ledger.Reservation) bool {
-	q, tried := requestAndTried(r)
+	q, tried := qu.s.requestAndTried(r)
 	if q.Target != "" && q.Target != clusterID || qu.s.reservations.checkRequester(q.Requester) != nil {
 		return false
 	}
@@ -315,7 +326,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	free := qu.s.book.LendableOf(o).Sub(o.Allocated).Sub(c.Claimed())
 	more, moved := hasMore(qu.s.clusters.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && qu.line.First(free, func(name string) bool {
-		q, tried := requestAndTried(qu.s.book.Reservation(name))
+		q, tried := qu.s.requestAndTried(qu.s.book.Reservation(name))
 		return (more || needsShapes(q)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
 	}) != ""
 }
@@ -331,7 +342,7 @@ func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 
 // timeOut ends a reservation that has reached its queue timeout.
 func (qu *queueing) timeOut(r *ledger.Reservation) error {
-	q, tried := requestAndTried(r)
+	q, tried := qu.s.requestAndTried(r)
 	why := qu.s.decider.explainRefusal(qu.s.decider.request(q, tried), q)
 	return qu.s.record(ledger.Event{Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected),

@@ -391,11 +391,58 @@ func TestAReservationThatLosesItsPlacementWaitsIfItMay(t *testing.T) {
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
 		f.wantPhases("Queued 1", r)
 		f.advertise("paris", "8", "8Gi")
-		f.wantPhases("Queued 1", r) // it was tried
+		f.wantPhases("Queued 1", r) // it was tried a moment ago
 		f.advertise("berlin", "8", "8Gi")
 		f.wantPhases("Reserved berlin", r)
 		if got := f.get("rome", r.Name); len(got.Placements) != 2 || !got.ReservedAt.Equal(r.ReservedAt) {
 			t.Errorf("placements %+v, reserved at %s, %s the first time", got.Placements, got.ReservedAt, r.ReservedAt)
+		}
+	})
+}
+
+func TestWaitingRequestReturnsToProviderThatAnsweredLate(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		r := f.reserve("rome", "request-1", waiting("4", "1Gi"))
+		for _, excluded := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
+			time.Sleep(limits.Acknowledge)
+			f.wantPhases("Queued 1", r)
+			f.mustReport("paris", r, len(f.get("rome", r.Name).Placements), provider, v1.StatusReportStateGone)
+			for range excluded / (30 * time.Second) {
+				f.wantPhases("Queued 1", r)
+				f.advertise("rome", "1", "1Gi")
+				f.advertise("paris", "4", "8Gi")
+				time.Sleep(30 * time.Second)
+			}
+			synctest.Wait()
+			f.wantPhases("Reserved paris", r)
+		}
+	})
+}
+
+func TestSearchTriesEveryProviderOnce(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "8", "16Gi")
+		f.advertise("berlin", "4", "8Gi")
+		r := f.reserve("rome", "request-1", request("4", "1Gi"))
+		f.wantPhases("Reserved berlin", r)
+		for _, id := range []string{"berlin", "paris"} {
+			f.mustReport(id, r, len(f.get("rome", r.Name).Placements), provider, v1.StatusReportStateAcknowledged)
+			for range 4 { // the node does not become Ready
+				f.advertise("rome", "1", "1Gi")
+				f.advertise("paris", "8", "16Gi")
+				f.advertise("berlin", "4", "8Gi")
+				time.Sleep(30 * time.Second)
+			}
+			synctest.Wait()
+			if got := f.get("rome", r.Name); id == "berlin" && target(got) != "paris" {
+				t.Fatalf("%s, placements %+v", got.Phase, got.Placements)
+			}
+		}
+		if got := f.get("rome", r.Name); got.EndReason != v1.ReservationEndReasonFailed || len(got.Placements) != 2 {
+			t.Errorf("ended as %q, placements %+v", got.EndReason, got.Placements)
 		}
 	})
 }

@@ -76,6 +76,7 @@ func newSession(b *Broker, book *book, j *journal.Journal) *session {
 	s.deadlines.expirers = map[string]func(string){
 		holdDue: s.quotes.expireQuote, linksDue: s.links.expireReports, excessDue: s.excesses.recordDelayed,
 		keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
+		triedDue: s.queue.endExclusion,
 	}
 	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, &s.news}}
 	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes}

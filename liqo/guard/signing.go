@@ -65,7 +65,7 @@ func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 	}
 	consumer, slice := want.CommonName, ""
 	if want.Organisation == object.ControlPlaneGroup && sliceUserPattern.MatchString(consumer) {
-		return refuse("certificate request for another cluster: user %q is that of a slice, no cluster has that ID", consumer)
+		return refuseSigning("certificate request for another cluster: user %q is that of a slice, no cluster has that ID", consumer)
 	}
 	if want.Organisation != object.ControlPlaneGroup {
 		consumer = want.Organisation

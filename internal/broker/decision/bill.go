@@ -59,7 +59,7 @@ func (b Bill) inCurrency(code string, rates Rates) Bill {
 // priceOf returns the exact price of an amount. It uses 1/2^n = 5^n/10^n: most amounts of bytes
 // are multiples of a large power of two, so the numbers stay small.
 func priceOf(price float64, name corev1.ResourceName, amount int64) decimal.Decimal {
-	if price == 0 || amount <= 0 {
+	if price <= 0 || amount <= 0 {
 		return decimal.Decimal{}
 	}
 	parts := 0

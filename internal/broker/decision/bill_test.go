@@ -80,6 +80,61 @@ func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
 	}
 }
 
+// Otherwise a cluster that prices only CPU would win every request for GPUs.
+func TestUnpricedResourceIsComparedAtTheHighestPrice(t *testing.T) {
+	priced := func(id string, cpu, gpus string) Candidate {
+		c := cluster(id, 16, 16, 64, 64).withPrices(t, "EUR", cpu, "0.005")
+		c.Allocatable[gpu], c.Available[gpu] = 8, 8
+		if gpus != "" {
+			c.Prices[gpu] = mustParsePrice(t, gpus)
+		}
+		return c
+	}
+	withGPU := size(2, 4).Add(quantity.Amounts{gpu: 1})
+	noRoom := priced("full", "0.01", "100")
+	noRoom.Available[gpu] = 0
+	cases := map[string]struct {
+		candidates []Candidate
+		amounts    quantity.Amounts
+		want       string
+		message    string
+	}{
+		"a cheaper CPU does not outweigh an equal GPU": {[]Candidate{priced("berlin", "0.05", "2"), priced("silent", "0.06", "")}, withGPU, "berlin", "names no price for nvidia.com/gpu, compared at the highest"},
+		"the highest price counts":                     {[]Candidate{priced("berlin", "0.05", "2"), priced("oslo", "0.05", "3"), priced("silent", "0.05", "")}, withGPU, "berlin", "names no price for nvidia.com/gpu, compared at the highest"},
+		"but only of clusters that could serve":        {[]Candidate{noRoom, priced("berlin", "0.05", "2"), priced("silent", "0.04", "")}, withGPU, "silent", "names no price for nvidia.com/gpu, compared at the highest"},
+		"a price of 0 is free":                         {[]Candidate{priced("berlin", "0.05", "2"), priced("silent", "0.06", "0")}, withGPU, "silent", ""},
+		"what nobody prices is free for all":           {[]Candidate{priced("berlin", "0.05", ""), priced("silent", "0.04", "")}, withGPU, "silent", ""},
+		"what is not requested does not matter":        {[]Candidate{priced("berlin", "0.05", "2"), priced("silent", "0.04", "")}, size(2, 4), "silent", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := newMarketWith(t, tc.candidates...)
+			r := &Request{Amounts: tc.amounts, Duration: time.Hour, Weights: Weights{Cost: 100}}
+			if got, _ := Decide(m, r); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+			if got := Judge(m, r, "silent").Scores[0].Note; got != tc.message {
+				t.Errorf("note %q, want %q", got, tc.message)
+			}
+		})
+	}
+}
+
+func TestUnpricedResourceIsNotBilled(t *testing.T) {
+	c := cluster("paris", 16, 16, 64, 64).withPrices(t, "EUR", "0.05", "0")
+	c.Allocatable[gpu], c.Available[gpu] = 8, 8
+	dear := c
+	dear.ID, dear.Prices = "berlin", map[corev1.ResourceName]Price{gpu: mustParsePrice(t, "2")}
+	r := &Request{
+		Amounts: size(2, 4).Add(quantity.Amounts{gpu: 1}), Duration: time.Hour,
+		Constraints: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "0.1", Currency: "EUR"}},
+	}
+	v := Judge(newMarketWith(t, c, dear), r, "paris")
+	if diff := cmp.Diff(Bill{decimal.RequireFromString("0.1"), decimal.RequireFromString("0.1"), "EUR"}, v.Bill); diff != "" || v.Rejection != nil {
+		t.Errorf("rejected: %+v; bill (-want +got):\n%s", v.Rejection, diff)
+	}
+}
+
 // Amounts are compared with the highest price without rounding.
 func TestComparingMoneyIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

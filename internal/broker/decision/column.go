@@ -16,13 +16,17 @@ type column struct {
 	allocatable []int64
 	// available is neverAdvertised if the candidate did not name the resource.
 	available []int64
-	price     []float64
-	priced    int
+	// price is 0 for a candidate without a price, and freePrice for a price of 0. priced and
+	// free count the candidates with a price above 0 and of 0.
+	price        []float64
+	priced, free int
 	// named counts the candidates that name the resource.
 	named int
 }
 
 const neverAdvertised int64 = -1
+
+const freePrice float64 = -1
 
 // Columns that every market has, with their indexes.
 const (

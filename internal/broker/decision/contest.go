@@ -74,8 +74,13 @@ type gate struct {
 
 // pricedNeed is a need for which some candidate charges, in the units of the price.
 type pricedNeed struct {
+	name  corev1.ResourceName
 	price []float64
 	units float64
+	// omitted reports whether a candidate may lack the price. It is compared at highest then,
+	// which is in billionths of the compared currency.
+	omitted bool
+	highest float64
 }
 
 // judge is a criterion that counts in this contest.
@@ -112,12 +117,14 @@ func (m *Market) beginContest(r *Request) *contest {
 	c.setMaxPrice(r.Constraints)
 	c.priced = c.priced[:0]
 	for _, n := range c.needs {
-		if n.column != nowhere && m.columns[n.column].priced > 0 {
-			c.priced = append(c.priced, pricedNeed{
-				price: m.columns[n.column].price,
-				units: float64(n.amount) / basePerPriced(n.name),
-			})
+		if n.column == nowhere || m.columns[n.column].priced == 0 {
+			continue
 		}
+		col := &m.columns[n.column]
+		c.priced = append(c.priced, pricedNeed{
+			name: n.name, price: col.price, units: float64(n.amount) / basePerPriced(n.name),
+			omitted: col.priced+col.free < m.countWithPrices(),
+		})
 	}
 	c.priceData()
 	c.gates = [2]gate{m.gateFor(c.needs, 0), m.gateFor(c.needs, len(c.needs)-1)}
@@ -330,7 +337,7 @@ func (c *contest) costOf(i int) float64 {
 	sum := 0.0
 	for k := range c.priced {
 		p := &c.priced[k]
-		sum += p.price[i] * p.units
+		sum += max(p.price[i], 0) * p.units
 	}
 	return sum
 }

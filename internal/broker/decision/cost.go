@@ -1,6 +1,9 @@
 package decision
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // cost gives 100 points to the cheapest candidate for this request. A more expensive candidate
 // gets the cheapest price as a share of its own. Prices that differ by less than a part in
@@ -9,6 +12,10 @@ import "math"
 // Prices are compared in the request's currency, or else in the one that most candidates use;
 // other prices are converted. A candidate whose price is missing or cannot be converted gets no
 // points.
+//
+// A resource that a candidate does not price is compared at the highest price among those that
+// could serve the request, so omitting a price gains nothing. The candidate whose price is the
+// highest pays it too, so a high price harms nobody else.
 type cost struct{}
 
 func (cost) name() string { return Cost }
@@ -19,6 +26,7 @@ func (cost) prepareScores(c *contest) bool {
 	if !c.convertPrices() {
 		return false
 	}
+	c.findHighestPrices()
 	// If the price of the first resource alone reaches the cheapest total in every currency,
 	// the candidate cannot win. So most rows cost one comparison.
 	limit, least := math.Inf(1), c.leastFactor()
@@ -34,7 +42,7 @@ func (cost) prepareScores(c *contest) bool {
 		if factor == 0 || c.tooSmall(i) {
 			continue
 		}
-		sum := c.costOf(i) * factor
+		sum := c.comparedCost(i, factor)
 		if sum >= c.cheapest {
 			continue
 		}
@@ -47,6 +55,54 @@ func (cost) prepareScores(c *contest) bool {
 		}
 	}
 	return !math.IsInf(c.cheapest, 1)
+}
+
+// comparedCost returns the cost of the request in the compared currency. It is costOf plus the
+// highest prices of the resources that the candidate does not price.
+func (c *contest) comparedCost(i int, factor float64) float64 {
+	sum := c.costOf(i) * factor
+	for k := range c.priced {
+		if p := &c.priced[k]; p.omitted && p.price[i] == 0 {
+			sum += p.highest * p.units
+		}
+	}
+	return sum
+}
+
+// findHighestPrices finds the highest price of every resource that some candidate does not
+// price.
+func (c *contest) findHighestPrices() {
+	for k := range c.priced {
+		p := &c.priced[k]
+		if !p.omitted {
+			continue
+		}
+		p.highest = 0
+		for i, own := range p.price {
+			if own <= 0 {
+				continue
+			}
+			converted := own * c.factor[c.market.currency[i]]
+			if converted <= p.highest || c.tooSmall(i) {
+				continue
+			}
+			if reason, _ := c.checkCandidate(i); reason == "" {
+				p.highest = converted
+			}
+		}
+	}
+}
+
+// omittedPrices returns the names of the resources whose price a candidate omits while others
+// charge for them, "" for none.
+func (c *contest) omittedPrices(i int) string {
+	var names []string
+	for k := range c.priced {
+		if p := &c.priced[k]; p.omitted && p.price[i] == 0 && p.highest > 0 {
+			names = append(names, string(p.name))
+		}
+	}
+	return strings.Join(names, " and ")
 }
 
 // leastFactor returns the factor of the currency whose unit is worth least.
@@ -68,7 +124,7 @@ func (cost) score(c *contest, i int) int64 {
 	if factor == 0 {
 		return 0
 	}
-	sum := c.costOf(i) * factor
+	sum := c.comparedCost(i, factor)
 	if sum <= c.cheapest {
 		return fullScore
 	}
@@ -79,17 +135,22 @@ func (cost) explainScore(c *contest, i int) string {
 	m := c.market
 	k := m.currency[i]
 	own := m.currencies[k].code
+	var notes []string
 	switch {
 	case k == noCurrency:
 		return "names no price"
 	case c.factor[k] == 0:
 		return "is priced in " + own + ", for which there is no rate to " + c.currency
 	case own == c.currency:
-		return ""
 	case m.rates.Date == "":
-		return "converted from " + own
+		notes = append(notes, "converted from "+own)
+	default:
+		notes = append(notes, "converted from "+own+" at the rates of "+m.rates.Date)
 	}
-	return "converted from " + own + " at the rates of " + m.rates.Date
+	if names := c.omittedPrices(i); names != "" {
+		notes = append(notes, "names no price for "+names+", compared at the highest")
+	}
+	return strings.Join(notes, "; ")
 }
 
 // convertPrices chooses the currency for comparisons and the factors to it, and reports

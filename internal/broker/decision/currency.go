@@ -18,9 +18,12 @@ func (m *Market) setPrices(i int32, c Candidate) {
 		if col == nil {
 			continue
 		}
-		col.price[i] = float64(max(p, 0))
 		if p > 0 {
+			col.price[i] = float64(p)
 			col.priced++
+		} else {
+			col.price[i] = freePrice
+			col.free++
 		}
 	}
 	k := m.currencyAt(c.Currency)
@@ -62,15 +65,28 @@ func IsCurrency(code string) bool {
 func (m *Market) clearPrices(i int32) {
 	m.storage[i], m.egress[i] = 0, 0
 	for k := range m.columns {
-		if col := &m.columns[k]; col.price[i] > 0 {
-			col.price[i] = 0
+		col := &m.columns[k]
+		switch p := col.price[i]; {
+		case p > 0:
 			col.priced--
+		case p == freePrice:
+			col.free--
 		}
+		col.price[i] = 0
 	}
 	if k := m.currency[i]; k != noCurrency {
 		m.currencies[k].count--
 		m.currency[i] = noCurrency
 	}
+}
+
+// countWithPrices counts the candidates that name any price.
+func (m *Market) countWithPrices() int {
+	n := 0
+	for k := range m.currencies {
+		n += m.currencies[k].count
+	}
+	return n
 }
 
 // commonCurrency returns the currency that most candidates use, "" if none does. Among equally

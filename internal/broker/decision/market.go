@@ -22,8 +22,8 @@ type Candidate struct {
 	Allocatable quantity.Amounts
 	Available   quantity.Amounts
 	// Prices are in Currency (an ISO 4217 code). If a candidate names any price, its resources
-	// without a price are free of charge. A candidate without a price or without a currency has
-	// no cost.
+	// without a price are not billed, but compared at the highest price; a price of 0 is
+	// free of charge. A candidate without a price or without a currency has no cost.
 	Prices   map[corev1.ResourceName]Price
 	Currency string
 	// Reliability is the share of promises kept, 0 to 1; nil if unknown.

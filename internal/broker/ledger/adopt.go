@@ -111,6 +111,9 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 	r.ensurePlacement(a.Placement, a.Provider)
 	p := r.Placement(a.Placement)
 	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: instantOf(at), Withdrawn: a.Withdrawn}
+	if a.Withdrawn != "" {
+		p.WithdrawnAt = instantOf(at)
+	}
 	if a.Acknowledged {
 		// The placement may run already, so no deadline for its node applies.
 		p.AcknowledgedAt, p.EverReady = instantOf(at), true

@@ -114,7 +114,7 @@ func TestMoveKeepsTheReservation(t *testing.T) {
 	want := &Reservation{
 		Reserve: *reserve("r", berlin, cpu(1000)).Change.(*Reserve), CreatedAt: instantOf(timeOf(3)), Changed: 8,
 		Placements: []Placement{
-			{Number: 1, Provider: paris, AssignedAt: instantOf(timeOf(3)), AcknowledgedAt: instantOf(timeOf(4)), EverReady: true, Withdrawn: "Unacknowledged"},
+			{Number: 1, Provider: paris, AssignedAt: instantOf(timeOf(3)), AcknowledgedAt: instantOf(timeOf(4)), EverReady: true, Withdrawn: "Unacknowledged", WithdrawnAt: instantOf(timeOf(6))},
 			{Number: 2, Provider: berlin, AssignedAt: instantOf(timeOf(7))},
 		},
 	}

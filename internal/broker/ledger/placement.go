@@ -86,7 +86,7 @@ func (w *Withdraw) checkAgainst(s *State) error {
 func (w *Withdraw) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(w.PlacementRef)
 	s.clusters.recordLeft(at, r, p, w)
-	p.Withdrawn, p.Ready = w.Reason, false
+	p.Withdrawn, p.WithdrawnAt, p.Ready = w.Reason, instantOf(at), false
 	if p.Number < r.lastNumber() || r.History != nil {
 		r.updateHistory(func(h *History) { h.Left = p.Number })
 	}

@@ -69,6 +69,8 @@ type Placement struct {
 	// Withdrawn is why the placement was given up before the reservation's end; "" if it was
 	// not.
 	Withdrawn string
+	// WithdrawnAt is when that happened; zero before.
+	WithdrawnAt Instant `json:",omitzero"`
 	// Amounts are the amounts that it holds if they differ from the reservation's, else nil.
 	Amounts quantity.Amounts `json:",omitempty"`
 	// Excess is how far its requester exceeded the grant; nil for not at all.

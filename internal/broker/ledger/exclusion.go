@@ -1,0 +1,69 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+)
+
+// blameless lists the reasons for leaving a provider after which the reservation may return to
+// it at once.
+var blameless = []string{Preempted, ProviderLost, ProviderBack}
+
+// Excluded returns the providers that must not get the next placement of a reservation: those
+// of its standing placements, those that recalled it, and those that failed it. next is when
+// time ends the next of these exclusions, zero for never.
+//
+// An exclusion for failures lasts as long as the pause of a provider after as many failures. It
+// counts from the newest failure on any provider, so that a search tries every other provider
+// before it returns to one.
+func (r *Reservation) Excluded(now time.Time) (providers []string, next time.Time) {
+	failures, failedAt := r.failures()
+	for i := range r.Placements {
+		p := &r.Placements[i]
+		if slices.Contains(blameless, p.Withdrawn) || slices.Contains(providers, p.Provider) {
+			continue
+		}
+		if p.isFailure() && !r.isClosedTo(p.Provider) {
+			ends := failedAt.Add(pauseLength(failures[p.Provider]))
+			if !now.Before(ends) {
+				continue
+			}
+			if next.IsZero() || ends.Before(next) {
+				next = ends
+			}
+		}
+		providers = append(providers, p.Provider)
+	}
+	return providers, next
+}
+
+// failures returns how often each provider failed the reservation, and when one did last.
+func (r *Reservation) failures() (count map[string]int32, last time.Time) {
+	for i := range r.Placements {
+		p := &r.Placements[i]
+		if !p.isFailure() {
+			continue
+		}
+		if count == nil {
+			count = map[string]int32{}
+		}
+		count[p.Provider]++
+		if at := p.WithdrawnAt.Time(); at.After(last) {
+			last = at
+		}
+	}
+	return count, last
+}
+
+// isClosedTo reports whether a provider is excluded regardless of time: it serves the
+// reservation or has recalled it.
+func (r *Reservation) isClosedTo(provider string) bool {
+	return slices.ContainsFunc(r.Placements, func(p Placement) bool {
+		return p.Provider == provider && (p.Withdrawn == "" || p.Withdrawn == Recalled)
+	})
+}
+
+// isFailure reports whether the provider failed the reservation with this placement.
+func (p *Placement) isFailure() bool {
+	return p.Withdrawn != "" && p.Withdrawn != Recalled && !slices.Contains(blameless, p.Withdrawn)
+}
