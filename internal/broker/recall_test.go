@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -153,7 +154,7 @@ func TestAnOlderAdvertisementCallsNothingBack(t *testing.T) {
 		r := f.servedByParis()
 		f.callsBack(r, in(10*time.Minute))
 		f.callsBack(r, nil)
-		_, err := f.PublishAdvertisement(t.Context(), "paris", &v1.Advertisement{
+		_, err := f.PublishAdvertisement(context.Background(), "paris", &v1.Advertisement{
 			ClusterID: "paris", Epoch: 1, Sequence: f.sequence - 1, EndpointURL: endpointOf("paris"),
 			Usage: []v1.Usage{{Reservation: r.Name, Placement: 1, Used: v1.Amounts{}, Recall: in(time.Minute)}},
 		})

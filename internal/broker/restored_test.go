@@ -235,7 +235,7 @@ func TestHoldingsAfterARestoredState(t *testing.T) {
 					}
 					f.announce(id, provides, consumes...)
 				}
-				view, err := f.Reservation(t.Context(), r.Name)
+				view, err := f.Reservation(context.Background(), r.Name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -273,7 +273,7 @@ func TestARequesterHearsNothingOfWhatItDidNotAskFor(t *testing.T) {
 		for _, in := range f.poll("rome", "").Instructions {
 			t.Errorf("rome is told %+v", in)
 		}
-		err := f.SendMessage(t.Context(), "paris", &v1.Message{To: "rome", Slot: "s", Body: []byte("x")})
+		err := f.SendMessage(context.Background(), "paris", &v1.Message{To: "rome", Slot: "s", Body: []byte("x")})
 		if fault.ReasonOf(err) != fault.Forbidden {
 			t.Errorf("paris writes to rome: %v, want Forbidden", err)
 		}
@@ -390,7 +390,7 @@ func TestARecoveryOutlivesItsBroker(t *testing.T) {
 		if got := f.reserve("athens", "another-key", request("1", "1Gi")); target(got) == "berlin" {
 			t.Error("granted on berlin, which did not announce what it holds")
 		}
-		if view, err := f.Cluster(t.Context(), "berlin"); err != nil || view.Awaited == "" {
+		if view, err := f.Cluster(context.Background(), "berlin"); err != nil || view.Awaited == "" {
 			t.Errorf("berlin is not awaited: %+v, %v", view, err)
 		}
 	})
