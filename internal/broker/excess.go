@@ -109,6 +109,9 @@ func excessMessage(p *ledger.Placement) string {
 	if p.Excess == nil {
 		return ""
 	}
-	return fmt.Sprintf("; %s evicted %d pods that exceeded the grant by %s: run no more than is granted, or ask for more",
-		p.Provider, p.Excess.Pods, describeAmounts(p.Excess.Amounts))
+	what := fmt.Sprintf("evicted %d pods that exceeded the grant", p.Excess.Pods)
+	if p.Excess.Pods == 0 { // the first report precedes the evictions
+		what = "evicts pods that exceed the grant"
+	}
+	return fmt.Sprintf("; %s %s by %s: run no more than is granted, or ask for more", p.Provider, what, describeAmounts(p.Excess.Amounts))
 }

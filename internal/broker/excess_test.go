@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 func TestExcessIsReportedByProvidersThatAcknowledgeOnly(t *testing.T) {
@@ -57,5 +59,17 @@ func TestExcessIsReportedByProvidersThatAcknowledgeOnly(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestRequesterLearnsOfExcessBeforeTheFirstEviction(t *testing.T) {
+	for pods, want := range map[int32]string{
+		0: "; paris evicts pods that exceed the grant by cpu=1: run no more",
+		2: "; paris evicted 2 pods that exceeded the grant by cpu=1: run no more",
+	} {
+		p := &ledger.Placement{Provider: "paris", Excess: &ledger.Excess{Pods: pods, Amounts: quantity.Amounts{"cpu": 1000}}}
+		if got := excessMessage(p); !strings.HasPrefix(got, want) {
+			t.Errorf("%d pods: got %q, want it to begin with %q", pods, got, want)
+		}
 	}
 }

@@ -9,14 +9,18 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// ExcessMessage returns which pods a provider evicted, and the remedy.
+// ExcessMessage returns how many pods a provider evicted, and the remedy. The provider's first
+// report of an excess precedes the evictions, so it counts none.
 func ExcessMessage(provider string, x *agentv1alpha1.Excess) string {
 	beyond := make([]string, 0, len(x.Resources))
 	for _, name := range slices.Sorted(maps.Keys(x.Resources)) {
 		q := x.Resources[name]
 		beyond = append(beyond, fmt.Sprintf("%s of %s", q.String(), name))
 	}
-	text := fmt.Sprintf("%q evicted %d pods that exceeded what was granted", provider, x.Pods)
+	text := fmt.Sprintf("%q evicts pods that exceed what was granted", provider)
+	if x.Pods > 0 {
+		text = fmt.Sprintf("%q evicted %d pods that exceeded what was granted", provider, x.Pods)
+	}
 	if len(beyond) > 0 {
 		text += " by " + strings.Join(beyond, ", ")
 	}
