@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -33,7 +34,7 @@ func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 // grows on the provider that serves it: moving to another one would move its workloads. Growth
 // follows the rules for a new request: it comes after waiting requests that fit the same
 // capacity, and it does not use capacity that victims are freeing.
-func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amounts) error {
+func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *Request) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
@@ -50,15 +51,16 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted quantity.Amou
 	if rs.s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
 	}
-	if _, fits := quantity.Fits(wanted, r.HeldBy(p)); fits {
+	if _, fits := quantity.Fits(wanted.Amounts, r.HeldBy(p)); fits {
 		return nil
 	}
 	return rs.checkGrowth(r, wanted)
 }
 
-// checkGrowth refuses growth for which the provider has no room, or to whose room waiting
-// requests have a prior right. It records the provider's pending offer and serves the queue.
-func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amounts) error {
+// checkGrowth refuses growth for which the provider has no room or whose requirements it does
+// not meet, or to whose room waiting requests have a prior right. It records the provider's
+// pending offer and serves the queue.
+func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *Request) error {
 	p := r.Current()
 	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
 		return err
@@ -74,17 +76,23 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted quantity.Amoun
 	free := rs.s.preemption.openCapacity(c)
 	held := rs.s.preemption.claimedBy(r, p)
 	var short []string
-	for _, name := range wanted.Names() {
-		if more := wanted[name] - held[name]; more > free[name] {
+	for _, name := range wanted.Amounts.Names() {
+		if more := wanted.Amounts[name] - held[name]; more > free[name] {
 			short = append(short, fmt.Sprintf("%s more of %s is requested, %s is free there",
 				quantity.Format(name, more), name, quantity.Format(name, free[name])))
 		}
 	}
-	if len(short) == 0 {
-		return nil
+	if len(short) > 0 {
+		return errNoGrowth(p.Provider, "has no room for it to grow: "+strings.Join(short, ", "))
 	}
-	return fault.New(fault.Conflict, "resources: %s serves this reservation and has no room for it to grow: %s; ask for less, or make a new request for the rest, which may go to another cluster",
-		p.Provider, strings.Join(short, ", "))
+	if why, ok := decision.CheckGrowth(rs.s.market, rs.s.decider.request(wanted, nil), wanted.Amounts.Sub(held).Max(nil), p.Provider); !ok {
+		return errNoGrowth(p.Provider, why.Message())
+	}
+	return nil
+}
+
+func errNoGrowth(provider, why string) error {
+	return fault.New(fault.Conflict, "resources: %s serves this reservation and %s; ask for less, or make a new request for the rest, which may go to another cluster", provider, why)
 }
 
 // settleChange processes a provider's answer to a change of amounts. A repeated answer, or one

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -158,6 +159,70 @@ func TestGrowthStaysWhereTheReservationIs(t *testing.T) {
 			t.Errorf("a cluster that is silent gives more: %v", err)
 		}
 		f.mustResize(r, 4, "2", "8Gi")
+	})
+}
+
+func TestGrowthMeetsTheRequirements(t *testing.T) {
+	arm := v1.Labels{"kubernetes.io/arch": "arm64"}
+	paris := func(a *v1.Advertisement) {
+		a.Cost = v1.Cost{CPUCost: "0.1", MemoryCost: "0", Currency: "EUR"}
+		a.NodeShapes = []v1.NodeShape{
+			{Count: 1, Free: v1.Amounts{"cpu": "6", "memory": "32Gi"}, NodeLabels: arm},
+			{Count: 1, Free: v1.Amounts{"cpu": "6", "memory": "32Gi"}},
+		}
+	}
+	cases := map[string]struct {
+		request *v1.ReservationRequest
+		cpu     string
+		// want is part of the refusal, "" for none.
+		want string
+	}{
+		"within the highest price":  {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.6", Currency: "EUR"}}), "6", ""},
+		"above the highest price":   {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.6", Currency: "EUR"}}), "7", "costs 0.7 EUR an hour, at most 0.6 is accepted"},
+		"on the selected nodes":     {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "6", ""},
+		"beyond the selected nodes": {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "7", "has 4 of cpu free on the nodes asked for, 5 is needed"},
+		"of pods, in the room on all nodes": {with(func(r *v1.ReservationRequest) {
+			r.PodShapes = []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2"}}}
+		}), "12", ""},
+		"of pods, beyond the nodes": {with(func(r *v1.ReservationRequest) {
+			r.PodShapes = []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2"}}}
+		}), "13", "has 10 of cpu free on the nodes asked for, 11 is needed"},
+		"to less, above the highest price": {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.2", Currency: "EUR"}}), "1", ""},
+		"without requirements":             {with(func(*v1.ReservationRequest) {}), "13", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "16", "64Gi", paris)
+				tc.request.DurationSeconds, tc.request.Resources = 3600, v1.Amounts{"cpu": "2", "memory": "1Gi"}
+				r := f.carriedOut("rome", f.reserve("rome", "request-1", tc.request))
+				if tc.cpu == "1" {
+					f.advertise("paris", "16", "64Gi", paris, func(a *v1.Advertisement) { a.Cost.CPUCost = "9" })
+				}
+				_, err := f.resize("rome", r.Name, 2, tc.cpu, "1Gi")
+				if tc.want == "" && err != nil || tc.want != "" && (fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), tc.want)) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// While paris has not answered, the pods still need room on its nodes.
+func TestGrowingPodsKeepTheirNodes(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "12", "64Gi", nodes(v1.NodeShape{Count: 3, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}}))
+		pods := func(count int32, cpu string) *v1.ReservationRequest {
+			return with(func(r *v1.ReservationRequest) {
+				r.DurationSeconds, r.Resources, r.PodShapes = 3600, nil, []v1.PodShape{{Count: count, Resources: v1.Amounts{"cpu": cpu, "memory": "1Gi"}}}
+			})
+		}
+		r := f.carriedOut("rome", f.reserve("rome", "request-1", pods(3, "3")))
+		f.mustResize(r, 2, "10", "3Gi")
+		if _, err := f.RequestReservation(context.Background(), "rome", "request-2", pods(1, "2")); fault.ReasonOf(err) != fault.NoCandidate {
+			t.Errorf("a pod of 2 where pods of 3 leave 1 on every node of 4: %v", err)
+		}
+		f.reserve("rome", "request-3", pods(1, "1"))
 	})
 }
 

@@ -101,7 +101,7 @@ func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 	}
 	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.digestFields(), Duration: e.duration, Until: until}
 	if otherAmounts {
-		if err := rs.checkAmounts(r, q.Amounts); err != nil {
+		if err := rs.checkAmounts(r, q); err != nil {
 			return err
 		}
 		change.Amounts = q.Amounts

@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
@@ -306,6 +307,9 @@ func (m *machine) anyRequest(c choose) *v1.ReservationRequest {
 	if c(8) == 0 {
 		r.Healing = v1.ReservationRequestHealingWait
 	}
+	if c(4) == 0 {
+		r.Constraints = &v1.Constraints{MaxPrice: &v1.Money{Amount: brokerv1alpha1.Price(strconv.Itoa(1 + c(10))), Currency: "EUR"}}
+	}
 	return r
 }
 
@@ -345,8 +349,9 @@ func (m *machine) advertise(c choose) (cause, error) {
 	adv.Capacity = adv.Allocatable
 	said := &lender{
 		amounts: quantity.Amounts{corev1.ResourceCPU: amountsOf(v1.Amounts{"cpu": adv.Allocatable["cpu"]})[corev1.ResourceCPU], corev1.ResourceMemory: 64 << 30},
-		own:     amountsOf(adv.Allocated), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, unheard: map[string]bool{}, agent: true, heard: m.now(),
+		own:     amountsOf(adv.Allocated), price: int64(c(4)), used: map[string]quantity.Amounts{}, recalls: map[string]time.Time{}, unheard: map[string]bool{}, agent: true, heard: m.now(),
 	}
+	adv.Cost = costOf(said)
 	for _, name := range m.names {
 		r := m.told[name]
 		if r == nil || r.recall == nil && c(2) == 0 {
@@ -367,6 +372,13 @@ func (m *machine) advertise(c choose) (cause, error) {
 	}
 	// Small differences are recorded when a decision rests on them.
 	return cause{}, m.settleOffers()
+}
+
+func costOf(l *lender) v1.Cost {
+	if l.price == 0 {
+		return v1.Cost{}
+	}
+	return v1.Cost{CPUCost: strconv.FormatInt(l.price, 10), MemoryCost: "0", Currency: "EUR"}
 }
 
 // anyEpoch returns the epoch of a cluster's next advertisement: mostly the one that the broker
@@ -432,11 +444,7 @@ func (m *machine) reserveNew(c choose) (cause, error) {
 
 // ask checks the answer to an unused key.
 func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
-	amounts := amountsOf(request.Resources)
-	able := m.candidates(key.requester, amounts, m.now())
-	if target := request.TargetClusterID; target != "" {
-		able = slices.DeleteFunc(able, func(id string) bool { return id != target })
-	}
+	able := m.able(key.requester, request, m.now())
 	answer, err := m.RequestReservation(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
 	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:

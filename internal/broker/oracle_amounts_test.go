@@ -105,6 +105,9 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 		if want <= kept {
 			continue
 		}
+		if !o.affords(r.request, p.provider, amounts) {
+			return fault.Conflict
+		}
 		more := want - max(kept, l.used[ledger.PlacementName(r.name, int32(n+1))][resource])
 		// The placement may always have what its pods already use, even if the provider has less
 		// free than it has lent.

@@ -146,7 +146,7 @@ func (m *machine) fallSilent(c choose) (cause, error) {
 
 // repeat repeats a cluster's last advertisement, with newly measured links.
 func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
-	adv := &v1.Advertisement{ClusterID: id, EndpointURL: endpointOf(id), Links: links, Epoch: said.epoch, Sequence: said.sequence, Allocatable: wire.FromAmounts(said.amounts), Allocated: wire.FromAmounts(said.own)}
+	adv := &v1.Advertisement{ClusterID: id, EndpointURL: endpointOf(id), Links: links, Epoch: said.epoch, Sequence: said.sequence, Allocatable: wire.FromAmounts(said.amounts), Allocated: wire.FromAmounts(said.own), Cost: costOf(said)}
 	adv.Capacity = adv.Allocatable
 	for name, used := range said.used {
 		for _, r := range m.told {

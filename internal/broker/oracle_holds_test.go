@@ -76,10 +76,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	request := m.anyRequest(c)
 	request.HoldSeconds = int64(1 + c(300))
 	amounts, now := amountsOf(request.Resources), m.now()
-	able := m.candidates(key.requester, amounts, now)
-	if target := request.TargetClusterID; target != "" {
-		able = slices.DeleteFunc(able, func(id string) bool { return id != target })
-	}
+	able := m.able(key.requester, request, now)
 	answer, err := m.RequestQuote(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
 	case reason == fault.Recovering && now.Sub(m.began) < listenGrace:

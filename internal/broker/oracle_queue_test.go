@@ -141,7 +141,7 @@ func (o *oracle) mayServe(id string, r *told, now time.Time) bool {
 	if id == r.requester || r.request.TargetClusterID != "" && r.request.TargetClusterID != id || !o.lends(id, now) || !o.reaches(r.requester, id, now) || o.suspended.keep(r.requester, id) {
 		return false
 	}
-	return r.keptFrom(id, now) == ""
+	return r.keptFrom(id, now) == "" && o.affords(r.request, id, r.amounts)
 }
 
 // beyond returns the capacity that a lender has left after the given placements are gone and

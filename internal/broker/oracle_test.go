@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,8 @@ type keyOf struct{ requester, key string }
 // lender is one cluster according to its own advertisement.
 type lender struct {
 	amounts quantity.Amounts
+	// price is what it charges for a core and hour in EUR, 0 if it names no price.
+	price int64
 	// own is the sum of the requests of its own pods.
 	own  quantity.Amounts
 	used map[string]quantity.Amounts
@@ -175,6 +178,24 @@ func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time
 		}
 	}
 	return out
+}
+
+// affords reports whether amounts of a lender cost at most what the request accepts.
+func (o *oracle) affords(request *v1.ReservationRequest, id string, amounts quantity.Amounts) bool {
+	if request.Constraints == nil || request.Constraints.MaxPrice == nil {
+		return true
+	}
+	most, _ := strconv.ParseInt(string(request.Constraints.MaxPrice.Amount), 10, 64) // anyRequest wrote it
+	price := o.lenders[id].price
+	return price > 0 && price*amounts[corev1.ResourceCPU] <= most*1000
+}
+
+// able returns the lenders that can take a request now.
+func (o *oracle) able(requester string, request *v1.ReservationRequest, now time.Time) []string {
+	amounts := amountsOf(request.Resources)
+	return slices.DeleteFunc(o.candidates(requester, amounts, now), func(id string) bool {
+		return request.TargetClusterID != "" && request.TargetClusterID != id || !o.affords(request, id, amounts)
+	})
 }
 
 // epochOf returns the epoch of a cluster's newest advertisement, 1 if the broker knows none.
@@ -310,6 +331,9 @@ func (o *oracle) placedRightly(known *told, provider string, now time.Time) erro
 	}
 	if provider == known.requester {
 		return errors.New("a cluster lends to itself")
+	}
+	if !held && !o.affords(known.request, provider, known.amounts) {
+		return fmt.Errorf("%s asks %d for a core, at most %v is accepted for %v", provider, o.lenders[provider].price, known.request.Constraints.MaxPrice, known.amounts)
 	}
 	if !held && !o.reaches(known.requester, provider, now) {
 		return fmt.Errorf("%s cannot reach %s", known.requester, provider)

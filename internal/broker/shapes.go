@@ -27,14 +27,14 @@ func (cs *clusters) updateShapes() {
 // come first, because they are the hardest to place.
 func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 	var shaped, others []decision.Commitment
-	commit := func(unused quantity.Amounts, r *ledger.Reserve) {
+	commit := func(unused quantity.Amounts, r *ledger.Reserve, used bool) {
 		asked := r.Demands()
 		out := decision.Commitment{Amounts: unused}
 		if asked.Constraints != nil {
 			out.Nodes = asked.Constraints.NodeSelector
 		}
 		// Once a part is in use, the broker does not know which pods of the shapes run.
-		if len(asked.PodShapes) > 0 && unused.Equal(r.Amounts) {
+		if len(asked.PodShapes) > 0 && !used {
 			out.Pods = asked.PodShapes
 			shaped = append(shaped, out)
 		} else {
@@ -43,13 +43,13 @@ func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 	}
 	for name, unused := range c.Unused() {
 		if r := cs.s.book.Placed(name); r != nil {
-			commit(unused, &r.Reserve)
+			commit(unused, &r.Reserve, !c.Used[name].IsZero())
 		} else {
-			commit(unused, &ledger.Reserve{})
+			commit(unused, &ledger.Reserve{}, false)
 		}
 	}
 	for _, held := range c.Quoted() {
-		commit(held.Amounts, &held.Reserve)
+		commit(held.Amounts, &held.Reserve, false)
 	}
 	return append(shaped, others...)
 }

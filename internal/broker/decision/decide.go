@@ -1,6 +1,10 @@
 package decision
 
-import "math"
+import (
+	"math"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
 
 // Decide returns the cluster that serves the request best, and false if none can. It allocates
 // nothing.
@@ -25,6 +29,28 @@ func Check(m *Market, r *Request, id string) (Rejection, bool) {
 	}
 	reason, which := c.checkExplained(int(i))
 	return c.describeRejection(int(i), reason, which), reason == ""
+}
+
+// CheckGrowth returns why the named cluster cannot raise the amounts that it gives to those of
+// the request, and true if it can. rest is the part that it does not give yet; its sum is
+// checked by the caller. Only requirements that depend on the amounts count: the highest price,
+// and room on the selected nodes.
+func CheckGrowth(m *Market, r *Request, rest quantity.Amounts, id string) (Rejection, bool) {
+	c := m.beginContest(r)
+	defer c.releaseRequest()
+	row, ok := m.row[id]
+	if !ok {
+		return Rejection{Reason: UnknownCluster}, false
+	}
+	i, which := int(row), 0
+	reason := c.checkPrice(i)
+	if reason == "" && (len(r.PodShapes) > 0 || len(c.nodeLabels) > 0) {
+		c.needs = m.resolveNeeds(c.needs[:0], rest)
+		if k, fits := c.checkNodes(i); !fits {
+			reason, which = NodesDoNotMatch, k
+		}
+	}
+	return c.describeRejection(i, reason, which), reason == ""
 }
 
 const nobody = -1
