@@ -132,8 +132,16 @@ func (ns *news) instruction(r *ledger.Reservation, p *ledger.Placement, role v1.
 		if x := p.Excess; x != nil {
 			in.Excess = &v1.Excess{Pods: x.Pods, Resources: wire.FromAmounts(x.Amounts)}
 		}
-	} else if asked := r.AskedOf(p); asked != nil {
+		return in
+	}
+	if asked := r.AskedOf(p); asked != nil {
 		in.Resources, in.Change = wire.FromAmounts(asked.Amounts), asked.Generation
+	}
+	if demands := r.Demands(); r.Stands(p) {
+		in.PodShapes = wire.FromPods(demands.Pods)
+		if demands.Constraints != nil {
+			in.NodeSelector = demands.Constraints.Nodes
+		}
 	}
 	return in
 }

@@ -103,16 +103,33 @@ func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha
 	if err != nil {
 		return agentv1alpha1.ProviderInstructionSpec{}, err
 	}
+	shapes, err := toPodShapes(in.PodShapes)
+	if err != nil {
+		return agentv1alpha1.ProviderInstructionSpec{}, fmt.Errorf("instruction \"%s-%d\": %w", in.Reservation, in.Placement, err)
+	}
 	return agentv1alpha1.ProviderInstructionSpec{
 		ReservationName:    in.Reservation,
 		Placement:          in.Placement,
 		RequesterClusterID: in.ConsumerID,
 		Resources:          resources,
+		PodShapes:          shapes,
+		NodeSelector:       ToLabels(in.NodeSelector),
 		Change:             in.Change,
 		ExpiresAt:          ExpiresAt(in.RemainingSeconds, received),
 		Release:            in.State != v1.InstructionStateHold,
 		Unpeer:             in.State == v1.InstructionStateEnded,
 	}, nil
+}
+
+func toPodShapes(in []v1.PodShape) (out []brokerv1alpha1.PodShape, err error) {
+	for i, p := range in {
+		each, err := ToResourceList(p.Resources)
+		if err != nil {
+			return nil, fmt.Errorf("podShapes[%d]: %w", i, err)
+		}
+		out = append(out, brokerv1alpha1.PodShape{Count: p.Count, Resources: brokerv1alpha1.PodResources(each)})
+	}
+	return out, nil
 }
 
 func instructionResources(in *v1.Instruction) (corev1.ResourceList, error) {

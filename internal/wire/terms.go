@@ -152,15 +152,21 @@ func toData(in *v1.DataVolume) (*terms.Data, error) {
 	return &terms.Data{Bytes: volume[corev1.ResourceStorage], Region: in.Region}, nil
 }
 
+// FromPods writes pod shapes for the network.
+func FromPods(in []terms.Pods) (out []v1.PodShape) {
+	for _, p := range in {
+		out = append(out, v1.PodShape{Count: int32(p.Count), Resources: FromAmounts(p.Each)})
+	}
+	return out
+}
+
 // FromTerms writes terms into a request; ToTerms reads them again.
 func FromTerms(in terms.Terms, out *v1.ReservationRequest) {
 	out.Group = in.Group
 	if k := in.Constraints; k != nil {
 		out.Constraints = fromConstraints(k)
 	}
-	for _, p := range in.Pods {
-		out.PodShapes = append(out.PodShapes, v1.PodShape{Count: int32(p.Count), Resources: FromAmounts(p.Each)})
-	}
+	out.PodShapes = FromPods(in.Pods)
 	if d := in.Data; d != nil {
 		out.Data = &v1.DataVolume{Volume: quantity.Format(corev1.ResourceStorage, d.Bytes), Region: d.Region}
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -32,11 +33,10 @@ type contest struct {
 	ceiling       ceiling
 
 	// Scratch memory for placing pods.
-	kinds    []kind
-	podNeeds []need
-	bins     []bin
-	room     []int64
-	stride   int
+	kinds     []kind
+	eachNeeds []need
+	podNeeds  []packing.Need
+	nodes     packing.Nodes
 
 	judges []judge
 	weight int64
@@ -55,10 +55,9 @@ type contest struct {
 // need is an amount of one resource. Its column is nowhere if no candidate ever offered the
 // resource.
 type need struct {
-	name    corev1.ResourceName
-	column  int32
-	amount  int64
-	implied bool
+	name   corev1.ResourceName
+	column int32
+	amount int64
 }
 
 const nowhere int32 = -1

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/terms"
 )
@@ -27,7 +28,10 @@ func (c *contest) sortKinds(pods []terms.Pods) {
 			continue
 		}
 		from := len(c.podNeeds)
-		c.podNeeds = c.market.resolveNeeds(c.podNeeds, p.Each)
+		c.eachNeeds = c.market.resolveNeeds(c.eachNeeds[:0], p.Each)
+		for _, n := range c.eachNeeds {
+			c.podNeeds = append(c.podNeeds, packing.Need{Column: n.column, Amount: n.amount})
+		}
 		if p.Each[corev1.ResourcePods] <= 0 {
 			c.podNeeds = append(c.podNeeds, onePod)
 		}
@@ -46,82 +50,24 @@ func (c *contest) shareOf(each quantity.Amounts) float64 {
 	return share
 }
 
-// bin is a number of nodes with the same free amounts, which are stored from contest.room[at]
-// on.
-type bin struct {
-	count int64
-	at    int
-}
-
 // packPods places one kind after the other, each on the first nodes with room (first fit,
 // decreasing).
 func (c *contest) packPods(nodes []shape) (placed int64, ok bool) {
-	c.fillBins(nodes)
+	width := 0
+	for k := range nodes {
+		width = max(width, len(nodes[k].free))
+	}
+	c.nodes.Reset(width)
+	for k := range nodes {
+		if s := &nodes[k]; terms.HasAll(s.labels, c.nodeLabels) {
+			c.nodes.Add(s.count, s.free, 0)
+		}
+	}
 	ok = true
 	for _, k := range c.kinds {
-		n := c.placePods(k)
+		n := c.nodes.Place(packing.Pod{Needs: c.podNeeds[k.from:k.to]}, k.count)
 		placed += n
 		ok = ok && n == k.count
 	}
 	return placed, ok
-}
-
-func (c *contest) fillBins(nodes []shape) {
-	c.bins, c.room, c.stride = c.bins[:0], c.room[:0], 0
-	for k := range nodes {
-		c.stride = max(c.stride, len(nodes[k].free))
-	}
-	for k := range nodes {
-		s := &nodes[k]
-		if !terms.HasAll(s.labels, c.nodeLabels) {
-			continue
-		}
-		c.bins = append(c.bins, bin{s.count, len(c.room)})
-		c.room = append(c.room, s.free...)
-		for range c.stride - len(s.free) {
-			c.room = append(c.room, notNamed)
-		}
-	}
-}
-
-// placePods fills bins with pods of a kind and returns how many pods it placed. It splits a bin
-// if its nodes do not all get the same number.
-func (c *contest) placePods(k kind) int64 {
-	pod, missing := c.podNeeds[k.from:k.to], k.count
-	for at := 0; at < len(c.bins) && missing > 0; at++ {
-		b := c.bins[at]
-		each := podsPerNode(c.room[b.at:b.at+c.stride], pod)
-		if each == 0 {
-			continue
-		}
-		if full := missing / each; full < b.count {
-			c.splitBin(at, full)
-			if rest := missing % each; rest > 0 {
-				c.splitBin(at+1, 1)
-				c.takeRoom(at+1, pod, rest)
-			}
-			c.takeRoom(at, pod, each)
-			return k.count
-		}
-		c.takeRoom(at, pod, each)
-		missing -= each * b.count
-	}
-	return k.count - missing
-}
-
-// splitBin leaves count nodes in a bin and moves the others to a new one behind it.
-func (c *contest) splitBin(at int, count int64) {
-	b := c.bins[at]
-	c.bins[at].count = count
-	c.bins = slices.Insert(c.bins, at+1, bin{b.count - count, len(c.room)})
-	c.room = append(c.room, c.room[b.at:b.at+c.stride]...)
-}
-
-func (c *contest) takeRoom(at int, pod []need, each int64) {
-	room := c.room[c.bins[at].at:][:c.stride]
-	for _, n := range pod {
-		if n.column >= 0 && int(n.column) < len(room) && room[n.column] != notNamed {
-			room[n.column] -= each * n.amount
-		}
-	}
 }
