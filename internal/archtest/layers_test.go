@@ -14,11 +14,11 @@ var wings = map[string][]string{
 }
 
 // vocabulary is what every package may import: values without behaviour of their own.
-var vocabulary = []string{"api", "internal/agent/placement", "internal/fault", "internal/lending", "internal/message", "internal/quantity", "internal/requirements"}
+var vocabulary = []string{"api", "internal/agent/placement", "internal/fault", "internal/lending", "internal/message", "internal/packing", "internal/quantity", "internal/requirements"}
 
 // pure packages take values and return values, so that tests can try every case.
 var pure = []string{
-	"internal/agent/offering", "internal/agent/placeholder", "internal/agent/placement",
+	"internal/agent/fitting", "internal/agent/offering", "internal/agent/placeholder", "internal/agent/placement",
 	"internal/broker/decision", "internal/broker/ledger", "internal/broker/queue",
 	"internal/lending", "internal/message", "internal/quantity", "internal/requirements",
 	"liqo/plan",

@@ -132,8 +132,16 @@ func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 		if x := p.Excess; x != nil {
 			in.Excess = &v1.Excess{Pods: x.Pods, Resources: wire.FromAmounts(x.Amounts)}
 		}
-	} else if asked := r.AskedOf(p); asked != nil {
+		return in
+	}
+	if asked := r.AskedOf(p); asked != nil {
 		in.Resources, in.Change = wire.FromAmounts(asked.Amounts), asked.Generation
+	}
+	if demands := r.Demands(); r.Stands(p) {
+		in.PodShapes = wire.FromPodShapes(demands.PodShapes)
+		if demands.Constraints != nil {
+			in.NodeSelector = wire.FromLabels(demands.Constraints.NodeSelector)
+		}
 	}
 	return in
 }

@@ -85,6 +85,25 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 	}
 }
 
+// Only the provider checks pods on real nodes, and only while the placement stands.
+func TestProviderLearnsWhichPodsToFit(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		arm := map[string]string{"kubernetes.io/arch": "arm64"}
+		f.advertise("oslo", "8", "32Gi", nodes(v1.NodeShape{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}, NodeLabels: arm}))
+		pods := []v1.PodShape{{Count: 2, Resources: v1.Amounts{"cpu": "3", "memory": "1Gi"}}}
+		r := f.reserve("rome", "request-1", with(func(r *v1.ReservationRequest) {
+			r.Resources, r.PodShapes, r.Constraints = nil, pods, &v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}
+		}))
+		got := f.told("oslo", r, v1.InstructionRoleProvider)
+		if diff := cmp.Diff(pods, got.PodShapes); diff != "" || !cmp.Equal(arm, got.NodeSelector) {
+			t.Errorf("node selector %v, pods (-want +got):\n%s", got.NodeSelector, diff)
+		}
+		if got := f.told("rome", r, v1.InstructionRoleConsumer); got.PodShapes != nil || got.NodeSelector != nil {
+			t.Errorf("the consumer gets %v and %v", got.PodShapes, got.NodeSelector)
+		}
+	})
+}
+
 func TestAMoveHonoursTheTerms(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		eu := func(a *v1.Advertisement) { a.Topology.Region = "eu" }

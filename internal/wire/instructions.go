@@ -103,11 +103,17 @@ func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha
 	if err != nil {
 		return agentv1alpha1.ProviderInstructionSpec{}, err
 	}
+	shapes, err := toPodShapes(in.PodShapes)
+	if err != nil {
+		return agentv1alpha1.ProviderInstructionSpec{}, fmt.Errorf("instruction \"%s-%d\": %w", in.Reservation, in.Placement, err)
+	}
 	return agentv1alpha1.ProviderInstructionSpec{
 		ReservationName:    in.Reservation,
 		Placement:          in.Placement,
 		RequesterClusterID: in.ConsumerID,
 		Resources:          resources,
+		PodShapes:          shapes,
+		NodeSelector:       ToLabels(in.NodeSelector),
 		Change:             in.Change,
 		ExpiresAt:          ExpiresAt(in.RemainingSeconds, received),
 		Release:            in.State != v1.InstructionStateHold,

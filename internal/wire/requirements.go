@@ -14,9 +14,7 @@ import (
 // FromRequirements writes requirements into a request.
 func FromRequirements(in *brokerv1alpha1.Requirements, out *v1.ReservationRequest) {
 	out.Group, out.Constraints = in.Group, in.Constraints
-	for _, p := range in.PodShapes {
-		out.PodShapes = append(out.PodShapes, v1.PodShape{Count: p.Count, Resources: FromResourceList(corev1.ResourceList(p.Resources))})
-	}
+	out.PodShapes = FromPodShapes(in.PodShapes)
 	if d := in.Data; d != nil {
 		volume := d.Volume // String writes to it
 		out.Data = &v1.DataVolume{Volume: volume.String(), Region: d.Region}
@@ -26,12 +24,9 @@ func FromRequirements(in *brokerv1alpha1.Requirements, out *v1.ReservationReques
 // ToRequirements reads the requirements of a request from the network. Its error names the field.
 func ToRequirements(in *v1.ReservationRequest) (brokerv1alpha1.Requirements, error) {
 	out := brokerv1alpha1.Requirements{Group: in.Group, Constraints: in.Constraints}
-	for i, p := range in.PodShapes {
-		each, err := ToResourceList(p.Resources)
-		if err != nil {
-			return brokerv1alpha1.Requirements{}, fmt.Errorf("podShapes[%d]: %w", i, err)
-		}
-		out.PodShapes = append(out.PodShapes, brokerv1alpha1.PodShape{Count: p.Count, Resources: brokerv1alpha1.PodResources(each)})
+	var err error
+	if out.PodShapes, err = toPodShapes(in.PodShapes); err != nil {
+		return brokerv1alpha1.Requirements{}, err
 	}
 	if d := in.Data; d != nil {
 		volume, err := readQuantity(string(corev1.ResourceStorage), d.Volume)
@@ -41,6 +36,25 @@ func ToRequirements(in *v1.ReservationRequest) (brokerv1alpha1.Requirements, err
 		out.Data = &brokerv1alpha1.DataVolume{Volume: volume, Region: d.Region}
 	}
 	return requirements.Read(&out)
+}
+
+// FromPodShapes writes pod shapes for the network.
+func FromPodShapes(in []brokerv1alpha1.PodShape) (out []v1.PodShape) {
+	for _, p := range in {
+		out = append(out, v1.PodShape{Count: p.Count, Resources: FromResourceList(corev1.ResourceList(p.Resources))})
+	}
+	return out
+}
+
+func toPodShapes(in []v1.PodShape) (out []brokerv1alpha1.PodShape, err error) {
+	for i, p := range in {
+		each, err := ToResourceList(p.Resources)
+		if err != nil {
+			return nil, fmt.Errorf("podShapes[%d]: %w", i, err)
+		}
+		out = append(out, brokerv1alpha1.PodShape{Count: p.Count, Resources: brokerv1alpha1.PodResources(each)})
+	}
+	return out, nil
 }
 
 // FromLabels converts labels or claims of a spec to plain strings. An empty map becomes nil.

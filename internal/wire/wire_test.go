@@ -112,6 +112,7 @@ func TestInstructions(t *testing.T) {
 		Reservation: "res-abcdefghij", Placement: 2, State: v1.InstructionStateHold,
 		ConsumerID: "rome", ProviderID: "paris", ProviderEndpoint: "https://paris:6443",
 		Resources: v1.Amounts{"cpu": "2"}, RemainingSeconds: &minute,
+		PodShapes: []v1.PodShape{{Count: 2, Resources: v1.Amounts{"cpu": "1"}}}, NodeSelector: map[string]string{"gpu": "a100"},
 	}
 	until := &metav1.Time{Time: received.Add(time.Minute)}
 	resources := corev1.ResourceList{"cpu": resource.MustParse("2")}
@@ -135,6 +136,8 @@ func TestInstructions(t *testing.T) {
 	if diff := cmp.Diff(agentv1alpha1.ProviderInstructionSpec{
 		ReservationName: "res-abcdefghij", Placement: 2, RequesterClusterID: "rome",
 		Resources: resources, ExpiresAt: until, Release: true, Unpeer: true,
+		PodShapes:    []brokerv1alpha1.PodShape{{Count: 2, Resources: brokerv1alpha1.PodResources{"cpu": resource.MustParse("1")}}},
+		NodeSelector: map[string]brokerv1alpha1.LabelValue{"gpu": "a100"},
 	}, provider); diff != "" {
 		t.Errorf("provider (-want +got):\n%s", diff)
 	}

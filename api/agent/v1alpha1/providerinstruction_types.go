@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // Hold is how a provider keeps reserved capacity that is not in use. Ledger counts it as taken
@@ -40,6 +42,18 @@ type ProviderInstructionSpec struct {
 	// resources are the amounts to keep.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
+
+	// podShapes are the pods for which the consumer reserved. The agent accepts the placement only
+	// if they all fit on this cluster's nodes, next to those promised to others.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	PodShapes []brokerv1alpha1.PodShape `json:"podShapes,omitempty"`
+
+	// nodeSelector are the labels of the nodes that the consumer asked for.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	NodeSelector map[string]brokerv1alpha1.LabelValue `json:"nodeSelector,omitempty"`
 
 	// change is the number of the change of resources that awaits this cluster's answer; 0 if
 	// there is none. Until the answer, status.granted stays in force.

@@ -481,6 +481,20 @@ func (in *ProviderInstructionSpec) DeepCopyInto(out *ProviderInstructionSpec) {
 			(*out)[key] = val.DeepCopy()
 		}
 	}
+	if in.PodShapes != nil {
+		in, out := &in.PodShapes, &out.PodShapes
+		*out = make([]brokerv1alpha1.PodShape, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	if in.NodeSelector != nil {
+		in, out := &in.NodeSelector, &out.NodeSelector
+		*out = make(map[string]brokerv1alpha1.LabelValue, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.ExpiresAt != nil {
 		in, out := &in.ExpiresAt, &out.ExpiresAt
 		*out = (*in).DeepCopy()

@@ -520,11 +520,18 @@ type Instruction struct {
 	// in the broker cluster.
 	Key string `json:"key,omitempty,omitzero"`
 
+	// NodeSelector Labels of the nodes that the requester asked for. Sent to the provider.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty,omitzero"`
+
 	// Notice Announces the end of the placement; absent without one.
-	Notice           *Notice `json:"notice,omitempty"`
-	Placement        int32   `json:"placement"`
-	ProviderEndpoint string  `json:"providerEndpoint,omitempty,omitzero"`
-	ProviderID       string  `json:"providerID"`
+	Notice    *Notice `json:"notice,omitempty"`
+	Placement int32   `json:"placement"`
+
+	// PodShapes Pods that must fit on the provider's nodes together. Sent to the provider, which
+	// checks that before it accepts.
+	PodShapes        []PodShape `json:"podShapes,omitempty,omitzero"`
+	ProviderEndpoint string     `json:"providerEndpoint,omitempty,omitzero"`
+	ProviderID       string     `json:"providerID"`
 
 	// ProviderSilentSeconds Seconds since the provider's agent was last in contact. Sent to the consumer
 	// while the provider is silent.

@@ -3,7 +3,10 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/fitting"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -22,11 +26,13 @@ import (
 type freeCapacity interface {
 	Synced() <-chan struct{}
 	Snapshot() capacity.Snapshot
+	Layout() capacity.Layout
 }
 
 // admission decides whether this cluster accepts a placement. It checks the operator's consent,
-// and that the amounts fit into the capacity that is free and lent, minus the capacity kept for
-// other placements.
+// that the amounts fit into the capacity that is free and lent, minus the capacity kept for
+// other placements, and that pods of the given shapes fit on the nodes next to the pods promised
+// to others.
 type admission struct {
 	client    client.Reader
 	capacity  freeCapacity
@@ -50,6 +56,35 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	case <-ctx.Done():
 		return providerinstruction.Admission{}, ctx.Err()
 	}
+	if refusal, err := a.consents(ctx, inst); err != nil || refusal.Reason != "" {
+		return refusal, err
+	}
+	wanted, err := quantity.FromResourceList(inst.Spec.Resources)
+	if err != nil {
+		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
+	}
+	others, err := a.keptForOthers(ctx, inst.Name)
+	if err != nil {
+		return providerinstruction.Admission{}, err
+	}
+	why := a.sumsShort(wanted, others)
+	if why == "" {
+		why, err = a.podsShort(inst, wanted, others)
+	}
+	switch {
+	case err != nil:
+		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
+	case why != "":
+		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInsufficient, Message: why}, nil
+	}
+	a.admitted[inst.Name] = wanted
+	return providerinstruction.Admission{
+		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and kept",
+	}, nil
+}
+
+// consents returns the operator's refusal; its Reason is empty if there is none.
+func (a *admission) consents(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
 	policy, err := configuration.ReadLendingPolicy(ctx, a.client)
 	if err != nil {
 		return providerinstruction.Admission{}, err
@@ -60,41 +95,90 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	if why == "" && lending.RecallOf(wire.Recalls(policy), inst.Spec.RequesterClusterID, inst.Spec.ReservationName) != nil {
 		why = lending.Recalled
 	}
-	if why != "" {
-		return providerinstruction.Admission{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
+	if why == "" {
+		return providerinstruction.Admission{}, nil
 	}
-	wanted, err := quantity.FromResourceList(inst.Spec.Resources)
-	if err != nil {
-		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
-	}
-	holds, err := a.keptForOthers(ctx, inst.Name)
-	if err != nil {
-		return providerinstruction.Admission{}, err
+	return providerinstruction.Admission{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
+}
+
+// sumsShort returns why amounts do not fit into the free capacity that is lent; "" if they do.
+func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) string {
+	holds := make(map[string]quantity.Amounts, len(others))
+	for name, k := range others {
+		holds[name] = k.amounts
 	}
 	snapshot := a.capacity.Snapshot()
 	held, stray := snapshot.Held(holds)
 	terms := a.terms()
 	free := terms.Lendable(snapshot.Allocatable, snapshot.Allocated.Add(stray)).Sub(held)
-	if short, fits := quantity.Fits(wanted, free); !fits {
-		return providerinstruction.Admission{
-			Reason: agentv1alpha1.ReasonInsufficient,
-			Message: fmt.Sprintf("requested %s of %s, but only %s of the lent capacity is free here", quantity.Format(short.Resource, short.Need),
-				short.Resource, quantity.Format(short.Resource, max(short.Have, 0))),
-		}, nil
+	short, fits := quantity.Fits(wanted, free)
+	if fits {
+		return ""
 	}
-	a.admitted[inst.Name] = wanted
-	return providerinstruction.Admission{
-		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and reserved",
-	}, nil
+	return fmt.Sprintf("requested %s of %s, but only %s of the lent capacity is free here", quantity.Format(short.Resource, short.Need),
+		short.Resource, quantity.Format(short.Resource, max(short.Have, 0)))
 }
 
-// keptForOthers returns the amounts kept for all placements except one.
-func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]quantity.Amounts, error) {
+// podsShort returns why pods do not fit on the nodes; "" if they do, or if the placement names
+// none. Over-subscription does not count: a pod needs real room.
+func (a *admission) podsShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
+	if len(inst.Spec.PodShapes) == 0 {
+		return "", nil
+	}
+	layout := a.capacity.Layout()
+	promise, err := promiseOf(inst, wanted, layout.Running[inst.Name])
+	if err != nil {
+		return "", err
+	}
+	nodes := make([]fitting.Node, len(layout.Nodes))
+	for i, s := range layout.Nodes {
+		nodes[i] = fitting.Node{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
+	}
+	var promises []fitting.Promise
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		k := others[name]
+		if k.inst.Ended() {
+			continue // its pods only become fewer
+		}
+		// An instruction accepted before is valid.
+		if other, err := promiseOf(k.inst, k.amounts, layout.Running[name]); err == nil {
+			promises = append(promises, other)
+		}
+	}
+	if misfit := fitting.Check(nodes, promises, promise); misfit != nil {
+		return misfit.Message(), nil
+	}
+	return "", nil
+}
+
+// promiseOf returns the part of a placement that does not run yet.
+func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts, running []quantity.Amounts) (fitting.Promise, error) {
+	promised := make([]fitting.Pods, len(inst.Spec.PodShapes))
+	for i, p := range inst.Spec.PodShapes {
+		each, err := quantity.FromResourceList(corev1.ResourceList(p.Resources))
+		if err != nil {
+			return fitting.Promise{}, fmt.Errorf("podShapes[%d]: %w", i, err)
+		}
+		promised[i] = fitting.Pods{Count: int64(p.Count), Each: each}
+	}
+	out := fitting.Promise{NodeSelector: wire.FromLabels(inst.Spec.NodeSelector)}
+	out.Pods, out.Rest = fitting.Unused(amounts, promised, running)
+	return out, nil
+}
+
+// kept is what is kept for a placement.
+type kept struct {
+	inst    *agentv1alpha1.ProviderInstruction
+	amounts quantity.Amounts
+}
+
+// keptForOthers returns what is kept for all placements except one.
+func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]kept, error) {
 	list := &agentv1alpha1.ProviderInstructionList{}
 	if err := a.client.List(ctx, list, client.InNamespace(a.namespace)); err != nil {
 		return nil, fmt.Errorf("listing reserved capacity: %w", err)
 	}
-	holds, known := map[string]quantity.Amounts{}, map[string]bool{}
+	holds, known := map[string]kept{}, map[string]bool{}
 	for i := range list.Items {
 		p := &list.Items[i]
 		known[p.Name] = true
@@ -108,7 +192,7 @@ func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]q
 			delete(a.admitted, p.Name)
 		}
 		if ours || p.Status.Enforced {
-			holds[p.Name] = amounts.Max(admitted)
+			holds[p.Name] = kept{p, amounts.Max(admitted)}
 		}
 	}
 	for name := range a.admitted {

@@ -13,6 +13,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -22,6 +23,8 @@ import (
 type fixed capacity.Snapshot
 
 func (f fixed) Snapshot() capacity.Snapshot { return capacity.Snapshot(f) }
+
+func (f fixed) Layout() capacity.Layout { return capacity.Layout{Nodes: f.NodeShapes} }
 
 func (fixed) Synced() <-chan struct{} {
 	done := make(chan struct{})
@@ -131,5 +134,105 @@ func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 		if err != nil || got.Admitted != step.want {
 			t.Errorf("%s: got %+v, %v, want admitted: %v", step.inst.Name, got, err, step.want)
 		}
+	}
+}
+
+// arranged is a capacity snapshot with nodes and running pods.
+type arranged struct {
+	fixed
+	layout capacity.Layout
+}
+
+func (a arranged) Layout() capacity.Layout { return a.layout }
+
+// shaped returns an instruction for pods of the given number of cores.
+func shaped(name string, count int32, cores string, enforced bool, nodes map[string]brokerv1alpha1.LabelValue) *agentv1alpha1.ProviderInstruction {
+	each := resource.MustParse(cores)
+	total := each.DeepCopy()
+	total.Mul(int64(count))
+	inst := provides(name, total.String(), agentv1alpha1.InstructionActive, enforced)
+	inst.Spec.PodShapes = []brokerv1alpha1.PodShape{{Count: count, Resources: brokerv1alpha1.PodResources{"cpu": each}}}
+	inst.Spec.NodeSelector = nodes
+	return inst
+}
+
+// Four nodes have four free cores each, and two of the nodes have a GPU.
+func TestAdmissionPacksPodsOnNodes(t *testing.T) {
+	gpu := map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}
+	cores := func(n int64) quantity.Amounts { return quantity.Amounts{"cpu": n * 1000, "pods": 1} }
+	tests := map[string]struct {
+		wants   *agentv1alpha1.ProviderInstruction
+		others  []*agentv1alpha1.ProviderInstruction
+		running map[string][]quantity.Amounts
+		refused string
+	}{
+		"pods that fill every node":               {wants: shaped("a", 4, "4", false, nil)},
+		"pods that fit into the sum only":         {wants: shaped("a", 5, "3", false, nil), refused: "of 5 pods of cpu 3 only 4 fit on the nodes here"},
+		"a pod that is larger than any node":      {wants: shaped("a", 1, "5", false, nil), refused: "of 1 pods of cpu 5 only 0 fit"},
+		"no shapes, so the sum decides":           {wants: provides("a", "16", agentv1alpha1.InstructionPending, false)},
+		"pods that fit on the nodes asked for":    {wants: shaped("a", 2, "4", false, gpu)},
+		"pods that need other nodes as well":      {wants: shaped("a", 3, "4", false, gpu), refused: "of 3 pods of cpu 4 only 2 fit"},
+		"next to pods that may start on any node": {wants: shaped("a", 2, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 3, "1", true, nil)}, refused: "of 2 pods of cpu 4 only 1 fit"},
+		"next to pods that may start on some":     {wants: shaped("a", 2, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 2, "1", true, nil)}},
+		"next to a pod bound to one kind of node": {wants: shaped("a", 1, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 1, "4", true, gpu)}},
+		"where pods bound to some nodes need all of them": {
+			wants: shaped("a", 1, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 2, "4", true, gpu)},
+			refused: "1 pods of cpu 4 fit here, but only on nodes that pods promised to others need",
+		},
+		"small pods where others were promised whole nodes": {
+			wants: shaped("a", 3, "1", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 2, "4", true, nil)},
+			refused: "3 pods of cpu 1 fit here, but only on nodes that pods promised to others need",
+		},
+		"small pods where others were promised whole nodes and enough are left": {
+			wants: shaped("a", 2, "1", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 2, "4", true, nil)},
+		},
+		"next to a promise whose pods all run": {
+			wants: shaped("a", 4, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 3, "1", true, nil)},
+			running: map[string][]quantity.Amounts{"b": {cores(1), cores(1), cores(1)}},
+		},
+		"next to a promise that has ended": {
+			wants: shaped("a", 2, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{func() *agentv1alpha1.ProviderInstruction {
+				b := shaped("b", 3, "1", true, nil)
+				b.Spec.Release = true
+				return b
+			}()},
+		},
+		"next to a promise without shapes, of the roomiest nodes": {
+			wants: shaped("a", 3, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionActive, true)},
+		},
+		"next to a promise without shapes that needs two nodes": {
+			wants: shaped("a", 3, "3", false, nil), others: []*agentv1alpha1.ProviderInstruction{provides("b", "6", agentv1alpha1.InstructionActive, true)},
+			refused: "of 3 pods of cpu 3 only 2 fit",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{test.wants}
+			for _, o := range test.others {
+				objects = append(objects, o)
+			}
+			scheme := runtime.NewScheme()
+			if err := agentv1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			free := arranged{layout: capacity.Layout{Running: test.running, Nodes: []quantity.NodeShape{
+				{Count: 2, Free: quantity.Amounts{"cpu": 4000, "pods": 110}, Labels: map[string]string{"gpu": "a100"}},
+				{Count: 2, Free: quantity.Amounts{"cpu": 4000, "pods": 110}},
+			}}}
+			free.Allocatable = quantity.Amounts{"cpu": 16000, "pods": 440}
+			for name, pods := range test.running {
+				free.Allocatable = quantity.Amounts{"cpu": 20000, "pods": 440}
+				free.Used = map[string]quantity.Amounts{name: cores(int64(len(pods)))}
+			}
+			a := newAdmission(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), free, "default",
+				func() offering.Terms { return offering.Terms{} }, func(context.Context) *metav1.Condition { return nil })
+			got, err := a.admitPlacement(t.Context(), test.wants)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) || !got.Admitted && got.Reason != agentv1alpha1.ReasonInsufficient {
+				t.Errorf("got %+v, want a refusal with %q", got, test.refused)
+			}
+		})
 	}
 }

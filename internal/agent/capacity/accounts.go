@@ -279,11 +279,30 @@ func (n *node) freeAmounts() quantity.Amounts {
 	return room
 }
 
-func (a *accounts) snapshot() Snapshot {
+// layout visits every pod, so it is for decisions and not for every change.
+func (a *accounts) layout() Layout {
+	a.reshape()
+	out := Layout{Nodes: a.histogram.shapesAt(0), Running: map[string][]quantity.Amounts{}}
+	for _, r := range a.pods {
+		if r.placement != nil && r.node.facts.counts {
+			request := quantity.Amounts{}
+			r.request.addTo(request, +1)
+			out.Running[r.placement.name] = append(out.Running[r.placement.name], request)
+		}
+	}
+	return out
+}
+
+// reshape brings the histogram up to date.
+func (a *accounts) reshape() {
 	for n := range a.reshaped {
 		a.histogram.moveNode(n)
 	}
 	clear(a.reshaped)
+}
+
+func (a *accounts) snapshot() Snapshot {
+	a.reshape()
 	used := make(map[string]quantity.Amounts, len(a.used))
 	for name, p := range a.used {
 		used[name] = p.sum.Clone()

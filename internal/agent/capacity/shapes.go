@@ -133,6 +133,9 @@ func labelText(labels map[string]string) string {
 
 func (h *histogram) decodeKey(key string) (quantity.Amounts, map[string]string) {
 	free := quantity.Amounts{corev1.ResourceCPU: 0, corev1.ResourceMemory: 0}
+	if _, limited := h.ids[corev1.ResourcePods]; limited {
+		free[corev1.ResourcePods] = 0 // without it, a node that is full would look unlimited
+	}
 	labels, used := binary.Uvarint([]byte(key))
 	for buf := []byte(key)[used:]; len(buf) > 0; {
 		id, n := binary.Uvarint(buf)
@@ -154,6 +157,12 @@ func (h *histogram) finestShapes() []quantity.NodeShape {
 	for level < len(h.counts)-1 && len(h.counts[level]) > MaxShapes {
 		level++
 	}
+	h.shown = mergeTail(h.shapesAt(level), MaxShapes)
+	return h.shown
+}
+
+// shapesAt returns all shapes of a level, largest first.
+func (h *histogram) shapesAt(level int) []quantity.NodeShape {
 	out := make([]quantity.NodeShape, 0, len(h.counts[level]))
 	for key, count := range h.counts[level] {
 		free, labels := h.decodeKey(key)
@@ -162,8 +171,7 @@ func (h *histogram) finestShapes() []quantity.NodeShape {
 	slices.SortFunc(out, func(a, b quantity.NodeShape) int {
 		return cmp.Or(compareFree(b.Free, a.Free), cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
 	})
-	h.shown = mergeTail(out, MaxShapes)
-	return h.shown
+	return out
 }
 
 // mergeTail merges the last shapes into one, so that at most limit remain. The merged shape has

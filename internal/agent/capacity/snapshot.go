@@ -37,3 +37,11 @@ func (s *Snapshot) Held(holds map[string]quantity.Amounts) (held, stray quantity
 	}
 	return held, stray
 }
+
+// Layout is where the free capacity is at one moment.
+type Layout struct {
+	// Nodes groups the nodes that count by exactly what is free on each.
+	Nodes []quantity.NodeShape
+	// Running holds the requests of each placement's pods on those nodes, by placement name.
+	Running map[string][]quantity.Amounts
+}

@@ -138,6 +138,13 @@ func (w *Watcher) Snapshot() Snapshot {
 	return w.accounts.snapshot()
 }
 
+// Layout returns what is free on which nodes, and which pods run.
+func (w *Watcher) Layout() Layout {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.accounts.layout()
+}
+
 // Fits reports whether a request fits into the capacity that no pod of this cluster has
 // requested. It does not subtract capacity held for placements that do not use it yet.
 func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {

@@ -8,6 +8,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -33,11 +34,10 @@ type contest struct {
 	maxPrice      maxPrice
 
 	// Scratch memory for placing pods.
-	kinds    []kind
-	podNeeds []need
-	bins     []bin
-	room     []int64
-	stride   int
+	kinds     []kind
+	eachNeeds []need
+	podNeeds  []packing.Need
+	nodes     packing.Nodes
 
 	judges []judge
 	weight int64
@@ -56,10 +56,9 @@ type contest struct {
 // need is an amount of one resource. Its column is nowhere if no candidate ever offered the
 // resource.
 type need struct {
-	name    corev1.ResourceName
-	column  int32
-	amount  int64
-	implied bool
+	name   corev1.ResourceName
+	column int32
+	amount int64
 }
 
 const nowhere int32 = -1

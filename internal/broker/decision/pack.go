@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
@@ -34,13 +35,17 @@ func (c *contest) sortKinds(shapes []brokerv1alpha1.PodShape) {
 func (c *contest) addKind(p *brokerv1alpha1.PodShape) {
 	k := kind{count: int64(p.Count), from: len(c.podNeeds)}
 	namesPods := false
+	c.eachNeeds = c.eachNeeds[:0]
 	for name, q := range p.Resources {
 		amount := quantity.Base(name, q)
-		c.podNeeds = c.market.insertNeed(c.podNeeds, k.from, name, amount)
+		c.eachNeeds = c.market.insertNeed(c.eachNeeds, 0, name, amount)
 		namesPods = namesPods || name == corev1.ResourcePods && amount > 0
 		if whole := c.request.Amounts[name]; whole > 0 {
 			k.share = max(k.share, float64(amount)/float64(whole))
 		}
+	}
+	for _, n := range c.eachNeeds {
+		c.podNeeds = append(c.podNeeds, packing.Need{Column: n.column, Amount: n.amount})
 	}
 	if !namesPods {
 		c.podNeeds = append(c.podNeeds, onePod)
@@ -49,82 +54,24 @@ func (c *contest) addKind(p *brokerv1alpha1.PodShape) {
 	c.kinds = append(c.kinds, k)
 }
 
-// bin is a number of nodes with the same free amounts, which are stored from contest.room[at]
-// on.
-type bin struct {
-	count int64
-	at    int
-}
-
 // packPods places one kind after the other, each on the first nodes with room (first fit,
 // decreasing).
 func (c *contest) packPods(nodes []shape) (placed int64, ok bool) {
-	c.fillBins(nodes)
+	width := 0
+	for k := range nodes {
+		width = max(width, len(nodes[k].free))
+	}
+	c.nodes.Reset(width)
+	for k := range nodes {
+		if s := &nodes[k]; requirements.HasAll(s.labels, c.nodeLabels) {
+			c.nodes.Add(s.count, s.free, 0)
+		}
+	}
 	ok = true
 	for _, k := range c.kinds {
-		n := c.placePods(k)
+		n := c.nodes.Place(packing.Pod{Needs: c.podNeeds[k.from:k.to]}, k.count)
 		placed += n
 		ok = ok && n == k.count
 	}
 	return placed, ok
-}
-
-func (c *contest) fillBins(nodes []shape) {
-	c.bins, c.room, c.stride = c.bins[:0], c.room[:0], 0
-	for k := range nodes {
-		c.stride = max(c.stride, len(nodes[k].free))
-	}
-	for k := range nodes {
-		s := &nodes[k]
-		if !requirements.HasAll(s.labels, c.nodeLabels) {
-			continue
-		}
-		c.bins = append(c.bins, bin{s.count, len(c.room)})
-		c.room = append(c.room, s.free...)
-		for range c.stride - len(s.free) {
-			c.room = append(c.room, notNamed)
-		}
-	}
-}
-
-// placePods fills bins with pods of a kind and returns how many pods it placed. It splits a bin
-// if its nodes do not all get the same number.
-func (c *contest) placePods(k kind) int64 {
-	pod, missing := c.podNeeds[k.from:k.to], k.count
-	for at := 0; at < len(c.bins) && missing > 0; at++ {
-		b := c.bins[at]
-		each := podsPerNode(c.room[b.at:b.at+c.stride], pod)
-		if each == 0 {
-			continue
-		}
-		if full := missing / each; full < b.count {
-			c.splitBin(at, full)
-			if rest := missing % each; rest > 0 {
-				c.splitBin(at+1, 1)
-				c.takeRoom(at+1, pod, rest)
-			}
-			c.takeRoom(at, pod, each)
-			return k.count
-		}
-		c.takeRoom(at, pod, each)
-		missing -= each * b.count
-	}
-	return k.count - missing
-}
-
-// splitBin leaves count nodes in a bin and moves the others to a new one behind it.
-func (c *contest) splitBin(at int, count int64) {
-	b := c.bins[at]
-	c.bins[at].count = count
-	c.bins = slices.Insert(c.bins, at+1, bin{b.count - count, len(c.room)})
-	c.room = append(c.room, c.room[b.at:b.at+c.stride]...)
-}
-
-func (c *contest) takeRoom(at int, pod []need, each int64) {
-	room := c.room[c.bins[at].at:][:c.stride]
-	for _, n := range pod {
-		if n.column >= 0 && int(n.column) < len(room) && room[n.column] != notNamed {
-			room[n.column] -= each * n.amount
-		}
-	}
 }

@@ -2,10 +2,8 @@ package decision
 
 import (
 	"maps"
-	"math"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
@@ -17,7 +15,7 @@ type shape struct {
 	labels map[string]string
 }
 
-const notNamed int64 = -1
+const notNamed = packing.NotNamed
 
 // readShapes converts the shapes of a row. It ignores resources that the row does not name.
 func (m *Market) readShapes(i int32, shapes []quantity.NodeShape) []shape {
@@ -67,11 +65,11 @@ func (c *contest) fitsShapes(i int) (placed int64, ok bool) {
 
 // countFitting counts how many of the wanted pods the nodes take, up to want. It fills each
 // node separately, which is exact because all pods are equal.
-func (c *contest) countFitting(nodes []shape, pod []need, want int64) int64 {
+func (c *contest) countFitting(nodes []shape, pod []packing.Need, want int64) int64 {
 	var placed int64
 	for k := range nodes {
 		s := &nodes[k]
-		each := podsPerNode(s.free, pod)
+		each := packing.PerNode(s.free, pod)
 		if each == 0 || !requirements.HasAll(s.labels, c.nodeLabels) {
 			continue
 		}
@@ -84,23 +82,5 @@ func (c *contest) countFitting(nodes []shape, pod []need, want int64) int64 {
 	return placed
 }
 
-func podsPerNode(free []int64, pod []need) int64 {
-	each := int64(math.MaxInt64)
-	for _, n := range pod {
-		have := notNamed
-		if n.column >= 0 && int(n.column) < len(free) {
-			have = free[n.column]
-		}
-		switch {
-		case have == notNamed && n.implied:
-		case have < n.amount:
-			return 0
-		default:
-			each = min(each, have/n.amount)
-		}
-	}
-	return each
-}
-
 // onePod is the slot that every pod takes in addition to its requests.
-var onePod = need{name: corev1.ResourcePods, column: podsColumn, amount: 1, implied: true}
+var onePod = packing.Need{Column: podsColumn, Amount: 1, Implied: true}

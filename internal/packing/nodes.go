@@ -1,0 +1,184 @@
+// Package packing places pods on nodes. The broker uses it to choose a provider, from what the
+// provider advertises, and the provider's agent to check its answer, from its real nodes.
+//
+// Amounts are in columns, one for each resource, so that a decision over ten thousand clusters
+// allocates nothing.
+package packing
+
+import (
+	"math"
+	"slices"
+)
+
+// NotNamed is the free amount of a resource that a node does not name.
+const NotNamed int64 = -1
+
+// Need is what one pod requests of one resource.
+type Need struct {
+	// Column is the resource; negative if no node offers it.
+	Column int32
+	Amount int64
+	// Implied needs are ignored on nodes that do not name the resource.
+	Implied bool
+}
+
+// Pod is one size of pods.
+type Pod struct {
+	Needs []Need
+	// On tells for each class of nodes whether the pod may run there; nil means everywhere.
+	On []bool
+}
+
+// Nodes are groups of equal nodes with what is free on each. The zero Nodes are empty. They keep
+// their memory when they are reset.
+type Nodes struct {
+	bins  []bin
+	room  []int64
+	width int
+}
+
+// bin is a number of nodes with the same free amounts, which are room[at:at+width].
+type bin struct {
+	count int64
+	at    int
+	class int32
+}
+
+// Reset removes all nodes. Those added from now on have the given number of columns.
+func (n *Nodes) Reset(width int) { n.bins, n.room, n.width = n.bins[:0], n.room[:0], width }
+
+// Add adds nodes of a class. Missing columns are NotNamed.
+func (n *Nodes) Add(count int64, free []int64, class int32) {
+	n.bins = append(n.bins, bin{count, len(n.room), class})
+	n.room = append(n.room, free...)
+	for range n.width - len(free) {
+		n.room = append(n.room, NotNamed)
+	}
+}
+
+// CopyFrom makes n equal to m.
+func (n *Nodes) CopyFrom(m *Nodes) {
+	n.bins, n.room, n.width = append(n.bins[:0], m.bins...), append(n.room[:0], m.room...), m.width
+}
+
+// Place puts pods on the first nodes with room and returns how many it placed. It splits a group
+// if its nodes do not all get the same number.
+func (n *Nodes) Place(pod Pod, count int64) int64 {
+	missing := count
+	for at := 0; at < len(n.bins) && missing > 0; at++ {
+		each := n.fit(at, pod)
+		if each == 0 {
+			continue
+		}
+		if full := missing / each; full < n.bins[at].count {
+			n.split(at, full)
+			if rest := missing % each; rest > 0 {
+				n.split(at+1, 1)
+				n.take(at+1, pod, rest)
+			}
+			n.take(at, pod, each)
+			return count
+		}
+		n.take(at, pod, each)
+		missing -= each * n.bins[at].count
+	}
+	return count - missing
+}
+
+// Count returns how many pods fit if they are the only ones, saturating.
+func (n *Nodes) Count(pod Pod) int64 {
+	var sum int64
+	for at := range n.bins {
+		if each := n.fit(at, pod); each > 0 {
+			if n.bins[at].count > (math.MaxInt64-sum)/each {
+				return math.MaxInt64
+			}
+			sum += each * n.bins[at].count
+		}
+	}
+	return sum
+}
+
+// TakeRoomiest takes an amount of one resource, beginning with the nodes with the most room.
+func (n *Nodes) TakeRoomiest(column int32, amount int64, on []bool) {
+	for amount > 0 {
+		best := -1
+		for at := range n.bins {
+			free := n.free(at, column)
+			if n.bins[at].count > 0 && free > 0 && isOn(on, n.bins[at].class) && (best < 0 || free > n.free(best, column)) {
+				best = at
+			}
+		}
+		if best < 0 {
+			return
+		}
+		free := n.free(best, column)
+		pod := Pod{Needs: []Need{{Column: column, Amount: 1}}}
+		if full := amount / free; full < n.bins[best].count {
+			n.split(best, full)
+			if rest := amount % free; rest > 0 {
+				n.split(best+1, 1)
+				n.take(best+1, pod, rest)
+			}
+			n.take(best, pod, free)
+			return
+		}
+		n.take(best, pod, free)
+		amount -= free * n.bins[best].count
+	}
+}
+
+func isOn(on []bool, class int32) bool { return on == nil || on[class] }
+
+// fit returns how many pods fit on each node of a group.
+func (n *Nodes) fit(at int, pod Pod) int64 {
+	b := n.bins[at]
+	if b.count == 0 || !isOn(pod.On, b.class) {
+		return 0
+	}
+	return PerNode(n.room[b.at:b.at+n.width], pod.Needs)
+}
+
+func (n *Nodes) free(at int, column int32) int64 {
+	if column < 0 || int(column) >= n.width {
+		return NotNamed
+	}
+	return n.room[n.bins[at].at+int(column)]
+}
+
+// split leaves count nodes in a group and moves the others to a new one behind it.
+func (n *Nodes) split(at int, count int64) {
+	b := n.bins[at]
+	n.bins[at].count = count
+	n.bins = slices.Insert(n.bins, at+1, bin{b.count - count, len(n.room), b.class})
+	n.room = append(n.room, n.room[b.at:b.at+n.width]...)
+}
+
+// take subtracts pods from each node of a group.
+func (n *Nodes) take(at int, pod Pod, each int64) {
+	room := n.room[n.bins[at].at:][:n.width]
+	for _, need := range pod.Needs {
+		if need.Column >= 0 && int(need.Column) < len(room) && room[need.Column] != NotNamed {
+			room[need.Column] -= each * need.Amount
+		}
+	}
+}
+
+// PerNode returns how many pods with the given needs fit on a node.
+func PerNode(free []int64, pod []Need) int64 {
+	each := int64(math.MaxInt64)
+	for _, n := range pod {
+		have := NotNamed
+		if n.Column >= 0 && int(n.Column) < len(free) {
+			have = free[n.Column]
+		}
+		switch {
+		case have == NotNamed && n.Implied:
+		case have < n.Amount:
+			return 0
+		default:
+			each = min(each, have/n.Amount)
+		}
+	}
+	return each
+}
