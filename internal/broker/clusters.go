@@ -206,6 +206,7 @@ func (cs *clusters) applyBudget() {
 	cs.s.book.Clusters(func(c *ledger.Cluster) {
 		if len(cs.s.market.LeftOut(c.ClusterID)) > 0 {
 			cs.upsertCandidate(c)
+			cs.s.b.feed.cluster(c.ClusterID)
 		}
 	})
 }
