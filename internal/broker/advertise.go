@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -237,6 +238,9 @@ func CheckOffer(o *ledger.Offer) error {
 				quantity.Format(name, o.Allocatable[name]), quantity.Format(name, o.Capacity[name]))
 		}
 	}
+	if err := checkAddress(o.Endpoint); err != nil {
+		return err
+	}
 	if err := checkWords(o); err != nil {
 		return err
 	}
@@ -276,6 +280,22 @@ const (
 	maxNodeLabels = 16
 )
 
+// A ClusterAdvertisement cannot hold prices or addresses of another form, or more prices.
+var (
+	objectPrice   = regexp.MustCompile(`^[0-9]{1,9}([.][0-9]{1,9})?$`)
+	objectAddress = regexp.MustCompile(`^https://[^@[:space:]]+$`)
+)
+
+const maxPrices = 32
+
+// checkAddress refuses the address of an API server that no consumer may use.
+func checkAddress(endpoint string) error {
+	if endpoint == "" || objectAddress.MatchString(endpoint) {
+		return nil
+	}
+	return fmt.Errorf("endpointURL %q: give an https:// address without user name or password", message.Clip(endpoint, 100))
+}
+
 func checkCost(c *brokerv1alpha1.Cost) error {
 	if c == nil {
 		return nil
@@ -287,7 +307,13 @@ func checkCost(c *brokerv1alpha1.Cost) error {
 			if _, err := decision.ParsePrice(string(text)); err != nil {
 				return fmt.Errorf("price of %s: %w", name, err)
 			}
+			if !objectPrice.MatchString(string(text)) {
+				return fmt.Errorf("price of %s: %q: write at most nine digits before and, after a point, one to nine digits, for example 0.05", name, text)
+			}
 		}
+	}
+	if len(c.ResourceCosts) > maxPrices {
+		return fmt.Errorf("prices of %d extended resources: name at most %d", len(c.ResourceCosts), maxPrices)
 	}
 	if c.Currency != "" && !decision.IsCurrency(c.Currency) {
 		return fmt.Errorf("currency %q is not an ISO 4217 code such as EUR", message.Clip(c.Currency, 10))

@@ -208,6 +208,7 @@ func (cs *clusters) applyBudget() {
 	cs.s.book.Clusters(func(c *ledger.Cluster) {
 		if len(cs.s.market.LeftOut(c.ClusterID)) > 0 {
 			cs.upsertCandidate(c)
+			cs.s.b.feed.addCluster(c.ClusterID)
 		}
 	})
 }

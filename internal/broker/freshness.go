@@ -62,6 +62,9 @@ func (cs *clusters) updateFreshness(clusterID string) {
 	if p.denied && !shut {
 		p.admitted = cs.s.now()
 	}
+	if p.denied != shut {
+		cs.s.b.feed.addCluster(clusterID)
+	}
 	p.denied = shut
 	cs.updateReliability(c)
 	cs.s.market.SetStale(clusterID, silent)

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -134,6 +136,38 @@ func TestPodShapesAreNotOverSubscribed(t *testing.T) {
 		f.wantRefusal("rome", "request-1", pods, fault.NoCandidate)
 		f.reserve("rome", "request-2", request("12", "1Gi"))
 	})
+}
+
+// The broker could not write the ClusterAdvertisement.
+func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
+	many := map[string]string{}
+	for n := range 33 {
+		many[fmt.Sprint("example.com/r", n)] = "1"
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1.Advertisement)
+		want   string
+	}{
+		"a price without a digit before the point": {func(a *v1.Advertisement) { a.Cost.CpuCost = ".5" }, "price of cpu"},
+		"a price without a digit after the point":  {func(a *v1.Advertisement) { a.Cost.MemoryCost = "5." }, "price of memory"},
+		"a price of ten digits":                    {func(a *v1.Advertisement) { a.Cost.EgressCost = "1000000000" }, "price of egress"},
+		"too many prices":                          {func(a *v1.Advertisement) { a.Cost.ResourceCosts = many }, "name at most 32"},
+		"an address without https":                 {func(a *v1.Advertisement) { a.EndpointURL = "http://paris.example:6443" }, "endpointURL"},
+		"an address with a password":               {func(a *v1.Advertisement) { a.EndpointURL = "https://me:secret@paris.example" }, "endpointURL"},
+		"an address with a blank":                  {func(a *v1.Advertisement) { a.EndpointURL = "https://paris example" }, "endpointURL"},
+		"the longest price and no address":         {func(a *v1.Advertisement) { a.Cost.CpuCost, a.EndpointURL = "999999999.123456789", "" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				adv := &v1.Advertisement{ClusterID: "paris", Epoch: 1, Sequence: 1, Capacity: v1.Amounts{"cpu": "1"}, Allocatable: v1.Amounts{"cpu": "1"}, Cost: v1.Cost{Currency: "EUR"}}
+				tc.change(adv)
+				_, err := f.PublishAdvertisement(context.Background(), "paris", adv)
+				if tc.want == "" && err != nil || tc.want != "" && (fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), tc.want)) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+			})
+		})
+	}
 }
 
 func TestARatioThatIsNoneIsRefused(t *testing.T) {

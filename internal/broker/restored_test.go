@@ -280,6 +280,22 @@ func TestARequesterHearsNothingOfWhatItDidNotAskFor(t *testing.T) {
 	})
 }
 
+// A reservation that has lost many providers has high numbers.
+func TestAnnouncedPlacementMayHaveAHighNumber(t *testing.T) {
+	inDisaster(t, func(f *fleet, old *journaltest.Server) {
+		f.reserve("rome", "key-0001", request("1", "1Gi"))
+		cursor := f.poll("rome", "").Cursor
+		f.restore(old)
+		f.Witness("rome", cursor)
+		f.announce("paris", []v1.ProvidedPlacement{{
+			Reservation: "res-0123456789", Placement: 101, ConsumerID: "rome", Resources: v1.Amounts{"cpu": "3"}, Acknowledged: true,
+		}})
+		if got := f.available("paris"); got != "5 16Gi" {
+			t.Errorf("%s is left at paris", got)
+		}
+	})
+}
+
 func TestHoldingsAreRequestedOnlyAfterARestore(t *testing.T) {
 	grants := func(f *fleet) { f.reserve("athens", "key-of-athens", request("1", "1Gi")) }
 	tests := map[string]func(f *fleet){

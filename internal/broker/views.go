@@ -44,6 +44,8 @@ type ClusterView struct {
 	// Lifted is the mark with which an operator last lifted its pauses.
 	Lifted  string
 	OnTrial bool
+	// Denied reports whether the administrator's lists shut the cluster out.
+	Denied bool
 	// OverBudget describes each figure in which the cluster is over its budget of the broker.
 	OverBudget []string
 	// Heard is when the cluster was last heard.
@@ -64,6 +66,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: s.clusters.presenceOf(id).phase, Heard: s.clusters.presenceOf(id).heard,
 			Doubts: s.clusters.doubtsAbout(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
+			Denied:      s.clusters.isDenied(c),
 			Unreachable: s.links.unreachableFrom(id),
 			Standing:    s.clusters.presenceOf(id).standing, Excess: s.clusters.presenceOf(id).excess,
 			Failures: c.Providing.Failures(s.now()), Lifted: c.Lifted,

@@ -103,7 +103,7 @@ func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts qua
 	}
 }
 
-// warnOfSize compares the request with the whole size of each cluster, not with its free
+// warnOfSize compares the request with all that each cluster may promise, not with its free
 // capacity.
 func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	var short []string
@@ -120,7 +120,11 @@ func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quan
 		if err != nil {
 			continue // Its own status says so.
 		}
-		lack, fits := quantity.Fits(amounts, whole)
+		ratios, err := quantity.ParseRatios(clusters[i].Status.OverSubscription)
+		if err != nil {
+			return // nobody but the broker writes it
+		}
+		lack, fits := quantity.Fits(amounts, whole.Stretched(ratios))
 		if fits {
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -57,6 +59,33 @@ func wantSaid(t *testing.T, kind string, said, want []string) {
 		if !strings.HasPrefix(said[i], field) || !strings.Contains(said[i], advice) {
 			t.Errorf("%s %q, want %q", kind, said[i], want[i])
 		}
+	}
+}
+
+func TestSizeIsComparedWithWhatAnOverSubscribedClusterMayPromise(t *testing.T) {
+	paris := brokerv1alpha1.ClusterAdvertisement{
+		Spec: brokerv1alpha1.ClusterAdvertisementSpec{ClusterID: "paris", Resources: brokerv1alpha1.ResourceMetrics{
+			Capacity: corev1.ResourceList{"cpu": resource.MustParse("10"), "memory": resource.MustParse("10Gi")},
+		}},
+		Status: brokerv1alpha1.ClusterAdvertisementStatus{OverSubscription: brokerv1alpha1.OverSubscription{"cpu": "1.5"}},
+	}
+	for name, tc := range map[string]struct {
+		cpu, memory string
+		warned      bool
+	}{
+		"within the ratio":                  {"15", "10Gi", false},
+		"beyond the ratio":                  {"16", "10Gi", true},
+		"beyond a resource without a ratio": {"15", "11Gi", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &brokerv1alpha1.Reservation{Spec: brokerv1alpha1.ReservationSpec{RequesterID: "rome", RequestedResources: brokerv1alpha1.RequestedResources{
+				"cpu": resource.MustParse(tc.cpu), "memory": resource.MustParse(tc.memory),
+			}}}
+			v := CheckReservation(r, &brokerv1alpha1.BrokerConfigSpec{}, []brokerv1alpha1.ClusterAdvertisement{paris})
+			if len(v.Errors) > 0 || (len(v.Warnings) > 0) != tc.warned {
+				t.Errorf("errors %v, warnings %q", v.Errors, v.Warnings)
+			}
+		})
 	}
 }
 

@@ -317,12 +317,17 @@ type ReservationStatus struct {
 	// +optional
 	Queue *QueuePlace `json:"queue,omitempty"`
 
-	// placements are the placements of the reservation, oldest first.
+	// placements are the placements of the reservation, oldest first. Of more than 32, the
+	// oldest ones that have ended are not listed but counted in earlierPlacements.
 	// +optional
 	// +listType=map
 	// +listMapKey=number
 	// +kubebuilder:validation:MaxItems=32
 	Placements []Placement `json:"placements,omitempty"`
+
+	// earlierPlacements is the number of placements that are not listed.
+	// +optional
+	EarlierPlacements int32 `json:"earlierPlacements,omitempty"`
 
 	// candidates explain the last decision: the ten best, winner first.
 	// +optional

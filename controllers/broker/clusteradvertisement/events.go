@@ -15,7 +15,7 @@ func (r *Reconciler) recordAwaitingHoldings(before, after *brokerv1alpha1.Cluste
 	case is != "" && was == "":
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonAwaitingHoldings, "Recover", "%s", message.Clip(is, message.MaxNote))
 	case is == "" && was != "":
-		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "HoldingsAnnounced", "Recover", "the agent has announced its holdings: %s takes new reservations", after.Spec.ClusterID)
+		r.recorder.Eventf(after, nil, corev1.EventTypeNormal, "HoldingsAnnounced", "Recover", "the agent of %s has announced its holdings", after.Spec.ClusterID)
 	}
 }
 

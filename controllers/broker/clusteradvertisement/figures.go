@@ -12,6 +12,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -81,13 +82,13 @@ func truncateToSeconds(t time.Time) *metav1.Time {
 
 func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {
 	status := brokerv1alpha1.ClusterAdvertisementStatus{
-		Active: v.Phase == broker.ClusterActive, Phase: string(v.Phase), Score: v.Score.String(), Band: string(v.Score.Band()),
+		Phase: string(v.Phase), Score: v.Score.String(), Band: string(v.Score.Band()),
 		Reservations: int32(v.Placements), OverSubscription: wire.ToOverSubscription(v.Stretch), LastReceived: obj.Status.LastReceived,
 		Reliability:        reliabilityOf(v),
 		Unreachable:        unreachableFrom(v),
 		ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
 	}
-	fresh := metav1.Condition{Type: brokerv1alpha1.ConditionFresh, Status: metav1.ConditionTrue, Reason: string(v.Phase), Message: "takes new reservations"}
+	fresh := metav1.Condition{Type: brokerv1alpha1.ConditionFresh, Status: metav1.ConditionTrue, Reason: string(v.Phase), Message: "advertises in time"}
 	switch v.Phase {
 	case broker.ClusterStale:
 		fresh.Status, fresh.Message = metav1.ConditionFalse, "three advertisements were missed: no new placements, running workloads are not affected; check that the agent is running"
@@ -95,22 +96,11 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		fresh.Status, fresh.Message = metav1.ConditionFalse, "silent for longer than BrokerConfig.spec.staleThreshold: no new placements"
 	}
 	if v.Awaited != "" {
-		status.Active = false
 		fresh.Status, fresh.Reason, fresh.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonAwaitingHoldings,
 			"no new placements until the agent has announced its holdings: "+v.Awaited
 	}
-	ready := fresh
-	ready.Type = brokerv1alpha1.ConditionReady
-	if ready.Status == metav1.ConditionTrue && v.Lending.IsPaused() {
-		status.Active = false
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(lending.LendingPaused),
-			"no new placements: the cluster's LendingPolicy pauses lending, running workloads stay"
-	}
-	if ready.Status == metav1.ConditionTrue && v.Lending != nil && v.Lending.Unready != "" {
-		status.Active = false
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(lending.ProviderNotReady),
-			fmt.Sprintf("no new placements: the cluster reports that its Liqo does not work (%s), see condition LiqoReady of its Advertisement", v.Lending.Unready)
-	}
+	ready := readyCondition(v, fresh)
+	status.Active = ready.Status == metav1.ConditionTrue
 	for _, c := range append([]metav1.Condition{ready, fresh, plausibleCondition(v), withinBudgetCondition(v)}, conductConditions(v, obj)...) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
@@ -120,6 +110,31 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		status.LastReceived = truncateToSeconds(v.Heard)
 	}
 	return status
+}
+
+// readyCondition returns the condition Ready, which is True if the cluster takes new placements.
+func readyCondition(v *broker.ClusterView, fresh metav1.Condition) metav1.Condition {
+	ready := fresh
+	ready.Type = brokerv1alpha1.ConditionReady
+	refuse := func(reason, why string) metav1.Condition {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reason, "no new placements: "+why
+		return ready
+	}
+	switch {
+	case v.Denied:
+		return refuse(string(decision.Denied), "BrokerConfig.spec.deniedClusters lists the cluster, or approvedClusters does not; running workloads stay")
+	case fresh.Status != metav1.ConditionTrue:
+		return ready
+	case v.Lending.IsPaused():
+		return refuse(string(lending.LendingPaused), "the cluster's LendingPolicy pauses lending, running workloads stay")
+	case v.Lending != nil && v.Lending.Unready != "":
+		return refuse(string(lending.ProviderNotReady),
+			fmt.Sprintf("the cluster reports that its Liqo does not work (%s), see condition LiqoReady of its Advertisement", v.Lending.Unready))
+	case v.Standing != nil && v.Standing.Paused != "":
+		return refuse(string(decision.Paused), v.Standing.Paused+", see condition Reliable; running workloads stay")
+	}
+	ready.Message = "takes new reservations"
+	return ready
 }
 
 func unreachableFrom(v *broker.ClusterView) []brokerv1alpha1.UnreachableCluster {

@@ -36,10 +36,18 @@ func (r *Reconciler) recordEvents(was brokerv1alpha1.ReservationStatus, after *b
 		}
 	}
 	n := len(is.Placements)
-	if n > len(was.Placements) && n > 1 && is.Placements[n-2].Reason != "" {
+	if n > 1 && newestPlacement(is) > newestPlacement(was) && is.Placements[n-2].Reason != "" {
 		r.recorder.Eventf(after, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonMoved, "Move",
-			"placement %d on %s: %s gave it up (%s)", n, is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)
+			"placement %d on %s: %s gave it up (%s)", newestPlacement(is), is.TargetClusterID, is.Placements[n-2].ClusterID, is.Placements[n-2].Reason)
 	}
+}
+
+// newestPlacement returns the number of the newest placement, 0 if there is none.
+func newestPlacement(s brokerv1alpha1.ReservationStatus) int32 {
+	if len(s.Placements) == 0 {
+		return 0
+	}
+	return s.Placements[len(s.Placements)-1].Number
 }
 
 // recordCondition records an event of a condition, as a warning if it has the status bad.

@@ -59,12 +59,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 	if v.Duration != 0 && v.Place == nil {
 		status.ExpiresAt = toSeconds(v.Until)
 	}
-	for i, p := range v.Placements {
-		status.Placements = append(status.Placements, brokerv1alpha1.Placement{
-			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
-			State: brokerv1alpha1.PlacementState(v.PlacementPhases[i]),
-		})
-	}
+	status.Placements, status.EarlierPlacements = placementsOf(v)
 	if v.Explanation != "" {
 		status.Rejected = v.Explanation.Rejected()
 		status.Candidates = wire.ClipCandidates(v.Explanation.Candidates())
@@ -82,6 +77,27 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		meta.SetStatusCondition(&status.Conditions, *c)
 	}
 	return status
+}
+
+// maxPlacements is the most placements that the status can list.
+const maxPlacements = 32
+
+// placementsOf returns the listed placements and the number of others. It leaves out the oldest
+// ones that are gone, then the oldest of the rest.
+func placementsOf(v *broker.ReservationView) (listed []brokerv1alpha1.Placement, earlier int32) {
+	excess := len(v.Placements) - maxPlacements
+	for i, p := range v.Placements {
+		if excess > 0 && v.PlacementPhases[i] == ledger.Gone {
+			excess--
+			continue
+		}
+		listed = append(listed, brokerv1alpha1.Placement{
+			Number: p.Number, ClusterID: p.Provider, Reason: p.Withdrawn,
+			State: brokerv1alpha1.PlacementState(v.PlacementPhases[i]),
+		})
+	}
+	listed = listed[max(excess, 0):]
+	return listed, int32(len(v.Placements) - len(listed))
 }
 
 func conditionsOf(v *broker.ReservationView) []metav1.Condition {
@@ -151,8 +167,9 @@ func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.Reserv
 // leftSince returns the silent provider that the reservation has left since the status was written, "" if it has left
 // none.
 func leftSince(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) string {
-	for i, p := range v.Placements {
-		known := i < len(before.Placements) && before.Placements[i].Reason != ""
+	for _, p := range v.Placements {
+		known := slices.ContainsFunc(before.Placements, func(b brokerv1alpha1.Placement) bool { return b.Number == p.Number && b.Reason != "" }) ||
+			len(before.Placements) > 0 && p.Number < before.Placements[0].Number
 		if p.Withdrawn == ledger.ProviderLost && !known {
 			return p.Provider
 		}

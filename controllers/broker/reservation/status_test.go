@@ -58,3 +58,62 @@ func TestReservationWithoutAnyProviderEndsFailedWithAWarning(t *testing.T) {
 		}
 	}
 }
+
+// The CRD allows 32.
+func TestStatusListsTheNewestAndStandingPlacements(t *testing.T) {
+	view := func(phases ...ledger.PlacementPhase) *broker.ReservationView {
+		v := &broker.ReservationView{PlacementPhases: phases, Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Provider: "paris"}}}
+		for i := range phases {
+			v.Placements = append(v.Placements, ledger.Placement{Number: int32(i + 1), Provider: "paris", Withdrawn: "Unacknowledged"})
+		}
+		return v
+	}
+	gone := func(n int) []ledger.PlacementPhase { return slices.Repeat([]ledger.PlacementPhase{ledger.Gone}, n) }
+	for name, tc := range map[string]struct {
+		view    *broker.ReservationView
+		first   []int32
+		earlier int32
+	}{
+		"32 are listed":                              {view(gone(32)...), []int32{1, 2}, 0},
+		"the oldest of 33 that are gone is not":      {view(gone(33)...), []int32{2, 3}, 1},
+		"an older one that still holds capacity is":  {view(append([]ledger.PlacementPhase{ledger.Withdrawing}, gone(99)...)...), []int32{1, 70}, 68},
+		"the oldest is not if all 33 hold something": {view(slices.Repeat([]ledger.PlacementPhase{ledger.Withdrawing}, 33)...), []int32{2, 3}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := statusOf(tc.view, &brokerv1alpha1.Reservation{})
+			if len(got.Placements) != 32 || got.EarlierPlacements != tc.earlier {
+				t.Fatalf("%d are listed, %d earlier ones, want 32 and %d", len(got.Placements), got.EarlierPlacements, tc.earlier)
+			}
+			if first := []int32{got.Placements[0].Number, got.Placements[1].Number}; !slices.Equal(first, tc.first) {
+				t.Errorf("the list begins with %d, want %d", first, tc.first)
+			}
+			if newest := newestPlacement(got); newest != int32(len(tc.view.Placements)) {
+				t.Errorf("the list ends with %d", newest)
+			}
+		})
+	}
+}
+
+func TestMoveAfterTheListIsFullIsAnEvent(t *testing.T) {
+	recorder := events.NewFakeRecorder(8)
+	r := &Reconciler{recorder: recorder}
+	view := &broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Provider: "paris"}}}
+	for n := range int32(40) {
+		view.Placements = append(view.Placements, ledger.Placement{Number: n + 1, Provider: "paris", Withdrawn: "Unacknowledged"})
+		view.PlacementPhases = append(view.PlacementPhases, ledger.Gone)
+	}
+	obj := &brokerv1alpha1.Reservation{}
+	obj.Status = statusOf(view, obj)
+	before := obj.Status
+	view.Placements = append(view.Placements, ledger.Placement{Number: 41, Provider: "berlin"})
+	view.PlacementPhases = append(view.PlacementPhases, ledger.Assigned)
+	view.Provider = "berlin"
+	obj.Status = statusOf(view, obj)
+	r.recordEvents(before, obj)
+	for len(recorder.Events) > 0 {
+		if e := <-recorder.Events; strings.Contains(e, "placement 41 on berlin: paris gave it up") {
+			return
+		}
+	}
+	t.Error("no event of the move")
+}

@@ -33,8 +33,9 @@ const (
 	Superseded = "Superseded"
 	// withdrawnLost marks a placement that no provider has announced.
 	withdrawnLost = "Lost"
-	// maxAdopted is the highest number of an adopted placement.
-	maxAdopted = 100
+	// maxAdopted is the highest number of an adopted placement. A reservation that retried once
+	// a minute for a year has fewer.
+	maxAdopted = 1_000_000
 	// maxLost bounds the placements without an announcement that one adoption may add.
 	maxLost = 16
 )

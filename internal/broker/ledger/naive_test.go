@@ -280,7 +280,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 }
 
 func (n *naive) refusalsToAdopt(a *Adopt) (no []error) {
-	if a.Amounts.IsZero() || a.Placement < 1 || a.Placement > 100 {
+	if a.Amounts.IsZero() || a.Placement < 1 || a.Placement > 1_000_000 {
 		no = append(no, ErrMalformed)
 	}
 	if n.clusters[a.Provider] == nil {

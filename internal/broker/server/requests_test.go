@@ -127,6 +127,7 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 		{post, reservationsPath, `{"resources":{"cpu":"1"}}`, 200, "Reservation"},
 		{get, reservationsPath + "/" + key, "", 200, "Reservation"},
 		{get, reservationsPath + "/res-0000000000", "", 200, "Reservation"},
+		{post, "/api/v1/holdings", `{"provides":[{"reservation":"res-0000000000","placement":101,"consumerID":"rome","resources":{"cpu":"1"}}],"consumes":[{"reservation":"res-0000000001","placement":101,"providerID":"paris"}]}`, 204, ""},
 		{post, reservationsPath + "/res-0000000000/status", `{"placement":1,"role":"Consumer","state":"Ready"}`, 204, ""},
 		{post, "/api/v1/quotes", `{"resources":{"cpu":"1"}}`, 200, "Quote"},
 		{http.MethodDelete, "/api/v1/quotes/" + key, "", 204, ""},

@@ -1,0 +1,54 @@
+package clusteradvertisement
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+)
+
+func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
+	active := func(change func(*broker.ClusterView)) broker.ClusterView {
+		v := broker.ClusterView{Phase: broker.ClusterActive}
+		change(&v)
+		return v
+	}
+	for name, tc := range map[string]struct {
+		view          broker.ClusterView
+		reason, fresh string
+	}{
+		"it advertises":             {active(func(*broker.ClusterView) {}), "Active", "Active"},
+		"it is denied":              {active(func(v *broker.ClusterView) { v.Denied = true }), "Denied", "Active"},
+		"it is denied and silent":   {broker.ClusterView{Phase: broker.ClusterStale, Denied: true}, "Denied", "Stale"},
+		"it is silent":              {broker.ClusterView{Phase: broker.ClusterInactive}, "Inactive", "Inactive"},
+		"it is paused for everyone": {active(func(v *broker.ClusterView) { v.Standing = &decision.Standing{Paused: "3 failures in a row"} }), "Paused", "Active"},
+		"it is paused for some": {active(func(v *broker.ClusterView) {
+			v.Standing = &decision.Standing{PausedFor: map[string]string{"rome": "3 failures in a row"}}
+		}), "Active", "Active"},
+		"it does not lend": {active(func(v *broker.ClusterView) { v.Offer = ledger.Offer{Lending: &lending.Terms{Paused: true}} }), "LendingPaused", "Active"},
+		"its Liqo does not work": {active(func(v *broker.ClusterView) {
+			v.Offer = ledger.Offer{Lending: &lending.Terms{Unready: "LiqoNotRunning"}}
+		}), "ProviderNotReady", "Active"},
+		"it has to announce": {active(func(v *broker.ClusterView) { v.Awaited = "the broker was restored" }), "AwaitingHoldings", "AwaitingHoldings"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := statusOf(&tc.view, &brokerv1alpha1.ClusterAdvertisement{})
+			ready := meta.FindStatusCondition(status.Conditions, brokerv1alpha1.ConditionReady)
+			fresh := meta.FindStatusCondition(status.Conditions, brokerv1alpha1.ConditionFresh)
+			takes := tc.reason == "Active"
+			if (ready.Status == metav1.ConditionTrue) != takes || status.Active != takes || strings.Contains(ready.Message, "takes new reservations") != takes {
+				t.Errorf("Ready is %s (%s), active: %t", ready.Status, ready.Message, status.Active)
+			}
+			if ready.Reason != tc.reason || fresh.Reason != tc.fresh || strings.Contains(fresh.Message, "takes") {
+				t.Errorf("Ready because of %s, Fresh because of %s: %s", ready.Reason, fresh.Reason, fresh.Message)
+			}
+		})
+	}
+}
