@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	corev1 "k8s.io/api/core/v1"
+
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
@@ -140,22 +142,22 @@ func TestPodShapesAreNotOverSubscribed(t *testing.T) {
 
 // The broker could not write the ClusterAdvertisement.
 func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
-	many := map[string]string{}
+	many := map[corev1.ResourceName]brokerv1alpha1.Price{}
 	for n := range 33 {
-		many[fmt.Sprint("example.com/r", n)] = "1"
+		many[corev1.ResourceName(fmt.Sprint("example.com/r", n))] = "1"
 	}
 	for name, tc := range map[string]struct {
 		change func(*v1.Advertisement)
 		want   string
 	}{
-		"a price without a digit before the point": {func(a *v1.Advertisement) { a.Cost.CpuCost = ".5" }, "price of cpu"},
+		"a price without a digit before the point": {func(a *v1.Advertisement) { a.Cost.CPUCost = ".5" }, "price of cpu"},
 		"a price without a digit after the point":  {func(a *v1.Advertisement) { a.Cost.MemoryCost = "5." }, "price of memory"},
 		"a price of ten digits":                    {func(a *v1.Advertisement) { a.Cost.EgressCost = "1000000000" }, "price of egress"},
 		"too many prices":                          {func(a *v1.Advertisement) { a.Cost.ResourceCosts = many }, "name at most 32"},
 		"an address without https":                 {func(a *v1.Advertisement) { a.EndpointURL = "http://paris.example:6443" }, "endpointURL"},
 		"an address with a password":               {func(a *v1.Advertisement) { a.EndpointURL = "https://me:secret@paris.example" }, "endpointURL"},
 		"an address with a blank":                  {func(a *v1.Advertisement) { a.EndpointURL = "https://paris example" }, "endpointURL"},
-		"the longest price and no address":         {func(a *v1.Advertisement) { a.Cost.CpuCost, a.EndpointURL = "999999999.123456789", "" }, ""},
+		"the longest price and no address":         {func(a *v1.Advertisement) { a.Cost.CPUCost, a.EndpointURL = "999999999.123456789", "" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
