@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -169,4 +171,39 @@ func TestWebhooksCannotDeadlock(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Each provider chooses the port of its API server, so by default the agent reaches every port;
+// an administrator may list the ports instead.
+func TestAgentReachesProvidersOnAnyPort(t *testing.T) {
+	tests := map[string]struct {
+		values string
+		ports  []string
+	}{
+		"by default every port":      {`{}`, []string{"53/UDP", "53/TCP", "any/TCP"}},
+		"only ports that are listed": {`{networkPolicy: {apiServerPorts: [16443]}}`, []string{"53/UDP", "53/TCP", "16443/TCP", "8443/TCP", "8444/TCP"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var ports []string
+			c := chartsUnderTest["agent"]
+			for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values).Objects {
+				if obj.GetKind() != "NetworkPolicy" {
+					continue
+				}
+				for _, rule := range typed[*networkingv1.NetworkPolicy](t, obj).Spec.Egress {
+					for _, p := range rule.Ports {
+						port := "any"
+						if p.Port != nil {
+							port = p.Port.String()
+						}
+						ports = append(ports, port+"/"+string(*p.Protocol))
+					}
+				}
+			}
+			if diff := cmp.Diff(test.ports, ports); diff != "" {
+				t.Errorf("egress (-want +got):\n%s", diff)
+			}
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,7 +79,7 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 }
 
 // reservedNodes lists the virtual nodes of requests that offload the namespace and have
-// podCompliance Enforce.
+// podCompliance Enforce, except those that take no pods.
 func (c *compliance) reservedNodes(ctx context.Context, namespace string) (out []reservedNode, err error) {
 	var all agentv1alpha1.ResourceRequestList
 	if err := c.cache.List(ctx, &all); err != nil {
@@ -104,9 +105,18 @@ func (c *compliance) reservedNodes(ctx context.Context, namespace string) (out [
 		if err != nil {
 			return nil, fmt.Errorf("reading virtual node %q: %w", rr.Status.NodeName, err)
 		}
+		if takesNoPods(node) {
+			continue
+		}
 		out = append(out, reservedNode{Request: rr.Namespace + "/" + rr.Name, Reservation: rr.Status.ReservationName, Node: node})
 	}
 	return out, nil
+}
+
+// takesNoPods reports whether a node is cordoned or its placement ends. A pod pinned to it would
+// wait there, such as the replacement of a pod that the drain evicts.
+func takesNoPods(node *corev1.Node) bool {
+	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == agentv1alpha1.EndingTaint })
 }
 
 // wantsCompliance reports whether a request changes new pods. An ending request does not, so

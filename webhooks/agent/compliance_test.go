@@ -39,6 +39,8 @@ func TestPodsComplyWithMatchingRequests(t *testing.T) {
 		"a released request":                                   {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Release = true }, "", false},
 		"a deleted request":                                    {func(rr *agentv1alpha1.ResourceRequest) { rr.DeletionTimestamp, rr.Finalizers = &now, []string{"a/b"} }, "", false},
 		"a request without a node":                             {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "" }, "", false},
+		"a request whose node is cordoned":                     {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "res-west-2" }, "", false},
+		"a request whose node is ending":                       {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "res-west-3" }, "", false},
 		"a request whose node is gone":                         {func(rr *agentv1alpha1.ResourceRequest) { rr.Status.NodeName = "res-west-0" }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +102,10 @@ func clusterWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object
 	if err := errors.Join(agentv1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	objects = append(objects, virtualNode("", "res-west", "paris").Node,
+	cordoned, ending := virtualNode("", "res-west", "paris").Node, virtualNode("", "res-west", "paris").Node
+	cordoned.Name, cordoned.Spec.Unschedulable = "res-west-2", true
+	ending.Name, ending.Spec.Taints = "res-west-3", []corev1.Taint{{Key: agentv1alpha1.EndingTaint, Effect: corev1.TaintEffectNoSchedule}}
+	objects = append(objects, virtualNode("", "res-west", "paris").Node, cordoned, ending,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "open", Labels: map[string]string{agentv1alpha1.OffloadLabel: "true"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()

@@ -11,7 +11,8 @@
 // What counts:
 //
 //   - A node is ours unless it is a virtual node of Liqo. Capacity sums our nodes.
-//   - A node of ours counts while it is Ready, schedulable and selected for lending.
+//   - A node of ours counts while it is Ready, schedulable, selected for lending and
+//     without a taint that ordinary pods do not tolerate.
 //     Allocatable and the node shapes cover the nodes that count.
 //   - A pod counts from its binding until it has finished, and only while its node
 //     counts: the capacity of a node that does not count is not offered anyway.

@@ -24,7 +24,7 @@ const (
 	shadowPodGroup  = "offloading.liqo.io/"
 	creatorLabel    = "liqo.io/creator-user"
 	originNodeLabel = "offloading.liqo.io/nodename"
-	// controlPlaneRole is a label and a taint of Kubernetes.
+	// controlPlaneRole is a label of Kubernetes.
 	controlPlaneRole = "node-role.kubernetes.io/control-plane"
 	// rejectedReason is the status reason of a pod on a virtual node that the provider rejects.
 	rejectedReason = "OffloadingBackOff"
@@ -62,13 +62,14 @@ func (f nodeFacts) equal(g nodeFacts) bool {
 }
 
 func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
-	ours, barred := node.Labels[nodeTypeLabel] != virtualNode, isControlPlaneOnly(node)
+	ours := node.Labels[nodeTypeLabel] != virtualNode
+	barred, troubled := readTaints(node)
 	_, controlPlane := node.Labels[controlPlaneRole]
 	return nodeFacts{
 		capacity:     boundedAmounts(node.Status.Capacity),
 		allocatable:  boundedAmounts(node.Status.Allocatable),
 		ours:         ours,
-		counts:       ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !barred,
+		counts:       ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !barred && !troubled,
 		barred:       barred,
 		controlPlane: controlPlane,
 		labels:       selectLabels(node.Labels, shown),
@@ -101,16 +102,37 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// isControlPlaneOnly reports whether a taint keeps ordinary pods off the node. It ignores other
-// taints: pods that request devices tolerate the taints of those devices.
-func isControlPlaneOnly(node *corev1.Node) bool {
+// readTaints reports whether a taint keeps ordinary pods off the node: barred for one that
+// somebody set, troubled for one that Kubernetes sets while the node has a problem.
+//
+// It ignores the taint of a device that the node has, because pods that request devices tolerate
+// the taints of those devices.
+func readTaints(node *corev1.Node) (barred, troubled bool) {
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
-		if t.Key == controlPlaneRole && t.Effect != corev1.TaintEffectPreferNoSchedule {
-			return true
+		device := node.Status.Allocatable[corev1.ResourceName(t.Key)]
+		switch {
+		case t.Effect == corev1.TaintEffectPreferNoSchedule, quantity.IsExtended(corev1.ResourceName(t.Key)) && !device.IsZero():
+		case tolerated[t.Key]:
+		case strings.HasPrefix(t.Key, conditionTaint):
+			troubled = true
+		default:
+			barred = true
 		}
 	}
-	return false
+	return barred, troubled
+}
+
+// conditionTaint is the prefix of the taints that Kubernetes derives from a node's state.
+const conditionTaint = "node.kubernetes.io/"
+
+// tolerated are the taints that pods with requests tolerate, and those of nodes that do not count
+// anyway.
+var tolerated = map[string]bool{
+	corev1.TaintNodeMemoryPressure: true,
+	corev1.TaintNodeNotReady:       true,
+	corev1.TaintNodeUnreachable:    true,
+	corev1.TaintNodeUnschedulable:  true,
 }
 
 // podKey is a pod's UID as bytes.

@@ -185,6 +185,20 @@ func readyNode(edit func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
+// tainted returns an edit that taints a node.
+func tainted(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Effect: effect}} }
+}
+
+// Kubernetes and device plugins let pods that request a device tolerate the taint named after it.
+func TestNodeWithTaintOfItsDevicesCounts(t *testing.T) {
+	n := readyNode(tainted("nvidia.com/gpu", corev1.TaintEffectNoSchedule))
+	n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("2")
+	if f := factsOfNode(n, nil, everything); !f.counts || f.barred {
+		t.Errorf("got %+v", f)
+	}
+}
+
 func TestWhichNodesCount(t *testing.T) {
 	cases := map[string]struct {
 		edit                 func(*corev1.Node)
@@ -205,11 +219,17 @@ func TestWhichNodesCount(t *testing.T) {
 				n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
 			}, ours: true, barred: true,
 		},
-		"a taint that devices carry does not matter": {
-			edit: func(n *corev1.Node) {
-				n.Spec.Taints = []corev1.Taint{{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}}
-			}, ours: true, counts: true,
+		"one kept for a team does not count":    {edit: tainted("dedicated", corev1.TaintEffectNoSchedule), ours: true, barred: true},
+		"one that evicts ordinary pods neither": {edit: tainted("maintenance", corev1.TaintEffectNoExecute), ours: true, barred: true},
+		"one that is only avoided counts":       {edit: tainted("spot", corev1.TaintEffectPreferNoSchedule), ours: true, counts: true},
+		"one that an autoscaler is about to remove does not count": {
+			edit: tainted("ToBeDeletedByClusterAutoscaler", corev1.TaintEffectNoSchedule), ours: true, barred: true,
 		},
+		"one with a full disk does not count, and is lent again later": {edit: tainted("node.kubernetes.io/disk-pressure", corev1.TaintEffectNoSchedule), ours: true},
+		"one short of memory counts, as pods with requests tolerate that": {
+			edit: tainted("node.kubernetes.io/memory-pressure", corev1.TaintEffectNoSchedule), ours: true, counts: true,
+		},
+		"the taint of a device that the node lacks matters": {edit: tainted("nvidia.com/gpu", corev1.TaintEffectNoSchedule), ours: true, barred: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

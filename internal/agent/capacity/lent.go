@@ -50,7 +50,7 @@ type Lendable struct {
 	// ControlPlanes is true if a node labelled as part of the control plane accepts ordinary
 	// pods.
 	ControlPlanes bool
-	// Barred are the other nodes that accept no ordinary pods, sorted.
+	// Barred are the other nodes with a taint that somebody set against ordinary pods, sorted.
 	Barred []string
 }
 
