@@ -20,13 +20,15 @@ const (
 )
 
 // clusterPhase returns the phase of a cluster that was last heard at the given time. A cluster
-// without an agent does not repeat its offer, so only the long threshold applies.
+// without an agent is never silent: its manifest counts until it is deleted.
 func clusterPhase(heard, now time.Time, agent bool, threshold time.Duration) ClusterPhase {
 	silent := now.Sub(heard)
 	switch {
+	case !agent:
+		return ClusterActive
 	case silent >= threshold:
 		return ClusterInactive
-	case agent && silent >= staleAfter:
+	case silent >= staleAfter:
 		return ClusterStale
 	default:
 		return ClusterActive
@@ -40,7 +42,10 @@ func nextPhaseChange(heard, now time.Time, agent bool, threshold time.Duration) 
 	case ClusterInactive:
 		return time.Time{}
 	case ClusterActive:
-		if agent && staleAfter < threshold {
+		if !agent {
+			return time.Time{}
+		}
+		if staleAfter < threshold {
 			return heard.Add(staleAfter)
 		}
 	}
