@@ -20,13 +20,15 @@ const (
 )
 
 // clusterPhase returns the phase of a cluster that was last heard at the given time. A cluster
-// without an agent does not repeat its offer, so only StaleThreshold applies.
+// without an agent is never silent: its manifest counts until it is deleted.
 func clusterPhase(heard, now time.Time, agent bool, config *Config) ClusterPhase {
 	silent := now.Sub(heard)
 	switch {
+	case !agent:
+		return ClusterActive
 	case silent >= config.StaleThreshold:
 		return ClusterInactive
-	case agent && silent >= config.Timeouts.Silence:
+	case silent >= config.Timeouts.Silence:
 		return ClusterStale
 	default:
 		return ClusterActive
@@ -40,7 +42,10 @@ func nextPhaseChange(heard, now time.Time, agent bool, config *Config) time.Time
 	case ClusterInactive:
 		return time.Time{}
 	case ClusterActive:
-		if agent && config.Timeouts.Silence < config.StaleThreshold {
+		if !agent {
+			return time.Time{}
+		}
+		if config.Timeouts.Silence < config.StaleThreshold {
 			return heard.Add(config.Timeouts.Silence)
 		}
 	}

@@ -67,3 +67,23 @@ func TestRequestersOfAnUnattendedProviderAreNotified(t *testing.T) {
 		}
 	})
 }
+
+// Nobody repeats a manifest.
+func TestManifestIsOfferedUntilItIsDeleted(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.offerByHand("oslo", 16, 64)
+		time.Sleep(30 * 24 * time.Hour)
+		synctest.Wait()
+		if view, err := f.Cluster(context.Background(), "oslo"); err != nil || view.Phase != ClusterActive {
+			t.Errorf("a month after its last edit: %+v, %v", view, err)
+		}
+		f.advertise("rome", "4", "8Gi")
+		if got := target(f.reserve("rome", "request-1", request("4", "1Gi"))); got != "oslo" {
+			t.Errorf("granted on %s", got)
+		}
+		f.kill()
+		f.advertise("rome", "4", "8Gi")
+		f.reserve("rome", "request-2", request("4", "1Gi"))
+	})
+}

@@ -26,7 +26,7 @@ func listDoubts(o *ledger.Offer) []string {
 	var out []string
 	onNodes := quantity.Amounts{}
 	for _, s := range o.Shapes {
-		onNodes = onNodes.Add(s.Free.Times(int64(s.Count)))
+		onNodes = onNodes.Add(s.Free.Times(s.Count))
 	}
 	for _, name := range o.Allocated.Names() {
 		if own := o.Allocated[name]; own > o.Allocatable[name] {

@@ -63,6 +63,7 @@ resources:
 - --bind-address=:8443
 - --cert-path=/etc/broker/tls
 - --health-probe-bind-address=:8081
+- --journal-retention={{ .Values.journal.retention }}
 - --metrics-bind-address={{ ternary ":8080" "0" .Values.metrics.enabled }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}
 - --metrics-secure

@@ -132,7 +132,7 @@ func (a *admission) podsShort(inst *agentv1alpha1.ProviderInstruction, wanted qu
 	}
 	nodes := make([]fitting.Node, len(layout.Nodes))
 	for i, s := range layout.Nodes {
-		nodes[i] = fitting.Node{Count: int64(s.Count), Free: s.Free, Labels: s.Labels}
+		nodes[i] = fitting.Node{Count: s.Count, Free: s.Free, Labels: s.Labels}
 	}
 	var promises []fitting.Promise
 	for _, name := range slices.Sorted(maps.Keys(others)) {

@@ -133,8 +133,12 @@ func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *
 	if err != nil {
 		return nil, nil, err
 	}
+	journalOptions, err := o.journalOptions()
+	if err != nil {
+		return nil, nil, err
+	}
 	var election *replica.Election
-	options := broker.Options{Store: store, Version: version.String(), Log: log, Now: time.Now}
+	options := broker.Options{Store: store, Journal: journalOptions, Version: version.String(), Log: log, Now: time.Now}
 	if o.leaderElect {
 		options.Leads = func() bool { return election.Leads() }
 	}

@@ -2,10 +2,13 @@ package app
 
 import (
 	"flag"
+	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
@@ -20,6 +23,8 @@ type options struct {
 	certPath         string
 	namespace        string
 	leaderElect      bool
+	// journalRetention is how long segments are kept that no replay needs.
+	journalRetention time.Duration
 	// mailboxes maps cluster IDs to namespaces.
 	mailboxes map[string]string
 	enrolment enrolmentOptions
@@ -35,7 +40,20 @@ func defaultOptions() *options {
 		directAddress: ":8445",
 		namespace:     cluster.Namespace(),
 		enrolment:     defaultEnrolment(),
+
+		journalRetention: 24 * time.Hour,
 	}
+}
+
+// journalOptions returns the options of the journal.
+func (o *options) journalOptions() (journal.Options, error) {
+	switch {
+	case o.journalRetention < 0:
+		return journal.Options{}, fmt.Errorf("--journal-retention %s is below zero: give a duration such as 24h, or 0 to keep no segments", o.journalRetention)
+	case o.journalRetention == 0:
+		return journal.Options{RetainFor: -1}, nil
+	}
+	return journal.Options{RetainFor: o.journalRetention}, nil
 }
 
 func (o *options) bindFlags(fs *pflag.FlagSet) {
@@ -48,6 +66,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.directAddress, "direct-bind-address", o.directAddress, "with --leader-elect, address on which this replica accepts agents from other replicas; only for the broker's cluster")
 	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "with --leader-elect, host[:port] at which other replicas reach --direct-bind-address; if unset POD_IP with that port")
 
+	fs.DurationVar(&o.journalRetention, "journal-retention", o.journalRetention, "how long the journal's segments are kept as an audit trail after a checkpoint, but at most 4096 of them; 0 keeps none")
 	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces of clusters whose agents use --broker-kubeconfig, as cluster-id=namespace; anyone who may create ClusterMailboxes there acts as the cluster")
 
 	o.webhook.Bind(fs)

@@ -183,19 +183,7 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 		return i.releaseConsumer(ctx, in)
 	}
 	if in.Key == "" {
-		if i.options.RefuseBrokerReservations {
-			known, err := i.knows(ctx, in)
-			if err != nil {
-				return err
-			}
-			if !known {
-				return i.declinePlacement(ctx, in, agentv1alpha1.ReasonRefused,
-					"the cluster accepts no reservations that are made in the broker's cluster (its agent has --accept-broker-reservations=false)")
-			}
-		}
-		i.standing.noteInstruction(in, &agentv1alpha1.ReservationInstruction{})
-		_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
-		return err
+		return i.applyUnrequested(ctx, in, received)
 	}
 	rr, err := i.requestOf(ctx, in.Key)
 	switch {
@@ -212,6 +200,24 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 		return err
 	}
 	_, err = WriteConsumer(ctx, i.client, i.options.Namespace, in, RequestOf(rr, open), received)
+	return err
+}
+
+// applyUnrequested carries out a reservation that was made in the broker's cluster, unless the
+// operator takes none. One that was accepted earlier stays.
+func (i *Instructions) applyUnrequested(ctx context.Context, in *v1.Instruction, received time.Time) error {
+	if i.options.RefuseBrokerReservations {
+		known, err := i.knows(ctx, in)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return i.declinePlacement(ctx, in, agentv1alpha1.ReasonRefused,
+				"the cluster accepts no reservations that are made in the broker's cluster (its agent has --accept-broker-reservations=false)")
+		}
+	}
+	i.standing.noteInstruction(in, &agentv1alpha1.ReservationInstruction{})
+	_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
 	return err
 }
 
