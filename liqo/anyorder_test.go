@@ -13,7 +13,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -78,7 +78,7 @@ func comeAndGo(w *world, random *rand.Rand) {
 	w.sites["rome"].silent, w.sites["paris"].silent = false, false
 	w.await("what stands has its node", all, func() bool {
 		for _, p := range all {
-			if !p.ended && !w.nodeReady(p.consumer, placement.Name(p.name, 1)) {
+			if !p.ended && !w.nodeReady(p.consumer, brokerv1alpha1.PlacementName(p.name, 1)) {
 				return false
 			}
 		}
@@ -109,7 +109,7 @@ func (w *world) carryOn(all []*placed) {
 		if !p.ended {
 			continue
 		}
-		name, ctx := placement.Name(p.name, 1), w.t.Context()
+		name, ctx := brokerv1alpha1.PlacementName(p.name, 1), w.t.Context()
 		var c agentv1alpha1.ReservationInstruction
 		stays := w.exists(p.consumer, "default", name, &c)
 		if stays && !c.Spec.Release {

@@ -31,9 +31,9 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
@@ -252,7 +252,7 @@ func (w *world) reserve(consumer, provider, name string) {
 	w.t.Helper()
 	kept := listOf("cpu", "1")
 	object := metav1.ObjectMeta{
-		Namespace: "default", Name: placement.Name(name, 1), UID: types.UID(name),
+		Namespace: "default", Name: brokerv1alpha1.PlacementName(name, 1), UID: types.UID(name),
 		CreationTimestamp: metav1.Now(), Finalizers: []string{agentv1alpha1.PeeringFinalizer},
 	}
 	w.check(w.sites[consumer].client.Create(w.t.Context(), &agentv1alpha1.ReservationInstruction{ObjectMeta: *object.DeepCopy(), Spec: agentv1alpha1.ReservationInstructionSpec{
@@ -272,7 +272,7 @@ func (w *world) reserve(consumer, provider, name string) {
 func (w *world) setRelease(consumer, provider, name string, unpeer bool) {
 	w.t.Helper()
 	var c agentv1alpha1.ReservationInstruction
-	key := client.ObjectKey{Namespace: "default", Name: placement.Name(name, 1)}
+	key := client.ObjectKey{Namespace: "default", Name: brokerv1alpha1.PlacementName(name, 1)}
 	if found, err := object.Get(w.t.Context(), w.sites[consumer].client, key.Namespace, key.Name, &c); found {
 		c.Spec.Release = true
 		w.check(w.sites[consumer].client.Update(w.t.Context(), &c))
@@ -293,11 +293,11 @@ func (w *world) release(consumer, provider, name string, after func(*world)) {
 	w.t.Helper()
 	w.setRelease(consumer, provider, name, false)
 	w.until("the consumer's instruction is gone", after, func() bool {
-		return !w.exists(consumer, "default", placement.Name(name, 1), &agentv1alpha1.ReservationInstruction{})
+		return !w.exists(consumer, "default", brokerv1alpha1.PlacementName(name, 1), &agentv1alpha1.ReservationInstruction{})
 	})
 	w.setRelease(consumer, provider, name, true)
 	w.until("the provider's instruction is gone", after, func() bool {
-		return !w.exists(provider, "default", placement.Name(name, 1), &agentv1alpha1.ProviderInstruction{})
+		return !w.exists(provider, "default", brokerv1alpha1.PlacementName(name, 1), &agentv1alpha1.ProviderInstruction{})
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/drain"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
@@ -70,7 +70,7 @@ func (p consumerSide) viewConsumer(ctx context.Context, r client.Reader, inst *a
 	s := &consumerScene{reader: r, inst: inst, now: p.opts.Clock.Now()}
 	s.pair = handshake.Pair{Consumer: p.opts.ClusterID, Provider: inst.Spec.TargetClusterID}
 	s.Provider, s.Release = inst.Spec.TargetClusterID, inst.Ended()
-	s.Name = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
+	s.Name = brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
 	var list agentv1alpha1.ReservationInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (s *consumerScene) observeLifetime() {
 // isLive reports whether name is a placement at the provider that has not ended.
 func (s *consumerScene) isLive(name string) bool {
 	return slices.ContainsFunc(s.all, func(i agentv1alpha1.ReservationInstruction) bool {
-		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && placement.Name(i.Spec.ReservationName, i.Spec.Placement) == name
+		return i.Spec.TargetClusterID == s.Provider && !i.Ended() && brokerv1alpha1.PlacementName(i.Spec.ReservationName, i.Spec.Placement) == name
 	})
 }
 
@@ -319,7 +319,7 @@ func (s *consumerScene) anchorPlacement() string {
 			oldest = inst
 		}
 	}
-	return placement.Name(oldest.Spec.ReservationName, oldest.Spec.Placement)
+	return brokerv1alpha1.PlacementName(oldest.Spec.ReservationName, oldest.Spec.Placement)
 }
 
 func (p consumerSide) observeConsumerNetwork(ctx context.Context, s *consumerScene) (err error) {

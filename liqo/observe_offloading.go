@@ -13,7 +13,7 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -108,7 +108,7 @@ func (s *consumerScene) holdsNode(ctx context.Context, inst *agentv1alpha1.Reser
 
 // isUndrained reports whether a released placement still has a node or may get one.
 func isUndrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
-	name := placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
+	name := brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
 	if found, err := object.Get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
 		return found, err
 	}

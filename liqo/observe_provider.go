@@ -16,7 +16,7 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
@@ -66,7 +66,7 @@ func (p providerSide) viewProvider(ctx context.Context, r client.Reader, inst *a
 	s.pair = handshake.Pair{Consumer: inst.Spec.RequesterClusterID, Provider: p.opts.ClusterID}
 	s.Consumer, s.Release = inst.Spec.RequesterClusterID, inst.Ended()
 	s.Unpeer = inst.Spec.Unpeer || inst.DeletionTimestamp != nil
-	s.Name = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
+	s.Name = brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
 	s.Reclaim = s.Release && isSpanOver(inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 	var list agentv1alpha1.ProviderInstructionList
 	if err := p.opts.Client.List(ctx, &list, client.InNamespace(p.opts.InstructionNamespace)); err != nil {
@@ -219,7 +219,7 @@ func (s *providerScene) observeAnswer() (err error) {
 // isLive reports whether name is a placement of the consumer that has not ended.
 func (s *providerScene) isLive(name string) bool {
 	for i := range s.all {
-		if inst := &s.all[i]; s.isStanding(inst) && placement.Name(inst.Spec.ReservationName, inst.Spec.Placement) == name {
+		if inst := &s.all[i]; s.isStanding(inst) && brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement) == name {
 			return true
 		}
 	}
@@ -244,7 +244,7 @@ func (s *providerScene) anchorPlacement() string {
 			oldest = inst
 		}
 	}
-	return placement.Name(oldest.Spec.ReservationName, oldest.Spec.Placement)
+	return brokerv1alpha1.PlacementName(oldest.Spec.ReservationName, oldest.Spec.Placement)
 }
 
 // observeUse counts what still runs for an ended placement.

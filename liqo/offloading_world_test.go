@@ -12,6 +12,7 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -30,7 +31,7 @@ func TestASecondStrategyWaitsForTheFirst(t *testing.T) {
 	instruct := func(reservation, provider string, at int64, o *agentv1alpha1.Offloading) *agentv1alpha1.ReservationInstruction {
 		inst := &agentv1alpha1.ReservationInstruction{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "default", Name: placement.Name(reservation, 1), UID: types.UID(reservation), CreationTimestamp: metav1.Unix(at, 0),
+				Namespace: "default", Name: brokerv1alpha1.PlacementName(reservation, 1), UID: types.UID(reservation), CreationTimestamp: metav1.Unix(at, 0),
 			},
 			Spec: agentv1alpha1.ReservationInstructionSpec{
 				ReservationName: reservation, Placement: 1, TargetClusterID: provider, Namespaces: []string{"demo"}, Offloading: o,

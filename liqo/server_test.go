@@ -15,8 +15,8 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -59,7 +59,7 @@ func (w *world) stateOf(consumer, reservation string) plan.ConsumerState {
 	w.check(w.sites[consumer].client.List(w.t.Context(), &all))
 	for i := range all.Items {
 		if inst := &all.Items[i]; inst.Spec.ReservationName == reservation {
-			inst.Status.Delivered = inst.Status.Delivered || w.nodeReady(consumer, placement.Name(reservation, 1))
+			inst.Status.Delivered = inst.Status.Delivered || w.nodeReady(consumer, brokerv1alpha1.PlacementName(reservation, 1))
 			state, err := w.sites[consumer].peering.Consume(w.t.Context(), inst)
 			w.check(err)
 			return state

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -258,7 +259,7 @@ func (r *records) checkCapacity(position uint64, name string) error {
 	r.book.Reservations(func(other *ledger.Reservation) {
 		for i := range other.Placements {
 			if p := &other.Placements[i]; p.Provider == provider && !p.ProviderGone {
-				sum = sum.Add(other.Amounts.Max(offer.Used[ledger.PlacementName(other.Name, p.Number)]))
+				sum = sum.Add(other.Amounts.Max(offer.Used[brokerv1alpha1.PlacementName(other.Name, p.Number)]))
 			}
 		}
 	})

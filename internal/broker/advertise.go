@@ -212,7 +212,7 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 		if offer.Used == nil {
 			offer.Used = map[string]quantity.Amounts{}
 		}
-		offer.Used[ledger.PlacementName(u.Reservation, u.Placement)] = used
+		offer.Used[brokerv1alpha1.PlacementName(u.Reservation, u.Placement)] = used
 	}
 	for _, s := range adv.NodeShapes {
 		free, err := wire.ToAmounts(s.Free)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -52,7 +53,7 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 	for _, p := range said.Provides {
 		amounts, err := wire.ToAmounts(p.Resources)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "placement %s: resources: %v", ledger.PlacementName(p.Reservation, p.Placement), err)
+			return nil, fault.New(fault.Invalid, "placement %s: resources: %v", brokerv1alpha1.PlacementName(p.Reservation, p.Placement), err)
 		}
 		h.provided = append(h.provided, announcedPlacement{
 			PlacementRef: ledger.PlacementRef{Name: p.Reservation, Placement: p.Placement}, requester: p.ConsumerID, amounts: amounts,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -61,7 +62,7 @@ func (x *excesses) processReport(r *ledger.Reservation, p *ledger.Placement, pod
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
 	}
-	name := ledger.PlacementName(r.Name, p.Number)
+	name := brokerv1alpha1.PlacementName(r.Name, p.Number)
 	e := &ledger.Exceed{PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Pods: pods, Amounts: amounts}
 	if p.Excess != nil && x.s.now().Sub(p.Excess.At) < excessEvery {
 		if known := x.delayed[name]; known != nil {

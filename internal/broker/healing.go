@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -185,5 +186,5 @@ func (h *healing) describeHealing(r *ledger.Reservation) string {
 		return ""
 	}
 	return fmt.Sprintf("%s is silent; %s takes over, and workloads on %s stay until the virtual node %s is Ready",
-		older.Provider, p.Provider, older.Provider, ledger.PlacementName(r.Name, p.Number))
+		older.Provider, p.Provider, older.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number))
 }

@@ -360,7 +360,7 @@ func (m *machine) advertise(c choose) (cause, error) {
 		for i, p := range r.placements {
 			if p.provider == id && !p.gone {
 				cpus := c(5)
-				placement := ledger.PlacementName(name, int32(i+1))
+				placement := brokerv1alpha1.PlacementName(name, int32(i+1))
 				adv.Usage = append(adv.Usage, v1.Usage{Reservation: name, Placement: int32(i + 1), Used: v1.Amounts{"cpu": strconv.Itoa(cpus)}})
 				said.used[placement] = quantity.Amounts{corev1.ResourceCPU: int64(cpus) * 1000}
 				m.anyRecall(c, id, said, &adv.Usage[len(adv.Usage)-1])

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -108,7 +108,7 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 		if !o.affords(r.request, p.provider, amounts) {
 			return fault.Conflict
 		}
-		more := want - max(kept, l.used[ledger.PlacementName(r.name, int32(n+1))][resource])
+		more := want - max(kept, l.used[brokerv1alpha1.PlacementName(r.name, int32(n+1))][resource])
 		// The placement may always have what its pods already use, even if the provider has less
 		// free than it has lent.
 		free := max(o.free(p.provider, resource)-o.kept(p.provider, resource, nobody), 0)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -105,14 +106,14 @@ func (m *machine) serve(c choose) (cause, error) {
 	n := r.newest()
 	report := v1.StatusReport{Placement: int32(n + 1), Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateAcknowledged}
 	if err := m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report); err != nil {
-		return cause{}, fmt.Errorf("acknowledging %s: %w", ledger.PlacementName(r.name, report.Placement), err)
+		return cause{}, fmt.Errorf("acknowledging %s: %w", brokerv1alpha1.PlacementName(r.name, report.Placement), err)
 	}
 	if err := m.catchUp(cause{}); err != nil || r.newest() != n {
 		return cause{}, err
 	}
 	report.Role, report.State = v1.StatusReportRoleConsumer, v1.StatusReportStateReady
 	if err := m.ReportStatus(context.Background(), r.requester, r.name, &report); err != nil {
-		return cause{}, fmt.Errorf("%s is ready: %w", ledger.PlacementName(r.name, report.Placement), err)
+		return cause{}, fmt.Errorf("%s is ready: %w", brokerv1alpha1.PlacementName(r.name, report.Placement), err)
 	}
 	return cause{}, nil
 }
@@ -151,7 +152,7 @@ func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
 	for name, used := range said.used {
 		for _, r := range m.told {
 			for i := range r.placements {
-				if ledger.PlacementName(r.name, int32(i+1)) == name {
+				if brokerv1alpha1.PlacementName(r.name, int32(i+1)) == name {
 					adv.Usage = append(adv.Usage, v1.Usage{
 						Reservation: r.name, Placement: int32(i + 1), Used: wire.FromAmounts(used), Recall: recallOf(said, name, m.now()),
 					})
@@ -164,7 +165,7 @@ func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
 	}
 	said.used = maps.Clone(said.used)
 	maps.DeleteFunc(said.used, func(name string, _ quantity.Amounts) bool {
-		return !slices.ContainsFunc(adv.Usage, func(u v1.Usage) bool { return ledger.PlacementName(u.Reservation, u.Placement) == name })
+		return !slices.ContainsFunc(adv.Usage, func(u v1.Usage) bool { return brokerv1alpha1.PlacementName(u.Reservation, u.Placement) == name })
 	})
 	m.hear(adv, said)
 	return m.settleOffers()

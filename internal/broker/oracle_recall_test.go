@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
 // anyRecall makes a lender keep, begin, postpone or withdraw a recall.
 func (m *machine) anyRecall(c choose, id string, said *lender, usage *v1.Usage) {
-	placement := ledger.PlacementName(usage.Reservation, usage.Placement)
+	placement := brokerv1alpha1.PlacementName(usage.Reservation, usage.Placement)
 	ends, had := m.wanted(id, placement)
 	switch choice := c(16); {
 	case had && choice < 2, !had && choice > 0:
@@ -46,7 +47,7 @@ func (o *oracle) wanted(id, placement string) (time.Time, bool) {
 // wantsBack reports whether the lender has recalled a placement, and returns the earliest end
 // that the broker may apply.
 func (o *oracle) wantsBack(known *told, number int32) (time.Time, bool) {
-	ends, ok := o.wanted(known.placements[number-1].provider, ledger.PlacementName(known.name, number))
+	ends, ok := o.wanted(known.placements[number-1].provider, brokerv1alpha1.PlacementName(known.name, number))
 	if c := known.recall; c != nil && c.Placement == number && (!ok || c.Ends.Before(ends)) {
 		return c.Ends, true
 	}
@@ -92,17 +93,17 @@ func (o *oracle) recalledRightly(known *told, r *ledger.Reservation, now time.Ti
 func (o *oracle) recallsSettled(now, began time.Time) error {
 	for _, r := range o.told {
 		if c := r.recall; c != nil {
-			if _, ok := o.wanted(r.placements[c.Placement-1].provider, ledger.PlacementName(r.name, c.Placement)); !ok {
+			if _, ok := o.wanted(r.placements[c.Placement-1].provider, brokerv1alpha1.PlacementName(r.name, c.Placement)); !ok {
 				return fmt.Errorf("%s is called back until %s, and its lender does not want it any more", r.name, c.Ends)
 			}
 		}
 		for i, p := range r.placements {
 			number := int32(i + 1)
-			ends, ok := o.wanted(p.provider, ledger.PlacementName(r.name, number))
+			ends, ok := o.wanted(p.provider, brokerv1alpha1.PlacementName(r.name, number))
 			if p.givenUp || !ok {
 				continue
 			}
-			if r.recall == nil && o.lenders[p.provider].unheard[ledger.PlacementName(r.name, number)] {
+			if r.recall == nil && o.lenders[p.provider].unheard[brokerv1alpha1.PlacementName(r.name, number)] {
 				continue
 			}
 			if r.recall == nil {

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -126,7 +127,7 @@ func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 	for _, r := range o.told {
 		for i, p := range r.placements {
 			if p.provider == id && !p.gone {
-				counted[ledger.PlacementName(r.name, int32(i+1))] = true
+				counted[brokerv1alpha1.PlacementName(r.name, int32(i+1))] = true
 				sum += o.claims(r, i, resource)
 			}
 		}
@@ -141,7 +142,7 @@ func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 
 // claims returns the larger of the amounts that a placement holds and uses.
 func (o *oracle) claims(r *told, placement int, resource corev1.ResourceName) int64 {
-	used := o.lenders[r.placements[placement].provider].used[ledger.PlacementName(r.name, int32(placement+1))]
+	used := o.lenders[r.placements[placement].provider].used[brokerv1alpha1.PlacementName(r.name, int32(placement+1))]
 	return max(r.mayKeep(placement, resource), used[resource])
 }
 

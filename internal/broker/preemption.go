@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queue"
@@ -178,7 +179,7 @@ func (pr *preemption) yieldingHolders(clusterID string, priority int32) []queue.
 // claimedBy returns the capacity that a provider regains when a placement is gone: the larger
 // of held and used amounts.
 func (pr *preemption) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
-	return r.HeldBy(p).Max(pr.s.book.Cluster(p.Provider).Used[ledger.PlacementName(r.Name, p.Number)])
+	return r.HeldBy(p).Max(pr.s.book.Cluster(p.Provider).Used[brokerv1alpha1.PlacementName(r.Name, p.Number)])
 }
 
 // couldServe tries a site in the market and restores the market afterwards.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -82,7 +83,7 @@ func (rs *reservations) recallMessage(r *ledger.Reservation) string {
 	}
 	then := "then it ends, unless another cluster has room"
 	if next := r.Beside(p); next != nil {
-		then = fmt.Sprintf("%s takes over once the virtual node %s is Ready", next.Provider, ledger.PlacementName(r.Name, next.Number))
+		then = fmt.Sprintf("%s takes over once the virtual node %s is Ready", next.Provider, brokerv1alpha1.PlacementName(r.Name, next.Number))
 	} else if r.Queue {
 		then = "then it goes elsewhere or waits for capacity"
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -299,7 +300,7 @@ func (rs *reservations) describeState(r *ledger.Reservation) string {
 	case r.Beside(p) != nil:
 		return rs.s.healing.describeHealing(r)
 	case phase == ledger.Active:
-		return fmt.Sprintf("virtual node %s on %s is Ready", ledger.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
+		return fmt.Sprintf("virtual node %s on %s is Ready", brokerv1alpha1.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.unfinishedClusters(r), " and "))
 	case len(r.Placements) == 0:

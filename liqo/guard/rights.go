@@ -15,7 +15,7 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -62,7 +62,7 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) 
 
 // keysOf returns the keys for the identity and for the slice of a placement.
 func keysOf(inst *agentv1alpha1.ProviderInstruction) [2]string {
-	slice, consumer := placement.Name(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID
+	slice, consumer := brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID
 	return [2]string{identityOf(slice, consumer), sliceKey(slice, consumer)}
 }
 

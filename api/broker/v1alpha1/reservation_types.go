@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -232,6 +234,12 @@ type Placement struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
+}
+
+// PlacementName returns the name of everything that is created for a placement: instructions,
+// slice and virtual node.
+func PlacementName(reservation string, number int32) string {
+	return reservation + "-" + strconv.Itoa(int(number))
 }
 
 // Candidate is one candidate of a decision.

@@ -13,7 +13,6 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -47,7 +46,7 @@ type hold struct {
 	recalled *agentv1alpha1.RecalledPlacement
 }
 
-func (h hold) placementName() string { return placement.Name(h.reservation, h.placement) }
+func (h hold) placementName() string { return brokerv1alpha1.PlacementName(h.reservation, h.placement) }
 
 // offer is everything that this cluster publishes at one moment.
 type offer struct {
@@ -154,7 +153,7 @@ func (o *offer) exceedsHold() func(*v1.Usage) bool {
 	for _, u := range o.usage {
 		beyond[u.placementName()] = !u.used.Sub(u.amounts).Max(nil).IsZero()
 	}
-	return func(u *v1.Usage) bool { return beyond[placement.Name(u.Reservation, u.Placement)] }
+	return func(u *v1.Usage) bool { return beyond[brokerv1alpha1.PlacementName(u.Reservation, u.Placement)] }
 }
 
 // remainingRecall converts the deadline to the remaining time, because the broker's clock may differ.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -74,7 +75,7 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 	status.Message = message.Clip(ready.Message, message.MaxStatus)
 	if state.NodeReady.True {
 		status.Delivered = true
-		status.NodeName = placement.Name(inst.Spec.ReservationName, inst.Spec.Placement)
+		status.NodeName = brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
 	}
 }
 

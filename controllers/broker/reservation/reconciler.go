@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -77,10 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case fault.QueueFull:
 		return ctrl.Result{RequeueAfter: fullRetry}, nil
 	}
-	switch {
-	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
-	case errors.Is(err, errTooYoung):
+	if errors.Is(err, errTooYoung) {
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
 	return patch.Requeue(again, err)
@@ -175,18 +171,13 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, obj *brokerv1alpha1.Res
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
-	before := obj.DeepCopy()
-	if !controllerutil.RemoveFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return patch.RemoveFinalizer(ctx, r.client, obj, brokerv1alpha1.ReservationFinalizer)
 }
 
 // syncObject enters a new request into the book, or updates the object of an existing one.
 func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
-	before := obj.DeepCopy()
-	if controllerutil.AddFinalizer(obj, brokerv1alpha1.ReservationFinalizer) {
-		return r.client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if added, err := patch.AddFinalizer(ctx, r.client, obj, brokerv1alpha1.ReservationFinalizer); added || err != nil {
+		return err
 	}
 	view, err := r.lookUp(ctx, obj)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -42,7 +42,7 @@ func WriteConsumer(
 		return nil, wrapUnusable(err)
 	}
 	spec.RequestRef, spec.Namespaces, spec.Offloading = request.Ref, request.Namespaces, request.Offloading
-	name := placement.Name(in.Reservation, in.Placement)
+	name := brokerv1alpha1.PlacementName(in.Reservation, in.Placement)
 
 	obj := &agentv1alpha1.ReservationInstruction{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -224,7 +224,7 @@ func (i *Instructions) applyUnrequested(ctx context.Context, in *v1.Instruction,
 // knows reports whether an instruction was accepted earlier. What runs for it stays.
 func (i *Instructions) knows(ctx context.Context, in *v1.Instruction) (bool, error) {
 	obj := &agentv1alpha1.ReservationInstruction{}
-	name := types.NamespacedName{Namespace: i.options.Namespace, Name: placement.Name(in.Reservation, in.Placement)}
+	name := types.NamespacedName{Namespace: i.options.Namespace, Name: brokerv1alpha1.PlacementName(in.Reservation, in.Placement)}
 	err := i.client.Get(ctx, name, obj)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read reservation instruction %q: %w", name.Name, err)
@@ -259,7 +259,7 @@ func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
 // placement as gone, unless the broker no longer waits for that.
 func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) error {
 	obj := &agentv1alpha1.ReservationInstruction{}
-	name := types.NamespacedName{Namespace: i.options.Namespace, Name: placement.Name(in.Reservation, in.Placement)}
+	name := types.NamespacedName{Namespace: i.options.Namespace, Name: brokerv1alpha1.PlacementName(in.Reservation, in.Placement)}
 	err := i.client.Get(ctx, name, obj)
 	if err == nil {
 		return ReleaseConsumer(ctx, i.client, obj)
@@ -291,7 +291,7 @@ func (i *Instructions) sendReport(ctx context.Context, in *v1.Instruction, repor
 	err := i.broker.ReportStatus(ctx, in.Reservation, report)
 	refusal, refused := errors.AsType[*fault.Error](err)
 	if errors.Is(err, transport.ErrUnreachable) || refused && refusal.OfCaller() {
-		return fmt.Errorf("report placement %q: %w", placement.Name(in.Reservation, in.Placement), err)
+		return fmt.Errorf("report placement %q: %w", brokerv1alpha1.PlacementName(in.Reservation, in.Placement), err)
 	}
 	if err != nil {
 		log.FromContext(ctx).Info("broker refused a report", "reservation", in.Reservation, "state", report.State, "reason", err.Error())

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -24,7 +24,7 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 		return wrapUnusable(err)
 	}
 	spec.Hold = o.Hold
-	namespace, name := o.Namespace, placement.Name(in.Reservation, in.Placement)
+	namespace, name := o.Namespace, brokerv1alpha1.PlacementName(in.Reservation, in.Placement)
 
 	obj := &agentv1alpha1.ProviderInstruction{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)

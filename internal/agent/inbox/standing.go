@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
 // standing are the placements that the broker wants and that no ResourceRequest watches over.
@@ -19,12 +19,12 @@ type standing map[string]client.Object
 
 func (s standing) noteInstruction(in *v1.Instruction, into client.Object) {
 	if in.State == v1.InstructionStateHold {
-		s[placement.Name(in.Reservation, in.Placement)] = into
+		s[brokerv1alpha1.PlacementName(in.Reservation, in.Placement)] = into
 	}
 }
 
 func (s standing) dropInstruction(in *v1.Instruction) {
-	delete(s, placement.Name(in.Reservation, in.Placement))
+	delete(s, brokerv1alpha1.PlacementName(in.Reservation, in.Placement))
 }
 
 // restoreDeleted checks that the instructions in standing exist. If one is gone, it returns all of the

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -78,7 +79,7 @@ func (r *Reports) Forget(reservation string, placement int32) {
 }
 
 func (r *Reports) keyOf(reservation string, number int32) string {
-	return "report/" + string(r.Role) + "/" + placement.Name(reservation, number)
+	return "report/" + string(r.Role) + "/" + brokerv1alpha1.PlacementName(reservation, number)
 }
 
 // settleReport treats a considered refusal as delivery: the broker has the placement in another

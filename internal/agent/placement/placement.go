@@ -1,17 +1,10 @@
-// Package placement defines what all parts of the agent share about a placement: its name and
-// the state of one of its sides.
+// Package placement defines what all parts of the agent share about a placement: the state of one
+// of its sides.
 package placement
 
 import (
 	"fmt"
-	"strconv"
 )
-
-// Name returns the common name of everything created for a placement: instruction, slice,
-// virtual node and node.
-func Name(reservation string, number int32) string {
-	return reservation + "-" + strconv.Itoa(int(number))
-}
 
 // Aspect is the state of one side of a placement, ready to become a condition.
 type Aspect struct {

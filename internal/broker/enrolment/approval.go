@@ -14,6 +14,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // fullRetry is the pause before a cluster may ask again after the list of waiting clusters was
@@ -71,7 +72,7 @@ func (e *Enroller) changePending(ctx context.Context, change func(pendingList) p
 		if equality.Semantic.DeepEqual(before.Status.PendingEnrolments, config.Status.PendingEnrolments) {
 			return nil
 		}
-		return e.Client.Status().Patch(ctx, config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return e.Client.Status().Patch(ctx, config, patch.IfUnchanged(before))
 	})
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -119,7 +120,7 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 		// The placement may run already, so no deadline for its node applies.
 		p.AcknowledgedAt, p.EverReady = instantOf(at), true
 	}
-	s.Cluster(a.Provider).addHold(PlacementName(r.Name, p.Number), r.Amounts)
+	s.Cluster(a.Provider).addHold(brokerv1alpha1.PlacementName(r.Name, p.Number), r.Amounts)
 	if r.Waiting != nil && r.Stands(p) {
 		// The record that granted it is lost.
 		s.leaveQueue(r)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -176,7 +177,7 @@ func (cs *clusters) checkAmountsOf(r *Reservation, wanted quantity.Amounts) erro
 func (cs *clusters) growthOf(r *Reservation, wanted quantity.Amounts) (quantity.Shortage, bool) {
 	p := r.Current()
 	c := cs.byID[p.Provider]
-	now := r.HeldBy(p).Max(c.Used[PlacementName(r.Name, p.Number)])
+	now := r.HeldBy(p).Max(c.Used[brokerv1alpha1.PlacementName(r.Name, p.Number)])
 	return quantity.Fits(now.Max(wanted).Sub(now), c.Available())
 }
 
@@ -211,7 +212,7 @@ func (cs *clusters) refreshHold(r *Reservation, p *Placement) {
 	if p == nil || p.ProviderGone {
 		return
 	}
-	c, name := cs.byID[p.Provider], PlacementName(r.Name, p.Number)
+	c, name := cs.byID[p.Provider], brokerv1alpha1.PlacementName(r.Name, p.Number)
 	c.removeHold(name)
 	c.addHold(name, r.HeldBy(p))
 }

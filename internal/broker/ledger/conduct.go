@@ -3,6 +3,8 @@ package ledger
 import (
 	"maps"
 	"time"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // Conduct counts the recent failures between one cluster and each of its counterparts, and
@@ -156,12 +158,14 @@ func (c *Conduct) Next(now time.Time) time.Time {
 
 // noteFailed records that a provider failed a requester.
 func (cs *clusters) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
-	cs.updateProviding(at, p.Provider, true, func(c *Conduct) { c.addFailure(at, r.Requester, PlacementName(r.Name, p.Number), points) })
+	cs.updateProviding(at, p.Provider, true, func(c *Conduct) {
+		c.addFailure(at, r.Requester, brokerv1alpha1.PlacementName(r.Name, p.Number), points)
+	})
 }
 
 // noteServed records that a provider served a requester.
 func (cs *clusters) noteServed(at time.Time, r *Reservation, p *Placement) {
-	cs.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, PlacementName(r.Name, p.Number)) })
+	cs.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, brokerv1alpha1.PlacementName(r.Name, p.Number)) })
 }
 
 // updateProviding changes the conduct of a provider, updateConsuming that of a requester.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -69,13 +70,15 @@ func (e *Exceed) applyTo(s *State, at time.Time) {
 	}
 	p.Excess = &Excess{Pods: max(known.Pods, e.Pods), Amounts: known.Amounts.Max(e.Amounts), At: at}
 	r.Changed = s.position
-	s.clusters.updateConsuming(at, r.Requester, true, func(c *Conduct) { c.addFailure(at, p.Provider, PlacementName(r.Name, p.Number), failurePoints) })
+	s.clusters.updateConsuming(at, r.Requester, true, func(c *Conduct) {
+		c.addFailure(at, p.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number), failurePoints)
+	})
 }
 
 // noteKeptWithin records a success of the requester if no excess was reported for a
 // placement that is gone.
 func (cs *clusters) noteKeptWithin(at time.Time, r *Reservation, p *Placement) {
 	if p.Excess == nil {
-		cs.updateConsuming(at, r.Requester, false, func(c *Conduct) { c.addSuccess(at, p.Provider, PlacementName(r.Name, p.Number)) })
+		cs.updateConsuming(at, r.Requester, false, func(c *Conduct) { c.addSuccess(at, p.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number)) })
 	}
 }

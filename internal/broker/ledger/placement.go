@@ -3,6 +3,8 @@ package ledger
 import (
 	"fmt"
 	"time"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // PlacementRef names one placement.
@@ -12,7 +14,7 @@ type PlacementRef struct {
 }
 
 // String returns the placement's name.
-func (ref PlacementRef) String() string { return PlacementName(ref.Name, ref.Placement) }
+func (ref PlacementRef) String() string { return brokerv1alpha1.PlacementName(ref.Name, ref.Placement) }
 
 // subject implements Change for every type that embeds PlacementRef.
 func (ref PlacementRef) subject() string { return ref.Name }
@@ -176,7 +178,7 @@ func (s *State) moveTo(at time.Time, name, provider string, why Explanation) {
 // must not revive an old placement. It also ends the trial, notice and recall of the placement,
 // and decides its pending change.
 func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
-	s.clusters.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, PlacementName(r.Name, p.Number)) })
+	s.clusters.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, brokerv1alpha1.PlacementName(r.Name, p.Number)) })
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
 	}
@@ -201,5 +203,5 @@ func (s *State) freeCapacity(r *Reservation, p *Placement) {
 		return
 	}
 	p.ProviderGone = true
-	s.Cluster(p.Provider).removeHold(PlacementName(r.Name, p.Number))
+	s.Cluster(p.Provider).removeHold(brokerv1alpha1.PlacementName(r.Name, p.Number))
 }

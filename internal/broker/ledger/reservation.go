@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -75,11 +74,6 @@ type Placement struct {
 	Amounts quantity.Amounts `json:",omitempty"`
 	// Excess is how far its requester exceeded the grant; nil for not at all.
 	Excess *Excess `json:",omitempty"`
-}
-
-// PlacementName returns the name of a placement's slice, virtual node and instructions.
-func PlacementName(reservation string, number int32) string {
-	return fmt.Sprintf("%s-%d", reservation, number)
 }
 
 // Current returns the newest placement that was not given up before the reservation's end. If

@@ -102,7 +102,7 @@ func (s *State) addPlacement(at time.Time, r *Reservation, provider string) {
 	number := r.lastNumber() + 1
 	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.Cluster(provider).ClusterID, AssignedAt: instantOf(at)})
 	r.Changed = s.position
-	name := PlacementName(r.Name, number)
+	name := brokerv1alpha1.PlacementName(r.Name, number)
 	s.Cluster(provider).addHold(name, r.Amounts)
 	s.Cluster(provider).Record.Granted++
 	s.clusters.updateProviding(at, provider, false, func(c *Conduct) { c.beginTrial(at, r.Requester, name) })

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -223,7 +224,7 @@ func (s *State) restorePlacements(r *Reservation) error {
 		}
 		p.Provider = c.ClusterID
 		if !p.ProviderGone {
-			c.holds[PlacementName(r.Name, p.Number)] = r.HeldBy(p)
+			c.holds[brokerv1alpha1.PlacementName(r.Name, p.Number)] = r.HeldBy(p)
 		}
 	}
 	return nil
