@@ -334,7 +334,7 @@ func TestResourceThatIsLeftOutIsShown(t *testing.T) {
 			a.Capacity["example.com/a"], a.Capacity["example.com/b"] = "1", "1"
 		})
 		view, err := f.Cluster(context.Background(), "paris")
-		if err != nil || len(view.OverBudget) != 1 || !strings.Contains(view.OverBudget[0], "left out of decisions: example.com/b") {
+		if err != nil || len(view.OverBudget) != 1 || !strings.Contains(view.OverBudget[0], "ignored in decisions: example.com/b") {
 			t.Errorf("%+v, %v", view.OverBudget, err)
 		}
 		f.reserve("rome", "request-1", with(func(r *v1.ReservationRequest) { r.Resources["example.com/a"] = "1" }))

@@ -180,6 +180,9 @@ func randomPod(rng *rand.Rand, n int) *corev1.Pod {
 	case 0:
 		pod.Spec.RuntimeClassName = new(overheadClass)
 	case 1:
+		if c := &pod.Spec.Containers[0]; len(c.Resources.Requests) == 0 {
+			c.Resources.Requests = list("cpu", "1m") // kubectl v1.35 crashes on a resize from nothing
+		}
 		before := list("cpu", fmt.Sprintf("%dm", 1+rng.IntN(900)), "memory", fmt.Sprintf("%dMi", 1+rng.IntN(500)))
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "c0", AllocatedResources: before, Resources: &corev1.ResourceRequirements{Requests: before},
