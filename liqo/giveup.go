@@ -24,8 +24,8 @@ const (
 	// nudgedAnnotation makes Liqo reconcile a slice at once. Its own retries are up to 16
 	// minutes apart.
 	nudgedAnnotation = "broker.fluidos.eu/nudged"
-	// partedAnnotation on an Identity is when the agent pointed it away from the replicated
-	// objects.
+	// partedAnnotation on an Identity holds the time at which the agent changed its remote
+	// namespace to partedNamespace.
 	partedAnnotation = "broker.fluidos.eu/parted"
 )
 

@@ -304,8 +304,8 @@ func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error 
 	return nil
 }
 
-// exceedsKept reports whether more is given than kept. The number of pods counts only if it is
-// part of the reservation.
+// exceedsKept reports whether Liqo gives more of any resource than this cluster keeps for the
+// placement. The number of pods counts only if it is part of the reservation.
 func exceedsKept(given, kept corev1.ResourceList) bool {
 	for name, amount := range given {
 		most, named := kept[name]

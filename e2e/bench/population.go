@@ -63,10 +63,11 @@ func newPopulation(s settings, rest http.Handler) (*population, error) {
 // kind is the set of objects at one path.
 type kind struct {
 	count int
-	// object returns the initial object with a number.
+	// object returns the i-th object of the initial list.
 	object func(i int) runtime.Object
-	// event returns the event with a number; every is the time between two events.
+	// event returns the k-th event.
 	event func(k int) watch.Event
+	// every is the time between two events.
 	every time.Duration
 	// marker returns the empty object that ends the initial list.
 	marker func(meta metav1.ObjectMeta) runtime.Object

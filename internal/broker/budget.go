@@ -57,9 +57,9 @@ const (
 	leastWaiting = 16
 	// forgetAtOnce bounds the reservations or keys that one event forgets.
 	forgetAtOnce = 200
-	// keysDue prefixes deadlines of a requester's closed keys.
+	// keysDue prefixes the deadlines at which the oldest closed keys of a requester are forgotten.
 	keysDue = "keys/"
-	// budgetDue prefixes deadlines of a member's refusals.
+	// budgetDue prefixes the deadlines at which refusals to a member are no longer shown.
 	budgetDue = "budget/"
 	// refusalShown is how long after the last refusal a member is shown as over its budget.
 	refusalShown = 10 * time.Minute

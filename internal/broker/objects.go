@@ -31,8 +31,10 @@ func (o objects) reservationChanged(r *ledger.Reservation) {
 	}
 }
 
-// HeldFor returns the reservations of an object of this name that have not ended: their names,
-// with the UIDs of their objects. Like ManifestOf it does not wait until they are durable.
+// HeldFor returns the reservations that have not ended and that an object of this name asked for,
+// as a map from the reservation's name to the UID of its object. An object that was deleted and
+// created again has a new UID. Like ManifestOf, HeldFor does not wait until the reservations are
+// durable.
 func (b *Broker) HeldFor(namespace, name string) map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

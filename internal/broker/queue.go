@@ -29,7 +29,7 @@ const (
 	// queueRefresh is how often a requester may ask for its place in the queue. The broker
 	// reports the outcome unasked.
 	queueRefresh = time.Minute
-	// queueDue is the deadline at which the queue is served again.
+	// queueDue names the deadline at which the broker serves the queue again.
 	queueDue = "queue/"
 	// triedDue prefixes the deadlines at which waiting reservations may return to a provider
 	// that failed them.

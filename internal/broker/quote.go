@@ -14,8 +14,9 @@ import (
 // maxQuoteCandidates is how many candidates a quote explains.
 const maxQuoteCandidates = 100
 
-// RequestQuote implements the server's Broker. It decides as RequestReservation does. It
-// records pending offers of clusters and, if it holds capacity for the quote, the quote.
+// RequestQuote implements the server's Broker. It chooses a provider as RequestReservation does and
+// records the pending offers on which the choice rests. It records the quote only if the request
+// asks to hold its capacity.
 func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	q, err := readRequest(clusterID, key, req)
 	if err != nil {

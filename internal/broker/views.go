@@ -169,9 +169,10 @@ type ReservationView struct {
 	// Recall says until when the reservation stays with a provider that recalled it; "" for no
 	// recall.
 	Recall string
-	// LostSince is when the silent provider Lost was last heard; zero and "" if none is silent.
+	// LostSince is when the silent provider last called; zero if no provider is silent.
 	LostSince time.Time
-	Lost      string
+	// Lost is the silent provider; "" if there is none.
+	Lost string
 }
 
 // Over reports whether the reservation has ended and both sides have confirmed it.

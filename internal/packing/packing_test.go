@@ -49,7 +49,8 @@ func TestPlaceFillsTheFirstNodes(t *testing.T) {
 	}
 }
 
-// roomLeft lists the free amounts of nodes with one column, in order.
+// roomLeft lists the free amount of each node in ascending order. The nodes have a single resource
+// column.
 func (n *Nodes) roomLeft() (all []int64) {
 	for at := range n.bins {
 		for range n.bins[at].count {

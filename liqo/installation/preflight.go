@@ -27,9 +27,11 @@ type Preflight struct {
 	observe func(context.Context) (Installation, error)
 	clock   clock.PassiveClock
 
-	// mu guards next, when Liqo is observed again, and last, the newest observation.
-	mu   sync.Mutex
+	// mu guards the fields below.
+	mu sync.Mutex
+	// next is when Liqo is observed again.
 	next time.Time
+	// last is the newest observation.
 	last metav1.Condition
 }
 

@@ -36,8 +36,8 @@ func planLost(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// planParting points this cluster's identity away from the replicated objects. Liqo then forgets
-// what it replicated to the provider, and no longer tries to delete it there.
+// planParting changes the remote namespace in this cluster's Identity at the provider. Liqo then
+// forgets the objects that it replicated to the provider, and no longer tries to delete them there.
 func planParting(v ConsumerView) []Action {
 	if v.Identity.IsUsable() && v.Identity.Ours && !v.Identity.Parted {
 		return []Action{{Do: PartIdentity}}

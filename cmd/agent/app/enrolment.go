@@ -84,8 +84,8 @@ func (a *agent) enrolCluster(ctx context.Context, clientset kubernetes.Interface
 	return nil
 }
 
-// serveProbes answers the probes until the manager does: alive, and not ready with the error of
-// trouble.
+// serveProbes answers the probes until the manager takes over. The liveness probe succeeds; the
+// readiness probe fails with the error that trouble returns.
 func serveProbes(ctx context.Context, address string, trouble func() error) (stop func() error, err error) {
 	if address == "" || address == "0" {
 		return func() error { return nil }, nil

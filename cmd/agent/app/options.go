@@ -214,8 +214,8 @@ func (o *options) completeOptions() error {
 	return o.checkNodeLabels()
 }
 
-// checkLifetime enforces the minimum of the cluster's signer and the maximum of Kubernetes'
-// default.
+// checkLifetime accepts lifetimes from 10 minutes, the least that a CertificateSigningRequest may
+// ask for, to one year, the most that kube-controller-manager signs by default.
 func (o *options) checkLifetime() error {
 	const least, most = 10 * time.Minute, 365 * 24 * time.Hour
 	if o.peerLifetime < least || o.peerLifetime > most {

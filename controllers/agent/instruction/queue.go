@@ -103,7 +103,7 @@ func (q *Queue) Watch(b *builder.Builder) {
 	b.WatchesRawSource(source.TypedChannel(q.due, handler.TypedEnqueueRequestsFromMapFunc(q.Named)))
 }
 
-// WatchLiqo adds Liqo's objects to a controller, and events that name a peer.
+// WatchLiqo makes a controller watch Liqo's objects and the channel peers, whose events name a peer.
 func WatchLiqo(b *builder.Builder, objects []client.Object, concerned handler.MapFunc, peers <-chan event.TypedGenericEvent[string], withPeer handler.TypedMapFunc[string, reconcile.Request]) {
 	for _, obj := range objects {
 		var options []builder.WatchesOption

@@ -71,8 +71,8 @@ func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now me
 	setCondition(inst, agentv1alpha1.ConditionChanged, aspect, now)
 }
 
-// noteReduction records the previous grant if less is kept from now on: running pods stay. The
-// enforcement controller drops the record once the pods fit.
+// noteReduction records the previous grant if the new one is smaller, because the pods that run now
+// may exceed the new one. The enforcement controller drops the record once the pods fit.
 func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	if !growsBeyond(inst.Spec.Resources, inst.Kept()) {
 		return

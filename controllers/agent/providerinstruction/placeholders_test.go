@@ -59,7 +59,7 @@ func (b *bench) look() []corev1.Pod {
 	return pods.Items
 }
 
-// held returns the condition that the instruction gets.
+// held returns the condition Held that describeHold sets on the instruction.
 func (b *bench) held() *metav1.Condition {
 	b.describeHold(b.inst)
 	return meta.FindStatusCondition(b.inst.Status.Conditions, agentv1alpha1.ConditionHeld)

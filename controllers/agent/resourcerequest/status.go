@@ -246,7 +246,9 @@ func (e editor) copyCondition(current *agentv1alpha1.ReservationInstruction, kin
 	meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 }
 
-// setReachable records whether a provider is silent, or was.
+// setReachable sets the condition ProviderReachable: False while a provider is silent, and True once
+// it has reported again or another provider has taken over. A request whose providers were never
+// silent does not get the condition.
 func (e editor) setReachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
 	target, lost, left := e.rr.Status.TargetClusterID, findLost(all, true), findLost(all, false)

@@ -54,7 +54,7 @@ type Lendable struct {
 	Barred []string
 }
 
-// Lendable returns the description; ok is false until the nodes are known.
+// Lendable describes the nodes that this cluster lends; ok is false until the nodes are known.
 func (w *Watcher) Lendable() (l Lendable, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

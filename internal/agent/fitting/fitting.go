@@ -70,8 +70,8 @@ func Unused(kept quantity.Amounts, promised []Pods, running []quantity.Amounts) 
 	return slices.DeleteFunc(left, func(p Pods) bool { return p.Count == 0 }), rest.Max(nil)
 }
 
-// covers reports whether a pod of the given size may request pod. Every pod is one of the
-// resource pods, whether its size says so or not.
+// covers reports whether a promised pod of the given size is at least as large as pod. It ignores
+// the resource pods: every pod counts as one, even if its size does not name that resource.
 func covers(size, pod quantity.Amounts) bool {
 	for name, amount := range pod {
 		if amount > size[name] && name != corev1.ResourcePods {

@@ -31,8 +31,8 @@ var metrics = map[corev1.ResourceName]string{
 const (
 	// askTimeout bounds one scrape; it is Prometheus' default.
 	askTimeout = 10 * time.Second
-	// maxAnswer bounds what is read: OpenCost also exports metrics of every container. At most
-	// maxKept bytes of it, three lines a node, are kept.
+	// maxAnswer bounds the size of an answer, which also contains metrics of every container.
+	// maxKept bounds the lines that the parser keeps: the three prices of each node.
 	maxAnswer = 512 << 20
 	maxKept   = 16 << 20
 	maxLine   = 1 << 20

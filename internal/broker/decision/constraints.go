@@ -140,8 +140,9 @@ func (c *contest) noRows() rowSet {
 	return c.some
 }
 
-// unmetConstraint returns the first constraint that a row does not meet, and the detail for the
-// message. It reads the row instead of the index.
+// unmetConstraint returns the reason for the first constraint that the candidate in row i does not
+// meet, and the detail for the message. It compares the facts of that candidate, because the index
+// yields only the rows that meet all constraints.
 func (c *contest) unmetConstraint(i int) (Reason, string) {
 	r, f, id := c.request, c.market.facts[i], c.market.ids[i]
 	if len(r.Near) > 0 && !slices.Contains(r.Near, id) {

@@ -40,12 +40,12 @@ func (m *Market) SetStanding(id string, s *Standing) bool {
 	return true
 }
 
-// Excess is why candidates do not serve a requester that exceeded its grants. The requester
-// sees the texts.
+// Excess holds the reasons why candidates do not serve a requester that exceeded its grants. The
+// requester sees the texts.
 type Excess struct {
-	// All is why no candidate serves it, "" if some may.
+	// All is the reason why no candidate serves the requester; "" if some may.
 	All string
-	// By says why single candidates do not serve it, by their IDs.
+	// By maps the ID of a candidate to the reason why it does not serve the requester.
 	By map[string]string
 }
 

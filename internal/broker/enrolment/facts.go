@@ -84,7 +84,7 @@ func signerOf(c *pki.Credentials, now time.Time) (*x509.Certificate, error) {
 	return chains[0][len(chains[0])-1], nil
 }
 
-// ReadFacts reads what a broker in namespace published.
+// ReadFacts reads the facts that the broker in namespace has published.
 func ReadFacts(ctx context.Context, c client.Reader, namespace string) (Facts, error) {
 	kept := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: factsName}, kept)

@@ -193,8 +193,9 @@ func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	s.clusters.refreshHold(r, p)
 }
 
-// setAmounts puts other amounts in force for one placement, if it stands, and for later ones.
-// All other placements keep their amounts until their providers change them.
+// setAmounts gives the reservation new amounts. They apply to the placement with, if it stands, and
+// to later placements. All other placements keep their amounts until their providers change
+// them.
 func (r *Reservation) setAmounts(with *Placement, amounts quantity.Amounts) {
 	for i := range r.Placements {
 		switch p := &r.Placements[i]; {

@@ -17,7 +17,7 @@ type Lineage struct {
 	Key []byte `json:"key,omitempty"`
 	// Seen is a lost position that a cluster showed; 0 for the first lineage.
 	Seen uint64 `json:"seen,omitempty"`
-	// By is the cluster that showed it.
+	// By is the cluster that showed the lost position.
 	By string `json:"by,omitempty"`
 }
 

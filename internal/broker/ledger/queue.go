@@ -26,7 +26,8 @@ type Waiting struct {
 	Since    time.Time
 	// Until is when the wait ends without a grant.
 	Until time.Time
-	// Left is how long it will be held once it is granted; 0 for as long as it is renewed.
+	// Left is how long the reservation lasts after its grant. It is 0 if the reservation has no
+	// duration and lasts as long as it is renewed.
 	Left time.Duration
 	// Preemption is set while other placements make room for it.
 	Preemption *Preemption `json:",omitempty"`
