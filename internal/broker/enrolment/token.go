@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // TokenLifetime is how long a token can be used.
@@ -115,4 +116,19 @@ func tokenOf(cm *corev1.ConfigMap) (*Token, error) {
 	return &Token{
 		ID: id, ClusterID: cm.Data[clusterKey], Digest: cm.Data[digestKey], Expires: expires, UsedBy: cm.Data[usedByKey],
 	}, nil
+}
+
+func checkToken(a Application, known *Token, now time.Time) error {
+	switch {
+	case known == nil || !known.matchesText(a.Token) || known.ClusterID != a.ClusterID:
+		return fault.New(fault.TokenInvalid, "the token is not valid for cluster %q: create one with broker enrol %s", a.ClusterID, a.ClusterID)
+	case !now.Before(known.Expires):
+		return fault.New(fault.TokenExpired, "the token of cluster %q expired at %s: create another with broker enrol %s",
+			a.ClusterID, known.Expires.UTC().Format(time.RFC3339), a.ClusterID)
+	case known.UsedBy != "" && known.UsedBy != a.Fingerprint:
+		return fault.New(fault.TokenUsed,
+			"the token of cluster %q was used with another key, %s: if that key is not this cluster's, deny the cluster; otherwise create another token with broker enrol %s",
+			a.ClusterID, known.UsedBy, a.ClusterID)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // Application is a request for a first certificate.
@@ -55,19 +54,4 @@ func decideWithoutToken(policy access.Policy, a Application) Outcome {
 		return Outcome{Issue: true}
 	}
 	return Outcome{Why: "it has no token and is not approved with this key: " + approveRemedy}
-}
-
-func checkToken(a Application, known *Token, now time.Time) error {
-	switch {
-	case known == nil || !known.matchesText(a.Token) || known.ClusterID != a.ClusterID:
-		return fault.New(fault.TokenInvalid, "the token is not valid for cluster %q: create one with broker enrol %s", a.ClusterID, a.ClusterID)
-	case !now.Before(known.Expires):
-		return fault.New(fault.TokenExpired, "the token of cluster %q expired at %s: create another with broker enrol %s",
-			a.ClusterID, known.Expires.UTC().Format(time.RFC3339), a.ClusterID)
-	case known.UsedBy != "" && known.UsedBy != a.Fingerprint:
-		return fault.New(fault.TokenUsed,
-			"the token of cluster %q was used with another key, %s: if that key is not this cluster's, deny the cluster; otherwise create another token with broker enrol %s",
-			a.ClusterID, known.UsedBy, a.ClusterID)
-	}
-	return nil
 }
