@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,12 +18,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// All placements share one worker, so it waits only deputyWait for the provider; a slower attempt
-// goes on beside it, for deputyTimeout at most. After a failure, a deputy rests for deputyPause.
-// The provider's objects are not watched. They are checked every deputyStep while a change is
-// expected, and otherwise every deputyPause.
+// After a failure, a deputy rests for deputyPause, so that an unreachable provider does not
+// delay the placements at others. deputyTimeout bounds one attempt. The provider's objects are
+// not watched. They are checked every deputyStep while a change is expected, and otherwise
+// every deputyPause.
 const (
-	deputyWait    = 200 * time.Millisecond
 	deputyTimeout = 5 * time.Second
 	deputyPause   = 15 * time.Second
 	deputyStep    = 500 * time.Millisecond
@@ -43,29 +41,6 @@ type deputy struct {
 	// restUntil is when to try again after a failure.
 	restUntil time.Time
 	failure   error
-	// attempts holds the last attempt for each placement until its result is used, and latest the
-	// newest one. At most one runs at a time. Only the consumer's goroutine uses them.
-	attempts map[string]*attempt
-	latest   *attempt
-}
-
-// attempt is one round of actions in the provider's cluster. Its results are set once done is
-// closed.
-type attempt struct {
-	// spec is what the provider was to do.
-	spec     agentv1alpha1.ProviderInstructionSpec
-	done     chan struct{}
-	provided plan.ProviderState
-	err      error
-}
-
-func (a *attempt) isDone() bool {
-	select {
-	case <-a.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // actAsProvider does the provider's part of a placement after the consumer's, and adds to the state
@@ -109,7 +84,7 @@ func (p *Peering) appointDeputy(provider string) (*deputy, error) {
 	if d := p.deputies[provider]; d != nil && d.client == remote {
 		return d, nil
 	}
-	d := &deputy{consumer: p, client: remote, attempts: map[string]*attempt{}}
+	d := &deputy{consumer: p, client: remote}
 	reader := deputyClient{Client: remote, consumer: p, provider: provider}
 	d.part, err = New(Options{
 		ClusterID: provider, InstructionNamespace: p.opts.InstructionNamespace, GatewayService: p.opts.GatewayService,
@@ -165,19 +140,14 @@ func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.Reser
 	if now := d.part.opts.Clock.Now(); now.Before(d.restUntil) {
 		return d.failure
 	}
+	ctx, cancel := context.WithTimeout(ctx, deputyTimeout)
+	defer cancel()
 	there := instructionFor(inst, d.consumer.opts.ClusterID)
 	there.Spec.Unpeer = state.Done
-	a := d.awaitAttempt(ctx, there)
-	if a == nil {
-		state.Again = plan.Soonest(state.Again, deputyStep)
-		if state.Done {
-			state.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until %q is left", inst.Spec.TargetClusterID)
-			state.Phase = agentv1alpha1.InstructionReleasing
-		}
-		state.Gone, state.Done = false, false
-		return nil
+	provided, err := providerSide{d.part}.providePlacement(ctx, there)
+	if err == nil {
+		err = d.grantSlice(ctx, there)
 	}
-	provided, err := a.provided, a.err
 	if err != nil {
 		d.failure = fmt.Errorf("acting for it through its kubeconfig failed: %w", err)
 		d.restUntil = d.part.opts.Clock.Now().Add(deputyPause)
@@ -196,40 +166,6 @@ func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.Reser
 	}
 	state.Again = plan.Soonest(state.Again, wait)
 	return nil
-}
-
-// awaitAttempt returns the result of an attempt for the placement, nil while the provider is busy.
-func (d *deputy) awaitAttempt(ctx context.Context, there *agentv1alpha1.ProviderInstruction) *attempt {
-	if a := d.attempts[there.Name]; a != nil && a.isDone() {
-		delete(d.attempts, there.Name)
-		if equality.Semantic.DeepEqual(a.spec, there.Spec) || a.err != nil {
-			return a
-		}
-	}
-	if d.latest != nil && !d.latest.isDone() {
-		return nil
-	}
-	a := &attempt{spec: *there.Spec.DeepCopy(), done: make(chan struct{})}
-	d.attempts[there.Name], d.latest = a, a
-	go d.carryOut(context.WithoutCancel(ctx), there.DeepCopy(), a)
-	wait, cancel := context.WithTimeout(ctx, deputyWait)
-	defer cancel()
-	select {
-	case <-a.done:
-		delete(d.attempts, there.Name)
-		return a
-	case <-wait.Done():
-		return nil
-	}
-}
-
-func (d *deputy) carryOut(ctx context.Context, there *agentv1alpha1.ProviderInstruction, a *attempt) {
-	defer close(a.done)
-	ctx, cancel := context.WithTimeout(ctx, deputyTimeout)
-	defer cancel()
-	if a.provided, a.err = (providerSide{d.part}).providePlacement(ctx, there); a.err == nil {
-		a.err = d.grantSlice(ctx, there)
-	}
 }
 
 // grantSlice answers the placement's slice as soon as Liqo has replicated it.

@@ -1,7 +1,6 @@
 package liqo
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -108,46 +107,6 @@ func TestMissingKubeconfigIsReported(t *testing.T) {
 			})
 		})
 	}
-}
-
-// hanging is a client of a cluster that accepts connections and never answers.
-type hanging struct{ client.Client }
-
-func (hanging) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (hanging) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// All placements share one worker.
-func TestHangingClusterWithoutAgentDoesNotDelayOtherPlacements(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := unattended(t)
-		rome, stuck := w.sites["rome"], &hanging{}
-		rome.peering.opts.Remote = func(string) (client.Client, error) { return stuck, nil }
-		w.reserve("rome", "paris", "res-a")
-		inst := &agentv1alpha1.ReservationInstruction{}
-		w.check(rome.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-a-1"}, inst))
-		var busy time.Duration
-		failed := false
-		for began := time.Now(); time.Since(began) < deputyTimeout+deputyStep; time.Sleep(deputyStep) {
-			call := time.Now()
-			state, err := rome.peering.Consume(t.Context(), inst)
-			w.check(err)
-			busy += time.Since(call)
-			failed = failed || strings.Contains(state.Peered.Message, "context deadline exceeded")
-			if state.Again == 0 || state.NodeReady.True {
-				t.Fatalf("got %+v", state)
-			}
-		}
-		if busy > time.Second || !failed {
-			t.Errorf("the worker was busy for %s; the failure was shown: %v", busy, failed)
-		}
-	})
 }
 
 func TestLostClusterWithoutAgentIsGivenUp(t *testing.T) {
