@@ -266,7 +266,7 @@ func (rc *recovery) describeProgress() string {
 		}
 	})
 	b := rc.s.book.Lineages().Present()
-	return fmt.Sprintf("journal restored from an older state at position %d (agents have seen %d): waiting for %d of %d clusters to announce what they hold",
+	return fmt.Sprintf("journal restored from an older state at position %d (agents have seen %d): waiting for %d of %d clusters to announce their holdings",
 		b.Since-1, b.Seen, waiting, all)
 }
 

@@ -79,7 +79,7 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	}
 	a.admitted[inst.Name] = wanted
 	return providerinstruction.Admission{
-		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and kept",
+		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and reserved",
 	}, nil
 }
 
