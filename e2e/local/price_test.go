@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,10 +32,10 @@ func TestPricesComeFromTheNodes(t *testing.T) {
 	}
 
 	for i := range nodes {
-		label(t, paris, &nodes[i], map[string]string{cpu: []string{"0.05", "0.07"}[i%2], memory: []string{"0.006", "0.007"}[i%2]})
+		label(t, paris, &nodes[i], map[string]string{cpu: []string{"0.5", "0.7"}[i%2], memory: []string{"0.06", "0.07"}[i%2]})
 	}
 	asksFor(map[string]any{"currency": "EUR", "nodeLabels": map[string]any{"cpuCost": cpu, "memoryCost": memory}})
-	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.06", MemoryCost: "0.0065"}))
+	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.6", MemoryCost: "0.065"}))
 	r, err := rome.Request(ctx, namespace, "cheapest-by-labels", small())
 	check(t, err)
 	check(t, rome.AwaitReady(ctx, r, readyWithin))
@@ -44,7 +45,7 @@ func TestPricesComeFromTheNodes(t *testing.T) {
 
 	label(t, paris, &nodes[0], map[string]string{cpu: "dear"})
 	check(t, awaitOwnCondition(ctx, paris, patience, agentv1alpha1.ConditionPriced, metav1.ConditionFalse, nodes[0].Name))
-	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.07", MemoryCost: "0.0065"}))
+	check(t, awaitPrices(ctx, env, &brokerv1alpha1.Cost{Currency: "EUR", CPUCost: "0.7", MemoryCost: "0.065"}))
 
 	openCost := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for _, node := range nodes {
@@ -71,6 +72,7 @@ func restorePrices(t *testing.T, env *Environment, nodes []corev1.Node, labels .
 	t.Cleanup(func() {
 		ctx := context.Background() // the test's context has ended
 		check(t, env.Product.Upgrade(ctx, "paris", values))
+		check(t, awaitUnpriced(ctx, paris))
 		for i := range nodes {
 			from := nodes[i].DeepCopy()
 			for _, name := range labels {
@@ -84,6 +86,18 @@ func restorePrices(t *testing.T, env *Environment, nodes []corev1.Node, labels .
 		now.Spec.Cost = before.Spec.Cost
 		check(t, paris.Patch(ctx, now, client.MergeFrom(from)))
 		check(t, awaitPrices(ctx, env, before.Spec.Cost))
+	})
+}
+
+// awaitUnpriced waits until the agent has read a configuration without prices. Until then it writes those of the
+// earlier one into its Advertisement.
+func awaitUnpriced(ctx context.Context, c *e2e.Cluster) error {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
+		adv, err := ownAdvertisement(ctx, c)
+		if err != nil || meta.FindStatusCondition(adv.Status.Conditions, agentv1alpha1.ConditionPriced) == nil {
+			return "", err
+		}
+		return "the agent of " + c.Name + " to read its configuration without prices", nil
 	})
 }
 
