@@ -24,7 +24,7 @@ type adoptionRoom struct {
 	// awaited is false if the broker awaits no announcement of the cluster.
 	awaited bool
 	places  int
-	// left is the capacity that the placements in the book do not hold.
+	// left is the capacity of the cluster that no placement in the book holds.
 	left quantity.Amounts
 }
 

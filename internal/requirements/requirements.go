@@ -1,5 +1,5 @@
-// Package requirements gives the requirements of the API their meaning: it reads them, and matches them with
-// what clusters state about themselves.
+// Package requirements reads and checks the requirements of requests, and matches them with the
+// labels and claims of clusters.
 package requirements
 
 import (

@@ -200,7 +200,7 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	defer cancel()
 	receipt, err := r.sendAdvertisement(ctx, msg)
 	if err != nil {
-		if overtaken(err) {
+		if isOvertaken(err) {
 			r.epoch = 0
 		}
 		r.failures++
@@ -230,7 +230,7 @@ func (r *Reconciler) nextInterval(receipt *v1.AdvertisementReceipt) time.Duratio
 // is repeated only at the next interval, when the cause may have passed.
 func pauseAfter(err error, failures int, interval time.Duration) time.Duration {
 	wait := interval
-	if isUnreached(err) || overtaken(err) {
+	if isUnreached(err) || isOvertaken(err) {
 		wait = min(interval, firstRetry<<min(failures-1, 16))
 	}
 	return max(wait, retryAfter(err))
@@ -251,15 +251,15 @@ func refusalCondition(err error) metav1.Condition {
 		c.Reason = agentv1alpha1.ReasonBrokerUnreachable
 		c.Message = "the offer cannot be published; running workloads are not affected: " + err.Error()
 	}
-	if overtaken(err) {
+	if isOvertaken(err) {
 		c.Message = "asking the broker for a new epoch; if this repeats, two agents run for this cluster: stop one of them. " + err.Error()
 	}
 	return c
 }
 
-// overtaken reports whether the broker has a newer advertisement of this cluster from another
+// isOvertaken reports whether the broker has a newer advertisement of this cluster from another
 // agent, for example the leader before this one.
-func overtaken(err error) bool { return fault.ReasonOf(err) == fault.Conflict }
+func isOvertaken(err error) bool { return fault.ReasonOf(err) == fault.Conflict }
 
 // isUnreached reports whether err means that the broker made no decision.
 func isUnreached(err error) bool {

@@ -31,7 +31,7 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 		}
 	}
 	before := inst.DeepCopy()
-	describeChange(inst, admission, r.now())
+	recordChange(inst, admission, r.now())
 	if err := r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 		return err
 	}
@@ -56,9 +56,9 @@ func growsBeyond(kept, wanted corev1.ResourceList) bool {
 	return false
 }
 
-// describeChange writes this cluster's answer. From here on, every grant and every count uses
+// recordChange writes this cluster's decision on a change into the status. From then on, every grant and every count uses
 // the kept amounts.
-func describeChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
+func recordChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Change = inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "the new amounts are reserved"}
 	if a.Admitted {

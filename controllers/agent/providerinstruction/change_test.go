@@ -86,7 +86,7 @@ func TestLessIsAgreedToWhenNoMoreIsGiven(t *testing.T) {
 	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)
 	inst.Spec.Resources, inst.Spec.Change = cpus("1"), 2
-	describeChange(inst, Admission{Admitted: true}, r.now())
+	recordChange(inst, Admission{Admitted: true}, r.now())
 	r.reports.Forget("res-a", 1)
 	r.reportChange(inst, plan.ProviderState{Exceeds: true})
 	if r.reports.Heard("res-a", 1, v1.StatusReportStateAcknowledged) || len(b.told) > 0 {

@@ -91,7 +91,7 @@ func TestAReductionKeepsWhatWasGrantedBefore(t *testing.T) {
 				inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: tc.earlier}
 			}
 			now := metav1.NewTime(time.Unix(1000, 0))
-			describeChange(inst, Admission{Admitted: true}, now)
+			recordChange(inst, Admission{Admitted: true}, now)
 			var want *agentv1alpha1.ReducedGrant
 			if tc.want != nil {
 				want = &agentv1alpha1.ReducedGrant{Resources: tc.want, At: now}

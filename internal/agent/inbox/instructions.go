@@ -207,11 +207,11 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 // operator takes none. One that was accepted earlier stays.
 func (i *Instructions) applyUnrequested(ctx context.Context, in *v1.Instruction, received time.Time) error {
 	if i.options.RefuseBrokerReservations {
-		known, err := i.knows(ctx, in)
+		known, err := i.findConsumer(ctx, in)
 		if err != nil {
 			return err
 		}
-		if !known {
+		if known == nil {
 			return i.declinePlacement(ctx, in, agentv1alpha1.ReasonRefused,
 				"the cluster accepts no reservations that are made in the broker's cluster (its agent has --accept-broker-reservations=false)")
 		}
@@ -221,15 +221,18 @@ func (i *Instructions) applyUnrequested(ctx context.Context, in *v1.Instruction,
 	return err
 }
 
-// knows reports whether an instruction was accepted earlier. What runs for it stays.
-func (i *Instructions) knows(ctx context.Context, in *v1.Instruction) (bool, error) {
+// findConsumer returns the ReservationInstruction of an instruction, nil if there is none.
+func (i *Instructions) findConsumer(ctx context.Context, in *v1.Instruction) (*agentv1alpha1.ReservationInstruction, error) {
 	obj := &agentv1alpha1.ReservationInstruction{}
 	name := types.NamespacedName{Namespace: i.options.Namespace, Name: brokerv1alpha1.PlacementName(in.Reservation, in.Placement)}
 	err := i.client.Get(ctx, name, obj)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read reservation instruction %q: %w", name.Name, err)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	return err == nil, nil
+	if err != nil {
+		return nil, fmt.Errorf("read reservation instruction %q: %w", name.Name, err)
+	}
+	return obj, nil
 }
 
 // requestOf returns the ResourceRequest whose UID is the key, nil if there is none.
@@ -258,14 +261,12 @@ func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
 // releaseConsumer releases a placement's instruction. If there is none, it reports the
 // placement as gone, unless the broker no longer waits for that.
 func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) error {
-	obj := &agentv1alpha1.ReservationInstruction{}
-	name := types.NamespacedName{Namespace: i.options.Namespace, Name: brokerv1alpha1.PlacementName(in.Reservation, in.Placement)}
-	err := i.client.Get(ctx, name, obj)
-	if err == nil {
-		return ReleaseConsumer(ctx, i.client, obj)
+	obj, err := i.findConsumer(ctx, in)
+	if err != nil {
+		return err
 	}
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read reservation instruction %q: %w", name.Name, err)
+	if obj != nil {
+		return ReleaseConsumer(ctx, i.client, obj)
 	}
 	if in.State == v1.InstructionStateEnded {
 		return nil

@@ -42,7 +42,7 @@ type Registry struct {
 	Tokens map[string]string
 	// Approved admits clusters without a token.
 	Approved bool
-	// Failure is the answer to every call, if set.
+	// Failure is the error that every call returns; nil for none.
 	Failure error
 
 	// mu guards the fields above, and the following.
