@@ -61,8 +61,7 @@ func (n *Nodes) CopyFrom(m *Nodes) {
 	n.bins, n.room, n.width = append(n.bins[:0], m.bins...), append(n.room[:0], m.room...), m.width
 }
 
-// Place puts pods on the first nodes with room and returns how many it placed. It splits a group
-// if its nodes do not all get the same number.
+// Place puts pods on the first nodes with room and returns how many it placed.
 func (n *Nodes) Place(pod Pod, count int64) int64 {
 	missing := count
 	for at := 0; at < len(n.bins) && missing > 0; at++ {
@@ -70,19 +69,26 @@ func (n *Nodes) Place(pod Pod, count int64) int64 {
 		if each == 0 {
 			continue
 		}
-		if full := missing / each; full < n.bins[at].count {
-			n.split(at, full)
-			if rest := missing % each; rest > 0 {
-				n.split(at+1, 1)
-				n.take(at+1, pod, rest)
-			}
-			n.take(at, pod, each)
-			return count
-		}
-		n.take(at, pod, each)
-		missing -= each * n.bins[at].count
+		missing = n.fill(at, pod, each, missing)
 	}
 	return count - missing
+}
+
+// fill puts up to each pods on every node of a group and returns how many of the missing ones are
+// left. It splits the group if its nodes do not all get the same number.
+func (n *Nodes) fill(at int, pod Pod, each, missing int64) int64 {
+	full := missing / each
+	if full >= n.bins[at].count {
+		n.take(at, pod, each)
+		return missing - each*n.bins[at].count
+	}
+	n.split(at, full)
+	if rest := missing % each; rest > 0 {
+		n.split(at+1, 1)
+		n.take(at+1, pod, rest)
+	}
+	n.take(at, pod, each)
+	return 0
 }
 
 // Count returns how many pods fit if they are the only ones, saturating.
@@ -113,18 +119,7 @@ func (n *Nodes) TakeRoomiest(column int32, amount int64, on []bool) {
 			return
 		}
 		free := n.free(best, column)
-		pod := Pod{Needs: []Need{{Column: column, Amount: 1}}}
-		if full := amount / free; full < n.bins[best].count {
-			n.split(best, full)
-			if rest := amount % free; rest > 0 {
-				n.split(best+1, 1)
-				n.take(best+1, pod, rest)
-			}
-			n.take(best, pod, free)
-			return
-		}
-		n.take(best, pod, free)
-		amount -= free * n.bins[best].count
+		amount = n.fill(best, Pod{Needs: []Need{{Column: column, Amount: 1}}}, free, amount)
 	}
 }
 
