@@ -23,6 +23,8 @@ const (
 	// hostilePause is the pause between two requests of one caller. Together they exceed a cluster's rate limit, but
 	// leave the machine enough time for the measurement.
 	hostilePause = 100 * time.Millisecond
+	// hostileAdvertisements is how many different advertisements the attacker sends in turn.
+	hostileAdvertisements = 64
 )
 
 // hostile compares how long members wait during another member's attack and without it.
@@ -99,7 +101,9 @@ func paceSlice(ctx context.Context, length time.Duration, do work) (slice, error
 type attacker struct {
 	url  string
 	http *http.Client
-	sent atomic.Int64
+	// advertisements are written before the measurement, because an attacker has a processor of its own.
+	advertisements [][]byte
+	sent           atomic.Int64
 	// requests counts and numbers the requests.
 	requests atomic.Int64
 }
@@ -109,7 +113,11 @@ func (s *site) attacker(url string) (*attacker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &attacker{url: url, http: &http.Client{Transport: c.transport}}, nil
+	a := &attacker{url: url, http: &http.Client{Transport: c.transport}}
+	for n := range hostileAdvertisements {
+		a.advertisements = append(a.advertisements, hostileAdvertisement(int64(n)))
+	}
+	return a, nil
 }
 
 // begin attacks until stop is called.
@@ -132,7 +140,7 @@ func (a *attacker) send(ctx context.Context) {
 	method, path, body := http.MethodPost, "/api/v1/holdings", bytes.Repeat([]byte("["), 1<<20)
 	switch n % 4 {
 	case 0:
-		path, body = "/api/v1/advertisements", hostileAdvertisement(n)
+		path, body = "/api/v1/advertisements", a.advertisements[n/4%hostileAdvertisements]
 	case 1:
 		method, path, body = http.MethodDelete, fmt.Sprintf("/api/v1/reservations/unknown-%d", n), nil
 	case 2:

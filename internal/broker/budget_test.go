@@ -244,11 +244,18 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 		"the most there may be":   {4096, 256},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withBudget(t, func(*Budget) {}, func(f *fleet) {
+			withBudget(t, func(b *Budget) { b.JournalPerHour = unlimited }, func(f *fleet) {
+				f.advertise("oslo", "100000", "64Ti")
+				var held []string
+				for i := range size.usages {
+					held = append(held, f.reserve("rome", fmt.Sprint("key-", i), &v1.ReservationRequest{
+						Resources: v1.Amounts{"cpu": "100m", "memory": "256Mi"}, TargetClusterID: "oslo",
+					}).Name)
+				}
 				large := func(cpu string) func(*v1.Advertisement) {
 					return func(a *v1.Advertisement) {
-						for i := range size.usages {
-							a.Usage = append(a.Usage, v1.Usage{Reservation: fmt.Sprintf("res-%010d", i), Placement: 1, Used: v1.Amounts{"cpu": cpu, "memory": "256Mi", "pods": "3"}})
+						for _, name := range held {
+							a.Usage = append(a.Usage, v1.Usage{Reservation: name, Placement: 1, Used: v1.Amounts{"cpu": cpu, "memory": "256Mi", "pods": "3"}})
 						}
 						for i := range size.shapes {
 							a.NodeShapes = append(a.NodeShapes, v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": fmt.Sprint(i, "m"), "memory": "1Gi", "pods": "10"}})
@@ -272,8 +279,8 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 				used := f.used("oslo")
 				f.kill()
 				again := f.used("oslo")
-				if len(again) != len(used) || again["res-0000000007-1"][corev1.ResourceCPU] != 300 {
-					t.Errorf("after a restart %d placements use %v", len(again), again["res-0000000007-1"])
+				if len(again) != len(used) || again[held[7]+"-1"][corev1.ResourceCPU] != 300 {
+					t.Errorf("after a restart %d placements use %v", len(again), again[held[7]+"-1"])
 				}
 				f.advertise("oslo", "100000", "64Ti")
 				if n := len(f.used("oslo")); n != 0 {
@@ -282,6 +289,31 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Names that a hostile provider invents must not fill the journal, or others wait while it is written.
+func TestManyInventedPlacementsAreRecordedAsOneSum(t *testing.T) {
+	withBudget(t, func(*Budget) {}, func(f *fleet) {
+		held := f.reserve("rome", "key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, TargetClusterID: "paris"}).Name
+		before := f.records()
+		f.advertise("paris", "100000", "64Ti", func(a *v1.Advertisement) {
+			a.Usage = append(a.Usage, v1.Usage{Reservation: held, Placement: 1, Used: v1.Amounts{"cpu": "2"}})
+			for i := range 4095 {
+				a.Usage = append(a.Usage, v1.Usage{Reservation: fmt.Sprintf("res-%010d", i), Placement: 1, Used: v1.Amounts{"cpu": "2"}})
+			}
+		})
+		if n := f.records() - before; n != 1 {
+			t.Errorf("%d records were written, want 1", n)
+		}
+		if used := f.used("paris"); len(used) != 2 || used[held+"-1"][corev1.ResourceCPU] != 2000 {
+			t.Errorf("%d placements use capacity, and the one with a hold %v", len(used), used[held+"-1"])
+		}
+		f.inSession(func(s *session) {
+			if claimed := s.book.Cluster("paris").Claimed()[corev1.ResourceCPU]; claimed != 4096*2000 {
+				t.Errorf("%dm of cpu is claimed, want that of all 4096 placements", claimed)
+			}
+		})
+	})
 }
 
 func TestAnAdvertisementThatNoRecordHoldsIsRefusedWithTheFigure(t *testing.T) {

@@ -16,6 +16,35 @@ import (
 // usageRecord bounds the size of a record about usage, well below the largest record.
 const usageRecord = journal.MaxRecordBytes / 2
 
+const (
+	// namedStrangers is how many placements without a hold are recorded by name. An honest provider
+	// has a few: placements that it takes down, and those that a restored broker lacks.
+	namedStrangers = 64
+	// strangers names the sum of all placements without a hold if there are more.
+	strangers = "strangers"
+)
+
+// sumStrangers replaces the usage of placements without a hold by their sum if they are many. The
+// sum is claimed like its parts, and invented names take no space in the journal. If such a
+// placement gets a hold, both count until the provider's next advertisement.
+func sumStrangers(used map[string]quantity.Amounts, c *ledger.Cluster) {
+	var names []string
+	for placement := range used {
+		if c == nil || !c.Holds(placement) {
+			names = append(names, placement)
+		}
+	}
+	if len(names) <= namedStrangers {
+		return
+	}
+	sum := quantity.Amounts{}
+	for _, placement := range names {
+		sum.AddInPlace(used[placement])
+		delete(used, placement)
+	}
+	used[strangers] = sum
+}
+
 // tooLarge is the error for an event that does not fit into a record.
 type tooLarge struct{ size int }
 

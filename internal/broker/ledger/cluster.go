@@ -61,6 +61,12 @@ func (c *Cluster) Available() quantity.Amounts {
 	return free
 }
 
+// Holds reports whether a placement holds capacity here.
+func (c *Cluster) Holds(placement string) bool {
+	_, ok := c.holds[placement]
+	return ok
+}
+
 // Placements returns how many placements hold capacity here.
 func (c *Cluster) Placements() int { return len(c.holds) }
 
