@@ -112,3 +112,26 @@ func TestAWaitThatOutlivesItsBrokerEndsOnTime(t *testing.T) {
 		f.wantPhases("Failed", r)
 	})
 }
+
+// A claimed request keeps how it wants to be served: it waits when its provider gives it up.
+func TestClaimedRequestStillWaitsInTheQueue(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		empty := f.server.Clone()
+		request := waiting("4", "1Gi", patient(90))
+		r := f.carriedOut("rome", f.reserve("rome", "key-0001", request))
+		cursor := f.poll("rome", "").Cursor
+		f.restore(empty)
+		f.poll("rome", cursor)
+		f.advertise("paris", "4", "8Gi")
+		f.announce("paris", provided(r, "rome"))
+		f.announce("rome", nil, wanted(r, "key-0001", request))
+		f.wantPhases("Active paris", r)
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
+		f.wantPhases("Queued 1", r)
+		if got := f.get("rome", r.Name).Queue; got == nil || got.RemainingSeconds != 90 {
+			t.Errorf("it waits as %+v, want 90s as it asked for", got)
+		}
+	})
+}

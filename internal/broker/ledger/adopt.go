@@ -166,8 +166,10 @@ func (c *Claim) applyTo(s *State, _ time.Time) {
 		return
 	}
 	delete(s.keys, keyRef{r.Requester, r.Key})
-	r.Digest, r.Key, r.Tenant, r.Priority = c.Digest, c.Request.Key, c.Request.Tenant, c.Request.Priority
-	r.Target, r.Patient, r.Requirements = c.Request.Target, c.Request.Patient, c.Request.Requirements
+	claimed := *c.Request
+	claimed.Requester, claimed.Amounts, claimed.Duration, claimed.Object = r.Requester, r.Amounts, r.Duration, nil
+	r.Request, r.Digest = claimed, c.Digest
+	s.internRequest(&r.Reserve)
 	s.keys[keyRef{r.Requester, r.Key}] = r
 }
 

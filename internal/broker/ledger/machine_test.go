@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -273,8 +274,20 @@ var trials = []struct {
 	{"let go", 4, (*machine).anyLetGo},
 	{"take", 4, (*machine).anyTake},
 	{"claim", 11, func(m *machine, c choose) Event {
-		return Event{Change: &Claim{Name: m.anyName(c), Request: oneOf(c, nil, &Request{Key: m.anyKey(c)})}}
+		claimed := &Request{Key: m.anyKey(c)}
+		m.chooseWants(c, claimed)
+		return Event{Change: &Claim{Name: m.anyName(c), Request: oneOf(c, nil, claimed)}}
 	}},
+}
+
+// chooseWants chooses how a request is to be served. Few requests want anything but the defaults.
+func (m *machine) chooseWants(c choose, r *Request) {
+	r.Patient, r.Queue = c(6) == 0, c(6) == 0
+	r.Wait, r.Priority = oneOf(c, 0, 0, 0, time.Minute), oneOf[int32](c, 0, 0, 0, 7)
+	r.Tenant, r.Target = oneOf(c, "", "", "", "blue"), oneOf(c, "", "", "", paris)
+	if c(6) == 0 {
+		r.Requirements = &brokerv1alpha1.Requirements{Group: "web"}
+	}
 }
 
 func oneOf[T any](c choose, from ...T) T { return from[c(len(from))] }
@@ -342,7 +355,7 @@ func (m *machine) anyReserve(c choose) Event {
 	}
 	e.Change.(*Reserve).Until = m.now.Add(time.Hour)
 	e.Change.(*Reserve).Duration = time.Duration(c(2)) * time.Hour
-	e.Change.(*Reserve).Patient = c(6) == 0
+	m.chooseWants(c, &e.Change.(*Reserve).Request)
 	return e
 }
 

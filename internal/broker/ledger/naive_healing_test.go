@@ -24,11 +24,11 @@ func (n *naive) refusalsToHeal(h *Heal) (no []error) {
 	}
 	refuse(entry.end != "", ErrOver)
 	standing := n.standingGrants(entry)
-	refuse(len(standing) != 1 || n.waitOf(entry) != nil || entry.unclaimed, ErrTaken)
+	refuse(len(standing) != 1 || n.waitOf(entry) != nil || entry.unclaimed || entry.wants.target != "", ErrTaken)
 	for _, g := range standing {
 		refuse(n.hasAgent(entry.requester) && !g.readyOnce, ErrTaken)
 		refuse(g.provider == h.Provider || g.acked.IsZero() || n.noticeFor(g) != nil, ErrTaken)
-		refuse(g.recalled.IsZero() && (n.clusters[g.provider].lost.IsZero() || entry.patient), ErrTaken)
+		refuse(g.recalled.IsZero() && (n.clusters[g.provider].lost.IsZero() || entry.wants.patient), ErrTaken)
 	}
 	if n.clusters[h.Provider] == nil {
 		return append(no, ErrUnknown)

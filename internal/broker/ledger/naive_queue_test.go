@@ -131,7 +131,7 @@ func (n *naive) recordQueue(e *Event) {
 		w := &naiveWait{came: len(n.queue), until: change.Until}
 		if q := change.Request; q != nil {
 			w.entry = &naiveEntry{
-				name: q.Name, requester: q.Requester, key: q.Key, amounts: q.Amounts, until: q.Until, duration: q.Duration, patient: q.Patient,
+				name: q.Name, requester: q.Requester, key: q.Key, amounts: q.Amounts, until: q.Until, duration: q.Duration, wants: wantsOf(&q.Request),
 			}
 			w.hold = q.Duration
 			n.entries = append(n.entries, w.entry)

@@ -52,11 +52,26 @@ type naiveEntry struct {
 	until                time.Time
 	duration             time.Duration
 	end                  EndReason
-	unclaimed, patient   bool
-	closed               bool
+	unclaimed, closed    bool
+	wants                naiveWants
 	generation           int64
 	// asked is a change of amounts without answer; nil if there is none.
 	asked *naiveAsked
+}
+
+// naiveWants is how an entry's requester wants to be served, besides amounts and duration.
+type naiveWants struct {
+	tenant, target string
+	priority       int32
+	patient, queue bool
+	wait           time.Duration
+	group          string
+}
+
+func wantsOf(r *Request) naiveWants {
+	return naiveWants{
+		tenant: r.Tenant, target: r.Target, priority: r.Priority, patient: r.Patient, queue: r.Queue, wait: r.Wait, group: r.Demands().Group,
+	}
 }
 
 type naiveGrant struct {
@@ -352,7 +367,7 @@ func (n *naive) recordEvent(e *Event) {
 		}
 	case *Reserve:
 		r := change
-		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration, patient: r.Patient}
+		entry := &naiveEntry{name: r.Name, requester: r.Requester, key: r.Key, amounts: r.Amounts, until: r.Until, duration: r.Duration, wants: wantsOf(&r.Request)}
 		n.entries = append(n.entries, entry)
 		n.addGrant(&naiveGrant{entry: entry, number: 1, provider: r.Provider, assigned: e.At})
 	case *Move:
@@ -444,7 +459,7 @@ func (n *naive) recordEvent(e *Event) {
 		entry := n.findEntry(change.Name)
 		entry.unclaimed = false
 		if change.Request != nil {
-			entry.patient, entry.key = change.Request.Patient, change.Request.Key
+			entry.wants, entry.key = wantsOf(change.Request), change.Request.Key
 		}
 	case *Enqueue, *Grant, *Preempt:
 		n.recordQueue(e)
@@ -560,6 +575,9 @@ func (n *naive) compareTo(s *State) error {
 		}
 		if r.Unclaimed != e.unclaimed || r.EndReason != e.end || !r.Until.Equal(e.until) || r.Over() != n.isOver(e) {
 			return fmt.Errorf("reservation %s: %+v, want %+v", e.name, r, e)
+		}
+		if got := wantsOf(&r.Request); got != e.wants {
+			return fmt.Errorf("reservation %s wants %+v, not %+v", e.name, got, e.wants)
 		}
 		if waits := e.end != "" && !n.isOver(e) && !(e.closed && n.allLeft(e)); (r.Phase() == Releasing) != waits {
 			return fmt.Errorf("reservation %s is %s, want one that waits: %t", e.name, r.Phase(), waits)
