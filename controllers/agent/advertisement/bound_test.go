@@ -12,14 +12,14 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // narrow is a broker that accepts at most a given number of node shapes.
 type narrow struct {
-	*fake.Broker
+	*transporttest.Direct
 	most, refused int
 }
 
@@ -28,7 +28,7 @@ func (n *narrow) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement
 		n.refused++
 		return nil, fault.New(fault.TooLarge, "advertisement takes 90000 bytes of the journal, and 65536 fit")
 	}
-	return n.Broker.PublishAdvertisement(ctx, adv)
+	return n.Direct.PublishAdvertisement(ctx, adv)
 }
 
 func shapesOf(n int) []quantity.NodeShape {
@@ -60,7 +60,7 @@ func (b *bench) newest() *v1.Advertisement {
 func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.figures.now.NodeShapes = shapesOf(100)
-	broker := &narrow{Broker: b.broker, most: 30}
+	broker := &narrow{Direct: b.broker, most: 30}
 	b.publisher = broker
 	b.after(0)
 	if got := b.newest().NodeShapes; len(got) != 25 || got[0].Free["cpu"] != "100" {
@@ -98,7 +98,7 @@ func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
 func TestRefusalThatFewerShapesDoNotFixIsReported(t *testing.T) {
 	b := newBench(t)
 	b.figures.now.NodeShapes = shapesOf(100)
-	b.publisher = &narrow{Broker: b.broker, most: 0}
+	b.publisher = &narrow{Direct: b.broker, most: 0}
 	b.after(0)
 	if c := b.condition(agentv1alpha1.ConditionReady); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "65536 fit") {
 		t.Errorf("condition %+v", c)

@@ -9,19 +9,19 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
 // another is a broker of a given minor version.
 type another struct {
-	*fake.Broker
+	*transporttest.Direct
 	minor int32
 	pings int
 }
 
 func (a *another) Ping(ctx context.Context) (*v1.Pong, error) {
 	a.pings++
-	pong, err := a.Broker.Ping(ctx)
+	pong, err := a.Direct.Ping(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (a *another) Ping(ctx context.Context) (*v1.Pong, error) {
 func TestWhetherBrokerAndAgentFitStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
 	const isTrue, isFalse = metav1.ConditionTrue, metav1.ConditionFalse
 	b := newBench(t)
-	broker := &another{Broker: b.broker}
+	broker := &another{Direct: b.broker}
 	b.publisher = broker
 	event := func() string {
 		if len(b.events.Events) == 0 {

@@ -9,13 +9,13 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // numbering orders advertisements as the broker does.
 type numbering struct {
-	*fake.Broker
+	*transporttest.Direct
 	epoch int64
 }
 
@@ -28,7 +28,7 @@ func (n *numbering) PublishAdvertisement(ctx context.Context, adv *v1.Advertisem
 	default:
 		n.epoch = adv.Epoch
 	}
-	if _, err := n.Broker.PublishAdvertisement(ctx, adv); err != nil {
+	if _, err := n.Direct.PublishAdvertisement(ctx, adv); err != nil {
 		return nil, err
 	}
 	return &v1.AdvertisementReceipt{Epoch: n.epoch}, nil
@@ -36,7 +36,7 @@ func (n *numbering) PublishAdvertisement(ctx context.Context, adv *v1.Advertisem
 
 func TestAnAgentKeepsTheEpochOfItsFirstReceipt(t *testing.T) {
 	b := newBench(t)
-	broker := &numbering{Broker: b.broker, epoch: 6}
+	broker := &numbering{Direct: b.broker, epoch: 6}
 	b.publisher = broker
 	b.after(0)
 	b.after(DefaultInterval)
@@ -53,7 +53,7 @@ func TestAnAgentKeepsTheEpochOfItsFirstReceipt(t *testing.T) {
 // A standby with an earlier clock, or a clock that steps back, must not silence the cluster.
 func TestAnOvertakenAgentSaysSoAndAsksForANewEpoch(t *testing.T) {
 	b := newBench(t)
-	broker := &numbering{Broker: b.broker}
+	broker := &numbering{Direct: b.broker}
 	b.publisher = broker
 	b.after(0)
 	broker.epoch = 5 // other agents took over meanwhile

@@ -25,7 +25,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -45,7 +45,7 @@ type bench struct {
 	*testing.T
 	*Reconciler
 	figures *figures
-	broker  *fake.Broker
+	broker  *transporttest.Direct
 	clock   *clocktesting.FakePassiveClock
 	client  client.Client
 	events  *events.FakeRecorder
@@ -58,7 +58,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{
-		T: t, broker: &fake.Broker{}, events: events.NewFakeRecorder(16),
+		T: t, broker: transporttest.New("rome"), events: events.NewFakeRecorder(16),
 		figures: &figures{synced: make(chan struct{}), now: snapshot()},
 		clock:   clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
 	}
@@ -79,6 +79,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
 		}).Build()
+	b.broker.Receipt = &v1.AdvertisementReceipt{}
 	b.Reconciler = New(b.client, b.broker, b.figures, b.events, Options{ClusterID: "rome", EndpointURL: "https://rome:6443", Clock: b.clock})
 	b.jitter = func(d time.Duration) time.Duration { return d }
 	return b

@@ -30,7 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/resourcerequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
@@ -44,7 +44,7 @@ const patience = 2 * time.Minute
 type member struct {
 	client.Client
 	*testing.T
-	broker *fake.Broker
+	broker *transporttest.Direct
 	// agent ends with the agent; its cause is the agent's error.
 	agent context.Context
 }
@@ -61,7 +61,7 @@ func startMember(t *testing.T) *member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &member{Client: admin, T: t, broker: &fake.Broker{}}
+	m := &member{Client: admin, T: t, broker: transporttest.New("rome")}
 	for _, name := range []string{"liqo", "liqo-resource-broker"} {
 		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -34,7 +34,7 @@ const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
 type bench struct {
 	*testing.T
 	*Reconciler
-	broker *fake.Broker
+	broker *transporttest.Direct
 	clock  *clocktesting.FakeClock
 	client client.Client
 	events *events.FakeRecorder
@@ -56,7 +56,7 @@ func newBench(t *testing.T, edit ...func(*agentv1alpha1.ResourceRequest)) *bench
 		e(rr)
 	}
 	b := &bench{
-		T: t, broker: &fake.Broker{}, events: events.NewFakeRecorder(64),
+		T: t, broker: transporttest.New("rome"), events: events.NewFakeRecorder(64),
 		clock: clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)),
 	}
 	b.client = fakeclient.NewClientBuilder().WithScheme(scheme).
@@ -185,7 +185,7 @@ func nodeReady(inst *agentv1alpha1.ReservationInstruction) {
 
 func TestARequestShowsHowItsNetworkIs(t *testing.T) {
 	b := newBench(t)
-	b.broker.Decide = fake.Grant
+	b.broker.Decide = transporttest.Grant
 	b.after(0)
 	for _, connected := range []bool{true, false} {
 		b.carriedOut(func(inst *agentv1alpha1.ReservationInstruction) {
@@ -215,7 +215,7 @@ func TestARequestBecomesReservedAndActive(t *testing.T) {
 		if diff := cmp.Diff(want, req); diff != "" {
 			t.Errorf("request (-want +got):\n%s", diff)
 		}
-		return fake.Grant(name, req)
+		return transporttest.Grant(name, req)
 	}
 	if again := b.after(0); again != time.Minute {
 		t.Errorf("renews in %s", again)
@@ -380,7 +380,7 @@ func TestABrokerThatIsAwayIsAskedAgainUnderTheSameKey(t *testing.T) {
 		},
 		"cannot write": {
 			&fault.Error{Reason: fault.Unavailable, Detail: "no API server", RetryAfter: time.Second},
-			agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer; the request is repeated until it is accepted: no API server",
+			agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer; the request is repeated until it is accepted: broker unreachable: no API server",
 		},
 		"over budget": {
 			fmt.Errorf("%w: https://broker: %w", transport.ErrUnreachable, &fault.Error{Reason: fault.TooManyRequests, Detail: "2 of 2 requests wait"}),
@@ -394,7 +394,7 @@ func TestABrokerThatIsAwayIsAskedAgainUnderTheSameKey(t *testing.T) {
 				if away {
 					return nil, tc.answer
 				}
-				return fake.Grant(name, req)
+				return transporttest.Grant(name, req)
 			}
 			var waits []time.Duration
 			wait := time.Duration(0)
@@ -432,7 +432,7 @@ func TestAQueuedRequestIsAskedForUntilItIsGranted(t *testing.T) {
 		t.Errorf("asks again in %s", again)
 	}
 	b.expectState(agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued)
-	granted, err := fake.Grant("res-0000000001", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "500m"}})
+	granted, err := transporttest.Grant("res-0000000001", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "500m"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -627,7 +627,7 @@ func (b *bench) granted() *v1.Reservation {
 	var standing *v1.Reservation
 	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 		var err error
-		standing, err = fake.Grant(name, req)
+		standing, err = transporttest.Grant(name, req)
 		return standing, err
 	}
 	b.after(0)
@@ -754,9 +754,10 @@ func TestAReservationThatTheBrokerForgotIsReplaced(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)
-	b.broker = &fake.Broker{Decide: func(_ string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-		return fake.Grant("res-0000000002", req)
-	}}
+	b.broker = transporttest.New("rome")
+	b.broker.Decide = func(_ string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+		return transporttest.Grant("res-0000000002", req)
+	}
 	b.Reconciler.broker = b.broker
 	b.after(time.Minute)
 	all := b.instructions()

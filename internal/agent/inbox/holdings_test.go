@@ -15,7 +15,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
 func condition(kind string) []metav1.Condition {
@@ -135,7 +135,7 @@ func TestHoldings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			broker := &fake.Broker{}
+			broker := transporttest.New("rome")
 			broker.AskHoldings()
 			i := NewInstructions(newCluster(t, test.objects...), broker, Options{ClusterID: "rome", Clock: clocktesting.NewFakeClock(now)})
 			if _, err := i.fetchAnswer(t.Context(), "of another lineage"); err != nil {
@@ -157,7 +157,7 @@ func TestHoldings(t *testing.T) {
 
 // Instructions that the broker sent before it received the holdings are not carried out.
 func TestInstructionsWaitUntilHoldingsAreAnnounced(t *testing.T) {
-	c, broker := newCluster(t, reserved()), &fake.Broker{}
+	c, broker := newCluster(t, reserved()), transporttest.New("rome")
 	broker.Instruct(v1.Instruction{Reservation: "res-provided00", Placement: 1, Role: v1.InstructionRoleProvider, State: v1.InstructionStateHold, ConsumerID: "berlin", Resources: v1.Amounts{"cpu": "1"}})
 	broker.AskHoldings()
 	broker.SetDown(false)
@@ -170,7 +170,7 @@ func TestInstructionsWaitUntilHoldingsAreAnnounced(t *testing.T) {
 	}
 }
 
-type announceFails struct{ *fake.Broker }
+type announceFails struct{ *transporttest.Direct }
 
 func (announceFails) AnnounceHoldings(context.Context, *v1.Holdings) error {
 	return transport.ErrUnreachable

@@ -23,7 +23,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/fake"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
 const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
@@ -232,13 +232,13 @@ func TestEveryInstructionAndState(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, tc.objects...)
-			b := &released{Broker: &fake.Broker{}}
+			b := &released{Direct: transporttest.New("rome")}
 			b.Instruct(tc.in)
 			inbox := NewInstructions(c, b, tc.options)
 			for range 2 { // the second pass brings nothing new
 				before := c.writes()
 				got, err := inbox.fetchAnswer(t.Context(), "")
-				if err != nil || got.items != 1 || got.cursor != "1" {
+				if err != nil || got.items != 1 || got.cursor != "1/1" {
 					t.Fatalf("answer %+v, %v", got, err)
 				}
 				if again := before > 0; again && c.writes() != before {
@@ -254,13 +254,13 @@ func TestEveryInstructionAndState(t *testing.T) {
 
 // released records which reservations were given back.
 type released struct {
-	*fake.Broker
+	*transporttest.Direct
 	keys []string
 }
 
 func (r *released) ReleaseReservation(ctx context.Context, key string) (*v1.Reservation, error) {
 	r.keys = append(r.keys, key)
-	return r.Broker.ReleaseReservation(ctx, key)
+	return r.Direct.ReleaseReservation(ctx, key)
 }
 
 func outcomeOf(t *testing.T, c *cluster, b *released) outcome {
@@ -319,7 +319,7 @@ func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.refuse(apierrors.NewServiceUnavailable("etcd is away"))
-		b := &fake.Broker{}
+		b := transporttest.New("rome")
 		b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -366,7 +366,7 @@ func TestADeletedInstructionIsPutBack(t *testing.T) {
 		return instruction(v1.InstructionRoleProvider, state, func(in *v1.Instruction) { in.Placement = 2 })
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c, b := newCluster(t), &fake.Broker{}
+		c, b := newCluster(t), transporttest.New("rome")
 		b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
 		b.Instruct(provider(v1.InstructionStateHold))
 		ctx, stop := context.WithCancel(t.Context())
@@ -407,7 +407,7 @@ func TestADeletedInstructionIsPutBack(t *testing.T) {
 
 func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 	c := newCluster(t)
-	b := &fake.Broker{}
+	b := transporttest.New("rome")
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid))) // giving it back fails
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
 	_, err := NewInstructions(c, stubborn{b}, Options{}).fetchAnswer(t.Context(), "")
@@ -422,7 +422,7 @@ func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
 // An unknown state from a newer broker must not be taken for the end of a placement.
 func TestInstructionsForNewerAgentsAreSkipped(t *testing.T) {
 	c := newCluster(t)
-	b := &fake.Broker{}
+	b := transporttest.New("rome")
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
 	b.Instruct(instruction(v1.InstructionRoleConsumer, "Freeze"))
 	b.Instruct(instruction("Witness", v1.InstructionStateHold))
@@ -436,7 +436,7 @@ func TestInstructionsForNewerAgentsAreSkipped(t *testing.T) {
 }
 
 // stubborn fails every release.
-type stubborn struct{ *fake.Broker }
+type stubborn struct{ *transporttest.Direct }
 
 func (stubborn) ReleaseReservation(context.Context, string) (*v1.Reservation, error) {
 	return nil, fmt.Errorf("%w: timeout", transport.ErrUnreachable)
@@ -533,7 +533,7 @@ func TestAnAnswerThatDoesNotMoveTheCursorIsNoReasonToHurry(t *testing.T) {
 
 func TestMessagesAreDeliveredInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &fake.Broker{}
+		b := transporttest.New("rome")
 		got := make(chan string, 8)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -572,7 +572,7 @@ func (h handler) Deliver(_ context.Context, from string, body []byte) error {
 func TestInstructionThatTheAPIServerRefusesIsDeclined(t *testing.T) {
 	c := newCluster(t)
 	c.refuse(apierrors.NewInvalid(schema.GroupKind{Group: "liqo.io", Kind: "ProviderInstruction"}, "x", nil))
-	b := &fake.Broker{}
+	b := transporttest.New("rome")
 	b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
 	if _, err := NewInstructions(c, b, Options{}).fetchAnswer(t.Context(), ""); err != nil {
 		t.Fatal(err)

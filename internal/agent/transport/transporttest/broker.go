@@ -1,4 +1,5 @@
-// Package transporttest is a conformance suite for transports, with an in-memory broker.
+// Package transporttest has an in-memory broker, a transport to it within the process, and a conformance suite for
+// transports.
 package transporttest
 
 import (
@@ -16,44 +17,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Operation of a broker, as named in the API description.
-type Operation string
-
-// Operations.
-const (
-	Ping                 Operation = "ping"
-	PublishAdvertisement Operation = "publishAdvertisement"
-	RequestReservation   Operation = "requestReservation"
-	RequestQuote         Operation = "requestQuote"
-	ReleaseQuote         Operation = "releaseQuote"
-	GetReservation       Operation = "getReservation"
-	ReleaseReservation   Operation = "releaseReservation"
-	ChangeReservation    Operation = "changeReservation"
-	ReportStatus         Operation = "reportStatus"
-	FetchInstructions    Operation = "fetchInstructions"
-	AnnounceHoldings     Operation = "announceHoldings"
-	SendMessage          Operation = "sendMessage"
-	ReceiveMessages      Operation = "receiveMessages"
-)
-
-// Call is a recorded call. Fields that an operation lacks are zero.
-type Call struct {
-	Operation Operation
-	ClusterID string
-	// Name is the name or key of the reservation or quote.
-	Name   string
-	Cursor string
-	Wait   time.Duration
-	// Body is a pointer to the API's type.
-	Body any
-}
-
 // Provider is the cluster on which Broker places every reservation.
 const Provider = "paris"
 
-// Broker grants everything, keeps one reservation per key, and forwards instructions and
-// messages. It records calls and fails on demand. It is safe for concurrent use.
+// Broker grants everything unless Decide says otherwise, keeps one reservation per key, and forwards instructions
+// and messages. It records calls and fails on demand. It is safe for concurrent use.
 type Broker struct {
+	// Decide answers the first request with a key; nil means Grant. After an error, the key is still free. A test
+	// may edit a reservation that it returned.
+	Decide func(name string, req *v1.ReservationRequest) (*v1.Reservation, error)
+	// Receipt answers advertisements; nil reports nothing as reserved.
+	Receipt *v1.AdvertisementReceipt
+	// RefuseChange answers every change; nil accepts them.
+	RefuseChange error
+
 	// mu guards the following.
 	mu           sync.Mutex
 	calls        []Call
@@ -64,6 +41,9 @@ type Broker struct {
 	instructions map[string][]entry[v1.Instruction]
 	messages     map[string][]entry[v1.Message]
 	shown        map[string]string
+	down         bool
+	beforeAnswer func(ctx context.Context) error
+	announce     bool // polls ask for holdings
 	// changed is closed and replaced at every call and every piece of news.
 	changed chan struct{}
 }
@@ -94,66 +74,6 @@ func NewBroker() *Broker {
 	}
 }
 
-// Fail makes the next calls of an operation fail, one per error.
-func (b *Broker) Fail(operation Operation, errs ...error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures[operation] = append(b.failures[operation], errs...)
-}
-
-// Instruct adds an instruction for a cluster.
-func (b *Broker) Instruct(clusterID string, instruction v1.Instruction) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.position++
-	b.instructions[clusterID] = append(b.instructions[clusterID], entry[v1.Instruction]{b.position, instruction})
-	b.notifyChange()
-}
-
-// ChangeJournal invalidates all cursors, as a restored broker would.
-func (b *Broker) ChangeJournal() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.journal++
-}
-
-// Calls returns the calls of one operation in order.
-func (b *Broker) Calls(operation Operation) []Call {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.callsOf(operation)
-}
-
-// AwaitCalls returns once n calls of an operation have arrived, or ctx ends.
-func (b *Broker) AwaitCalls(ctx context.Context, operation Operation, n int) error {
-	for {
-		b.mu.Lock()
-		arrived, changed := len(b.callsOf(operation)), b.changed
-		b.mu.Unlock()
-		if arrived >= n {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("%d calls of %s, want %d: %w", arrived, operation, n, ctx.Err())
-		}
-	}
-}
-
-// Reservations returns the names of reservations that are not tombstones.
-func (b *Broker) Reservations() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var names []string
-	for _, r := range b.reservations {
-		if r.state != nil {
-			names = append(names, r.state.Name)
-		}
-	}
-	return slices.Sorted(slices.Values(names))
-}
-
 // Ping answers.
 func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
 	if err := b.recordCall(Call{Operation: Ping}); err != nil {
@@ -169,39 +89,75 @@ func (b *Broker) PublishAdvertisement(_ context.Context, clusterID string, adv *
 	if err := b.recordCall(Call{Operation: PublishAdvertisement, ClusterID: clusterID, Body: adv}); err != nil {
 		return nil, err
 	}
+	if b.Receipt != nil {
+		return b.Receipt, nil
+	}
 	return &v1.AdvertisementReceipt{Epoch: max(adv.Epoch, 1), NextSeconds: 30, Reserved: v1.Amounts{}, Available: maps.Clone(adv.Allocatable)}, nil
 }
 
-// RequestReservation grants on Provider.
-func (b *Broker) RequestReservation(_ context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+// RequestReservation grants the first request with a key, and answers repetitions with the current state.
+func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	if err := b.recordCall(Call{Operation: RequestReservation, ClusterID: clusterID, Name: key, Body: req}); err != nil {
 		return nil, err
 	}
+	answer, before, err := b.reserveKey(clusterID, key, req)
+	if err == nil && before != nil {
+		err = before(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// reserveKey also returns what runs before the answer.
+func (b *Broker) reserveKey(clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, func(context.Context) error, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	asked := *req
+	asked.RequesterID, asked.Reservation = clusterID, ""
 	known, ok := b.reservations[clusterID+"/"+key]
 	switch {
 	case !ok:
 	case known.state == nil || known.state.Phase == v1.ReservationPhaseReleased:
-		return nil, fault.New(fault.Released, "key %q was released", key)
-	case !reflect.DeepEqual(known.request, *req):
-		return nil, fault.New(fault.KeyReused, "key %q came with another request before", key)
+		return nil, nil, fault.New(fault.Released, "key %q was released", key)
+	case !reflect.DeepEqual(known.request, asked):
+		return nil, nil, fault.New(fault.KeyReused, "key %q came with another request before", key)
 	default:
-		return cloneReservation(known.state), nil
+		return cloneReservation(known.state), b.beforeAnswer, nil
 	}
-	state := &v1.Reservation{
-		Name:        fmt.Sprintf("res-%010d", len(b.reservations)),
-		RequesterID: clusterID,
-		Phase:       v1.ReservationPhaseReserved,
-		Resources:   maps.Clone(req.Resources),
-		Placements:  []v1.Placement{{Number: 1, ClusterID: Provider, State: v1.PlacementStateAssigned}},
+	decide := b.Decide
+	if decide == nil {
+		decide = Grant
 	}
-	state.Instruction = v1.Instruction{
-		Reservation: state.Name, Placement: 1, Key: key, Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold,
-		ConsumerID: clusterID, ProviderID: Provider, Resources: state.Resources,
+	state, err := decide(fmt.Sprintf("res-%010d", len(b.reservations)+1), &asked)
+	if err != nil {
+		return nil, nil, err
 	}
-	b.reservations[clusterID+"/"+key] = &reservation{request: *req, state: state}
-	return cloneReservation(state), nil
+	state.Instruction.Key = key
+	b.reservations[clusterID+"/"+key] = &reservation{request: asked, state: state}
+	return cloneReservation(state), b.beforeAnswer, nil
+}
+
+// Grant grants the request on Provider. Without a duration it is to be renewed every minute.
+func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+	r := &v1.Reservation{
+		Name: name, Phase: v1.ReservationPhaseReserved, RequesterID: req.RequesterID, Resources: maps.Clone(req.Resources),
+		ReservedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Placements: []v1.Placement{{Number: 1, ClusterID: Provider, State: v1.PlacementStateAssigned}},
+		Candidates: []v1.Candidate{{ClusterID: Provider, Score: "75.00"}, {ClusterID: "berlin", Score: "50.00", Reason: "LowerScore"}},
+		Instruction: v1.Instruction{
+			Reservation: name, Placement: 1, Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold,
+			ConsumerID: req.RequesterID, ProviderID: Provider, ProviderEndpoint: "https://paris.example:6443", Resources: req.Resources,
+		},
+	}
+	if req.DurationSeconds == 0 {
+		r.RenewSeconds = 60
+		return r, nil
+	}
+	left := float64(req.DurationSeconds)
+	r.RemainingSeconds, r.Instruction.RemainingSeconds = &left, &left
+	return r, nil
 }
 
 // RequestQuote always quotes Provider.
@@ -233,7 +189,7 @@ func (b *Broker) GetReservation(_ context.Context, clusterID, nameOrKey string) 
 	return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
 }
 
-// ChangeReservation accepts every change newer than the last.
+// ChangeReservation accepts every change newer than the last. Other resources wait until Agree.
 func (b *Broker) ChangeReservation(_ context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	if err := b.recordCall(Call{Operation: ChangeReservation, ClusterID: clusterID, Name: nameOrKey, Body: change}); err != nil {
 		return nil, err
@@ -242,14 +198,34 @@ func (b *Broker) ChangeReservation(_ context.Context, clusterID, nameOrKey strin
 	defer b.mu.Unlock()
 	r := b.findReservation(clusterID, nameOrKey)
 	switch {
+	case b.RefuseChange != nil:
+		return nil, b.RefuseChange
 	case r == nil || r.state == nil:
 		return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
 	case change.Generation < r.generation:
 		return nil, fault.New(fault.Conflict, "change %d was overtaken by change %d", change.Generation, r.generation)
 	}
-	left := float64(change.DurationSeconds)
-	r.generation, r.request.DurationSeconds, r.state.RemainingSeconds = change.Generation, change.DurationSeconds, &left
+	r.applyChange(change)
 	return cloneReservation(r.state), nil
+}
+
+func (r *reservation) applyChange(change *v1.ReservationChange) {
+	r.generation, r.request.DurationSeconds = change.Generation, change.DurationSeconds
+	if r.state.RemainingSeconds = nil; change.DurationSeconds > 0 {
+		left := float64(change.DurationSeconds)
+		r.state.RemainingSeconds = &left
+	}
+	r.state.Instruction.RemainingSeconds = r.state.RemainingSeconds
+	if change.Resources == nil {
+		return
+	}
+	r.request.Resources = change.Resources
+	if r.state.Instruction.Reservation != "" && !maps.Equal(r.state.Resources, change.Resources) {
+		r.state.Change = &v1.ChangeState{
+			Generation: change.Generation, State: v1.ChangeStateStatePending, Resources: change.Resources, Message: "waiting for paris to agree",
+		}
+		r.state.RenewSeconds = 2
+	}
 }
 
 // ReleaseReservation ends the reservation at once.
@@ -271,25 +247,20 @@ func (b *Broker) ReleaseReservation(_ context.Context, clusterID, nameOrKey stri
 	return cloneReservation(r.state), nil
 }
 
-// ReportStatus accepts reports on the caller's own reservations, and those of Provider.
+// ReportStatus accepts everything.
 func (b *Broker) ReportStatus(_ context.Context, clusterID, name string, report *v1.StatusReport) error {
-	if err := b.recordCall(Call{Operation: ReportStatus, ClusterID: clusterID, Name: name, Body: report}); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for at, r := range b.reservations {
-		mine := strings.HasPrefix(at, clusterID+"/") || clusterID == Provider
-		if mine && r.state != nil && r.state.Name == name {
-			return nil
-		}
-	}
-	return fault.New(fault.NotFound, "no reservation %q for cluster %q", name, clusterID)
+	return b.recordCall(Call{Operation: ReportStatus, ClusterID: clusterID, Name: name, Body: report})
 }
 
 // AnnounceHoldings accepts everything.
 func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Holdings) error {
-	return b.recordCall(Call{Operation: AnnounceHoldings, ClusterID: clusterID, Body: h})
+	if err := b.recordCall(Call{Operation: AnnounceHoldings, ClusterID: clusterID, Body: h}); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.announce = false
+	return nil
 }
 
 // Witness stores the cursor.
@@ -311,11 +282,15 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	if err := b.recordCall(Call{Operation: FetchInstructions, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
 	}
-	news, next, err := pollEntries(ctx, b, cursor, wait, func() []entry[v1.Instruction] { return b.instructions[clusterID] })
+	announce := false
+	news, next, err := pollEntries(ctx, b, cursor, wait, func() ([]entry[v1.Instruction], bool) {
+		announce = b.announce
+		return b.instructions[clusterID], announce
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &v1.InstructionList{Cursor: next, Instructions: news}, nil
+	return &v1.InstructionList{Cursor: next, Instructions: news, Announce: announce}, nil
 }
 
 // SendMessage replaces an earlier message of the same slot.
@@ -341,79 +316,11 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 	if err := b.recordCall(Call{Operation: ReceiveMessages, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
 	}
-	news, next, err := pollEntries(ctx, b, cursor, wait, func() []entry[v1.Message] { return b.messages[clusterID] })
+	news, next, err := pollEntries(ctx, b, cursor, wait, func() ([]entry[v1.Message], bool) { return b.messages[clusterID], false })
 	if err != nil {
 		return nil, err
 	}
 	return &v1.MessageList{Cursor: next, Messages: news}, nil
-}
-
-// pollEntries returns the entries after cursor, and waits for the first. all is called with mu held.
-func pollEntries[T any](ctx context.Context, b *Broker, cursor string, wait time.Duration, all func() []entry[T]) ([]T, string, error) {
-	enough := time.NewTimer(wait)
-	defer enough.Stop()
-	for {
-		b.mu.Lock()
-		after, next, changed := b.parsePosition(cursor), fmt.Sprintf("%d/%d", b.journal, b.position), b.changed
-		var news []T
-		for _, e := range all() {
-			if e.position > after {
-				news = append(news, e.news)
-			}
-		}
-		b.mu.Unlock()
-		if len(news) > 0 || wait <= 0 {
-			return news, next, nil
-		}
-		select {
-		case <-changed:
-		case <-enough.C:
-			wait = 0
-		case <-ctx.Done():
-			return nil, "", ctx.Err()
-		}
-	}
-}
-
-// parsePosition needs mu. A cursor of another journal, or ahead of this one, means from the
-// start.
-func (b *Broker) parsePosition(cursor string) int {
-	journal, position, _ := strings.Cut(cursor, "/")
-	after, err := strconv.Atoi(position)
-	if err != nil || journal != strconv.Itoa(b.journal) || after > b.position {
-		return 0
-	}
-	return after
-}
-
-func (b *Broker) recordCall(call Call) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls = append(b.calls, call)
-	b.notifyChange()
-	planned := b.failures[call.Operation]
-	if len(planned) == 0 {
-		return nil
-	}
-	b.failures[call.Operation] = planned[1:]
-	return planned[0]
-}
-
-// notifyChange needs mu.
-func (b *Broker) notifyChange() {
-	close(b.changed)
-	b.changed = make(chan struct{})
-}
-
-// callsOf needs mu.
-func (b *Broker) callsOf(operation Operation) []Call {
-	var calls []Call
-	for _, c := range b.calls {
-		if c.Operation == operation {
-			calls = append(calls, c)
-		}
-	}
-	return calls
 }
 
 // findReservation needs mu.

@@ -110,12 +110,10 @@ func callsArrive(t *testing.T, b *bench) {
 		t.Errorf("receipt = %+v (-want +got):\n%s", receipt, diff)
 	}
 	reservation := mustSucceed(b.RequestReservation(b.ctx, key, req))(t)
-	want := &v1.Reservation{
-		Name: reservation.Name, RequesterID: consumer, Phase: v1.ReservationPhaseReserved, Resources: req.Resources,
-		Placements: []v1.Placement{{Number: 1, ClusterID: Provider, State: v1.PlacementStateAssigned}},
-		Instruction: v1.Instruction{Reservation: reservation.Name, Placement: 1, Key: key, Role: v1.InstructionRoleConsumer,
-			State: v1.InstructionStateHold, ConsumerID: consumer, ProviderID: Provider, Resources: req.Resources},
-	}
+	asked := *req
+	asked.RequesterID = consumer
+	want := mustSucceed(Grant(reservation.Name, &asked))(t)
+	want.Instruction.Key = key
 	if diff := cmp.Diff(want, reservation); diff != "" {
 		t.Errorf("reservation (-want +got):\n%s", diff)
 	}
