@@ -81,6 +81,18 @@ func (f *fleet) carriedOut(id string, r *v1.Reservation) *v1.Reservation {
 	return r
 }
 
+// announceUnclaimed restores the API server, and has paris announce a placement of rome that rome does not claim.
+func (f *fleet) announceUnclaimed(old *journaltest.Server, name string, placement int32, cpu string) {
+	f.t.Helper()
+	f.reserve("rome", "key-0001", request("1", "1Gi"))
+	cursor := f.poll("rome", "").Cursor
+	f.restore(old)
+	f.Witness("rome", cursor)
+	f.announce("paris", []v1.ProvidedPlacement{{
+		Reservation: name, Placement: placement, ConsumerID: "rome", Resources: v1.Amounts{"cpu": cpu}, Acknowledged: true,
+	}})
+}
+
 // inDisaster runs test on a fleet of rome, paris and berlin. test gets the
 // API server's initial state, to restore it.
 func inDisaster(t *testing.T, test func(f *fleet, old *journaltest.Server)) {
@@ -263,13 +275,7 @@ func TestHoldingsAfterARestoredState(t *testing.T) {
 // A provider must not create a reservation in another cluster's name.
 func TestARequesterHearsNothingOfWhatItDidNotAskFor(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
-		f.reserve("rome", "key-0001", request("1", "1Gi"))
-		cursor := f.poll("rome", "").Cursor
-		f.restore(old)
-		f.Witness("rome", cursor)
-		f.announce("paris", []v1.ProvidedPlacement{{
-			Reservation: "res-forged0000", Placement: 1, ConsumerID: "rome", Resources: v1.Amounts{"cpu": "1"}, Acknowledged: true,
-		}})
+		f.announceUnclaimed(old, "res-forged0000", 1, "1")
 		for _, in := range f.poll("rome", "").Instructions {
 			t.Errorf("rome is told %+v", in)
 		}
@@ -283,13 +289,7 @@ func TestARequesterHearsNothingOfWhatItDidNotAskFor(t *testing.T) {
 // A reservation that has lost many providers has high numbers.
 func TestAnnouncedPlacementMayHaveAHighNumber(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
-		f.reserve("rome", "key-0001", request("1", "1Gi"))
-		cursor := f.poll("rome", "").Cursor
-		f.restore(old)
-		f.Witness("rome", cursor)
-		f.announce("paris", []v1.ProvidedPlacement{{
-			Reservation: "res-0123456789", Placement: 101, ConsumerID: "rome", Resources: v1.Amounts{"cpu": "3"}, Acknowledged: true,
-		}})
+		f.announceUnclaimed(old, "res-0123456789", 101, "3")
 		if got := f.available("paris"); got != "5 16Gi" {
 			t.Errorf("%s is left at paris", got)
 		}

@@ -109,12 +109,11 @@ type Restate struct {
 }
 
 func (e *Restate) checkAgainst(s *State) error {
+	if err := s.checkHolds(e.PlacementRef); err != nil {
+		return err
+	}
 	r, p := s.findPlacement(e.PlacementRef)
 	switch {
-	case p == nil:
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
-	case p.ProviderGone:
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrOver)
 	case r.Pending != nil:
 		return fmt.Errorf("placement %s: %w: change %d is not answered", e.PlacementRef, ErrTaken, r.Pending.Generation)
 	case e.Amounts.IsZero():

@@ -50,13 +50,10 @@ func (e *Exceed) checkAgainst(s *State) error {
 	if err := checkAmounts(e.Amounts); err != nil {
 		return fmt.Errorf("placement %s: excess: %w", e.PlacementRef, err)
 	}
-	_, p := s.findPlacement(e.PlacementRef)
-	switch {
-	case p == nil:
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrUnknown)
-	case p.ProviderGone:
-		return fmt.Errorf("placement %s: %w", e.PlacementRef, ErrOver)
-	case !p.Excess.Grows(e.Pods, e.Amounts):
+	if err := s.checkHolds(e.PlacementRef); err != nil {
+		return err
+	}
+	if _, p := s.findPlacement(e.PlacementRef); !p.Excess.Grows(e.Pods, e.Amounts) {
 		return fmt.Errorf("placement %s: %w: that excess is known", e.PlacementRef, ErrTaken)
 	}
 	return nil

@@ -160,6 +160,18 @@ func (s *State) checkLeft(ref PlacementRef) error {
 	return nil
 }
 
+// checkHolds refuses a placement whose provider has confirmed that nothing is left.
+func (s *State) checkHolds(ref PlacementRef) error {
+	_, p := s.findPlacement(ref)
+	if p == nil {
+		return fmt.Errorf("placement %s: %w", ref, ErrUnknown)
+	}
+	if p.ProviderGone {
+		return fmt.Errorf("placement %s: %w", ref, ErrOver)
+	}
+	return nil
+}
+
 func (s *State) changePlacement(ref PlacementRef, change func(*Placement)) {
 	r, p := s.findPlacement(ref)
 	change(p)
