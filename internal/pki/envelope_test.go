@@ -54,7 +54,7 @@ func TestVerifyAcceptsIntermediate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert := parsed(t)(middle.IssueClient("rome", ""))
+	cert := pkitest.Parse(t)(middle.IssueClient("rome", ""))
 	if _, _, err := pki.Verify(mustSign(t, cert), root.Pool(), testTime); err == nil {
 		t.Error("an envelope without its intermediate was taken")
 	}
@@ -66,8 +66,8 @@ func TestVerifyAcceptsIntermediate(t *testing.T) {
 
 func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 	a, foreign := newAuthority(t), newAuthority(t)
-	rome := parsed(t)(a.IssueClient("rome", ""))
-	paris := parsed(t)(a.IssueClient("paris", ""))
+	rome := pkitest.Parse(t)(a.IssueClient("rome", ""))
+	paris := pkitest.Parse(t)(a.IssueClient("paris", ""))
 	// twin has another certificate for rome's key.
 	twin := signedBy(t, a, rome.PrivateKey.(crypto.Signer), "berlin")
 
@@ -88,8 +88,10 @@ func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 		"signature of another use of the key": func(e *pki.Envelope) { e.Signature = rawSign(t, rome, append([]byte("other\x00"), e.Payload...)) },
 		"signed by another cluster of the CA": func(e *pki.Envelope) { e.Signature = rawSign(t, paris, pki.SignedBytes(e.Certificates[0], e.Payload)) },
 		"certificate moved into the payload":  func(e *pki.Envelope) { e.Payload = append(e.Certificates[0], e.Payload...) },
-		"signed by a cluster of another CA":   func(e *pki.Envelope) { *e = opened(t, mustSign(t, parsed(t)(foreign.IssueClient("rome", "")))) },
-		"signed with a server certificate":    func(e *pki.Envelope) { *e = opened(t, mustSign(t, parsed(t)(a.IssueServer([]string{"rome"}, nil)))) },
+		"signed by a cluster of another CA":   func(e *pki.Envelope) { *e = opened(t, mustSign(t, pkitest.Parse(t)(foreign.IssueClient("rome", "")))) },
+		"signed with a server certificate": func(e *pki.Envelope) {
+			*e = opened(t, mustSign(t, pkitest.Parse(t)(a.IssueServer([]string{"rome"}, nil))))
+		},
 		"signed with the CA itself": func(e *pki.Envelope) {
 			*e = opened(t, mustSign(t, a.TLS()))
 		},
@@ -126,7 +128,7 @@ func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 
 func TestSignRefusesOversizedPayload(t *testing.T) {
 	a := newAuthority(t)
-	cert := parsed(t)(a.IssueClient("rome", ""))
+	cert := pkitest.Parse(t)(a.IssueClient("rome", ""))
 	if _, err := pki.Sign(make([]byte, pki.MaxEnvelopeSize), cert); err == nil {
 		t.Error("an envelope bigger than a message was signed")
 	}
@@ -138,7 +140,7 @@ func TestSignRefusesOversizedPayload(t *testing.T) {
 func TestVerifyErrorOmitsPayload(t *testing.T) {
 	a := newAuthority(t)
 	const canary = "canary-4711"
-	wrapped, err := pki.Sign([]byte(canary), parsed(t)(a.IssueClient("rome", "")))
+	wrapped, err := pki.Sign([]byte(canary), pkitest.Parse(t)(a.IssueClient("rome", "")))
 	if err != nil {
 		t.Fatal(err)
 	}

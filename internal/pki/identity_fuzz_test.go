@@ -19,10 +19,7 @@ import (
 // FuzzClusterID: an accepted certificate has exactly one common name, a valid cluster ID, and
 // no other name that contradicts it.
 func FuzzClusterID(f *testing.F) {
-	authority, err := pkitest.NewAuthority("agents", time.Now())
-	if err != nil {
-		f.Fatal(err)
-	}
+	authority := pkitest.New(f, "agents", time.Now())
 	pair, err := authority.IssueClient("rome", "cluster.local")
 	if err != nil {
 		f.Fatal(err)
@@ -76,10 +73,7 @@ func checkIdentity(t *testing.T, cert *x509.Certificate) {
 // FuzzParseBundle: every accepted bundle survives encoding and parsing.
 func FuzzParseBundle(f *testing.F) {
 	for range 2 {
-		authority, err := pkitest.NewAuthority("servers", time.Now())
-		if err != nil {
-			f.Fatal(err)
-		}
+		authority := pkitest.New(f, "servers", time.Now())
 		f.Add(authority.CertPEM())
 		f.Add(append(authority.CertPEM(), authority.CertPEM()...))
 	}

@@ -99,9 +99,7 @@ func (d *desk) check(err error) {
 
 func (d *desk) authority() *pkitest.Authority {
 	d.t.Helper()
-	a, err := pkitest.NewAuthority("test", noon)
-	d.check(err)
-	return a
+	return pkitest.New(d.t, "test", noon)
 }
 
 func (d *desk) create(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {

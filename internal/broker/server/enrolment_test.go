@@ -21,6 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -64,7 +65,7 @@ func prepareEnrolmentSite(t *testing.T, certificates Certificates) *site {
 	t.Helper()
 	now := time.Now()
 	s := &site{certDir: t.TempDir(), log: newLines(), clock: clocktesting.NewFakePassiveClock(now)}
-	s.agentsCA, s.serverCA = authority(t, now), authority(t, now)
+	s.agentsCA, s.serverCA = pkitest.New(t, "test", now), pkitest.New(t, "test", now)
 	s.saveServer(t, s.agentsCA)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

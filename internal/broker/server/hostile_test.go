@@ -19,6 +19,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -114,7 +115,7 @@ func TestConnectionsOfOneClusterAreLimited(t *testing.T) {
 // greet opens a connection as rome and sends just enough to be noticed.
 func (s *site) greet(t *testing.T, protocol string) net.Conn {
 	t.Helper()
-	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
+	config := s.tlsConfig(pkitest.Parse(t)(s.agentsCA.IssueClient("rome", "")))
 	config.NextProtos = []string{protocol}
 	conn, err := tls.Dial("tcp", s.address, config)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 func TestConnectionsWithoutAValidCertificateAreRefused(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	now := s.clock.Now()
-	foreign := authority(t, now)
+	foreign := pkitest.New(t, "test", now)
 	expired, early := clientTemplate("rome"), clientTemplate("rome")
 	expired.NotBefore, expired.NotAfter = now.Add(-2*time.Hour), now.Add(-time.Hour)
 	early.NotBefore = now.Add(time.Hour)
 
 	cases := map[string]*http.Client{
 		"no certificate":                  s.clientWith(t),
-		"certificate of another CA":       s.clientWith(t, certificate(t)(foreign.IssueClient("rome", ""))),
-		"certificate of the server's CA":  s.clientWith(t, certificate(t)(s.serverCA.IssueClient("rome", ""))),
-		"certificate of a server":         s.clientWith(t, certificate(t)(s.agentsCA.IssueServer([]string{"rome"}, nil))),
-		"expired certificate":             s.clientWith(t, certificate(t)(s.agentsCA.Issue(expired))),
-		"certificate of tomorrow":         s.clientWith(t, certificate(t)(s.agentsCA.Issue(early))),
+		"certificate of another CA":       s.clientWith(t, pkitest.Parse(t)(foreign.IssueClient("rome", ""))),
+		"certificate of the server's CA":  s.clientWith(t, pkitest.Parse(t)(s.serverCA.IssueClient("rome", ""))),
+		"certificate of a server":         s.clientWith(t, pkitest.Parse(t)(s.agentsCA.IssueServer([]string{"rome"}, nil))),
+		"expired certificate":             s.clientWith(t, pkitest.Parse(t)(s.agentsCA.Issue(expired))),
+		"certificate of tomorrow":         s.clientWith(t, pkitest.Parse(t)(s.agentsCA.Issue(early))),
 		"TLS 1.2 with a good certificate": s.client(t, "rome"),
 	}
 	cases["TLS 1.2 with a good certificate"].Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
@@ -77,7 +77,7 @@ func TestCertificatesWithoutAClusterIDAreForbidden(t *testing.T) {
 		"URI of another cluster": {foreignURI, "does not match"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := s.clientWith(t, certificate(t)(s.agentsCA.Issue(tc.template)))
+			client := s.clientWith(t, pkitest.Parse(t)(s.agentsCA.Issue(tc.template)))
 			r := s.send(t, client, http.MethodGet, "/api/v1/ping", "")
 			if r.StatusCode != http.StatusForbidden || !strings.Contains(r.problem.Detail, tc.want) {
 				t.Errorf("got %s: %s; want 403 that says %q", r.Status, r.problem.Detail, tc.want)
@@ -100,7 +100,7 @@ func TestCertificateIsCheckedAtEveryRequestOfAConnection(t *testing.T) {
 		"nothing changes":                     {func(*testing.T, *site) {}, http.StatusOK},
 		"certificate is about to expire":      {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(59 * time.Minute)) }, http.StatusOK},
 		"certificate expires":                 {func(_ *testing.T, s *site) { s.clock.SetTime(s.clock.Now().Add(61 * time.Minute)) }, http.StatusForbidden},
-		"agents' CA is replaced by another":   {func(t *testing.T, s *site) { s.saveServer(t, authority(t, s.clock.Now())) }, http.StatusForbidden},
+		"agents' CA is replaced by another":   {func(t *testing.T, s *site) { s.saveServer(t, pkitest.New(t, "test", s.clock.Now())) }, http.StatusForbidden},
 		"files are replaced with the same CA": {func(t *testing.T, s *site) { s.saveServer(t, s.agentsCA) }, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestCertificateIsCheckedAtEveryRequestOfAConnection(t *testing.T) {
 			template := clientTemplate("rome")
 			template.NotAfter = s.clock.Now().Add(time.Hour)
 			// Every request uses this one connection.
-			conn, err := tls.Dial("tcp", s.address, s.tlsConfig(certificate(t)(s.agentsCA.Issue(template))))
+			conn, err := tls.Dial("tcp", s.address, s.tlsConfig(pkitest.Parse(t)(s.agentsCA.Issue(template))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestCertificateIsCheckedAtEveryRequestOfAConnection(t *testing.T) {
 
 func TestSessionsAreNotResumed(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
-	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
+	config := s.tlsConfig(pkitest.Parse(t)(s.agentsCA.IssueClient("rome", "")))
 	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	for range 2 {
 		conn, err := tls.Dial("tcp", s.address, config)

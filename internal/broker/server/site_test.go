@@ -22,7 +22,6 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -51,7 +50,7 @@ func newSite(t *testing.T, broker Broker, edits ...func(*Server)) *site {
 	s.broker, _ = broker.(*transporttest.Broker)
 	now := time.Now()
 	s.clock = clocktesting.NewFakePassiveClock(now)
-	s.agentsCA, s.serverCA = authority(t, now), authority(t, now)
+	s.agentsCA, s.serverCA = pkitest.New(t, "test", now), pkitest.New(t, "test", now)
 	s.saveServer(t, s.agentsCA)
 
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -87,7 +86,7 @@ func (s *site) later() { s.clock.SetTime(s.clock.Now().Add(time.Second)) }
 // client returns a client with a valid certificate of a cluster.
 func (s *site) client(t *testing.T, clusterID string) *http.Client {
 	t.Helper()
-	return s.clientWith(t, certificate(t)(s.agentsCA.IssueClient(clusterID, "")))
+	return s.clientWith(t, pkitest.Parse(t)(s.agentsCA.IssueClient(clusterID, "")))
 }
 
 func (s *site) clientWith(t *testing.T, certificates ...tls.Certificate) *http.Client {
@@ -114,7 +113,7 @@ func (s *site) tlsConfig(certificates ...tls.Certificate) *tls.Config {
 // write sends bytes as rome on a connection of its own, over HTTP/1.1.
 func (s *site) write(t *testing.T, bytes string) *tls.Conn {
 	t.Helper()
-	config := s.tlsConfig(certificate(t)(s.agentsCA.IssueClient("rome", "")))
+	config := s.tlsConfig(pkitest.Parse(t)(s.agentsCA.IssueClient("rome", "")))
 	config.NextProtos = []string{"http/1.1"}
 	conn, err := tls.Dial("tcp", s.address, config)
 	if err != nil {
@@ -178,29 +177,6 @@ func checkProblem(t *testing.T, r *reply) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r.problem); err != nil || r.problem.Status != r.StatusCode || r.problem.Reason == "" || r.problem.Title == "" {
 		t.Errorf("refusal %d is no complete problem document: %v: %s", r.StatusCode, err, r.body)
-	}
-}
-
-func authority(t *testing.T, now time.Time) *pkitest.Authority {
-	t.Helper()
-	a, err := pkitest.NewAuthority("test", now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func certificate(t *testing.T) func(pki.KeyPair, error) tls.Certificate {
-	return func(pair pki.KeyPair, err error) tls.Certificate {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cert, err := pair.TLS()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cert
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
@@ -115,14 +116,14 @@ func awaitFinding(t *testing.T, check Check, says string) {
 func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Level, string)) {
 	t.Run("outside a pod", func(t *testing.T) {
 		t.Setenv("KUBERNETES_SERVICE_HOST", "")
-		configuration := webhookConfiguration("elsewhere", newAuthority(t, time.Now()).CertPEM())
+		configuration := webhookConfiguration("elsewhere", pkitest.New(t, "servers", time.Now()).CertPEM())
 		if err := c.Create(t.Context(), configuration); err != nil {
 			t.Fatal(err)
 		}
 		want(t, Webhooks(c, "elsewhere", time.Now), Skipped, "run the check in a pod")
 	})
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-	authority := newAuthority(t, time.Now())
+	authority := pkitest.New(t, "servers", time.Now())
 	for name, test := range map[string]struct {
 		bundle []byte
 		level  Level

@@ -17,7 +17,7 @@ import (
 
 func TestListener(t *testing.T) {
 	now := time.Now()
-	ours, other := newAuthority(t, now), newAuthority(t, now)
+	ours, other := pkitest.New(t, "servers", now), pkitest.New(t, "servers", now)
 	named := func(names ...string) *x509.Certificate {
 		return &x509.Certificate{
 			Subject: pkix.Name{CommonName: "broker"}, DNSNames: names, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -86,15 +86,6 @@ func TestListenerAddress(t *testing.T) {
 			}
 		})
 	}
-}
-
-func newAuthority(t *testing.T, now time.Time) *pkitest.Authority {
-	t.Helper()
-	authority, err := pkitest.NewAuthority("servers", now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return authority
 }
 
 // startListener accepts TLS connections with the given certificate and returns its URL.

@@ -155,10 +155,7 @@ func startListener(t *testing.T, config *rest.Config) *site {
 
 func (s *site) replaceCertificate(t *testing.T) {
 	t.Helper()
-	authority, err := pkitest.NewAuthority("metrics", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := pkitest.New(t, "metrics", time.Now())
 	pair, err := authority.IssueServer([]string{"metrics"}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -48,11 +48,7 @@ func New(t *testing.T, c clock.PassiveClock) *Site {
 // NewAuthority returns a CA that is valid from two hours ago.
 func NewAuthority(t *testing.T, c clock.PassiveClock) *pkitest.Authority {
 	t.Helper()
-	a, err := pkitest.NewAuthority("test", c.Now().Add(-2*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return pkitest.New(t, "test", c.Now().Add(-2*time.Hour))
 }
 
 // SaveServer gives the broker a new certificate and the roots of its Registry.

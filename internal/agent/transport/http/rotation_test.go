@@ -125,11 +125,7 @@ func newRotation(t *testing.T, clusters ...string) *rotation {
 
 func newCA(t *testing.T) *pkitest.Authority {
 	t.Helper()
-	a, err := pkitest.NewAuthority("rotated", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return pkitest.New(t, "rotated", time.Now())
 }
 
 func (r *rotation) start(t *testing.T) {

@@ -29,15 +29,8 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	agents, err := pkitest.NewAuthority("agents", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	servers, err := pkitest.NewAuthority("servers", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &site{agentsCA: agents, serverCA: servers, serverIP: net.IPv4(127, 0, 0, 1)}
+	now := time.Now()
+	return &site{agentsCA: pkitest.New(t, "agents", now), serverCA: pkitest.New(t, "servers", now), serverIP: net.IPv4(127, 0, 0, 1)}
 }
 
 // serve runs a server until the test ends, and returns its URL.

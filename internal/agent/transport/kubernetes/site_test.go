@@ -152,10 +152,7 @@ func (s *site) account(t *testing.T, namespace, name string) *rest.Config {
 func (s *site) serve(t *testing.T) (stop func()) {
 	t.Helper()
 	now := time.Now()
-	agents, err := pkitest.NewAuthority("agents", now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	agents := pkitest.New(t, "agents", now)
 	dir := t.TempDir()
 	pair, err := agents.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
 	if err := errors.Join(err, pkitest.Save(dir, pair, agents.CertPEM(), agents.CertPEM())); err != nil {
