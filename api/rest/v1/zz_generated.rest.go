@@ -475,8 +475,8 @@ type EnrolmentRequest struct {
 	Token string `json:"token,omitempty,omitzero"`
 }
 
-// EnrolmentTerms defines model for EnrolmentTerms.
-type EnrolmentTerms struct {
+// EnrolmentRules defines model for EnrolmentRules.
+type EnrolmentRules struct {
 	// TrustDomain The <trust domain> of the alternative name.
 	TrustDomain string `json:"trustDomain"`
 }
@@ -1220,10 +1220,10 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 	RenewCertificate(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
+	// GetEnrolmentRules Read what a cluster's certificate signing request must contain.
 	//
-	// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
-	GetEnrolmentTerms(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentRules` operationId).
+	GetEnrolmentRules(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// EnrolWithBody Get the first certificate, with a one-time token or after an approval.
 	//
@@ -1520,11 +1520,11 @@ func (c *Client) RenewCertificate(ctx context.Context, body RenewCertificateJSON
 	return c.Client.Do(req)
 }
 
-// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
+// GetEnrolmentRules Read what a cluster's certificate signing request must contain.
 //
-// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
-func (c *Client) GetEnrolmentTerms(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetEnrolmentTermsRequest(c.Server)
+// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentRules` operationId).
+func (c *Client) GetEnrolmentRules(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEnrolmentRulesRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2035,8 +2035,8 @@ func NewRenewCertificateRequestWithBody(server string, contentType string, body 
 	return req, nil
 }
 
-// NewGetEnrolmentTermsRequest constructs an http.Request for the GetEnrolmentTerms method
-func NewGetEnrolmentTermsRequest(server string) (*http.Request, error) {
+// NewGetEnrolmentRulesRequest constructs an http.Request for the GetEnrolmentRules method
+func NewGetEnrolmentRulesRequest(server string) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -2705,12 +2705,12 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 	RenewCertificateWithResponse(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error)
 
-	// GetEnrolmentTermsWithResponse Read what a cluster's certificate signing request must contain.
+	// GetEnrolmentRulesWithResponse Read what a cluster's certificate signing request must contain.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
-	GetEnrolmentTermsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetEnrolmentTermsResponse, error)
+	// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentRules` operationId).
+	GetEnrolmentRulesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetEnrolmentRulesResponse, error)
 
 	// EnrolWithBodyWithResponse Get the first certificate, with a one-time token or after an approval.
 	//
@@ -3055,39 +3055,39 @@ func (r RenewCertificateResponse) ContentType() string {
 	return ""
 }
 
-// GetEnrolmentTermsResponseDefaultHeaders the declared response headers of an HTTP default response for GetEnrolmentTerms
-type GetEnrolmentTermsResponseDefaultHeaders struct {
+// GetEnrolmentRulesResponseDefaultHeaders the declared response headers of an HTTP default response for GetEnrolmentRules
+type GetEnrolmentRulesResponseDefaultHeaders struct {
 	RetryAfter int
 }
 
-type GetEnrolmentTermsResponse struct {
+type GetEnrolmentRulesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *EnrolmentTerms
+	JSON200 *EnrolmentRules
 	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationproblemJSONDefault *Problem
 	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetEnrolmentTermsResponseDefaultHeaders
+	HeadersDefault *GetEnrolmentRulesResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetEnrolmentTermsResponse) GetJSON200() *EnrolmentTerms {
+func (r GetEnrolmentRulesResponse) GetJSON200() *EnrolmentRules {
 	return r.JSON200
 }
 
 // GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r GetEnrolmentTermsResponse) GetApplicationproblemJSONDefault() *Problem {
+func (r GetEnrolmentRulesResponse) GetApplicationproblemJSONDefault() *Problem {
 	return r.ApplicationproblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r GetEnrolmentTermsResponse) GetBody() []byte {
+func (r GetEnrolmentRulesResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r GetEnrolmentTermsResponse) Status() string {
+func (r GetEnrolmentRulesResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -3095,7 +3095,7 @@ func (r GetEnrolmentTermsResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r GetEnrolmentTermsResponse) StatusCode() int {
+func (r GetEnrolmentRulesResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -3103,7 +3103,7 @@ func (r GetEnrolmentTermsResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetEnrolmentTermsResponse) ContentType() string {
+func (r GetEnrolmentRulesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -3876,17 +3876,17 @@ func (c *ClientWithResponses) RenewCertificateWithResponse(ctx context.Context, 
 	return ParseRenewCertificateResponse(rsp)
 }
 
-// GetEnrolmentTermsWithResponse Read what a cluster's certificate signing request must contain.
+// GetEnrolmentRulesWithResponse Read what a cluster's certificate signing request must contain.
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentTerms` operationId).
-func (c *ClientWithResponses) GetEnrolmentTermsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetEnrolmentTermsResponse, error) {
-	rsp, err := c.GetEnrolmentTerms(ctx, reqEditors...)
+// Corresponds with GET /api/v1/enrolments (the `GetEnrolmentRules` operationId).
+func (c *ClientWithResponses) GetEnrolmentRulesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetEnrolmentRulesResponse, error) {
+	rsp, err := c.GetEnrolmentRules(ctx, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseGetEnrolmentTermsResponse(rsp)
+	return ParseGetEnrolmentRulesResponse(rsp)
 }
 
 // EnrolWithBodyWithResponse Get the first certificate, with a one-time token or after an approval.
@@ -4333,22 +4333,22 @@ func ParseRenewCertificateResponse(rsp *http.Response) (*RenewCertificateRespons
 	return response, nil
 }
 
-// ParseGetEnrolmentTermsResponse parses an HTTP response from a GetEnrolmentTermsWithResponse call
-func ParseGetEnrolmentTermsResponse(rsp *http.Response) (*GetEnrolmentTermsResponse, error) {
+// ParseGetEnrolmentRulesResponse parses an HTTP response from a GetEnrolmentRulesWithResponse call
+func ParseGetEnrolmentRulesResponse(rsp *http.Response) (*GetEnrolmentRulesResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &GetEnrolmentTermsResponse{
+	response := &GetEnrolmentRulesResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest EnrolmentTerms
+		var dest EnrolmentRules
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -4365,7 +4365,7 @@ func ParseGetEnrolmentTermsResponse(rsp *http.Response) (*GetEnrolmentTermsRespo
 
 	switch {
 	case true:
-		var headers GetEnrolmentTermsResponseDefaultHeaders
+		var headers GetEnrolmentRulesResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -4996,9 +4996,9 @@ type ServerInterface interface {
 	// RenewCertificate Renew the caller's certificate while the current one is valid.
 	// (POST /api/v1/certificates)
 	RenewCertificate(w http.ResponseWriter, r *http.Request)
-	// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
+	// GetEnrolmentRules Read what a cluster's certificate signing request must contain.
 	// (GET /api/v1/enrolments)
-	GetEnrolmentTerms(w http.ResponseWriter, r *http.Request)
+	GetEnrolmentRules(w http.ResponseWriter, r *http.Request)
 	// Enrol Get the first certificate, with a one-time token or after an approval.
 	// (POST /api/v1/enrolments)
 	Enrol(w http.ResponseWriter, r *http.Request)
@@ -5077,11 +5077,11 @@ func (siw *ServerInterfaceWrapper) RenewCertificate(w http.ResponseWriter, r *ht
 	handler.ServeHTTP(w, r)
 }
 
-// GetEnrolmentTerms operation middleware
-func (siw *ServerInterfaceWrapper) GetEnrolmentTerms(w http.ResponseWriter, r *http.Request) {
+// GetEnrolmentRules operation middleware
+func (siw *ServerInterfaceWrapper) GetEnrolmentRules(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetEnrolmentTerms(w, r)
+		siw.Handler.GetEnrolmentRules(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5589,7 +5589,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/messages", wrapper.ReceiveMessages)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/messages", wrapper.SendMessage)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/certificates", wrapper.RenewCertificate)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/enrolments", wrapper.GetEnrolmentTerms)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/enrolments", wrapper.GetEnrolmentRules)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/enrolments", wrapper.Enrol)
 
 	return m
@@ -5686,16 +5686,16 @@ func (response RenewCertificatedefaultApplicationProblemPlusJSONResponse) VisitR
 	return err
 }
 
-type GetEnrolmentTermsRequestObject struct {
+type GetEnrolmentRulesRequestObject struct {
 }
 
-type GetEnrolmentTermsResponseObject interface {
-	VisitGetEnrolmentTermsResponse(w http.ResponseWriter) error
+type GetEnrolmentRulesResponseObject interface {
+	VisitGetEnrolmentRulesResponse(w http.ResponseWriter) error
 }
 
-type GetEnrolmentTerms200JSONResponse EnrolmentTerms
+type GetEnrolmentRules200JSONResponse EnrolmentRules
 
-func (response GetEnrolmentTerms200JSONResponse) VisitGetEnrolmentTermsResponse(w http.ResponseWriter) error {
+func (response GetEnrolmentRules200JSONResponse) VisitGetEnrolmentRulesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -5707,13 +5707,13 @@ func (response GetEnrolmentTerms200JSONResponse) VisitGetEnrolmentTermsResponse(
 	return err
 }
 
-type GetEnrolmentTermsdefaultApplicationProblemPlusJSONResponse struct {
+type GetEnrolmentRulesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
-func (response GetEnrolmentTermsdefaultApplicationProblemPlusJSONResponse) VisitGetEnrolmentTermsResponse(w http.ResponseWriter) error {
+func (response GetEnrolmentRulesdefaultApplicationProblemPlusJSONResponse) VisitGetEnrolmentRulesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6290,9 +6290,9 @@ type StrictServerInterface interface {
 	// RenewCertificate Renew the caller's certificate while the current one is valid.
 	// (POST /api/v1/certificates)
 	RenewCertificate(ctx context.Context, request RenewCertificateRequestObject) (RenewCertificateResponseObject, error)
-	// GetEnrolmentTerms Read what a cluster's certificate signing request must contain.
+	// GetEnrolmentRules Read what a cluster's certificate signing request must contain.
 	// (GET /api/v1/enrolments)
-	GetEnrolmentTerms(ctx context.Context, request GetEnrolmentTermsRequestObject) (GetEnrolmentTermsResponseObject, error)
+	GetEnrolmentRules(ctx context.Context, request GetEnrolmentRulesRequestObject) (GetEnrolmentRulesResponseObject, error)
 	// Enrol Get the first certificate, with a one-time token or after an approval.
 	// (POST /api/v1/enrolments)
 	Enrol(ctx context.Context, request EnrolRequestObject) (EnrolResponseObject, error)
@@ -6435,23 +6435,23 @@ func (sh *strictHandler) RenewCertificate(w http.ResponseWriter, r *http.Request
 	}
 }
 
-// GetEnrolmentTerms operation middleware
-func (sh *strictHandler) GetEnrolmentTerms(w http.ResponseWriter, r *http.Request) {
-	var request GetEnrolmentTermsRequestObject
+// GetEnrolmentRules operation middleware
+func (sh *strictHandler) GetEnrolmentRules(w http.ResponseWriter, r *http.Request) {
+	var request GetEnrolmentRulesRequestObject
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.GetEnrolmentTerms(ctx, request.(GetEnrolmentTermsRequestObject))
+		return sh.ssi.GetEnrolmentRules(ctx, request.(GetEnrolmentRulesRequestObject))
 	}
 	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetEnrolmentTerms")
+		handler = middleware(handler, "GetEnrolmentRules")
 	}
 
 	response, err := handler(r.Context(), w, r, request)
 
 	if err != nil {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(GetEnrolmentTermsResponseObject); ok {
-		if err := validResponse.VisitGetEnrolmentTermsResponse(w); err != nil {
+	} else if validResponse, ok := response.(GetEnrolmentRulesResponseObject); ok {
+		if err := validResponse.VisitGetEnrolmentRulesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

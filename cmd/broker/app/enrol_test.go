@@ -169,9 +169,9 @@ func (o *office) applicant(clusterID, url, caHash string) *applicant {
 	o.t.Helper()
 	to, err := httptransport.NewEnroller(httptransport.EnrollerOptions{URL: url, CAHashes: []string{caHash}, Now: time.Now})
 	o.check(err)
-	terms, err := to.Terms(o.t.Context())
+	rules, err := to.Rules(o.t.Context())
 	o.check(err)
-	request, err := identity.NewRequest(clusterID, terms.TrustDomain)
+	request, err := identity.NewRequest(clusterID, rules.TrustDomain)
 	o.check(err)
 	return &applicant{o: o, request: request, to: to}
 }

@@ -13,8 +13,8 @@ import (
 // as a renewal.
 type Account struct{ Broker Renewer }
 
-// Terms implements Enroller.
-func (a Account) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
+// Rules implements Enroller.
+func (a Account) Rules(ctx context.Context) (*v1.EnrolmentRules, error) {
 	pong, err := a.Broker.Ping(ctx)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (a Account) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
 	if pong.TrustDomain == "" {
 		return nil, errors.New("this broker issues no certificates: install a certificate by hand, or set --enrolment-url")
 	}
-	return &v1.EnrolmentTerms{TrustDomain: pong.TrustDomain}, nil
+	return &v1.EnrolmentRules{TrustDomain: pong.TrustDomain}, nil
 }
 
 // Enrol implements Enroller. The ServiceAccount identifies the cluster, so no approval is needed.

@@ -20,7 +20,7 @@ const idle = 10 * time.Minute
 
 // Enroller requests a first certificate.
 type Enroller interface {
-	Terms(ctx context.Context) (*v1.EnrolmentTerms, error)
+	Rules(ctx context.Context) (*v1.EnrolmentRules, error)
 	Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *httptransport.Approval, error)
 }
 

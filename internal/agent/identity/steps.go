@@ -84,11 +84,11 @@ func (k *Keeper) trustDomain(ctx context.Context, s Situation) (string, error) {
 	if k.options.Enroller == nil {
 		return "", errors.New("the broker's trust domain is unknown: set --enrolment-url and --enrolment-ca-hash")
 	}
-	terms, err := k.options.Enroller.Terms(ctx)
+	rules, err := k.options.Enroller.Rules(ctx)
 	if err != nil {
 		return "", fmt.Errorf("asking the broker for its trust domain: %w", err)
 	}
-	return terms.TrustDomain, nil
+	return rules.TrustDomain, nil
 }
 
 func (k *Keeper) requestEnrolment(ctx context.Context, s Situation, read *corev1.Secret) (again time.Time, err error) {

@@ -79,9 +79,9 @@ func New(o Options) (*Enroller, error) {
 	return &Enroller{o}, nil
 }
 
-// Terms implements the server's Certificates.
-func (e *Enroller) Terms(context.Context) (*v1.EnrolmentTerms, error) {
-	return &v1.EnrolmentTerms{TrustDomain: e.TrustDomain}, nil
+// Rules implements the server's Certificates.
+func (e *Enroller) Rules(context.Context) (*v1.EnrolmentRules, error) {
+	return &v1.EnrolmentRules{TrustDomain: e.TrustDomain}, nil
 }
 
 // Enrol implements the server's Certificates.

@@ -49,8 +49,8 @@ const (
 
 // Certificates issues certificates to clusters.
 type Certificates interface {
-	// Terms returns the requirements for certificate requests.
-	Terms(ctx context.Context) (*v1.EnrolmentTerms, error)
+	// Rules returns the requirements for certificate requests.
+	Rules(ctx context.Context) (*v1.EnrolmentRules, error)
 	// Enrol issues a cluster's first certificate, or returns the reason why the cluster must wait.
 	Enrol(ctx context.Context, req *v1.EnrolmentRequest) (*v1.IssuedCertificate, *v1.EnrolmentPending, error)
 	// Renew issues a new certificate to clusterID.
@@ -116,12 +116,12 @@ func addressOf(r *http.Request) (string, error) {
 	return host, err
 }
 
-func (o operations) GetEnrolmentTerms(ctx context.Context, _ v1.GetEnrolmentTermsRequestObject) (v1.GetEnrolmentTermsResponseObject, error) {
-	terms, err := o.certificates.Terms(ctx)
+func (o operations) GetEnrolmentRules(ctx context.Context, _ v1.GetEnrolmentRulesRequestObject) (v1.GetEnrolmentRulesResponseObject, error) {
+	rules, err := o.certificates.Rules(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return v1.GetEnrolmentTerms200JSONResponse(*terms), nil
+	return v1.GetEnrolmentRules200JSONResponse(*rules), nil
 }
 
 // approvalRetry is the interval at which a cluster asks whether it was approved.

@@ -39,8 +39,8 @@ type issuer struct {
 	renewed []string
 }
 
-func (*issuer) Terms(context.Context) (*v1.EnrolmentTerms, error) {
-	return &v1.EnrolmentTerms{TrustDomain: "fluidos.eu"}, nil
+func (*issuer) Rules(context.Context) (*v1.EnrolmentRules, error) {
+	return &v1.EnrolmentRules{TrustDomain: "fluidos.eu"}, nil
 }
 
 func (i *issuer) Enrol(context.Context, *v1.EnrolmentRequest) (*v1.IssuedCertificate, *v1.EnrolmentPending, error) {

@@ -36,11 +36,11 @@ func (o operations) Ping(ctx context.Context, _ v1.PingRequestObject) (v1.PingRe
 		return nil, err
 	}
 	if o.certificates != nil {
-		terms, err := o.certificates.Terms(ctx)
+		rules, err := o.certificates.Rules(ctx)
 		if err != nil {
 			return nil, err
 		}
-		answer.TrustDomain = terms.TrustDomain
+		answer.TrustDomain = rules.TrustDomain
 	}
 	return v1.Ping200JSONResponse(answer), nil
 }

@@ -91,14 +91,14 @@ func (r *Registry) Issued() int {
 	return r.issued
 }
 
-// Terms implements server.Certificates.
-func (r *Registry) Terms(context.Context) (*v1.EnrolmentTerms, error) {
+// Rules implements server.Certificates.
+func (r *Registry) Rules(context.Context) (*v1.EnrolmentRules, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Failure != nil {
 		return nil, r.Failure
 	}
-	return &v1.EnrolmentTerms{TrustDomain: r.Domain}, nil
+	return &v1.EnrolmentRules{TrustDomain: r.Domain}, nil
 }
 
 // Enrol implements server.Certificates.

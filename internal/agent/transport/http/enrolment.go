@@ -71,15 +71,15 @@ func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 	return &Enroller{api: api, url: to.url}, nil
 }
 
-// Terms returns what a certificate signing request must contain.
-func (e *Enroller) Terms(ctx context.Context) (*v1.EnrolmentTerms, error) {
+// Rules returns what a certificate signing request must contain.
+func (e *Enroller) Rules(ctx context.Context) (*v1.EnrolmentRules, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	response, err := e.api.GetEnrolmentTerms(ctx) //nolint:bodyclose // readAnswer closes it
+	response, err := e.api.GetEnrolmentRules(ctx) //nolint:bodyclose // readAnswer closes it
 	if err != nil {
 		return nil, e.explainError(err)
 	}
-	return readAnswer[v1.EnrolmentTerms](response)
+	return readAnswer[v1.EnrolmentRules](response)
 }
 
 // Enrol returns a certificate, or an Approval while the cluster waits for one.

@@ -103,13 +103,13 @@ func TestOnlyTheBrokerOfTheHashIsAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			terms, err := e.Terms(t.Context())
+			rules, err := e.Rules(t.Context())
 			if asked != (tc.says == "") {
 				t.Errorf("asked: %v", asked)
 			}
 			if tc.says == "" {
-				if err != nil || terms.TrustDomain != "fluidos.eu" {
-					t.Errorf("terms %+v, %v", terms, err)
+				if err != nil || rules.TrustDomain != "fluidos.eu" {
+					t.Errorf("rules %+v, %v", rules, err)
 				}
 				return
 			}
