@@ -35,14 +35,14 @@ const (
 	networkingFlag       = "networking-enabled"
 )
 
-// testedVersion is the version of Liqo that the agent is tested with. An older one lacks kinds
+// testedVersion is the version of Liqo that the agent is tested with. An older one lacks CRDs
 // that the agent watches. A newer minor version keeps the API; another major version may not.
 var testedVersion = version.MustParseGeneric("1.2")
 
 // API returns the API group and version that the API server serves if Liqo is installed.
 func API() string { return authv1beta1.GroupVersion.String() }
 
-// Served reports whether the API server serves Liqo's kinds.
+// Served reports whether the API server serves Liqo's CRDs.
 func Served(ctx context.Context, server rest.Interface) (bool, error) {
 	err := server.Get().AbsPath("/apis", API()).Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
@@ -56,7 +56,7 @@ func Served(ctx context.Context, server rest.Interface) (bool, error) {
 
 // Installation describes Liqo in this cluster. The zero value means that Liqo is missing.
 type Installation struct {
-	// Served is true when the API server serves Liqo's kinds.
+	// Served is true when the API server serves Liqo's CRDs.
 	Served bool
 	// Hidden says why the Deployments of Liqo's chart cannot be read; empty if they can. If it
 	// is set, the following fields are unknown.

@@ -55,7 +55,7 @@ func ViewOfNamespace(ns *corev1.Namespace) plan.ObjectView {
 }
 
 // ListOfPeer lists the objects of a kind that belong to the peer according to PeerOf; none if
-// the kind is not installed. It also finds disowned NamespaceMaps, which the peer replicated and
+// its CRD is not installed. It also finds disowned NamespaceMaps, which the peer replicated and
 // which no longer carry the peer's label.
 func ListOfPeer(ctx context.Context, r client.Reader, kind schema.GroupVersionKind, peer string) ([]metav1.PartialObjectMetadata, error) {
 	items, err := listLabelled(ctx, r, kind, client.MatchingLabels{consts.RemoteClusterID: peer})

@@ -82,7 +82,7 @@ func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]chec
 	}
 	checks := []checkup.Check{
 		checkup.APIServer(published),
-		checkup.Kinds(published, agentv1alpha1.GroupVersion, crdsAdvice,
+		checkup.CRDs(published, agentv1alpha1.GroupVersion, crdsAdvice,
 			&agentv1alpha1.ResourceRequest{}, &agentv1alpha1.Advertisement{},
 			&agentv1alpha1.ReservationInstruction{}, &agentv1alpha1.ProviderInstruction{}),
 		check("configuration", o.checkConfiguration),

@@ -68,7 +68,7 @@ func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]chec
 	}
 	return []checkup.Check{
 		checkup.APIServer(published),
-		checkup.Kinds(published, brokerv1alpha1.GroupVersion, crdsAdvice,
+		checkup.CRDs(published, brokerv1alpha1.GroupVersion, crdsAdvice,
 			&brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.Reservation{}, &brokerv1alpha1.BrokerConfig{}, &brokerv1alpha1.ClusterMailbox{}),
 		{Subject: "journal", Look: func(ctx context.Context) checkup.Finding { return checkJournal(ctx, store) }},
 		{Subject: "configuration", Look: func(ctx context.Context) checkup.Finding { return checkConfiguration(ctx, c) }},

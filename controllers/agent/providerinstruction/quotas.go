@@ -14,7 +14,7 @@ import (
 )
 
 // reassertQuotas is how often the quotas are compared with the limits when no namespace
-// changes. It bounds how long objects of a newly installed kind stay unlimited.
+// changes. It bounds how long objects of a newly installed CRD stay unlimited.
 const reassertQuotas = time.Minute
 
 // setupObjectQuotas keeps a ResourceQuota on objects in every namespace that peers write to.

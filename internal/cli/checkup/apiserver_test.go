@@ -34,7 +34,7 @@ func TestChecksOnAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := Kinds(published, brokerv1alpha1.GroupVersion, "install them",
+	crds := CRDs(published, brokerv1alpha1.GroupVersion, "install them",
 		&brokerv1alpha1.Reservation{}, &brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.BrokerConfig{})
 	want := func(t *testing.T, check Check, level Level, says string) {
 		t.Helper()
@@ -44,7 +44,7 @@ func TestChecksOnAPIServer(t *testing.T) {
 	}
 
 	want(t, APIServer(published), OK, "Kubernetes v1.")
-	want(t, kinds, Failed, "broker.fluidos.eu/v1alpha1 is not installed")
+	want(t, crds, Failed, "broker.fluidos.eu/v1alpha1 is not installed")
 	want(t, Certificates(c, "default"), Skipped, "cert-manager is not installed")
 
 	objects, err := manifest.ReadFS(charts.Broker(), "files/crds")
@@ -64,13 +64,13 @@ func TestChecksOnAPIServer(t *testing.T) {
 		if err := manifest.Install(t.Context(), c, older); err != nil {
 			t.Fatal(err)
 		}
-		awaitFinding(t, kinds, "Reservation has no field status.placements.reason; ClusterAdvertisement is not installed; BrokerConfig has no field spec.approvedClusters")
+		awaitFinding(t, crds, "Reservation has no field status.placements.reason; ClusterAdvertisement is not installed; BrokerConfig has no field spec.approvedClusters")
 	})
 	t.Run("CRDs of this version", func(t *testing.T) {
 		if err := manifest.Install(t.Context(), c, objects); err != nil {
 			t.Fatal(err)
 		}
-		awaitFinding(t, kinds, "Reservation, ClusterAdvertisement, BrokerConfig match this version")
+		awaitFinding(t, crds, "Reservation, ClusterAdvertisement, BrokerConfig match this version")
 	})
 	t.Run("webhooks", func(t *testing.T) { testWebhooks(t, c, want) })
 }

@@ -33,17 +33,17 @@ func APIServer(client discovery.ServerVersionInterface) Check {
 	}}
 }
 
-// Kinds checks that the CRDs of a group are installed and have every field that this version
+// CRDs checks that the CRDs of a group are installed and have every field that this version
 // writes. An older CRD would silently drop the others.
-func Kinds(client discovery.DiscoveryInterface, group schema.GroupVersion, advice string, kinds ...runtime.Object) Check {
+func CRDs(client discovery.DiscoveryInterface, group schema.GroupVersion, advice string, objects ...runtime.Object) Check {
 	return Check{"CRDs of " + group.Group, func(context.Context) Finding {
 		schemas, err := publishedSchemas(client, group)
 		if err != nil {
 			return Fail(advice, "%v", err)
 		}
 		var names, problems []string
-		for _, kind := range kinds {
-			goType := reflect.TypeOf(kind).Elem()
+		for _, object := range objects {
+			goType := reflect.TypeOf(object).Elem()
 			names = append(names, goType.Name())
 			published, ok := schemas[goType.Name()]
 			if !ok {
@@ -61,7 +61,7 @@ func Kinds(client discovery.DiscoveryInterface, group schema.GroupVersion, advic
 	}}
 }
 
-// property is the part of an OpenAPI schema that Kinds compares.
+// property is the part of an OpenAPI schema that CRDs compares.
 type property struct {
 	Properties           map[string]*property      `json:"properties"`
 	Items                *property                 `json:"items"`
