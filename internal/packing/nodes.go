@@ -105,6 +105,20 @@ func (n *Nodes) Count(pod Pod) int64 {
 	return sum
 }
 
+// Room returns how much of one resource is free on all nodes together, saturating.
+func (n *Nodes) Room(column int32, on []bool) int64 {
+	var sum int64
+	for at, b := range n.bins {
+		if free := n.free(at, column); b.count > 0 && free > 0 && isOn(on, b.class) {
+			if b.count > (math.MaxInt64-sum)/free {
+				return math.MaxInt64
+			}
+			sum += free * b.count
+		}
+	}
+	return sum
+}
+
 // TakeRoomiest takes an amount of one resource, beginning with the nodes with the most room.
 func (n *Nodes) TakeRoomiest(column int32, amount int64, on []bool) {
 	for amount > 0 {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,8 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
@@ -89,16 +92,20 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 	if p.Placement == "" {
 		return j.admitUnplaced(ctx, consumer)
 	}
-	inst := &agentv1alpha1.ProviderInstruction{}
-	err = j.cache.Get(ctx, client.ObjectKey{Namespace: j.InstructionNamespace, Name: p.Placement}, inst)
-	if client.IgnoreNotFound(err) != nil {
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("reading ProviderInstruction %q: %w", p.Placement, err))
+	inst, err := j.instructionOf(ctx, p.Placement)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	if err != nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
+	if inst == nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
 		return admission.Denied(fmt.Sprintf("cluster %q has no live reservation for placement %q: ask for one, or delete the pod", consumer, p.Placement))
 	}
 	if why := describeMalformed(pod); why != "" {
 		return admission.Denied(why)
+	}
+	// Another webhook of this cluster may have changed the pod, or the mutating one may be missing.
+	if nodes := wire.FromLabels(inst.Spec.NodeSelector); !enforcement.IsBound(&pod.Spec, nodes) {
+		return admission.Denied(fmt.Sprintf("placement %q was granted for nodes with %s and the pod may run elsewhere: this cluster's operator must let the agent's mutating webhook add the node affinity",
+			p.Placement, labels.FormatLabels(nodes)))
 	}
 	limits, err := enforcement.LimitsOf(inst.Kept())
 	if err != nil {
@@ -110,6 +117,19 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 		return admission.Denied(describeExcess(p.Placement, verdict, limits))
 	}
 	return admission.Allowed("")
+}
+
+// instructionOf returns the ProviderInstruction of a placement, nil if there is none.
+func (j *podJudge) instructionOf(ctx context.Context, placement string) (*agentv1alpha1.ProviderInstruction, error) {
+	inst := &agentv1alpha1.ProviderInstruction{}
+	err := j.cache.Get(ctx, client.ObjectKey{Namespace: j.InstructionNamespace, Name: placement}, inst)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ProviderInstruction %q: %w", placement, err)
+	}
+	return inst, nil
 }
 
 // admitUnplaced handles a pod without a placement. In a peering that the agent did not create,
@@ -152,8 +172,9 @@ func describeExcess(placement string, v enforcement.Verdict, limits quantity.Amo
 		placement, quantity.Format(name, granted), name, v.Used[corev1.ResourcePods], quantity.Format(name, v.Used[name]), quantity.Format(name, v.Short.Need))
 }
 
-// confinePod adds required affinity for lent nodes to a pod.
-func (j *podJudge) confinePod(_ context.Context, req admission.Request) admission.Response {
+// confinePod adds required affinity to a pod: for lent nodes, with the labels that its placement
+// was granted for. Liqo creates an evicted pod again from its ShadowPod, so that one gets the same.
+func (j *podJudge) confinePod(ctx context.Context, req admission.Request) admission.Response {
 	pod, err := offloadedPod(req)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
@@ -161,9 +182,9 @@ func (j *podJudge) confinePod(_ context.Context, req admission.Request) admissio
 	if pod == nil {
 		return admission.Allowed("")
 	}
-	nodes, known := j.Nodes()
-	if !known {
-		return admission.Errored(http.StatusServiceUnavailable, errors.New("the agent has not read all nodes yet, try again"))
+	nodes, err := j.nodesFor(ctx, pod)
+	if err != nil {
+		return admission.Errored(http.StatusServiceUnavailable, err)
 	}
 	// The same types marshal both sides of the patch. A field that they do not know is in
 	// neither side and stays unchanged.
@@ -179,6 +200,23 @@ func (j *podJudge) confinePod(_ context.Context, req admission.Request) admissio
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	return admission.PatchResponseFromRaw(before, after)
+}
+
+// nodesFor returns the nodes that a pod may run on.
+func (j *podJudge) nodesFor(ctx context.Context, pod *corev1.Pod) (enforcement.LentNodes, error) {
+	nodes, known := j.Nodes()
+	if !known {
+		return nodes, errors.New("the agent has not read all nodes yet, try again")
+	}
+	placement := capacity.PlacementOf(&pod.ObjectMeta)
+	if placement == "" {
+		return nodes, nil
+	}
+	inst, err := j.instructionOf(ctx, placement)
+	if inst != nil { // admitPod refuses a pod without an instruction
+		nodes.Labels = wire.FromLabels(inst.Spec.NodeSelector)
+	}
+	return nodes, err
 }
 
 // offloadedPod reads a pod. It returns nil if no ShadowPod controls the pod.

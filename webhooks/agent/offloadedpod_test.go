@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 )
 
@@ -140,7 +141,15 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 			pod:   offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Labels["liqo.io/creator-user"] = "someone" }),
 			judge: func(j *podJudge) { j.Guards = func(context.Context, string) (bool, error) { return false, nil } },
 		},
-		"a pod of an administrator": {pod: offloadedPodOf("a", "64", func(p *corev1.Pod) { p.OwnerReferences = nil })},
+		"a pod that may run on nodes that were not granted": {
+			inst: forA100, pod: offloadedPodOf("a", "1m"), code: 403,
+			says: `placement "res-0123456789-1" was granted for nodes with gpu=a100 and the pod may run elsewhere`,
+		},
+		"a pod of which one term allows other nodes": {
+			inst: forA100, pod: offloadedPodOf("a", "1m", allowing("gpu", "a100"), allowing("zone", "b")), code: 403, says: `may run elsewhere`,
+		},
+		"a pod bound to the nodes that were granted": {inst: forA100, pod: offloadedPodOf("a", "1m", allowing("gpu", "a100"))},
+		"a pod of an administrator":                  {pod: offloadedPodOf("a", "64", func(p *corev1.Pod) { p.OwnerReferences = nil })},
 		"a pod that names its node": {
 			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.NodeName = "paris-1" }), code: 403, says: `names node "paris-1"`,
 		},
@@ -185,6 +194,52 @@ func TestRefusedPodsAreCountedAndDryRunsAreNot(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(j.refused.WithLabelValues("rome")); got != 1 {
 		t.Errorf("%v refusals are counted", got)
+	}
+}
+
+func forA100(i *agentv1alpha1.ProviderInstruction) {
+	i.Spec.NodeSelector = map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}
+}
+
+// allowing adds a term of node affinity to a pod.
+func allowing(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if p.Spec.Affinity == nil {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{}}}
+		}
+		required := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}},
+		}})
+	}
+}
+
+func TestOffloadedPodsAreBoundToTheNodesOfTheirPlacement(t *testing.T) {
+	j := newPodJudge(t, forA100)
+	for name, pod := range map[string]*corev1.Pod{
+		"no affinity of its own": offloadedPodOf("a", "1m"),
+		"other nodes asked for":  offloadedPodOf("a", "1m", allowing("gpu", "a100"), allowing("gpu", "t4")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := j.confinePod(t.Context(), requestFor(t, pod)); !got.Allowed || len(got.Patches) == 0 {
+				t.Fatalf("%+v", got)
+			}
+			nodes, err := j.nodesFor(t.Context(), pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound := pod.DeepCopy()
+			nodes.Confine(&bound.Spec)
+			if !enforcement.IsBound(&bound.Spec, map[string]string{"gpu": "a100"}) {
+				t.Errorf("affinity %+v", bound.Spec.Affinity)
+			}
+			if got := j.admitPod(t.Context(), requestFor(t, bound)); !got.Allowed {
+				t.Errorf("the bound pod is refused: %s", got.Result.Message)
+			}
+			if again := j.confinePod(t.Context(), requestFor(t, bound)); len(again.Patches) != 0 {
+				t.Errorf("asked again it changes what it has changed: %+v", again.Patches)
+			}
+		})
 	}
 }
 

@@ -50,7 +50,8 @@ type ProviderInstructionSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	PodShapes []brokerv1alpha1.PodShape `json:"podShapes,omitempty"`
 
-	// nodeSelector are the labels of the nodes that the consumer asked for.
+	// nodeSelector are the labels of the nodes that the consumer asked for. The agent binds the
+	// placement's pods to these nodes.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]brokerv1alpha1.LabelValue `json:"nodeSelector,omitempty"`

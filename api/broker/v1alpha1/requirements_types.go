@@ -42,9 +42,9 @@ type Constraints struct {
 	// +kubebuilder:validation:items:MaxLength=40
 	ExcludeClusters []string `json:"excludeClusters,omitempty"`
 
-	// nodeSelector restricts the nodes whose free capacity counts to those with all of these
-	// labels, for example nvidia.com/gpu.product. A cluster publishes the node labels that its
-	// agent's --node-labels names.
+	// nodeSelector restricts the nodes whose free capacity counts, and on which pods of the
+	// request run, to those with all of these labels, for example nvidia.com/gpu.product. A
+	// cluster publishes the node labels that its agent's --node-labels names.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`

@@ -520,7 +520,8 @@ type Instruction struct {
 	// in the broker cluster.
 	Key string `json:"key,omitempty,omitzero"`
 
-	// NodeSelector Labels of the nodes that the requester asked for. Sent to the provider.
+	// NodeSelector Labels of the nodes that the requester asked for. Sent to the provider, which binds
+	// pods to these nodes.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty,omitzero"`
 
 	// Notice Announces the end of the placement; absent without one.

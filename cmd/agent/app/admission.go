@@ -31,8 +31,8 @@ type freeCapacity interface {
 
 // admission decides whether this cluster accepts a placement. It checks the operator's consent,
 // that the amounts fit into the capacity that is free and lent, minus the capacity kept for
-// other placements, and that pods of the given shapes fit on the nodes next to the pods promised
-// to others.
+// other placements, and that pods of the given shapes, or amounts on the given nodes, fit next to
+// the pods promised to others.
 type admission struct {
 	client    client.Reader
 	capacity  freeCapacity
@@ -69,7 +69,7 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	}
 	why := a.sumsShort(wanted, others)
 	if why == "" {
-		why, err = a.podsShort(inst, wanted, others)
+		why, err = a.nodesShort(inst, wanted, others)
 	}
 	switch {
 	case err != nil:
@@ -119,10 +119,10 @@ func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) s
 		short.Resource, quantity.Format(short.Resource, max(short.Have, 0)))
 }
 
-// podsShort returns why pods do not fit on the nodes; "" if they do, or if the placement names
-// none. Over-subscription does not count: a pod needs real room.
-func (a *admission) podsShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
-	if len(inst.Spec.PodShapes) == 0 {
+// nodesShort returns why a placement does not fit on the nodes; "" if it does, or if it names
+// neither pods nor nodes. Over-subscription does not count: a pod needs real room.
+func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
+	if len(inst.Spec.PodShapes) == 0 && len(inst.Spec.NodeSelector) == 0 {
 		return "", nil
 	}
 	layout := a.capacity.Layout()

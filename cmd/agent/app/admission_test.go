@@ -156,6 +156,11 @@ func shaped(name string, count int32, cores string, enforced bool, nodes map[str
 	return inst
 }
 
+func selecting(inst *agentv1alpha1.ProviderInstruction, nodes map[string]brokerv1alpha1.LabelValue) *agentv1alpha1.ProviderInstruction {
+	inst.Spec.NodeSelector = nodes
+	return inst
+}
+
 // Four nodes have four free cores each, and two of the nodes have a GPU.
 func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 	gpu := map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}
@@ -166,12 +171,30 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 		running map[string][]quantity.Amounts
 		refused string
 	}{
-		"pods that fill every node":               {wants: shaped("a", 4, "4", false, nil)},
-		"pods that fit into the sum only":         {wants: shaped("a", 5, "3", false, nil), refused: "of 5 pods of cpu 3 only 4 fit on the nodes here"},
-		"a pod that is larger than any node":      {wants: shaped("a", 1, "5", false, nil), refused: "of 1 pods of cpu 5 only 0 fit"},
-		"no shapes, so the sum decides":           {wants: provides("a", "16", agentv1alpha1.InstructionPending, false)},
-		"pods that fit on the nodes asked for":    {wants: shaped("a", 2, "4", false, gpu)},
-		"pods that need other nodes as well":      {wants: shaped("a", 3, "4", false, gpu), refused: "of 3 pods of cpu 4 only 2 fit"},
+		"pods that fill every node":                    {wants: shaped("a", 4, "4", false, nil)},
+		"pods that fit into the sum only":              {wants: shaped("a", 5, "3", false, nil), refused: "of 5 pods of cpu 3 only 4 fit on the nodes here"},
+		"a pod that is larger than any node":           {wants: shaped("a", 1, "5", false, nil), refused: "of 1 pods of cpu 5 only 0 fit"},
+		"no shapes, so the sum decides":                {wants: provides("a", "16", agentv1alpha1.InstructionPending, false)},
+		"pods that fit on the nodes asked for":         {wants: shaped("a", 2, "4", false, gpu)},
+		"pods that need other nodes as well":           {wants: shaped("a", 3, "4", false, gpu), refused: "of 3 pods of cpu 4 only 2 fit"},
+		"amounts that are free on the nodes asked for": {wants: selecting(provides("a", "8", agentv1alpha1.InstructionPending, false), gpu)},
+		"amounts that are free on other nodes as well": {
+			wants:   selecting(provides("a", "9", agentv1alpha1.InstructionPending, false), gpu),
+			refused: "requested 9 of cpu, but the nodes that the request selects have only 8 free",
+		},
+		"amounts next to pods promised on the same nodes": {
+			wants:  selecting(provides("a", "5", agentv1alpha1.InstructionPending, false), gpu),
+			others: []*agentv1alpha1.ProviderInstruction{shaped("b", 1, "4", true, gpu)}, refused: "have only 4 free",
+		},
+		"amounts next to others on the same nodes": {
+			wants:   selecting(provides("a", "6", agentv1alpha1.InstructionPending, false), gpu),
+			others:  []*agentv1alpha1.ProviderInstruction{selecting(provides("b", "3", agentv1alpha1.InstructionActive, true), gpu)},
+			refused: "have only 5 free",
+		},
+		"amounts on nodes of which there are none": {
+			wants:   selecting(provides("a", "1", agentv1alpha1.InstructionPending, false), map[string]brokerv1alpha1.LabelValue{"gpu": "h100"}),
+			refused: "have only 0 free",
+		},
 		"next to pods that may start on any node": {wants: shaped("a", 2, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 3, "1", true, nil)}, refused: "of 2 pods of cpu 4 only 1 fit"},
 		"next to pods that may start on some":     {wants: shaped("a", 2, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 2, "1", true, nil)}},
 		"next to a pod bound to one kind of node": {wants: shaped("a", 1, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{shaped("b", 1, "4", true, gpu)}},

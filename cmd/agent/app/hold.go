@@ -20,12 +20,13 @@ func (a *agent) placeholderSettings() *providerinstruction.Placeholders {
 	}
 }
 
-// placeholderNodes selects the nodes that consumers' pods may run on. Elsewhere placeholder
-// pods would be useless.
-func (a *agent) placeholderNodes() *corev1.NodeSelector {
+// placeholderNodes selects the nodes with the given labels that consumers' pods may run on.
+// Elsewhere placeholder pods would be useless.
+func (a *agent) placeholderNodes(labels map[string]string) *corev1.NodeSelector {
 	nodes, known := a.lentNodes()
 	if !known {
 		return object.OwnNodes()
 	}
+	nodes.Labels = labels
 	return nodes.NodeSelector()
 }

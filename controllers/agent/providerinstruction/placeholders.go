@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // Placeholders configures the pods that keep reserved capacity. Placeholders of placements that
@@ -33,8 +34,8 @@ type Placeholders struct {
 	// Room returns the capacity that pods can still request on nodes, without counting
 	// placeholders.
 	Room func(nodes []string) map[string]quantity.Amounts
-	// Nodes selects the nodes that pods of consumers may run on.
-	Nodes func() *corev1.NodeSelector
+	// Nodes selects the nodes with all of the given labels that pods of consumers may run on.
+	Nodes func(labels map[string]string) *corev1.NodeSelector
 }
 
 // placeholderKeeper keeps all placeholders up to date with all placements.
@@ -56,7 +57,7 @@ func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
 
 // applyPlan carries out one plan for all placements. The resulting events trigger the next pass.
 func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
-	view, err := r.observeCluster(ctx)
+	view, nodes, err := r.observeCluster(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,14 +67,16 @@ func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
 		aspects[name] = holdAspect(plan.Held[name])
 	}
 	r.enqueueAll(r.holds.replaceAll(aspects))
-	return r.carryOutPlan(ctx, plan)
+	return r.carryOutPlan(ctx, plan, nodes)
 }
 
-func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, error) {
-	view := placeholder.View{Reserved: map[string]quantity.Amounts{}}
+// observeCluster returns the state of the placements that placeholders hold, and the labels of the
+// nodes that each was granted for.
+func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, map[string]map[string]string, error) {
+	view, labels := placeholder.View{Reserved: map[string]quantity.Amounts{}}, map[string]map[string]string{}
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &instructions, client.InNamespace(r.Reconciler.opts.Namespace)); err != nil {
-		return view, err
+		return view, nil, err
 	}
 	for i := range instructions.Items {
 		inst := &instructions.Items[i]
@@ -82,13 +85,13 @@ func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.Vie
 		}
 		amounts, err := quantity.FromResourceList(inst.Kept())
 		if err != nil {
-			return view, fmt.Errorf("placement %q: %w", inst.Name, err)
+			return view, nil, fmt.Errorf("placement %q: %w", inst.Name, err)
 		}
-		view.Reserved[inst.Name] = amounts
+		view.Reserved[inst.Name], labels[inst.Name] = amounts, wire.FromLabels(inst.Spec.NodeSelector)
 	}
 	var pods corev1.PodList
 	if err := r.pods.List(ctx, &pods); err != nil {
-		return view, err
+		return view, nil, err
 	}
 	var nodes []string
 	for i := range pods.Items {
@@ -101,7 +104,7 @@ func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.Vie
 		}
 	}
 	view.Room = r.opts.Room(nodes)
-	return view, nil
+	return view, labels, nil
 }
 
 func placeholderOf(pod *corev1.Pod, placement string) placeholder.Placeholder {
@@ -129,9 +132,9 @@ func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
 
 // carryOutPlan nominates a pod before it deletes a placeholder, so that no other pod takes the
 // freed capacity.
-func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan) error {
+func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan, labels map[string]map[string]string) error {
 	for _, h := range plan.Create {
-		if err := r.client.Create(ctx, r.opts.podFor(h)); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := r.client.Create(ctx, r.opts.podFor(h, labels[h.Placement])); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("making placeholder %q: %w", h.Name, err)
 		}
 		if h.Nominated != "" {
@@ -154,9 +157,9 @@ func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.P
 	return nil
 }
 
-// podFor returns a pod that does nothing, meets the restricted Pod Security Standard and
-// terminates at once when it is deleted.
-func (p *Placeholders) podFor(h placeholder.Placeholder) *corev1.Pod {
+// podFor returns a pod for nodes with the given labels. It does nothing, meets the restricted Pod
+// Security Standard and terminates at once when it is deleted.
+func (p *Placeholders) podFor(h placeholder.Placeholder, labels map[string]string) *corev1.Pod {
 	requests, limits := h.Amounts.ToResourceList(), corev1.ResourceList{}
 	for name, amount := range requests {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
@@ -176,7 +179,7 @@ func (p *Placeholders) podFor(h placeholder.Placeholder) *corev1.Pod {
 				RunAsNonRoot: new(true), RunAsUser: new(int64(65535)), RunAsGroup: new(int64(65535)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: p.Nodes()}},
+			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: p.Nodes(labels)}},
 			Containers: []corev1.Container{{
 				Name: "pause", Image: p.Image,
 				Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -39,8 +40,34 @@ func newBench(t *testing.T) *bench {
 		}
 		return free
 	}
-	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Nodes: object.OwnNodes}
+	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Nodes: nodesWith}
 	return &bench{T: t, inst: inst, placeholderKeeper: &placeholderKeeper{Reconciler: r, opts: opts, pods: r.client}}
+}
+
+// nodesWith selects the own nodes that have all of the labels.
+func nodesWith(labels map[string]string) *corev1.NodeSelector {
+	s := object.OwnNodes()
+	for key, value := range labels {
+		term := &s.NodeSelectorTerms[0]
+		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
+	}
+	return s
+}
+
+func TestPlaceholdersKeepRoomOnTheNodesAskedFor(t *testing.T) {
+	b := newBench(t)
+	b.inst.Spec.NodeSelector = map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}
+	b.check(b.client.Update(t.Context(), b.inst))
+	pods := b.look()
+	if len(pods) != 2 {
+		t.Fatalf("%d placeholders, want 2", len(pods))
+	}
+	for i := range pods {
+		got := pods[i].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		if diff := cmp.Diff(nodesWith(map[string]string{"gpu": "a100"}), got); diff != "" {
+			t.Errorf("nodes of placeholder %s (-want +got):\n%s", pods[i].Name, diff)
+		}
+	}
 }
 
 func (b *bench) check(err error) {

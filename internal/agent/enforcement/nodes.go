@@ -1,6 +1,7 @@
 package enforcement
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,23 @@ type LentNodes struct {
 	ControlPlanes bool
 	// Barred are the names of nodes that accept no ordinary pods.
 	Barred []string
+	// Labels are the node labels that a placement was granted for; nil if it was granted for any
+	// lent node.
+	Labels map[string]string
+}
+
+// requireLabels returns the requirements of nodes with all of these labels, sorted by key.
+func requireLabels(labels map[string]string) (out []corev1.NodeSelectorRequirement) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		out = append(out, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{labels[key]}})
+	}
+	return out
+}
+
+// IsBound reports whether a pod can only run on nodes with all of these labels.
+func IsBound(spec *corev1.PodSpec, labels map[string]string) bool {
+	bound := spec.DeepCopy()
+	return len(labels) == 0 || !joinTerms(bound, corev1.NodeSelectorTerm{MatchExpressions: requireLabels(labels)})
 }
 
 // operators maps the operators of label selectors to those of node affinity.
@@ -52,6 +70,7 @@ func (l *LentNodes) selectorTerm() corev1.NodeSelectorTerm {
 		slices.Sort(values)
 		t.MatchExpressions = append(t.MatchExpressions, corev1.NodeSelectorRequirement{Key: r.Key(), Operator: operators[r.Operator()], Values: values})
 	}
+	t.MatchExpressions = append(t.MatchExpressions, requireLabels(l.Labels)...)
 	for _, name := range l.Barred {
 		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{
 			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{name},
@@ -60,14 +79,19 @@ func (l *LentNodes) selectorTerm() corev1.NodeSelectorTerm {
 	return t
 }
 
-// NodeSelector selects the lent nodes.
+// NodeSelector selects these nodes.
 func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.selectorTerm()}}
 }
 
-// Confine restricts a pod to lent nodes, in addition to the pod's own requirements. It reports
+// Confine restricts a pod to these nodes, in addition to the pod's own requirements. It reports
 // whether that changed the pod.
 func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
+	return joinTerms(spec, l.selectorTerm())
+}
+
+// joinTerms adds the requirements of a term to every term of a pod.
+func joinTerms(spec *corev1.PodSpec, more corev1.NodeSelectorTerm) (changed bool) {
 	if spec.Affinity == nil {
 		spec.Affinity = &corev1.Affinity{}
 	}
@@ -76,17 +100,16 @@ func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 	}
 	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if required == nil {
-		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = l.NodeSelector()
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{more}}
 		return true
 	}
-	lent := l.selectorTerm()
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
 		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
 			continue // an empty term matches no node and must stay empty
 		}
-		changed = joinRequirements(&term.MatchExpressions, lent.MatchExpressions) || changed
-		changed = joinRequirements(&term.MatchFields, lent.MatchFields) || changed
+		changed = joinRequirements(&term.MatchExpressions, more.MatchExpressions) || changed
+		changed = joinRequirements(&term.MatchFields, more.MatchFields) || changed
 	}
 	return changed
 }

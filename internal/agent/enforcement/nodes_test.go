@@ -39,6 +39,8 @@ func TestConfineAllowsLentNodesOnly(t *testing.T) {
 	planes := lent(t, "")
 	planes.ControlPlanes = true
 	nothing := LentNodes{Selector: labels.Nothing()}
+	zoned := pool
+	zoned.Labels = map[string]string{"zone": "b", "pool": "lend"}
 	for name, tc := range map[string]struct {
 		lent LentNodes
 		spec string
@@ -54,13 +56,22 @@ func TestConfineAllowsLentNodesOnly(t *testing.T) {
 		"everything is lent":                     {everything, `{}`, []string{"lent", "lent-b", "kept", "spot", "barred"}},
 		"control planes that take ordinary pods": {planes, `{}`, []string{"lent", "lent-b", "kept", "spot", "master", "barred"}},
 		"nothing is lent":                        {nothing, `{}`, nil},
+		"bound to the granted labels":            {zoned, `{}`, []string{"lent-b"}},
+		"bound though it selects other nodes":    {zoned, `{nodeSelector: {zone: a}}`, nil},
+		"each of its own terms is bound":         {zoned, `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a, b]}]}, {matchFields: [{key: metadata.name, operator: In, values: [lent]}]}]}}}}`, []string{"lent-b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &corev1.Pod{}
 			if err := yaml.Unmarshal([]byte("{spec: "+tc.spec+"}"), p); err != nil {
 				t.Fatal(err)
 			}
+			if len(tc.lent.Labels) > 0 && IsBound(&p.Spec, tc.lent.Labels) {
+				t.Error("the pod counts as bound before it is")
+			}
 			tc.lent.Confine(&p.Spec)
+			if !IsBound(&p.Spec, tc.lent.Labels) {
+				t.Error("the pod does not count as bound")
+			}
 			var got []string
 			for _, n := range nodes {
 				if ok, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); err != nil {

@@ -7,7 +7,8 @@
 // certainty from a promise that has it.
 //
 // Of a promise without pod shapes only amounts are known. They are taken from the nodes with the
-// most room, as the broker does.
+// most room, as the broker does. Where its pods may run on some nodes only, the sum of what is free
+// on these must suffice.
 package fitting
 
 import (
@@ -91,8 +92,10 @@ func timesInto(each, amounts quantity.Amounts) int64 {
 	return times
 }
 
-// Misfit says which pods do not fit.
+// Misfit says which pods or amounts do not fit.
 type Misfit struct {
+	// Short is set if amounts do not fit on the nodes where the pods may run.
+	Short quantity.Shortage
 	Pods
 	// Fit is how many of them do. It is Count if they fit themselves, but only on nodes that the
 	// pods of other placements need.
@@ -101,6 +104,10 @@ type Misfit struct {
 
 // Message is a sentence for the consumer.
 func (m *Misfit) Message() string {
+	if s := m.Short; s.Resource != "" {
+		return fmt.Sprintf("requested %s of %s, but the nodes that the request selects have only %s free, next to what is promised to others",
+			quantity.Format(s.Resource, s.Need), s.Resource, quantity.Format(s.Resource, s.Have))
+	}
 	if m.Fit >= m.Count {
 		return fmt.Sprintf("%d pods of %s fit here, but only on nodes that pods promised to others need", m.Count, format(m.Each))
 	}
@@ -115,14 +122,17 @@ func format(each quantity.Amounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// Check returns the pods of a new placement that do not fit on the nodes next to the other
-// promises; nil if all fit, or if it has no pod shapes.
+// Check returns the pods or amounts of a new placement that do not fit on the nodes next to the
+// other promises; nil if all fit. It leaves amounts to the caller that may be on any node.
 func Check(nodes []Node, others []Promise, wanted Promise) *Misfit {
-	if len(wanted.Pods) == 0 {
+	if len(wanted.Pods) == 0 && len(wanted.NodeSelector) == 0 {
 		return nil
 	}
 	f := newFloor(nodes, others, wanted)
 	me := len(others)
+	if short := f.shortOnSelected(me); short.Resource != "" {
+		return &Misfit{Short: short}
+	}
 	for k, kind := range f.promises[me].kinds {
 		if fit := f.certain(me, k, me+1); fit < kind.Count {
 			return &Misfit{Pods: wanted.Pods[kind.from], Fit: fit}
@@ -277,6 +287,27 @@ func (f *floor) certain(of, which, upTo int) int64 {
 		f.scratch.Place(k.Pod, k.Count)
 	}
 	return max(0, f.scratch.Count(target.Pod)-f.scratch.Harm(target.Pod, f.against(of, upTo)))
+}
+
+// shortOnSelected returns which amounts of a promise besides its pods are not free on the nodes that
+// it selects, with the pods of all promises placed first.
+func (f *floor) shortOnSelected(of int) (short quantity.Shortage) {
+	p := &f.promises[of]
+	if p.on == nil {
+		return short
+	}
+	f.scratch.CopyFrom(&f.nodes)
+	for i := range f.promises {
+		for _, k := range f.promises[i].kinds {
+			f.scratch.Place(k.Pod, k.Count)
+		}
+	}
+	for _, n := range p.rest {
+		if room := f.scratch.Room(n.Column, p.on); room < n.Amount {
+			return quantity.Shortage{Resource: f.names[n.Column], Need: n.Amount, Have: room}
+		}
+	}
+	return short
 }
 
 // against returns the pods of the other promises.

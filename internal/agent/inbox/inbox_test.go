@@ -295,6 +295,25 @@ func outcomeOf(t *testing.T, c *cluster, b *released) outcome {
 	return out
 }
 
+// A restored broker does not know the requirements of a placement until its consumer repeats the
+// request. The placement's pods stay bound to the nodes it was granted for.
+func TestAPlacementKeepsItsNodesWhileTheBrokerDoesNotKnowThem(t *testing.T) {
+	c := newCluster(t)
+	for _, nodes := range []map[string]string{{"gpu": "a100"}, nil} {
+		in := instruction(v1.InstructionRoleProvider, v1.InstructionStateHold, func(in *v1.Instruction) { in.NodeSelector = nodes })
+		if err := writeProvider(t.Context(), c, &Options{Namespace: "default"}, &in, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	obj := &agentv1alpha1.ProviderInstruction{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-aaaaaaaaaa-1"}, obj); err != nil {
+		t.Fatal(err)
+	}
+	if got := obj.Spec.NodeSelector["gpu"]; got != "a100" {
+		t.Errorf("node selector %v, want gpu=a100", obj.Spec.NodeSelector)
+	}
+}
+
 func TestAnExpiryIsOnlyMovedWhenItMoved(t *testing.T) {
 	c := newCluster(t)
 	received := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -46,6 +46,11 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 			name, obj.Spec.RequesterClusterID, spec.RequesterClusterID))
 	}
 	before := obj.DeepCopy()
+	// The requirements of a placement never change, but a broker that was restored from an older
+	// state does not know them until the consumer repeats its request. Pods stay bound meanwhile.
+	if len(spec.NodeSelector) == 0 {
+		spec.NodeSelector = obj.Spec.NodeSelector
+	}
 	spec.Release = spec.Release || obj.Spec.Release
 	spec.Unpeer = spec.Unpeer || obj.Spec.Unpeer
 	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
