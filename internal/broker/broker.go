@@ -204,14 +204,17 @@ func errNotDurable(cause error) *fault.Error {
 }
 
 // Ping implements the server's Broker.
-func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
+func (b *Broker) Ping(_ context.Context, clusterID string) (*v1.Pong, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, err := b.currentSession()
 	if err != nil {
 		return nil, err
 	}
-	return &v1.Pong{Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: s.journal.ID()}, nil
+	return &v1.Pong{
+		Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: s.journal.ID(),
+		AdvertisedSecondsAgo: s.clusters.secondsSilent(clusterID),
+	}, nil
 }
 
 // commitPlan runs plan on the current session, then waits until all events that plan read or

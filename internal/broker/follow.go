@@ -23,12 +23,16 @@ type warm struct {
 // Follow keeps a book warm until ctx ends, for the next Run. The two must not run at the same
 // time.
 func (b *Broker) Follow(ctx context.Context) {
+	reported := ""
 	for ctx.Err() == nil {
-		pause := followEvery
+		pause, trouble := followEvery, ""
 		if err := b.keepUp(ctx); err != nil && ctx.Err() == nil {
-			b.opts.Log.Info("cannot follow the journal now", "reason", err.Error())
-			pause = delayAfter(err)
+			pause, trouble = delayAfter(err), err.Error()
+			if trouble != reported {
+				b.opts.Log.Error(err, "cannot follow the journal, retrying: this replica could not take over quickly", "retryAfter", pause.String())
+			}
 		}
+		reported = trouble
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

@@ -125,3 +125,11 @@ func (cs *clusters) noteReturn(clusterID string) error {
 	}
 	return cs.s.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID}})
 }
+
+// secondsSilent returns how long ago a cluster's agent last advertised, nil if it never has.
+func (cs *clusters) secondsSilent(clusterID string) *float64 {
+	if !cs.s.book.HasAgent(clusterID) {
+		return nil
+	}
+	return new(max(cs.s.now().Sub(cs.presenceOf(clusterID).heard), 0).Seconds())
+}

@@ -68,6 +68,27 @@ func TestRequestersOfAnUnattendedProviderAreNotified(t *testing.T) {
 	})
 }
 
+func TestPingTellsHowOldTheCallersAdvertisementIs(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		age := func(id string) *float64 {
+			pong, err := f.Ping(context.Background(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pong.AdvertisedSecondsAgo
+		}
+		f.offerByHand("oslo", 16, 64)
+		if got := age("rome"); got != nil || age("oslo") != nil {
+			t.Errorf("before the first advertisement it is %v s old", *got)
+		}
+		f.advertise("rome", "4", "8Gi")
+		time.Sleep(96 * time.Second)
+		if got := age("rome"); got == nil || *got != 96 {
+			t.Errorf("after 96 s it is %v s old", got)
+		}
+	})
+}
+
 // Nobody repeats a manifest.
 func TestManifestIsOfferedUntilItIsDeleted(t *testing.T) {
 	inFleet(t, func(f *fleet) {

@@ -55,7 +55,7 @@ func BenchmarkTakeover(b *testing.B) {
 
 	for b.Loop() {
 		broker, stop := lead()
-		if _, err := broker.Ping(b.Context()); err != nil {
+		if _, err := broker.Ping(b.Context(), "rome"); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

@@ -13,6 +13,12 @@ const (
 	// ClusterAdvertisementInactive means that the cluster was silent for
 	// BrokerConfig.spec.staleThreshold.
 	ClusterAdvertisementInactive = "Inactive"
+	// ClusterAdvertisementDenied means that BrokerConfig shuts the cluster out. It takes
+	// precedence over the other phases.
+	ClusterAdvertisementDenied = "Denied"
+	// ClusterAdvertisementPaused means that the cluster sends advertisements but gets nothing
+	// new, for the reason of condition Ready.
+	ClusterAdvertisementPaused = "Paused"
 )
 
 // Types of conditions of a ClusterAdvertisement.
@@ -156,7 +162,8 @@ type ClusterAdvertisementStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	Band string `json:"band,omitempty"`
 
-	// phase is Active, Stale or Inactive.
+	// phase is Active, Stale, Inactive, Denied or Paused. The cluster gets new reservations only
+	// while it is Active; condition Ready explains the others.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Phase string `json:"phase,omitempty"`
@@ -269,6 +276,7 @@ type Reliability struct {
 // +kubebuilder:printcolumn:name="CPU free",type=string,JSONPath=`.spec.resources.available.cpu`
 // +kubebuilder:printcolumn:name="Memory free",type=string,JSONPath=`.spec.resources.available.memory`
 // +kubebuilder:printcolumn:name="GPU free",type=string,JSONPath=`.spec.resources.available.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Reservations",type=integer,JSONPath=`.status.reservations`,priority=1
 // +kubebuilder:printcolumn:name="CPU price",type=string,JSONPath=`.spec.cost.cpuCost`,priority=1
 // +kubebuilder:printcolumn:name="Currency",type=string,JSONPath=`.spec.cost.currency`,priority=1

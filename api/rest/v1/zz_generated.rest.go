@@ -719,6 +719,11 @@ type PodShape struct {
 
 // Pong defines model for Pong.
 type Pong struct {
+	// AdvertisedSecondsAgo Seconds since the broker last received an advertisement of the caller's cluster. A
+	// broker that has just started counts from its start. Absent for a cluster that has
+	// never advertised.
+	AdvertisedSecondsAgo *float64 `json:"advertisedSecondsAgo,omitempty"`
+
 	// ApiMinor Minor version of the broker's API, see above.
 	ApiMinor int32 `json:"apiMinor,omitempty,omitzero"`
 

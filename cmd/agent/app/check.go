@@ -2,11 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,11 +20,9 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
-	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
@@ -48,6 +42,8 @@ type checkOptions struct {
 	*options
 	name      string
 	namespace string
+	// pong is the broker's answer to checkBroker; nil without one.
+	pong *v1.Pong
 }
 
 func checkCommand() *cobra.Command {
@@ -56,8 +52,8 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check this installation, and print the remedy for each problem.",
 		Long: `Checks an agent's installation without changing anything: API server, CRDs,
-configuration file, identity, broker, Liqo, policies, Advertisement, certificates
-and webhooks. It takes the flags of the checked agent, runs in its pod or
+configuration file, identity, broker, the agent itself, Liqo, policies, Advertisement,
+certificates and webhooks. It takes the flags of the checked agent, runs in its pod or
 anywhere else with --kubeconfig, and exits with 1 if something does not work.
 The chart runs it for helm test.`,
 		Example: `  agent check --namespace=liqo-resource-broker --name=agent-liqo-resource-broker-agent \
@@ -82,12 +78,11 @@ func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]chec
 	}
 	checks := []checkup.Check{
 		checkup.APIServer(published),
-		checkup.CRDs(published, agentv1alpha1.GroupVersion, crdsAdvice,
-			&agentv1alpha1.ResourceRequest{}, &agentv1alpha1.Advertisement{},
-			&agentv1alpha1.ReservationInstruction{}, &agentv1alpha1.ProviderInstruction{}),
+		checkup.CRDs(published, agentv1alpha1.GroupVersion, crdsAdvice, c.Scheme()),
 		check("configuration", o.checkConfiguration),
 		check("identity", o.checkIdentity),
 		check("broker", o.checkBroker),
+		check("agent", o.checkAgent),
 		{Subject: "Liqo", Look: func(ctx context.Context) checkup.Finding { return o.checkLiqo(ctx, published, c) }},
 		check("policies", o.checkPolicies),
 		check("advertisement", o.checkAdvertisement),
@@ -124,82 +119,6 @@ func (o *checkOptions) checkConfiguration(ctx context.Context, _ client.Reader) 
 	return checkup.Found("%s is valid", o.configFile)
 }
 
-func (o *checkOptions) checkIdentity(context.Context, client.Reader) checkup.Finding {
-	if o.certPath == "" {
-		return checkup.Skip("--broker-cert-path is not given")
-	}
-	files, err := pki.OpenFiles(o.certPath, time.Now)
-	if err != nil {
-		return checkup.Fail(identityAdvice, "%v", err)
-	}
-	id, err := files.ClusterID()
-	if err != nil {
-		return checkup.Fail(identityAdvice, "%v", err)
-	}
-	if o.clusterID != "" && o.clusterID != id {
-		return checkup.Fail("set --cluster-id to the certificate's ID, or enrol again", "--cluster-id is %q, the certificate is for %q", o.clusterID, id)
-	}
-	credentials, err := files.Current()
-	if err != nil {
-		return checkup.Fail(identityAdvice, "%v", err)
-	}
-	found := checkup.Validity(credentials.Certificate.Leaf, time.Now())
-	found.Message = fmt.Sprintf("the certificate of cluster %q %s", id, found.Message)
-	return found
-}
-
-func (o *checkOptions) checkBroker(ctx context.Context, _ client.Reader) checkup.Finding {
-	broker, err := openBroker(o.options)
-	if errors.Is(err, errNoBroker) {
-		return checkup.Skip("%v", err)
-	}
-	if err != nil {
-		return checkup.Fail(identityAdvice, "%v", err)
-	}
-	defer broker.Close() //nolint:errcheck // nothing is left to do with it
-	pong, err := broker.Ping(ctx)
-	if err != nil {
-		return checkup.Fail("if it does not answer, check the network; if it refuses this cluster, check deniedClusters and admission of its BrokerConfig", "%v", err)
-	}
-	return brokerFinding(pong, version.String())
-}
-
-// brokerFinding reports the broker's answer to an agent of the given version.
-func brokerFinding(pong *v1.Pong, agent string) checkup.Finding {
-	if skew := (version.Skew{Agent: v1.Minor, Broker: int(pong.ApiMinor)}); !skew.Fits() {
-		return checkup.Fail(skew.Advice(), "answers; %s: these versions do not work together", skew)
-	}
-	if pong.Version != agent {
-		return checkup.Warn("upgrade the broker first, then the agents; adjacent versions work together",
-			"answers with version %s, this agent has %s", pong.Version, agent)
-	}
-	return checkup.Found("answers with version %s", pong.Version)
-}
-
-var errNoBroker = errors.New("neither flags nor the certificate's folder contain the broker's address")
-
-// openBroker connects to the broker like the agent does.
-func openBroker(o *options) (*httptransport.Transport, error) {
-	if o.brokerKubeconfig != "" {
-		return o.newTransport(nil)
-	}
-	if len(o.brokerURLs) == 0 && o.certPath != "" {
-		text, err := os.ReadFile(filepath.Join(o.certPath, brokerURLsFile))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		o.brokerURLs = strings.Fields(string(text))
-	}
-	if len(o.brokerURLs) == 0 || o.certPath == "" {
-		return nil, errNoBroker
-	}
-	files, err := pki.OpenFiles(o.certPath, time.Now)
-	if err != nil {
-		return nil, err
-	}
-	return o.newTransport(files)
-}
-
 func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.DiscoveryInterface, c client.Reader) checkup.Finding {
 	if o.peeringMode == peeringNone {
 		return checkup.Skip("--peering-mode=none: the agent does not peer")
@@ -221,7 +140,19 @@ func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.Discov
 		return checkup.Fail("enrol with Liqo's ID, or reinstall Liqo with discovery.config.clusterID="+certified,
 			"Liqo's cluster ID is %q, the agent's certificate is for %q", id, certified)
 	}
-	return liqoFinding(id, verdict)
+	found := liqoFinding(id, verdict)
+	if found.Level == checkup.Failed {
+		return found
+	}
+	neglected, err := installation.FindNeglected(ctx, c, time.Now())
+	if err != nil {
+		return checkup.Fail("", "%v", err)
+	}
+	if neglected != nil {
+		return checkup.Fail("read the log of Liqo's controller manager, and delete its pod if it hangs: kubectl --namespace "+o.liqoNamespace+" rollout restart deployment liqo-controller-manager",
+			"Liqo's controller manager has not processed %s since %s (it has no %s): it hangs, or cannot write", neglected.Object, neglected.Since.UTC().Format(time.RFC3339), neglected.Lacks)
+	}
+	return found
 }
 
 // liqoFinding reports the verdict about Liqo. Missing limits and untested versions only warn,

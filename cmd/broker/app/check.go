@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check this installation, and print the remedy for each problem.",
 		Long: `Checks a broker's installation without changing anything: API server, CRDs,
-journal, configuration, clusters, mailboxes, certificates, listeners and webhooks.
+leader, journal, configuration, clusters, mailboxes, certificates, listeners and webhooks.
 It takes the flags of the checked broker, runs in its pod or anywhere else with
 --kubeconfig, and exits with 1 if something does not work. The chart runs it for
 helm test.`,
@@ -68,11 +67,11 @@ func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]chec
 	}
 	return []checkup.Check{
 		checkup.APIServer(published),
-		checkup.CRDs(published, brokerv1alpha1.GroupVersion, crdsAdvice,
-			&brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.Reservation{}, &brokerv1alpha1.BrokerConfig{}, &brokerv1alpha1.ClusterMailbox{}),
+		checkup.CRDs(published, brokerv1alpha1.GroupVersion, crdsAdvice, c.Scheme()),
+		{Subject: "leader", Look: func(ctx context.Context) checkup.Finding { return o.checkLeader(ctx, c) }},
 		{Subject: "journal", Look: func(ctx context.Context) checkup.Finding { return checkJournal(ctx, store) }},
 		{Subject: "configuration", Look: func(ctx context.Context) checkup.Finding { return checkConfiguration(ctx, c) }},
-		{Subject: "clusters", Look: func(ctx context.Context) checkup.Finding { return checkClusters(ctx, c) }},
+		{Subject: "clusters", Look: func(ctx context.Context) checkup.Finding { return o.checkClusters(ctx, c) }},
 		{Subject: "mailboxes", Look: func(ctx context.Context) checkup.Finding { return o.checkMailboxes(ctx, c, time.Now()) }},
 		checkup.Certificates(c, o.namespace),
 		checkup.Listener{URL: o.url, RootsFile: roots, Mutual: true, Now: time.Now}.Check("listener for agents"),
@@ -112,25 +111,4 @@ func checkConfiguration(ctx context.Context, c client.Reader) checkup.Finding {
 		return checkup.Warn("compare the fingerprints, then add known clusters to spec.approvedClusters", "in use; %d clusters wait for approval", n)
 	}
 	return checkup.Found("the BrokerConfig is in use")
-}
-
-func checkClusters(ctx context.Context, c client.Reader) checkup.Finding {
-	list := &brokerv1alpha1.ClusterAdvertisementList{}
-	if err := c.List(ctx, list); err != nil {
-		return checkup.Fail("", "%v", err)
-	}
-	var silent []string
-	for i := range list.Items {
-		if adv := &list.Items[i]; !meta.IsStatusConditionTrue(adv.Status.Conditions, brokerv1alpha1.ConditionFresh) {
-			silent = append(silent, adv.Spec.ClusterID)
-		}
-	}
-	switch {
-	case len(list.Items) == 0:
-		return checkup.Warn("install an agent in a cluster that should lend, see docs/install.md", "no cluster has advertised capacity")
-	case len(silent) > 0:
-		return checkup.Warn("check their agents; silent clusters get nothing new",
-			"%d of %d are not fresh: %s", len(silent), len(list.Items), strings.Join(silent, ", "))
-	}
-	return checkup.Found("%d, all fresh", len(list.Items))
 }

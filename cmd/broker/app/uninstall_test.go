@@ -44,7 +44,7 @@ func TestABrokerIsUninstalled(t *testing.T) {
 		}
 		for _, line := range []string{
 			"ok    API server: Kubernetes v1.", "ok    CRDs of broker.fluidos.eu: ", "ok    journal: ", "ok    configuration: there is no BrokerConfig",
-			"ok    clusters: 1, all fresh", "skip  mailboxes: ", "skip  certificates: ", "FAIL  listener for agents: ", "webhooks: ",
+			"ok    clusters: 1 of 1 take new reservations", "skip  mailboxes: ", "skip  certificates: ", "FAIL  listener for agents: ", "validating webhooks: ",
 		} {
 			if !strings.Contains(output, line) {
 				t.Errorf("output lacks %q:\n%s", line, output)

@@ -82,7 +82,7 @@ func truncateToSeconds(t time.Time) *metav1.Time {
 
 func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {
 	status := brokerv1alpha1.ClusterAdvertisementStatus{
-		Phase: string(v.Phase), Score: v.Score.String(), Band: string(v.Score.Band()),
+		Score: v.Score.String(), Band: string(v.Score.Band()),
 		Reservations: int32(v.Placements), OverSubscription: wire.ToOverSubscription(v.Stretch), LastReceived: obj.Status.LastReceived,
 		Reliability:        reliabilityOf(v),
 		Unreachable:        unreachableFrom(v),
@@ -101,6 +101,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 	}
 	ready := readyCondition(v, fresh)
 	status.Active = ready.Status == metav1.ConditionTrue
+	status.Phase = phaseOf(v, status.Active)
 	for _, c := range append([]metav1.Condition{ready, fresh, plausibleCondition(v), withinBudgetCondition(v)}, conductConditions(v, obj)...) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
@@ -110,6 +111,17 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		status.LastReceived = truncateToSeconds(v.Heard)
 	}
 	return status
+}
+
+// phaseOf returns the phase to show. An advertisement in time is not enough for Active.
+func phaseOf(v *broker.ClusterView, takesReservations bool) string {
+	switch {
+	case v.Denied:
+		return brokerv1alpha1.ClusterAdvertisementDenied
+	case v.Phase == broker.ClusterActive && !takesReservations:
+		return brokerv1alpha1.ClusterAdvertisementPaused
+	}
+	return string(v.Phase)
 }
 
 // readyCondition returns the condition Ready, which is True if the cluster takes new placements.

@@ -21,22 +21,22 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 		return v
 	}
 	for name, tc := range map[string]struct {
-		view          broker.ClusterView
-		reason, fresh string
+		view                 broker.ClusterView
+		reason, fresh, phase string
 	}{
-		"it advertises":             {active(func(*broker.ClusterView) {}), "Active", "Active"},
-		"it is denied":              {active(func(v *broker.ClusterView) { v.Denied = true }), "Denied", "Active"},
-		"it is denied and silent":   {broker.ClusterView{Phase: broker.ClusterStale, Denied: true}, "Denied", "Stale"},
-		"it is silent":              {broker.ClusterView{Phase: broker.ClusterInactive}, "Inactive", "Inactive"},
-		"it is paused for everyone": {active(func(v *broker.ClusterView) { v.Standing = &decision.Standing{Paused: "3 failures in a row"} }), "Paused", "Active"},
+		"it advertises":             {active(func(*broker.ClusterView) {}), "Active", "Active", "Active"},
+		"it is denied":              {active(func(v *broker.ClusterView) { v.Denied = true }), "Denied", "Active", "Denied"},
+		"it is denied and silent":   {broker.ClusterView{Phase: broker.ClusterStale, Denied: true}, "Denied", "Stale", "Denied"},
+		"it is silent":              {broker.ClusterView{Phase: broker.ClusterInactive}, "Inactive", "Inactive", "Inactive"},
+		"it is paused for everyone": {active(func(v *broker.ClusterView) { v.Standing = &decision.Standing{Paused: "3 failures in a row"} }), "Paused", "Active", "Paused"},
 		"it is paused for some": {active(func(v *broker.ClusterView) {
 			v.Standing = &decision.Standing{PausedFor: map[string]string{"rome": "3 failures in a row"}}
-		}), "Active", "Active"},
-		"it does not lend": {active(func(v *broker.ClusterView) { v.Offer = ledger.Offer{Lending: &lending.Terms{Paused: true}} }), "LendingPaused", "Active"},
+		}), "Active", "Active", "Active"},
+		"it does not lend": {active(func(v *broker.ClusterView) { v.Offer = ledger.Offer{Lending: &lending.Terms{Paused: true}} }), "LendingPaused", "Active", "Paused"},
 		"its Liqo does not work": {active(func(v *broker.ClusterView) {
 			v.Offer = ledger.Offer{Lending: &lending.Terms{Unready: "LiqoNotRunning"}}
-		}), "ProviderNotReady", "Active"},
-		"it has to announce": {active(func(v *broker.ClusterView) { v.Awaited = "the broker was restored" }), "AwaitingHoldings", "AwaitingHoldings"},
+		}), "ProviderNotReady", "Active", "Paused"},
+		"it has to announce": {active(func(v *broker.ClusterView) { v.Awaited = "the broker was restored" }), "AwaitingHoldings", "AwaitingHoldings", "Paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := statusOf(&tc.view, &brokerv1alpha1.ClusterAdvertisement{})
@@ -45,6 +45,9 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 			takes := tc.reason == "Active"
 			if (ready.Status == metav1.ConditionTrue) != takes || status.Active != takes || strings.Contains(ready.Message, "takes new reservations") != takes {
 				t.Errorf("Ready is %s (%s), active: %t", ready.Status, ready.Message, status.Active)
+			}
+			if status.Phase != tc.phase {
+				t.Errorf("phase is %s, want %s", status.Phase, tc.phase)
 			}
 			if ready.Reason != tc.reason || fresh.Reason != tc.fresh || strings.Contains(fresh.Message, "takes") {
 				t.Errorf("Ready because of %s, Fresh because of %s: %s", ready.Reason, fresh.Reason, fresh.Message)

@@ -22,7 +22,7 @@ import (
 // Internal, without its text.
 type Broker interface {
 	// Ping succeeds only while the broker can write.
-	Ping(ctx context.Context) (*v1.Pong, error)
+	Ping(ctx context.Context, clusterID string) (*v1.Pong, error)
 	// PublishAdvertisement accepts the offer of clusterID.
 	PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
 	// RequestReservation returns once the decision is durable. One key of one cluster stands for one reservation.

@@ -80,6 +80,7 @@ func NewEnrolment(o Options) (*Server, error) {
 	s.limits.total = rate.NewLimiter(enrolmentTotal, enrolmentTotalBurst)
 	s.description.maxBody = enrolmentBody
 	s.identify = addressOf
+	s.unknownPath = "no such path: this is the enrolment listener, for clusters without a certificate; agents call the broker's other port, 8443 by default"
 	s.lobby.room = enrolmentConnections
 	// The limit on connections bounds the bodies of an address. A limit per address on bodies would let one client
 	// with endless bodies block others behind the same gateway.

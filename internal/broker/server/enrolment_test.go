@@ -100,7 +100,7 @@ func TestEachListenerServesItsOwnOperations(t *testing.T) {
 	}
 	stranger := strangers.clientWith(t)
 	for _, path := range []string{"/api/v1/ping", certificatesPath} {
-		if got := strangers.send(t, stranger, post, path, "{}"); got.StatusCode != http.StatusNotFound {
+		if got := strangers.send(t, stranger, post, path, "{}"); got.StatusCode != http.StatusNotFound || !strings.Contains(got.problem.Detail, "this is the enrolment listener") {
 			t.Errorf("%s without a certificate: %s %s", path, got.Status, got.body)
 		}
 	}

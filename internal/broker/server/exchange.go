@@ -76,7 +76,7 @@ func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 		defer done()
 	}
 	if pattern == "" {
-		refuseRoute(a, r, handler)
+		s.refuseRoute(a, r, handler)
 		return
 	}
 	if !s.description.takesBody(pattern) {
@@ -102,11 +102,11 @@ func (s *Server) operationOf(pattern string) string {
 }
 
 // refuseRoute replaces the plain-text error of the mux with a problem document.
-func refuseRoute(w http.ResponseWriter, r *http.Request, mux http.Handler) {
+func (s *Server) refuseRoute(w http.ResponseWriter, r *http.Request, mux http.Handler) {
 	muxAnswer := &answer{ResponseWriter: headerRecorder{header: w.Header()}}
 	mux.ServeHTTP(muxAnswer, r)
 	w.Header().Del("X-Content-Type-Options")
-	err := fault.New(fault.NotFound, "no such path: %s describes the API", documentPath)
+	err := fault.New(fault.NotFound, "%s", s.unknownPath)
 	if muxAnswer.statusCode() == http.StatusMethodNotAllowed {
 		err = fault.New(fault.Invalid, "method %s is not served here: use %s", r.Method, w.Header().Get("Allow"))
 	}

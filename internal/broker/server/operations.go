@@ -27,7 +27,7 @@ type operations struct {
 var _ v1.StrictServerInterface = operations{}
 
 func (o operations) Ping(ctx context.Context, _ v1.PingRequestObject) (v1.PingResponseObject, error) {
-	pong, err := o.broker.Ping(ctx)
+	pong, err := o.broker.Ping(ctx, callerOf(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -91,6 +91,8 @@ type Server struct {
 
 	// identify returns the caller, for limits, logs and operations.
 	identify    func(*http.Request) (string, error)
+	// unknownPath is the answer to a path that is not served.
+	unknownPath string
 	description *description
 	connections connections
 	// lobby holds the connections of unknown callers; members counts those of known clusters. members is nil if
@@ -124,6 +126,7 @@ func New(o Options) (*Server, error) {
 	draining, drain := context.WithCancel(context.Background())
 	s.drain = drain
 	s.identify = s.clusterOf
+	s.unknownPath = "no such path: " + documentPath + " describes the API"
 	s.onRefusal = o.OnRefusal
 	s.members = newMembers(func() int { return defaultConnections })
 	if o.Access != nil {

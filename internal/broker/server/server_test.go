@@ -189,7 +189,7 @@ func TestErrorsOfTheBrokerBecomeProblems(t *testing.T) {
 // panicking is a broker with a defect.
 type panicking struct{ *transporttest.Broker }
 
-func (panicking) Ping(context.Context) (*v1.Pong, error) { panic("canary-4711") }
+func (panicking) Ping(context.Context, string) (*v1.Pong, error) { panic("canary-4711") }
 
 func TestPanicsAreAnsweredAndLogged(t *testing.T) {
 	s := newSite(t, panicking{transporttest.NewBroker()})

@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,8 +35,11 @@ func TestChecksOnAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crds := CRDs(published, brokerv1alpha1.GroupVersion, "install them",
-		&brokerv1alpha1.Reservation{}, &brokerv1alpha1.ClusterAdvertisement{}, &brokerv1alpha1.BrokerConfig{})
+	scheme := runtime.NewScheme()
+	if err := brokerv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	crds := CRDs(published, brokerv1alpha1.GroupVersion, "install them", scheme)
 	want := func(t *testing.T, check Check, level Level, says string) {
 		t.Helper()
 		if got := check.Look(t.Context()); got.Level != level || !strings.Contains(got.Message, says) {
@@ -64,13 +68,13 @@ func TestChecksOnAPIServer(t *testing.T) {
 		if err := manifest.Install(t.Context(), c, older); err != nil {
 			t.Fatal(err)
 		}
-		awaitFinding(t, crds, "Reservation has no field status.placements.reason; ClusterAdvertisement is not installed; BrokerConfig has no field spec.approvedClusters")
+		awaitFinding(t, crds, "BrokerConfig has no field spec.approvedClusters; ClusterAdvertisement is not installed; Reservation has no field status.placements.reason")
 	})
 	t.Run("CRDs of this version", func(t *testing.T) {
 		if err := manifest.Install(t.Context(), c, objects); err != nil {
 			t.Fatal(err)
 		}
-		awaitFinding(t, crds, "Reservation, ClusterAdvertisement, BrokerConfig match this version")
+		awaitFinding(t, crds, "BrokerConfig, ClusterAdvertisement, ClusterMailbox, Reservation match this version")
 	})
 	t.Run("webhooks", func(t *testing.T) { testWebhooks(t, c, want) })
 }
@@ -143,7 +147,7 @@ func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Le
 	}
 	want(t, Webhooks(c, "", time.Now), Skipped, "is named")
 	want(t, MutatingWebhooks(c, "an-unknown-name", time.Now), Warning, "is missing")
-	mending := &admissionregistrationv1.MutatingWebhookConfiguration{
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "none"},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "namespacemaps.offloading.liqo.io", SideEffects: new(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
@@ -152,7 +156,7 @@ func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Le
 			},
 		}},
 	}
-	if err := c.Create(t.Context(), mending); err != nil {
+	if err := c.Create(t.Context(), mutating); err != nil {
 		t.Fatal(err)
 	}
 	want(t, MutatingWebhooks(c, "none", time.Now), Failed, "has no CA bundle")

@@ -33,17 +33,16 @@ func APIServer(client discovery.ServerVersionInterface) Check {
 	}}
 }
 
-// CRDs checks that the CRDs of a group are installed and have every field that this version
-// writes. An older CRD would silently drop the others.
-func CRDs(client discovery.DiscoveryInterface, group schema.GroupVersion, advice string, objects ...runtime.Object) Check {
+// CRDs checks that all CRDs of a group are installed and have every field that this version
+// writes. An older CRD would silently drop the others. The scheme says which kinds exist.
+func CRDs(client discovery.DiscoveryInterface, group schema.GroupVersion, advice string, scheme *runtime.Scheme) Check {
 	return Check{"CRDs of " + group.Group, func(context.Context) Finding {
 		schemas, err := publishedSchemas(client, group)
 		if err != nil {
 			return Fail(advice, "%v", err)
 		}
 		var names, problems []string
-		for _, object := range objects {
-			goType := reflect.TypeOf(object).Elem()
+		for _, goType := range listTypes(scheme, group) {
 			names = append(names, goType.Name())
 			published, ok := schemas[goType.Name()]
 			if !ok {
@@ -59,6 +58,19 @@ func CRDs(client discovery.DiscoveryInterface, group schema.GroupVersion, advice
 		}
 		return Found("%s match this version", strings.Join(names, ", "))
 	}}
+}
+
+// listTypes returns the types of a group's objects, sorted by name, without their lists.
+func listTypes(scheme *runtime.Scheme, group schema.GroupVersion) []reflect.Type {
+	var out []reflect.Type
+	for _, goType := range scheme.KnownTypes(group) {
+		_, isList := goType.FieldByName("Items")
+		if strings.HasPrefix(goType.PkgPath(), apiPackages) && !isList {
+			out = append(out, goType)
+		}
+	}
+	slices.SortFunc(out, func(a, b reflect.Type) int { return strings.Compare(a.Name(), b.Name()) })
+	return out
 }
 
 // property is the part of an OpenAPI schema that CRDs compares.

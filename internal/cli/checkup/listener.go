@@ -52,7 +52,7 @@ func (l Listener) checkCertificate(ctx context.Context, address *url.URL, roots 
 	}
 	validity := Validity(leaf, l.Now())
 	if validity.Level == OK {
-		validity.Message = fmt.Sprintf("%s answers; certificate %s", l.URL, validity.Message)
+		validity.Message = fmt.Sprintf("%s accepts TLS connections; its certificate %s", l.URL, validity.Message)
 	}
 	return validity
 }

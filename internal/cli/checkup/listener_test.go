@@ -34,7 +34,7 @@ func TestListener(t *testing.T) {
 		level     Level
 		says      string
 	}{
-		"a valid certificate":                                   {shows: named("localhost"), config: asks, level: OK, says: "answers; certificate is valid until"},
+		"a valid certificate":                                   {shows: named("localhost"), config: asks, level: OK, says: "accepts TLS connections; its certificate is valid until"},
 		"a certificate of another CA":                           {authority: other, shows: named("localhost"), config: asks, level: Failed, says: "not signed by the trusted CA"},
 		"a certificate for another name":                        {shows: named("elsewhere"), config: asks, level: Failed, says: "certificates.dnsNames"},
 		"an expired certificate":                                {shows: named("localhost"), config: asks, now: now.Add(100 * time.Hour), level: Failed, says: "renew the certificate"},

@@ -27,7 +27,7 @@ func Webhooks(c client.Reader, name string, now func() time.Time) Check {
 		}
 		return hooks
 	})
-	return Check{"webhooks", look}
+	return Check{"validating webhooks", look}
 }
 
 // MutatingWebhooks does the same for mutating webhooks.
@@ -41,7 +41,7 @@ func MutatingWebhooks(c client.Reader, name string, now func() time.Time) Check 
 		}
 		return hooks
 	})
-	return Check{"mending", look}
+	return Check{"mutating webhooks", look}
 }
 
 // webhookClient is a webhook and how the API server reaches it.

@@ -75,7 +75,7 @@ func NewBroker() *Broker {
 }
 
 // Ping answers.
-func (b *Broker) Ping(context.Context) (*v1.Pong, error) {
+func (b *Broker) Ping(context.Context, string) (*v1.Pong, error) {
 	if err := b.recordCall(Call{Operation: Ping}); err != nil {
 		return nil, err
 	}

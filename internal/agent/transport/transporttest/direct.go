@@ -47,7 +47,7 @@ func (d *Direct) Close() error {
 
 // Ping asks the broker.
 func (d *Direct) Ping(ctx context.Context) (*v1.Pong, error) {
-	return dispatchCall(ctx, d, "", d.Broker.Ping)
+	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.Pong, error) { return d.Broker.Ping(ctx, d.clusterID) })
 }
 
 // PublishAdvertisement asks the broker.

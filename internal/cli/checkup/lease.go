@@ -1,0 +1,68 @@
+package checkup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// leaseGrace is how long after the end of a lease another replica may need to take over, plus
+// the difference between the clocks of two machines.
+const leaseGrace = 10 * time.Second
+
+// Lease checks that a leader renews its lease. A process that hangs does not: the lease is the
+// only sign of life that it leaves in the API server.
+type Lease struct {
+	client.ObjectKey
+	// Process names the kind of process that leads, for messages.
+	Process string
+	Now     func() time.Time
+}
+
+// Check reports who leads, and since when the lease was not renewed. Without leader election
+// there is no lease; the message then is unused.
+func (l Lease) Check(ctx context.Context, c client.Reader, unused string) Finding {
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, l.ObjectKey, lease)
+	if apierrors.IsNotFound(err) {
+		return Skip("there is no lease %s: %s", l.ObjectKey, unused)
+	}
+	if err != nil {
+		return readFailure(err)
+	}
+	return l.judge(&lease.Spec)
+}
+
+func (l Lease) judge(spec *coordinationv1.LeaseSpec) Finding {
+	holder := ""
+	if spec.HolderIdentity != nil {
+		holder = *spec.HolderIdentity
+	}
+	if spec.RenewTime == nil {
+		return Fail(l.advice(), "no %s has ever held lease %s", l.Process, l.ObjectKey)
+	}
+	silent, last := l.Now().Sub(spec.RenewTime.Time), spec.RenewTime.UTC().Format(time.RFC3339)
+	if holder == "" {
+		if silent <= leaseGrace {
+			return Warn("wait until a replica takes over", "lease %s was released at %s", l.ObjectKey, last)
+		}
+		return Fail(l.advice(), "no %s leads: lease %s was released at %s, %s ago, and none has taken it", l.Process, l.ObjectKey, last, silent.Round(time.Second))
+	}
+	if duration := spec.LeaseDurationSeconds; duration != nil && silent > time.Duration(*duration)*time.Second+leaseGrace {
+		return Fail(l.advice(), "%s has not renewed lease %s since %s, %s ago, and no other %s has taken over: they hang, are gone, or cannot write to the API server",
+			holder, l.ObjectKey, last, silent.Round(time.Second), l.Process)
+	}
+	since := ""
+	if spec.AcquireTime != nil {
+		since = " since " + spec.AcquireTime.UTC().Format(time.RFC3339)
+	}
+	return Found("%s leads%s", holder, since)
+}
+
+func (l Lease) advice() string {
+	return fmt.Sprintf("kubectl --namespace %s get pods shows the %ss: read their logs, and delete those that hang; a Deployment starts new ones", l.Namespace, l.Process)
+}
