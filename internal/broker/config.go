@@ -62,7 +62,7 @@ func (t *Timeouts) advertiseEvery() time.Duration { return t.Silence / 3 }
 // DefaultTimeouts applies without BrokerConfig.spec.timeouts.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
-		Placement: ledger.Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute},
+		Placement: ledger.Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: 10 * time.Minute},
 		Silence:   90 * time.Second, Healing: 90 * time.Second,
 	}
 }

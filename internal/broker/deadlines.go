@@ -154,7 +154,7 @@ func (d *deadlines) placementDeadline(r *ledger.Reservation) time.Time {
 		at = r.Until
 	case due == ledger.DueAcknowledgement:
 		return laterOf(at, d.acknowledgeBy(r.Current()))
-	case due == ledger.DueReady:
+	case due == ledger.DueReady, due == ledger.DueNetwork:
 		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Ready))
 	case due == ledger.DueNotice:
 		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Acknowledge))
@@ -166,6 +166,15 @@ func (d *deadlines) placementDeadline(r *ledger.Reservation) time.Time {
 		return laterOf(at, d.s.began.Add(lease))
 	}
 	return at
+}
+
+// connectBy returns when the node of a placement must be Ready whose network is being set up, zero
+// for other placements.
+func (s *session) connectBy(r *ledger.Reservation, p *ledger.Placement) time.Time {
+	if !r.Stands(p) || !p.IsConnecting() {
+		return time.Time{}
+	}
+	return s.book.ConnectBy(r, p, s.config().Timeouts.Placement)
 }
 
 // acknowledgeBy returns the deadline for acknowledging a placement of an earlier term, which
@@ -185,7 +194,7 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 // In that case the responsible agent has not announced its holdings yet.
 func (d *deadlines) awaitsReport(r *ledger.Reservation, due ledger.Due) bool {
 	return due == ledger.DueAcknowledgement && d.s.recovery.isBlocked(r.Current().Provider) ||
-		due == ledger.DueReady && d.s.recovery.isBlocked(r.Requester)
+		(due == ledger.DueReady || due == ledger.DueNetwork) && d.s.recovery.isBlocked(r.Requester)
 }
 
 // hasNoStandingPlacement reports whether a reservation stands but its placement does not: the

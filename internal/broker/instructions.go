@@ -129,6 +129,10 @@ func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 			silent := ns.s.now().Sub(since).Seconds()
 			in.ProviderSilentSeconds = &silent
 		}
+		if by := ns.s.connectBy(r, p); !by.IsZero() {
+			left := max(by.Sub(ns.s.now()), 0).Seconds()
+			in.ConnectSeconds = &left
+		}
 		if x := p.Excess; x != nil {
 			in.Excess = &v1.Excess{Pods: x.Pods, Resources: wire.FromAmounts(x.Amounts)}
 		}

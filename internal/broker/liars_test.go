@@ -31,6 +31,7 @@ type liarFleet struct {
 const (
 	neverAcknowledges = "never acknowledges"
 	neverReady        = "acknowledges, and its node never becomes Ready"
+	neverConnects     = "acknowledges, and its network is never set up"
 	refuses           = "refuses"
 	withdraws         = "withdraws what it acknowledged"
 	sometimesServes   = "serves one of two, and does not answer the other"
@@ -66,7 +67,7 @@ func (f *liarFleet) settle(requester string, r *v1.Reservation) {
 			f.deliver(requester, provider, r, number)
 			break
 		}
-		f.betray(provider, r, number)
+		f.betray(requester, provider, r, number)
 	}
 	for number, p := range f.get(requester, r.Name).Placements {
 		f.mustReport(requester, r, number+1, consumer, v1.StatusReportStateGone)
@@ -82,7 +83,7 @@ func (f *liarFleet) deliver(requester, from string, r *v1.Reservation, number in
 	}
 }
 
-func (f *liarFleet) betray(from string, r *v1.Reservation, number int) {
+func (f *liarFleet) betray(requester, from string, r *v1.Reservation, number int) {
 	switch f.lie {
 	case neverReady:
 		f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
@@ -91,6 +92,13 @@ func (f *liarFleet) betray(from string, r *v1.Reservation, number int) {
 			f.keepFresh()
 		}
 		time.Sleep(time.Second)
+	case neverConnects:
+		f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport(requester, r, number, consumer, v1.StatusReportStateConnecting)
+		for now := f.get(requester, r.Name); now.EndReason == "" && len(now.Placements) == number; now = f.get(requester, r.Name) {
+			time.Sleep(limits.Acknowledge / 2) // in time to answer for the next provider
+			f.keepFresh()
+		}
 	case refuses:
 		f.mustReport(from, r, number, provider, v1.StatusReportStateRefused)
 	case withdraws:
@@ -142,7 +150,7 @@ func weightings() map[string]decision.Weights {
 // any weights.
 func TestLiarsGetNoNewRequests(t *testing.T) {
 	const first, requests = 100, 400
-	for _, lie := range []string{neverAcknowledges, neverReady, refuses, withdraws, sometimesServes} {
+	for _, lie := range []string{neverAcknowledges, neverReady, neverConnects, refuses, withdraws, sometimesServes} {
 		for name, weights := range weightings() {
 			for _, liars := range []int{1, 3} {
 				if liars == 3 && name != decision.PresetBalanced {

@@ -171,7 +171,7 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	return errors.Join(m.overdue(now), m.closedRightly(now), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listenGrace)))
+	return errors.Join(m.overdue(now), m.closedRightly(now), m.nodesInTime(now, m.began), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listenGrace)))
 }
 
 // changedAt returns the position of the last change. Forgotten reservations come first.
@@ -260,6 +260,7 @@ var kinds = []struct {
 	{"refuse", 3, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateRefused)},
 	{"provider gone", 12, reporting(v1.StatusReportRoleProvider, v1.StatusReportStateGone)},
 	{"ready", 8, reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateReady)},
+	{"connect", 6, (*machine).connect},
 	{"look", 8, (*machine).look},
 	{"cannot reach", 3, (*machine).cannotReach},
 	{"change", 6, (*machine).change},

@@ -58,8 +58,9 @@ type lender struct {
 	// other of two placements was recalled.
 	unheard map[string]bool
 	// agent reports whether the cluster ever had an agent.
-	agent           bool
-	heard           time.Time
+	agent bool
+	// since is when its agent was first heard.
+	since, heard    time.Time
 	epoch, sequence int64
 }
 
@@ -108,7 +109,12 @@ type promise struct {
 	// the placement was given up, they are the most it may hold.
 	amounts      quantity.Amounts
 	acknowledged bool
-	givenUp      bool
+	// ackedAt is when it was acknowledged, connecting when its requester reported with effect that
+	// only the network is missing.
+	ackedAt, connecting time.Time
+	// served reports whether its node was ever Ready.
+	served  bool
+	givenUp bool
 	// reason is why it was given up, at is when.
 	reason string
 	at     time.Time
@@ -226,14 +232,17 @@ func (o *oracle) hear(adv *v1.Advertisement, said *lender) {
 	if newer <= 0 {
 		return
 	}
-	said.epoch, said.sequence = epoch, adv.Sequence
+	said.epoch, said.sequence, said.since = epoch, adv.Sequence, said.heard
+	if known := o.lenders[adv.ClusterID]; known != nil && known.agent {
+		said.since = known.since
+	}
 	o.lenders[adv.ClusterID] = said
 }
 
 // hearManifest applies a manifest, which counts only for a cluster without an agent.
 func (o *oracle) hearManifest(id string, said *lender) {
 	if known := o.lenders[id]; known != nil {
-		said.agent, said.epoch, said.sequence = known.agent, known.epoch, known.sequence
+		said.agent, said.since, said.epoch, said.sequence = known.agent, known.since, known.epoch, known.sequence
 	}
 	o.lenders[id] = said
 }
@@ -366,6 +375,9 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	was.acknowledged = was.acknowledged || !p.AcknowledgedAt.IsZero()
 	if p.Withdrawn == ledger.Preempted && was.reason == "" && (known.notice == nil || now.Before(known.notice.Ends)) {
 		return fmt.Errorf("it has to go, with notice %+v", known.notice)
+	}
+	if err := o.waitedRightly(known, p, was, now); err != nil {
+		return err
 	}
 	if was.reason == "" && p.Withdrawn != "" {
 		known.left, was.at = i, now

@@ -115,6 +115,11 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 			return nil
 		}
 		return rs.s.record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+	case v1.StatusReportStateConnecting:
+		if !rs.s.book.MayConnect(r, p, rs.s.now()) {
+			return nil // the usual deadline stays
+		}
+		return rs.s.record(ledger.Event{Change: &ledger.Connect{PlacementRef: ref}})
 	case v1.StatusReportStateRefused:
 		return rs.takeConsumerRefusal(r, p, report)
 	case v1.StatusReportStateGone:

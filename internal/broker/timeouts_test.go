@@ -2,10 +2,12 @@ package broker
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // Defaults of the timeouts that tests wait for.
@@ -36,6 +38,70 @@ func TestANodeHasTheConfiguredTimeToBecomeReady(t *testing.T) {
 		f.pass(2*time.Minute, "")
 		if got := f.get("rome", r.Name); got.Placements[0].Reason != "NeverReady" {
 			t.Errorf("after eleven minutes: %+v, want NeverReady", got.Placements)
+		}
+	})
+}
+
+// A load balancer or a tunnel may take minutes. The broker waits for it, and says until when.
+func TestNetworkHasItsOwnTime(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		time.Sleep(20 * time.Second)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting)
+		until := time.Now().Add(limits.Network).UTC().Format(time.RFC3339)
+		for range 2 { // it survives a takeover, and is not put off by a repetition
+			f.wantPlacements(r, "while the network is set up", "Reserved: paris=Connecting")
+			if got := f.get("rome", r.Name).Message; !strings.Contains(got, "network between rome and paris until "+until) {
+				t.Errorf("rome is told %q, want until %s", got, until)
+			}
+			if left := f.poll("rome", "").Instructions[0].ConnectSeconds; left == nil || *left < limits.Network.Seconds()-1 {
+				t.Errorf("rome has %v seconds, want %s", left, limits.Network)
+			}
+			f.kill()
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting)
+		}
+		f.pass(limits.Network-time.Minute, "")
+		f.wantPlacements(r, "a minute before the end", "Reserved: paris=Connecting")
+		f.pass(time.Minute+time.Second, "")
+		if got := f.get("rome", r.Name); got.Placements[0].Reason != "NeverConnected" {
+			t.Errorf("afterwards: %+v, want NeverConnected", got.Placements)
+		}
+	})
+}
+
+func TestNodeThatIsReadyNoLongerWaitsForItsNetwork(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting) // late
+		f.wantPlacements(r, "once it is Ready", untouched)
+		if left := f.poll("rome", "").Instructions[0].ConnectSeconds; left != nil {
+			t.Errorf("rome is told that %v seconds are left", *left)
+		}
+	})
+}
+
+// The provider profits from more time, so it is not asked.
+func TestProviderGetsNoTimeForItsNetworkByItsOwnWord(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "1", "1Gi")
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		err := f.ReportStatus(context.Background(), "paris", r.Name, &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateConnecting})
+		if fault.ReasonOf(err) != fault.Invalid {
+			t.Errorf("paris reports that it connects: %v, want Invalid", err)
+		}
+		f.pass(limits.Ready+time.Second, "")
+		if got := f.get("rome", r.Name); got.Placements[0].Reason != "NeverReady" {
+			t.Errorf("after two minutes: %+v, want NeverReady", got.Placements)
 		}
 	})
 }

@@ -169,6 +169,9 @@ type ReservationView struct {
 	// Recall says until when the reservation stays with a provider that recalled it; "" for no
 	// recall.
 	Recall string
+	// ConnectBy is when the node must be Ready while the network between the clusters is being set
+	// up, else zero.
+	ConnectBy time.Time
 	// LostSince is when the silent provider last called; zero if no provider is silent.
 	LostSince time.Time
 	// Lost is the silent provider; "" if there is none.
@@ -220,6 +223,7 @@ func (rs *reservations) viewOf(r *ledger.Reservation) *ReservationView {
 	v.Waiting = nil
 	if p := r.Serving(); p != nil {
 		v.Lost, v.LostSince = rs.s.healing.silentProvider(r)
+		v.ConnectBy = rs.s.connectBy(r, p)
 		v.Endpoint, v.ProviderHasAgent = rs.s.book.Cluster(p.Provider).Endpoint, rs.s.book.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {

@@ -54,6 +54,7 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		TargetClusterEndpoint: in.ProviderEndpoint,
 		Resources:             resources,
 		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
+		ConnectBy:             ExpiresAt(in.ConnectSeconds, received),
 		ProviderSilentSince:   silentSince(in.ProviderSilentSeconds, received),
 		Unattended:            in.Unattended,
 		Notice:                noticeOf(in.Notice, received),

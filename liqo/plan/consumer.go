@@ -127,6 +127,8 @@ type ConsumerState struct {
 	Offloading placement.Aspect
 	// Network is empty where networks are not connected.
 	Network placement.Aspect
+	// Connecting is true while the node exists and waits for the network alone.
+	Connecting bool
 	// Drained is empty until the placement has ended, and stays empty without a node.
 	Drained placement.Aspect
 	// Gone is true when nothing is left that belongs to the placement or still needs the
@@ -178,6 +180,7 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	if s.NodeReady.True {
 		s.Phase = agentv1alpha1.InstructionActive
 	}
+	s.Connecting = v.Node.Exists && !v.Node.Ready && v.Network.IsUnderWay()
 	return actions, s
 }
 

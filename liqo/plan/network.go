@@ -199,6 +199,14 @@ func (v *NetworkView) pendingAspect(format string, args ...any) placement.Aspect
 	return placement.Waiting(agentv1alpha1.ReasonNetworkPending, format, args...)
 }
 
+// IsUnderWay reports whether both sides set up the network and only wait for gateways, addresses or
+// the tunnel. A peer that has said nothing of a gateway does not count.
+func (v *NetworkView) IsUnderWay() bool {
+	c := v.Connection
+	return v.On && v.Known && !c.Connected && !c.Failed && v.Told.Fresh && v.Told.Problem == "" &&
+		(v.Told.Serves || v.Server.IsUsable())
+}
+
 // LookAgainAfter returns when to check the network again; 0 for never.
 func (v *NetworkView) LookAgainAfter() time.Duration {
 	if !v.On || v.Connection.Connected {

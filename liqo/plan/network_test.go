@@ -173,3 +173,40 @@ func TestNetworkIsRemovedWithItsLastUser(t *testing.T) {
 		})
 	}
 }
+
+// More time for a network must not be given for the word of a peer that has nothing to connect to.
+func TestNodeWaitsForItsNetworkAlone(t *testing.T) {
+	waiting := func(change func(*ConsumerView)) ConsumerView {
+		return consumer(func(v *ConsumerView) {
+			v.Node.Ready = false
+			v.Network = mapped(consumes)
+			v.Network.Told.Serves = true
+			change(v)
+		})
+	}
+	tests := map[string]struct {
+		change func(*ConsumerView)
+		want   bool
+	}{
+		"the provider's gateway has no address yet":    {change: func(*ConsumerView) {}, want: true},
+		"it has one, and the tunnel is not up":         {change: func(v *ConsumerView) { v.Network.Told.Endpoint = true }, want: true},
+		"this cluster has the server":                  {change: func(v *ConsumerView) { v.Network.Told.Serves, v.Network.Server = false, GatewayView{ObjectView: ours} }, want: true},
+		"the node is Ready":                            {change: func(v *ConsumerView) { v.Node.Ready = true }},
+		"the virtual kubelet has not started":          {change: func(v *ConsumerView) { v.Node = NodeView{} }},
+		"the identity is missing":                      {change: func(v *ConsumerView) { v.Identity = IdentityView{} }},
+		"networks are not connected here":              {change: func(v *ConsumerView) { v.Network = NetworkView{} }},
+		"the provider has said nothing of its network": {change: func(v *ConsumerView) { v.Network.Told = PeerNetworkView{} }},
+		"it has no gateway":                            {change: func(v *ConsumerView) { v.Network.Told.Serves = false }},
+		"it sends what cannot be used":                 {change: func(v *ConsumerView) { v.Network.Told.Problem = "port 0" }},
+		"the tunnel failed":                            {change: func(v *ConsumerView) { v.Network.Connection.Failed = true }},
+		"the tunnel is up":                             {change: func(v *ConsumerView) { v.Network.Connection.Connected = true }},
+		"the placement ends":                           {change: func(v *ConsumerView) { v.Release = true }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, s := ForConsumer(waiting(test.change)); s.Connecting != test.want {
+				t.Errorf("got %t, want %t", s.Connecting, test.want)
+			}
+		})
+	}
+}

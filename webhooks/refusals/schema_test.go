@@ -196,6 +196,10 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{timeouts: {readiness: 1s}}`,
 		[]string{"spec.timeouts.readiness", "readiness must be at least 30s"},
 	},
+	"a configuration that gives networks a second to connect": {
+		brokerConfig + `{timeouts: {network: 1s}}`,
+		[]string{"spec.timeouts.network", "network must be at least 30s"},
+	},
 	"a configuration that heals before it calls a cluster silent": {
 		brokerConfig + `{timeouts: {healing: 1m}}`,
 		[]string{"spec.timeouts", "healing must be at least silence (90s by default)"},

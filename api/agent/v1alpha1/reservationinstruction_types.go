@@ -134,6 +134,11 @@ type ReservationInstructionSpec struct {
 	// +optional
 	RequestRef *RequestReference `json:"requestRef,omitempty"`
 
+	// connectBy is when the broker gives the placement up if its network is not set up, by this
+	// cluster's clock. It is set only while the broker waits for the network.
+	// +optional
+	ConnectBy *metav1.Time `json:"connectBy,omitempty"`
+
 	// expiresAt is when the release of the reservation starts, by this cluster's clock. It is
 	// empty while the agent renews the reservation.
 	// +optional

@@ -718,6 +718,10 @@ func (in *ReservationInstructionSpec) DeepCopyInto(out *ReservationInstructionSp
 		*out = new(RequestReference)
 		**out = **in
 	}
+	if in.ConnectBy != nil {
+		in, out := &in.ConnectBy, &out.ConnectBy
+		*out = (*in).DeepCopy()
+	}
 	if in.ExpiresAt != nil {
 		in, out := &in.ExpiresAt, &out.ExpiresAt
 		*out = (*in).DeepCopy()

@@ -194,11 +194,17 @@ type Timeouts struct {
 	Acknowledgement *metav1.Duration `json:"acknowledgement,omitempty"`
 
 	// readiness is how long the virtual node may take to become Ready after the provider's
-	// acknowledgement, including the network between the clusters. After it the next provider
-	// is tried. Raise it where load balancers or tunnels take minutes. It defaults to 2m.
+	// acknowledgement. After it the next provider is tried. It defaults to 2m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('30s') && duration(self) <= duration('1h')",message="readiness must be at least 30s and at most 1h, for example 5m"
 	Readiness *metav1.Duration `json:"readiness,omitempty"`
+
+	// network is how long the virtual node may take to become Ready once only the network between
+	// the clusters is missing, for example a load balancer or a tunnel. It replaces readiness
+	// then, except on a provider that failed the requester recently. It defaults to 10m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('30s') && duration(self) <= duration('1h')",message="network must be at least 30s and at most 1h, for example 10m"
+	Network *metav1.Duration `json:"network,omitempty"`
 
 	// silence is how long an agent may be silent before its cluster is Stale and gets no new
 	// reservations. Agents advertise three times in this time. It defaults to 90s.

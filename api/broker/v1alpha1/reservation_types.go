@@ -50,6 +50,10 @@ const (
 	// another provider is about to take over. It is absent until the provider is silent for the
 	// first time.
 	ConditionProviderReachable = "ProviderReachable"
+	// ConditionNetworkConnected is false while the network between requester and provider is being
+	// set up, with the time until which the broker waits for it. It is absent where the virtual
+	// node never waited for the network alone.
+	ConditionNetworkConnected = "NetworkConnected"
 	// ConditionChanged shows the outcome of the last edit of spec: true when it is in force,
 	// false when it was refused and the former values stay in force. It is absent before the
 	// first edit.
@@ -92,6 +96,8 @@ const (
 	ReasonProviderBack     = "ProviderBack"
 	ReasonMigrating        = "Migrating"
 	ReasonMigrated         = "Migrated"
+	ReasonNetworkPending   = "NetworkPending"
+	ReasonNetworkConnected = "NetworkConnected"
 )
 
 // Labels of objects that the broker creates.
@@ -196,7 +202,7 @@ type ReservationSpec struct {
 
 // PlacementState is the state of one placement.
 //
-// +kubebuilder:validation:Enum=Assigned;Acknowledged;Ready;Withdrawing;Gone
+// +kubebuilder:validation:Enum=Assigned;Acknowledged;Connecting;Ready;Withdrawing;Gone
 type PlacementState string
 
 // States of a placement.
@@ -205,6 +211,8 @@ const (
 	PlacementAssigned PlacementState = "Assigned"
 	// PlacementAcknowledged means that the provider has accepted.
 	PlacementAcknowledged PlacementState = "Acknowledged"
+	// PlacementConnecting means that only the network between the two clusters is missing.
+	PlacementConnecting PlacementState = "Connecting"
 	// PlacementReady means that the consumer's virtual node is Ready.
 	PlacementReady PlacementState = "Ready"
 	// PlacementWithdrawing means that capacity is held until the provider confirms that nothing
@@ -354,11 +362,11 @@ type ReservationStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are Ready, Reserved and Acknowledged, and where they apply NoConsumer,
-	// Changed, ProviderReachable, Preempted and Recalled.
+	// Changed, ProviderReachable, NetworkConnected, Preempted and Recalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

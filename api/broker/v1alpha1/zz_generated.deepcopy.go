@@ -1254,6 +1254,11 @@ func (in *Timeouts) DeepCopyInto(out *Timeouts) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.Network != nil {
+		in, out := &in.Network, &out.Network
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Silence != nil {
 		in, out := &in.Silence, &out.Silence
 		*out = new(v1.Duration)

@@ -100,6 +100,7 @@ func (e NoticeReason) Valid() bool {
 const (
 	PlacementStateAcknowledged PlacementState = "Acknowledged"
 	PlacementStateAssigned     PlacementState = "Assigned"
+	PlacementStateConnecting   PlacementState = "Connecting"
 	PlacementStateGone         PlacementState = "Gone"
 	PlacementStateReady        PlacementState = "Ready"
 	PlacementStateWithdrawing  PlacementState = "Withdrawing"
@@ -111,6 +112,8 @@ func (e PlacementState) Valid() bool {
 	case PlacementStateAcknowledged:
 		return true
 	case PlacementStateAssigned:
+		return true
+	case PlacementStateConnecting:
 		return true
 	case PlacementStateGone:
 		return true
@@ -279,6 +282,7 @@ func (e StatusReportRole) Valid() bool {
 // Defines values for StatusReportState.
 const (
 	StatusReportStateAcknowledged StatusReportState = "Acknowledged"
+	StatusReportStateConnecting   StatusReportState = "Connecting"
 	StatusReportStateGone         StatusReportState = "Gone"
 	StatusReportStateNotReady     StatusReportState = "NotReady"
 	StatusReportStateReady        StatusReportState = "Ready"
@@ -289,6 +293,8 @@ const (
 func (e StatusReportState) Valid() bool {
 	switch e {
 	case StatusReportStateAcknowledged:
+		return true
+	case StatusReportStateConnecting:
 		return true
 	case StatusReportStateGone:
 		return true
@@ -508,8 +514,12 @@ type Instruction struct {
 
 	// Change Number of the change that these resources belong to. Sent to the provider until
 	// it reports Acknowledged or Refused with this number.
-	Change     int64  `json:"change,omitempty,omitzero"`
-	ConsumerID string `json:"consumerID"`
+	Change int64 `json:"change,omitempty,omitzero"`
+
+	// ConnectSeconds Seconds until the broker gives the placement up. Sent to the consumer while it
+	// has reported Connecting and the broker waits for the network.
+	ConnectSeconds *float64 `json:"connectSeconds,omitempty"`
+	ConsumerID     string   `json:"consumerID"`
 
 	// Excess How far the consumer exceeded its grant. The provider reports it with state
 	// Acknowledged, and the broker passes it on in the consumer's instruction. Absent
@@ -1021,7 +1031,9 @@ type StatusReport struct {
 
 	// State A provider reports Acknowledged or Refused, and Gone once nothing of the
 	// placement is left. A consumer reports Ready or NotReady for the virtual node,
-	// and Gone once everything is taken down. While the node was
+	// and Gone once everything is taken down. It reports Connecting while only the
+	// network between the clusters is missing; the broker may then wait longer for the
+	// node. While the node was
 	// never Ready, it reports Refused with reason Unreachable when it cannot reach the
 	// provider's API server, and with reason HandshakeRefused when it refuses the
 	// provider's handshake: the broker then finds another provider. With reason Refused
@@ -1035,7 +1047,9 @@ type StatusReportRole string
 
 // StatusReportState A provider reports Acknowledged or Refused, and Gone once nothing of the
 // placement is left. A consumer reports Ready or NotReady for the virtual node,
-// and Gone once everything is taken down. While the node was
+// and Gone once everything is taken down. It reports Connecting while only the
+// network between the clusters is missing; the broker may then wait longer for the
+// node. While the node was
 // never Ready, it reports Refused with reason Unreachable when it cannot reach the
 // provider's API server, and with reason HandshakeRefused when it refuses the
 // provider's handshake: the broker then finds another provider. With reason Refused

@@ -57,8 +57,8 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 	return state, nil
 }
 
-// reportState tells the broker when the node becomes ready, when it no longer is or cannot become
-// ready, and when nothing is left.
+// reportState tells the broker when only the network is missing, when the node becomes ready, when
+// it no longer is or cannot become ready, and when nothing is left.
 func (r *Reconciler) reportState(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
 	switch {
 	case state.Gone:
@@ -66,11 +66,12 @@ func (r *Reconciler) reportState(inst *agentv1alpha1.ReservationInstruction, sta
 		failpoint.Hit(failpoint.ConsumerGone)
 	case r.opts.Peering == nil || state.Phase == agentv1alpha1.InstructionReleasing:
 	default:
-		r.reportDelivery(inst, state.NodeReady)
+		r.reportDelivery(inst, state)
 	}
 }
 
-func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, node placement.Aspect) {
+func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
+	node := state.NodeReady
 	why, known := r.unreachedReason(inst, node.True)
 	switch {
 	case why != "":
@@ -85,6 +86,8 @@ func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, 
 		failpoint.Hit(failpoint.ConsumerReady)
 	case inst.Status.Delivered:
 		r.sendReport(inst, v1.StatusReportStateNotReady, node)
+	case state.Connecting:
+		r.sendReport(inst, v1.StatusReportStateConnecting, state.Network)
 	}
 }
 

@@ -175,6 +175,7 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1000, 0))
 	tests := map[string]struct {
 		before agentv1alpha1.ReservationInstructionStatus
+		by     metav1.Time
 		state  plan.ConsumerState
 		want   agentv1alpha1.ReservationInstructionStatus
 		ready  bool
@@ -186,6 +187,30 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 		"the node": {
 			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: awaits("namespace")},
 			want:  agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionAwaitingNode, Message: "node"},
+		},
+		"the network, while the broker waits for it": {
+			by: metav1.NewTime(time.Unix(4600, 0)),
+			state: plan.ConsumerState{
+				Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: done, Network: awaits("an address"), Connecting: true,
+			},
+			want: agentv1alpha1.ReservationInstructionStatus{
+				Phase: agentv1alpha1.InstructionAwaitingNode, Message: `setting up the network with "paris" until 1970-01-01T01:16:40Z: an address`,
+			},
+		},
+		"the network, before the broker knows": {
+			state: plan.ConsumerState{
+				Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: done, Network: awaits("an address"), Connecting: true,
+			},
+			want: agentv1alpha1.ReservationInstructionStatus{
+				Phase: agentv1alpha1.InstructionAwaitingNode, Message: `setting up the network with "paris": an address`,
+			},
+		},
+		"the network of a node that was ready before": {
+			before: agentv1alpha1.ReservationInstructionStatus{Delivered: true, NodeName: "res-a-1"},
+			state: plan.ConsumerState{
+				Phase: agentv1alpha1.InstructionAwaitingNode, Peered: done, NodeReady: awaits("node"), Offloading: done, Network: awaits("an address"), Connecting: true,
+			},
+			want: agentv1alpha1.ReservationInstructionStatus{Phase: agentv1alpha1.InstructionAwaitingNode, Delivered: true, NodeName: "res-a-1", Message: "node"},
 		},
 		"a namespace, with the node ready": {
 			state: plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, Peered: done, NodeReady: done, Offloading: awaits("namespace")},
@@ -210,6 +235,9 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inst := newInstruction()
 			inst.Status = test.before
+			if !test.by.IsZero() {
+				inst.Spec.ConnectBy = &test.by
+			}
 			describeStatus(inst, test.state, false, now)
 			if diff := cmp.Diff(test.want, inst.Status, cmpopts.IgnoreFields(agentv1alpha1.ReservationInstructionStatus{}, "Conditions")); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
@@ -228,13 +256,14 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 
 func TestTheBrokerHearsOfTheNode(t *testing.T) {
 	ready := plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, NodeReady: placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady}}
+	connecting := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}, Connecting: true}
 	unready := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady, Message: "kubelet stopped"}}
 	inst := newInstruction()
 	b := &broker{}
 	r := newReconciler(t, b, inst)
 	r.opts.Peering, r.opts.Reach = &liqo.Peering{}, &sight{}
 	var heard []v1.StatusReportState
-	for _, state := range []plan.ConsumerState{unready, ready, ready, unready, unready, ready} {
+	for _, state := range []plan.ConsumerState{unready, connecting, connecting, ready, ready, unready, unready, connecting, ready} {
 		if state.NodeReady.True {
 			inst.Status.Delivered = true
 		}
@@ -246,7 +275,7 @@ func TestTheBrokerHearsOfTheNode(t *testing.T) {
 		case <-time.After(50 * time.Millisecond): // nothing new to report
 		}
 	}
-	want := []v1.StatusReportState{v1.StatusReportStateReady, v1.StatusReportStateNotReady, v1.StatusReportStateReady}
+	want := []v1.StatusReportState{v1.StatusReportStateConnecting, v1.StatusReportStateReady, v1.StatusReportStateNotReady, v1.StatusReportStateReady}
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Errorf("reports (-want +got):\n%s", diff)
 	}

@@ -54,6 +54,9 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 		describeSkipped(inst, state, set)
 		return
 	}
+	if state.Connecting && !status.Delivered {
+		state.NodeReady = describeConnecting(inst, state.Network)
+	}
 	set(agentv1alpha1.ConditionPeered, state.Peered)
 	set(agentv1alpha1.ConditionNodeReady, state.NodeReady)
 	set(agentv1alpha1.ConditionOffloading, state.Offloading)
@@ -77,6 +80,15 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 		status.Delivered = true
 		status.NodeName = brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
 	}
+}
+
+// describeConnecting says that the node waits for the network alone, and for how long.
+func describeConnecting(inst *agentv1alpha1.ReservationInstruction, network placement.Aspect) placement.Aspect {
+	until := ""
+	if by := inst.Spec.ConnectBy; by != nil {
+		until = " until " + formatInstant(*by)
+	}
+	return placement.Waiting(agentv1alpha1.ReasonNetworkPending, "setting up the network with %q%s: %s", inst.Spec.TargetClusterID, until, network.Message)
 }
 
 func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, set func(string, placement.Aspect)) {

@@ -72,6 +72,12 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	if c := networkCondition(v, obj.Status.Conditions); c != nil {
+		c.ObservedGeneration = obj.Generation
+		meta.SetStatusCondition(&status.Conditions, *c)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, brokerv1alpha1.ConditionNetworkConnected)
+	}
 	if c := changeCondition(v, obj); c != nil {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, *c)
@@ -162,6 +168,23 @@ func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.Reserv
 		}
 	}
 	return []metav1.Condition{c}
+}
+
+// networkCondition returns the condition NetworkConnected of a reservation whose node waits, or waited,
+// for the network alone. It returns nil for other reservations, and once that placement was given up.
+func networkCondition(v *broker.ReservationView, before []metav1.Condition) *metav1.Condition {
+	c := &metav1.Condition{Type: brokerv1alpha1.ConditionNetworkConnected}
+	switch {
+	case !v.ConnectBy.IsZero():
+		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonNetworkPending
+		c.Message = "the network between " + v.Requester + " and " + v.Serving().Provider + " is being set up; after " + v.ConnectBy.UTC().Format(time.RFC3339) + " the next provider is tried"
+	case v.Phase != ledger.Active || meta.FindStatusCondition(before, c.Type) == nil:
+		return nil
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, brokerv1alpha1.ReasonNetworkConnected
+		c.Message = "the network between " + v.Requester + " and " + targetOf(v) + " was connected in time"
+	}
+	return c
 }
 
 // leftSince returns the silent provider that the reservation has left since the status was written, "" if it has left

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -56,6 +58,66 @@ func TestReservationWithoutAnyProviderEndsFailedWithAWarning(t *testing.T) {
 		if !slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, step.event) }) {
 			t.Errorf("%s: events %q, want %s", step.phase, got, step.event)
 		}
+	}
+}
+
+func TestStatusShowsThatTheNetworkIsSetUp(t *testing.T) {
+	const at = ledger.Instant(time.Second)
+	view := func(phase ledger.Phase, state ledger.PlacementPhase, by int64) *broker.ReservationView {
+		v := &broker.ReservationView{
+			Reservation: ledger.Reservation{
+				Reserve:    ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}, Provider: "paris"},
+				Placements: []ledger.Placement{{Number: 1, Provider: "paris", AcknowledgedAt: at}},
+			},
+			Phase: phase, PlacementPhases: []ledger.PlacementPhase{state}, ProviderHasAgent: true, RequesterHasAgent: true,
+		}
+		if by != 0 {
+			v.ConnectBy = time.Unix(by, 0)
+		}
+		return v
+	}
+	tests := map[string]struct {
+		steps []*broker.ReservationView
+		want  []string
+	}{
+		"it is connected": {
+			[]*broker.ReservationView{view(ledger.Reserved, ledger.Acknowledged, 0), view(ledger.Reserved, ledger.Connecting, 3600), view(ledger.Active, ledger.Ready, 0)},
+			[]string{"Acknowledged", "Connecting False NetworkPending: the network between rome and paris is being set up; after 1970-01-01T01:00:00Z the next provider is tried", "Ready True NetworkConnected: the network between rome and paris was connected in time"},
+		},
+		"it is not, and the placement is given up": {
+			[]*broker.ReservationView{view(ledger.Reserved, ledger.Connecting, 3600), view(ledger.Reserved, ledger.Assigned, 0)},
+			[]string{"Connecting False NetworkPending: the network between rome and paris is being set up; after 1970-01-01T01:00:00Z the next provider is tried", "Assigned"},
+		},
+		"nobody waited for it": {[]*broker.ReservationView{view(ledger.Active, ledger.Ready, 0)}, []string{"Ready"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			recorder, obj := events.NewFakeRecorder(8), &brokerv1alpha1.Reservation{}
+			r := &Reconciler{recorder: recorder}
+			var got []string
+			for _, v := range test.steps {
+				before := obj.Status
+				obj.Status = statusOf(v, obj)
+				r.recordEvents(before, obj)
+				shown := string(obj.Status.Placements[0].State)
+				if c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionNetworkConnected); c != nil {
+					shown += " " + string(c.Status) + " " + c.Reason + ": " + c.Message
+				}
+				got = append(got, shown)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("shown (-want +got):\n%s", diff)
+			}
+			var told []string
+			for len(recorder.Events) > 0 {
+				if e := <-recorder.Events; strings.Contains(e, "Network") {
+					told = append(told, strings.Join(strings.Fields(e)[:2], " "))
+				}
+			}
+			if strings.Contains(test.want[0], "Network") != (len(told) > 0 && told[0] == "Normal NetworkPending") && len(test.steps) == 2 {
+				t.Errorf("events %q", told)
+			}
+		})
 	}
 }
 

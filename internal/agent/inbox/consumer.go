@@ -67,6 +67,7 @@ func WriteConsumer(
 		spec.RequestRef, spec.Namespaces, spec.Offloading = obj.Spec.RequestRef, obj.Spec.Namespaces, obj.Spec.Offloading
 	}
 	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	spec.ConnectBy = keepExpiry(obj.Spec.ConnectBy, spec.ConnectBy)
 	spec.ProviderSilentSince = keepExpiry(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
 	if old := obj.Spec.Notice; old != nil && spec.Notice != nil {
 		spec.Notice.EndsAt = *keepExpiry(&old.EndsAt, &spec.Notice.EndsAt)

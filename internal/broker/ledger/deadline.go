@@ -13,6 +13,9 @@ type Limits struct {
 	// Ready is the time from the provider's acknowledgement until the consumer's virtual node
 	// must be Ready for the first time.
 	Ready time.Duration
+	// Network is the time from the requester's report that only the network between the clusters
+	// is missing until the node must be Ready. See State.MayConnect.
+	Network time.Duration
 }
 
 // Due is the step that a reservation takes at a deadline.
@@ -28,6 +31,8 @@ const (
 	DueAcknowledgement Due = "Unacknowledged"
 	// DueReady: the virtual node did not become Ready in time.
 	DueReady Due = "NeverReady"
+	// DueNetwork: the same, while the network between the clusters was being set up.
+	DueNetwork Due = "NeverConnected"
 	// DueQueue: it has waited as long as allowed.
 	DueQueue Due = "QueueTimeout"
 	// DueNotice: its placement has to make room for a higher priority.
@@ -49,14 +54,9 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 	if !r.Stands(p) {
 		return at, due
 	}
-	answered := p.AcknowledgedAt
-	if !s.HasAgent(p.Provider) {
-		if r.Beside(p) == nil {
-			return at, due
-		}
-		// No agent acknowledges the placement. Its node still has a deadline, because the
-		// placement beside it waits for the node.
-		answered = p.AssignedAt
+	answered := s.answeredAt(p)
+	if !s.HasAgent(p.Provider) && r.Beside(p) == nil {
+		return at, due
 	}
 	if answered.IsZero() {
 		if t := s.clusters.knownSince(p.Provider, p.AssignedAt.Time()).Add(limits.Acknowledge); t.Before(at) {
@@ -65,11 +65,36 @@ func (s *State) Deadline(r *Reservation, limits Limits) (time.Time, Due) {
 		return at, due
 	}
 	if !p.EverReady && s.HasAgent(r.Requester) {
-		if t := s.clusters.knownSince(r.Requester, answered.Time()).Add(limits.Ready); t.Before(at) {
-			return t, DueReady
+		if t, missed := s.nodeDeadline(r, p, limits); t.Before(at) {
+			return t, missed
 		}
 	}
 	return at, due
+}
+
+// answeredAt returns when the provider of a placement accepted it. Where no agent can accept it,
+// the placement's node has a deadline only while the placement beside it waits for the node.
+func (s *State) answeredAt(p *Placement) Instant {
+	if !s.HasAgent(p.Provider) {
+		return p.AssignedAt
+	}
+	return p.AcknowledgedAt
+}
+
+// nodeDeadline returns when the node of a placement must be Ready for the first time, and what was
+// missed otherwise.
+func (s *State) nodeDeadline(r *Reservation, p *Placement, limits Limits) (time.Time, Due) {
+	at := s.clusters.knownSince(r.Requester, s.answeredAt(p).Time()).Add(limits.Ready)
+	if connected := p.NodeSince.Time().Add(limits.Network); p.IsConnecting() && connected.After(at) {
+		return connected, DueNetwork
+	}
+	return at, DueReady
+}
+
+// ConnectBy returns when the node of a placement must be Ready whose network is being set up.
+func (s *State) ConnectBy(r *Reservation, p *Placement, limits Limits) time.Time {
+	by, _ := s.nodeDeadline(r, p, limits)
+	return by
 }
 
 // nextEnd returns when a reservation has to leave its placement, and why.
@@ -87,8 +112,8 @@ func (r *Reservation) nextEnd() (time.Time, Due) {
 // knownSince returns when the cluster's agent could first know of an earlier event. For an
 // agent that enrolled later, its deadlines run from its first offer.
 func (cs *clusters) knownSince(clusterID string, at time.Time) time.Time {
-	if since := cs.byID[clusterID].AgentSince; since.After(at) {
-		return since
+	if c := cs.byID[clusterID]; c != nil && c.AgentSince.After(at) {
+		return c.AgentSince
 	}
 	return at
 }

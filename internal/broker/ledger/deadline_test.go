@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 )
 
 func TestDeadline(t *testing.T) {
-	limits := Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute}
+	limits := Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: 10 * time.Minute}
 	hour := begin.Add(time.Hour)
 	enrolled := []Event{offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)), reserve("r", paris, cpu(1000))}
 
@@ -38,6 +39,15 @@ func TestDeadline(t *testing.T) {
 		},
 		"a node that was ready once is not waited for again": {
 			enrolled, []Event{acknowledge("r", 1), nodeReady("r", 1, true), nodeReady("r", 1, false)}, deadline{hour, DueExpiry},
+		},
+		"a node that waits for its network alone has the network's time from then on": {
+			enrolled, []Event{acknowledge("r", 1), connect("r", 1)}, deadline{timeOf(5 + 600), DueNetwork},
+		},
+		"a node without its network has no more time than the reservation": {
+			enrolled, []Event{acknowledge("r", 1), connect("r", 1), renew("r", timeOf(300))}, deadline{timeOf(300), DueExpiry},
+		},
+		"a node whose network was set up has no deadline": {
+			enrolled, []Event{acknowledge("r", 1), connect("r", 1), nodeReady("r", 1, true), nodeReady("r", 1, false)}, deadline{hour, DueExpiry},
 		},
 		"a renewal moves the end": {
 			enrolled, []Event{acknowledge("r", 1), nodeReady("r", 1, true), renew("r", timeOf(7200))}, deadline{timeOf(7200), DueExpiry},
@@ -96,5 +106,66 @@ func TestDeadline(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func connect(name string, placement int32) Event {
+	return Event{Change: &Connect{PlacementRef: refTo(name, placement)}}
+}
+
+func TestNetworkTimeNeverShortensTheNodesTime(t *testing.T) {
+	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), reserve("r", paris, cpu(1000)), acknowledge("r", 1), connect("r", 1))
+	at, due := b.Deadline(b.Reservation("r"), Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: time.Second})
+	if want := timeOf(3 + 120); due != DueReady || !at.Equal(want) {
+		t.Errorf("due %s at %s, want NeverReady at %s", due, at, want)
+	}
+}
+
+func TestFailedRequesterGivesNoMoreTimeForTheNetwork(t *testing.T) {
+	never := func(name, provider, next string) []Event {
+		bad := withdraw(name, 1)
+		bad.Change.(*Withdraw).Reason = string(DueNetwork)
+		return []Event{
+			reserve(name, provider, cpu(10)), acknowledge(name, 1), connect(name, 1), bad,
+			move(name, next), acknowledge(name, 2), nodeReady(name, 2, true),
+		}
+	}
+	b := newBook(t, offer(rome, nil), offer("athens", nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)))
+	b.applyAll(never("r1", paris, berlin)...)
+	b.applyAll(reserve("r2", paris, cpu(10)), acknowledge("r2", 1), reserveFor("athens", "r3", paris, cpu(10)), acknowledge("r3", 1))
+	may := func(name string, later time.Duration) bool {
+		r := b.Reservation(name)
+		return b.MayConnect(r, r.Current(), timeOf(20).Add(later))
+	}
+	if may("r2", 0) || !may("r3", 0) || !may("r2", 25*time.Hour) {
+		t.Errorf("rome, which it failed: %t, want false; athens: %t, want true; rome a day later: %t, want true", may("r2", 0), may("r3", 0), may("r2", 25*time.Hour))
+	}
+}
+
+func TestFewPlacementsOfAnUnprovenProviderWaitForItsNetwork(t *testing.T) {
+	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)))
+	may := func(name string) bool {
+		r := b.Reservation(name)
+		return b.MayConnect(r, r.Current(), timeOf(100))
+	}
+	for i := range maxConnecting {
+		name := fmt.Sprint("r", i)
+		b.applyAll(reserve(name, paris, cpu(10)))
+		if may(name) {
+			t.Errorf("%s waits for the network, and its provider has not acknowledged it", name)
+		}
+		b.applyAll(acknowledge(name, 1))
+		if !may(name) {
+			t.Errorf("%s must not wait for its network", name)
+		}
+		b.applyAll(connect(name, 1))
+	}
+	b.applyAll(reserve("r9", paris, cpu(10)), acknowledge("r9", 1))
+	if may("r9") {
+		t.Errorf("%d placements wait already, and one more may", maxConnecting)
+	}
+	b.applyAll(nodeReady("r0", 1, true))
+	if !may("r9") {
+		t.Error("a node is Ready, and no other placement may wait for its network")
 	}
 }

@@ -47,6 +47,7 @@ var changeTypes = map[string]reflect.Type{
 	"move":         reflect.TypeFor[*Move](),
 	"acknowledge":  reflect.TypeFor[*Acknowledge](),
 	"settle":       reflect.TypeFor[*Settle](),
+	"connect":      reflect.TypeFor[*Connect](),
 	"nodeReady":    reflect.TypeFor[*NodeReady](),
 	"exceed":       reflect.TypeFor[*Exceed](),
 	"withdraw":     reflect.TypeFor[*Withdraw](),

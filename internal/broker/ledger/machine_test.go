@@ -233,6 +233,7 @@ var trials = []struct {
 		r := m.anyPlacement(c)
 		return nodeReady(r.Name, r.Placement, c(3) > 0)
 	}},
+	{"connect", 4, func(m *machine, c choose) Event { return Event{Change: &Connect{PlacementRef: m.anyPlacement(c)}} }},
 	{"withdraw", 4, (*machine).anyWithdraw},
 	{"provider gone", 5, func(m *machine, c choose) Event { r := m.anyPlacement(c); return providerGone(r.Name, r.Placement) }},
 	{"consumer gone", 4, func(m *machine, c choose) Event { r := m.anyPlacement(c); return consumerGone(r.Name, r.Placement) }},
@@ -377,7 +378,7 @@ func (m *machine) anyWithdraw(c choose) Event {
 	if c(20) == 0 {
 		e.Change.(*Withdraw).Reason = ""
 	} else {
-		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
+		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "NeverConnected", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
 	}
 	e.Change.(*Withdraw).Refused = e.Change.(*Withdraw).Reason != "" && c(4) == 0
 	return e

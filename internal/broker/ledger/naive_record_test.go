@@ -28,7 +28,7 @@ func (n *naive) countDelivered(g *naiveGrant, at time.Time) {
 		if before == nil || before.readyOnce {
 			return
 		}
-		if why := n.why[before]; why == "NeverReady" || why == "HandshakeRefused" {
+		if why := n.why[before]; why == "NeverReady" || why == "NeverConnected" || why == "HandshakeRefused" {
 			n.outcomes = append(n.outcomes, naiveOutcome{provider: before.provider, kind: "never ready", at: at})
 			n.noteDealing(naiveParty{before.provider, false}, naiveDealing{at, g.entry.requester, before.placementName(), "bad", 2})
 		}

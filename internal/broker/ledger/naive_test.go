@@ -75,17 +75,19 @@ func wantsOf(r *Request) naiveWants {
 }
 
 type naiveGrant struct {
-	entry     *naiveEntry
-	number    int32
-	provider  string
-	assigned  time.Time
-	acked     time.Time
-	ready     bool
-	readyOnce bool
-	withdrawn bool
-	left      bool // the provider is gone
-	leftToo   bool // the consumer is gone
-	lost      bool // only its number is known
+	entry    *naiveEntry
+	number   int32
+	provider string
+	assigned time.Time
+	acked    time.Time
+	// connecting is when its requester reported that only the network is missing.
+	connecting time.Time
+	ready      bool
+	readyOnce  bool
+	withdrawn  bool
+	left       bool // the provider is gone
+	leftToo    bool // the consumer is gone
+	lost       bool // only its number is known
 	// recalled is the end of its recall, zero if its provider has not recalled it.
 	recalled time.Time
 }
@@ -225,6 +227,10 @@ func (n *naive) refusalsOf(e *Event) []error {
 		onGrant(change.PlacementRef, true, ErrOver)
 	case *NodeReady:
 		onGrant(change.PlacementRef, true, ErrOver)
+	case *Connect:
+		onGrant(change.PlacementRef, true, ErrOver)
+		g := n.findGrant(change.PlacementRef)
+		refuse(g != nil && (g.readyOnce || !g.connecting.IsZero()), ErrTaken)
 	case *Withdraw:
 		refuse(change.Reason == "", ErrMalformed)
 		onGrant(change.PlacementRef, true, ErrOver)
@@ -388,6 +394,11 @@ func (n *naive) recordEvent(e *Event) {
 		}
 		g.ready = change.Ready
 		g.readyOnce = g.readyOnce || g.ready
+		if g.readyOnce {
+			g.connecting = time.Time{}
+		}
+	case *Connect:
+		n.findGrant(change.PlacementRef).connecting = e.At
 	case *Withdraw:
 		g := n.findGrant(change.PlacementRef)
 		n.noteWithdrawn(g, e)
@@ -647,7 +658,7 @@ func (g *naiveGrant) compareTo(s *State) error {
 		return errors.New("is not in the book")
 	}
 	got := naiveGrant{
-		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt.Time(), acked: p.AcknowledgedAt.Time(),
+		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt.Time(), acked: p.AcknowledgedAt.Time(), connecting: p.NodeSince.Time(),
 		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
 		lost: p.Withdrawn == withdrawnLost, recalled: g.recalled, // see recallsDiffer
 	}

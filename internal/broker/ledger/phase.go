@@ -41,9 +41,11 @@ type PlacementPhase string
 const (
 	Assigned     PlacementPhase = "Assigned"
 	Acknowledged PlacementPhase = "Acknowledged"
-	Ready        PlacementPhase = "Ready"
-	Withdrawing  PlacementPhase = "Withdrawing"
-	Gone         PlacementPhase = "Gone"
+	// Connecting: only the network between the two clusters is missing.
+	Connecting  PlacementPhase = "Connecting"
+	Ready       PlacementPhase = "Ready"
+	Withdrawing PlacementPhase = "Withdrawing"
+	Gone        PlacementPhase = "Gone"
 )
 
 // PlacementPhase derives the phase of a placement.
@@ -55,6 +57,8 @@ func (r *Reservation) PlacementPhase(p *Placement) PlacementPhase {
 		return Withdrawing
 	case p.Ready && !p.AcknowledgedAt.IsZero():
 		return Ready
+	case p.IsConnecting():
+		return Connecting
 	case !p.AcknowledgedAt.IsZero():
 		return Acknowledged
 	default:

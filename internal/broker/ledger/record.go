@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Record counts the outcomes of the placements on a provider. It follows from events that are
 // journaled for other reasons.
@@ -57,6 +60,9 @@ func (r Record) MeanToReady() time.Duration {
 // so. So it counts like a node that did not become Ready: once another provider has served.
 const HandshakeRefused = "HandshakeRefused"
 
+// neverServed lists the reasons for giving up a placement because its node did not become Ready.
+var neverServed = []string{string(DueReady), string(DueNetwork), HandshakeRefused}
+
 // NodeReady reports whether the consumer's virtual node is Ready.
 type NodeReady struct {
 	PlacementRef
@@ -74,7 +80,7 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 	if !e.Ready || p.EverReady {
 		return
 	}
-	p.EverReady = true
+	p.EverReady, p.NodeSince = true, 0
 	s.clusters.noteServed(at, r, p)
 	record := s.clusters.recordOf(p)
 	record.addKept(at)
@@ -85,7 +91,7 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 		if earlier.EverReady {
 			return
 		}
-		if earlier.Withdrawn == string(DueReady) || earlier.Withdrawn == HandshakeRefused {
+		if slices.Contains(neverServed, earlier.Withdrawn) {
 			in := s.clusters.recordOf(earlier)
 			in.addBroken(at, &in.NeverReady, promise)
 			s.clusters.noteFailed(at, r, earlier, failurePoints)

@@ -78,7 +78,7 @@ func readTimeouts(set *brokerv1alpha1.Timeouts, timeouts broker.Timeouts) broker
 		into *time.Duration
 	}{
 		{set.Acknowledgement, &timeouts.Placement.Acknowledge}, {set.Readiness, &timeouts.Placement.Ready},
-		{set.Silence, &timeouts.Silence}, {set.Healing, &timeouts.Healing},
+		{set.Network, &timeouts.Placement.Network}, {set.Silence, &timeouts.Silence}, {set.Healing, &timeouts.Healing},
 	} {
 		if one.set != nil {
 			*one.into = one.set.Duration
