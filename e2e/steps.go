@@ -219,10 +219,30 @@ func (c *Cluster) AwaitGone(ctx context.Context, obj client.Object, within time.
 		}
 		waiting := fmt.Sprintf("%T %q to be gone", obj, obj.GetName())
 		if r, ok := obj.(*agentv1alpha1.ResourceRequest); ok {
-			waiting += ": " + r.Status.Message
+			waiting += ": " + r.Status.Message + c.describeInstructions(ctx, r)
 		}
 		return waiting, err
 	})
+}
+
+// describeInstructions returns what the instructions of a request wait for.
+func (c *Cluster) describeInstructions(ctx context.Context, r *agentv1alpha1.ResourceRequest) string {
+	list := &agentv1alpha1.ReservationInstructionList{}
+	if err := c.List(ctx, list); err != nil {
+		return "; its instructions: " + err.Error()
+	}
+	var out strings.Builder
+	for i := range list.Items {
+		inst := &list.Items[i]
+		if inst.Spec.ReservationName != r.Status.ReservationName {
+			continue
+		}
+		fmt.Fprintf(&out, "; %s is %s", inst.Name, inst.Status.Phase)
+		for _, condition := range inst.Status.Conditions {
+			fmt.Fprintf(&out, ", %s=%s: %s", condition.Type, condition.Status, condition.Message)
+		}
+	}
+	return out.String()
 }
 
 // OnReservation returns the node selector for the virtual node of a reservation.

@@ -67,7 +67,8 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 	deadline := awaitBlocked(t, rome, second, budget.Name)
 	soon := max(time.Minute, time.Since(brief.Status.ReservedAt.Time).Truncate(time.Second)+10*time.Second)
 	editObject(t, rome, brief, fmt.Sprintf(`{"spec":{"duration":%q}}`, soon))
-	check(t, rome.AwaitGone(ctx, second, time.Minute))
+	// At worst the drain waits for its deadline, the pods' grace period of 30 s, and 10 s for the report of their end.
+	check(t, rome.AwaitGone(ctx, second, 2*time.Minute))
 	if early := time.Until(deadline); early > 0 {
 		t.Errorf("the pods were taken away %v before their deadline", early)
 	}
