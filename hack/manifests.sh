@@ -15,7 +15,10 @@ generate crd paths=./api/agent/... output:crd:dir=charts/agent/files/crds
 # is for quantities read from the network (internal/wire).
 digits='[0-9]{1,32}(\\.[0-9]{0,32})?|\\.[0-9]{1,32}'
 bounded="^[+-]?(${digits})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?\$"
+# A quantity with rules of its own is checked by them, with a message instead of a pattern.
+own='s/^( *)pattern:[^\n]*\n(\1x-kubernetes-int-or-string: true\n\1x-kubernetes-validations:)$/\2/'
 for crd in charts/*/files/crds/*.yaml; do
-  sed "s#pattern: ^(.*\[KMGTPE\]i.*#pattern: ${bounded}#" "$crd" >"$crd.new"
+  sed -E "/pattern: .*\[KMGTPE\]i/{N;N;${own}}" "$crd" |
+    sed "s#pattern: ^(.*\[KMGTPE\]i.*#pattern: ${bounded}#" >"$crd.new"
   mv "$crd.new" "$crd"
 done

@@ -254,7 +254,83 @@ var bySchema = map[string]wrong{
 	},
 	"a request for negative memory": {
 		resourceRequest + `{memory: "-1Gi"}`,
-		[]string{"spec.memory", "memory must be above zero, for example 256Mi, or left out"},
+		[]string{"spec.memory", "memory must be at least 1Mi"},
+	},
+	"a request for memory in gigabytes": {
+		resourceRequest + `{cpu: "1", memory: 4GB}`,
+		[]string{`spec.memory: Invalid value: "4GB": memory must be at least 1Mi, written with a unit such as Mi or Gi (not MB or GB), for example 256Mi`},
+	},
+	"a request for memory in a unit of lower case": {
+		resourceRequest + `{cpu: "1", memory: 4gi}`,
+		[]string{`spec.memory: Invalid value: "4gi": memory must be at least 1Mi`},
+	},
+	"a request for four bytes": {
+		resourceRequest + `{cpu: "1", memory: "4"}`,
+		[]string{`spec.memory: Invalid value: "4": memory must be at least 1Mi`},
+	},
+	"a request for four bytes in milli": {
+		resourceRequest + `{cpu: "1", memory: 4000m}`,
+		[]string{`spec.memory: Invalid value: "4000m": memory must be at least 1Mi`},
+	},
+	"a request for a number of cores in words": {
+		resourceRequest + `{cpu: two, memory: 1Gi}`,
+		[]string{`spec.cpu: Invalid value: "two": cpu must be a number of cores, for example 2, 0.5 or 500m`},
+	},
+	"a request for two days": {
+		resourceRequest + `{cpu: "1", duration: 2d}`,
+		[]string{`spec.duration: Invalid value: "2d": duration must be at least 1m and at most 87600h, for example 2h30m, or left out`},
+	},
+	"a request for hours by their name": {
+		resourceRequest + `{cpu: "1", duration: 2 hours}`,
+		[]string{`spec.duration: Invalid value: "2 hours": duration must be`},
+	},
+	"a request for an empty duration": {
+		resourceRequest + `{cpu: "1", duration: ""}`,
+		[]string{`spec.duration: Invalid value: "": duration must be`},
+	},
+	"a request that is queued for a time but not queued": {
+		resourceRequest + `{cpu: "1", queueTimeout: 1h}`,
+		[]string{"spec.queueTimeout", "queueTimeout has no effect without queuePolicy: Queue: set that too, or leave queueTimeout out"},
+	},
+	"a request in a region with a space": {
+		resourceRequest + `{cpu: "1", constraints: {regions: [EU South]}}`,
+		[]string{`spec.constraints.regions[0]: Invalid value: "EU South": a region is made of letters, digits, '-', '_' and '.', for example eu-south`},
+	},
+	"a request at a price in a currency by its name": {
+		resourceRequest + `{cpu: "1", constraints: {maxPrice: {amount: "1", currency: EURO}}}`,
+		[]string{`spec.constraints.maxPrice.currency: Invalid value: "EURO": currency must be an ISO 4217 code, for example EUR`},
+	},
+	"a request for more than an availability": {
+		resourceRequest + `{cpu: "1", constraints: {requiredClaims: {availability: ">99"}}}`,
+		[]string{"spec.constraints.requiredClaims", "a claim is required with a value, with >= or <= and a decimal number, for example >=99.9"},
+	},
+	"a request for a cluster by the name of its city": {
+		resourceRequest + `{cpu: "1", constraints: {includeClusters: [Rome]}}`,
+		[]string{`spec.constraints.includeClusters[0]: Invalid value: "Rome": a cluster ID is a DNS label`},
+	},
+	"a request that offloads a namespace of Kubernetes": {
+		resourceRequest + `{cpu: "1", namespaces: [kube-system]}`,
+		[]string{`spec.namespaces[0]: Invalid value: "kube-system": a system namespace cannot be offloaded: leave it out`},
+	},
+	"a request with data in gigabytes": {
+		resourceRequest + `{cpu: "1", data: {volume: 500GB}}`,
+		[]string{`spec.data.volume: Invalid value: "500GB": volume must be a number of bytes with a unit, for example 500Gi (not GB)`},
+	},
+	"a reservation of four bytes": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "1", memory: "4"}}`,
+		[]string{"spec.requestedResources", "memory must be at least 1Mi: without a unit it is a number of bytes, for example 4Gi"},
+	},
+	"a reservation for two days": {
+		reservation + `{requesterID: rome, duration: 2d, requestedResources: {cpu: "2"}}`,
+		[]string{`spec.duration: Invalid value: "2d": duration must be at least 1m`},
+	},
+	"a reservation that is queued for a time but not queued": {
+		reservation + `{requesterID: rome, queueTimeout: 1h, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.queueTimeout", "queueTimeout has no effect without queuePolicy: Queue"},
+	},
+	"a configuration that heals after days": {
+		brokerConfig + `{timeouts: {healing: 1d}}`,
+		[]string{`spec.timeouts.healing: Invalid value: "1d": healing must be at least 15s and at most 24h, for example 10m`},
 	},
 	"a request for an amount beyond reason": {
 		resourceRequest + `{cpu: "1e999"}`,

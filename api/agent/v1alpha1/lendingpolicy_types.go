@@ -59,7 +59,9 @@ type Recall struct {
 	// notice is the time from when the agent reads the entry until the placements end. It
 	// defaults to 10m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="notice must be at least 0s and at most 720h, for example 1h30m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('0s') && duration(self) <= duration('720h')",message="notice must be at least 0s and at most 720h, for example 1h30m"
 	Notice *metav1.Duration `json:"notice,omitempty"`
 
 	// message tells the consumers why, for example "maintenance of rack 4".

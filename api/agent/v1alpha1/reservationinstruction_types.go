@@ -203,8 +203,8 @@ type ReservationInstructionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Peered, NodeReady, Offloading and PeeringSkipped, and towards the
-	// end Ending and Drained.
+	// conditions are Ready, Peered, NodeReady and Offloading, and where they apply
+	// NetworkConnected, Healthy, PeeringSkipped, WithinGrant, Ending and Drained.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

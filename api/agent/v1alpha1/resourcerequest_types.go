@@ -31,18 +31,20 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && has(self.namespaces) == has(oldSelf.namespaces) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing)",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data) && has(self.offloading) == has(oldSelf.offloading)",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a ResourceRequest that was released cannot be taken back: create another"
+// +kubebuilder:validation:XValidation:rule="!has(self.queueTimeout) || has(self.queuePolicy) && self.queuePolicy == 'Queue'",fieldPath=".queueTimeout",message="queueTimeout has no effect without queuePolicy: Queue: set that too, or leave queueTimeout out"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources) || has(self.podShapes)",message="nothing is asked for: set cpu, memory, resources or podShapes"
-// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || !string(self.cpu).matches('[0-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
 type ResourceRequestSpec struct {
 	// cpu is the amount of CPU in cores, for example "500m". It may be 0 only together with an
 	// extended resource.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(string(self)) <= 64 && !string(self).matches('[eE].?[0-9]{3}') && isQuantity(string(self))",message="cpu must be a number of cores, for example 2, 0.5 or 500m"
 	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-')",message="cpu cannot be negative: ask for more than zero, for example 500m, or leave it out"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// memory is the amount of memory, for example "256Mi".
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-') && string(self).matches('^[^eE]*[1-9]')",message="memory must be above zero, for example 256Mi, or left out"
+	// +kubebuilder:validation:XValidation:rule="size(string(self)) <= 64 && !string(self).matches('[eE].?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="memory must be at least 1Mi, written with a unit such as Mi or Gi (not MB or GB), for example 256Mi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// resources are amounts of other resources, for example nvidia.com/gpu: "1" or pods: "20".
@@ -63,7 +65,7 @@ type ResourceRequestSpec struct {
 	// status.reservedAt. Without it the capacity is held until this object is deleted or
 	// released. A new duration must end in the future.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
 	// queuePolicy says what happens when no cluster has room, now or after a placement ended
@@ -75,7 +77,7 @@ type ResourceRequestSpec struct {
 	// queueTimeout is how long the request may wait in the queue before it fails. It defaults
 	// to BrokerConfig.spec.queue.defaultTimeout (1h).
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="queueTimeout must be at least 1s and at most 87600h, for example 2h30m, or left out"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
@@ -94,6 +96,7 @@ type ResourceRequestSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a namespace is a DNS label: lower-case letters, digits and '-' only"
+	// +kubebuilder:validation:items:XValidation:rule="!self.startsWith('kube-') && !self.startsWith('liqo-tenant-')",message="a system namespace cannot be offloaded: leave it out"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Namespaces *[]string `json:"namespaces,omitempty"`
 
@@ -174,7 +177,8 @@ type ResourceRequestStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are Ready, Reserved, Peered, NodeReady and Offloading, and where they apply
-	// Preempted, Ending and Drained.
+	// NetworkConnected, Healthy, PeeringSkipped, ProviderReachable, Changed, Preempted, Recalled,
+	// WithinGrant, Ending and Drained.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

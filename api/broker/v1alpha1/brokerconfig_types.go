@@ -79,7 +79,7 @@ type BrokerConfigSpec struct {
 	// staleThreshold is how long a cluster may be silent before it becomes Inactive. It
 	// defaults to 10m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="staleThreshold must be at least 1m and at most 87600h, for example 2h30m"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="staleThreshold must be at least 1m and at most 87600h, for example 2h30m"
 	StaleThreshold *metav1.Duration `json:"staleThreshold,omitempty"`
 
 	// timeouts are how long the broker waits for agents before it acts.
@@ -88,13 +88,13 @@ type BrokerConfigSpec struct {
 
 	// defaultTTL is how long a Reservation without duration is held. It defaults to 1h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="defaultTTL must be at least 1m and at most 87600h, for example 2h30m"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="defaultTTL must be at least 1m and at most 87600h, for example 2h30m"
 	DefaultTTL *metav1.Duration `json:"defaultTTL,omitempty"`
 
 	// maxDuration is the longest duration that a reservation may request. By default there is
 	// no limit. It does not apply to reservations without duration, which the requester renews.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="maxDuration must be at least 1m and at most 87600h, for example 2h30m"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="maxDuration must be at least 1m and at most 87600h, for example 2h30m"
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
 
 	// maxPerReservation limits the amount of each resource in one reservation. Resources that
@@ -185,18 +185,18 @@ type BrokerConfigSpec struct {
 
 // Timeouts are how long the broker waits for agents.
 //
-// +kubebuilder:validation:XValidation:rule="duration(has(self.healing) ? self.healing : (has(self.silence) ? self.silence : '90s')) >= duration(has(self.silence) ? self.silence : '90s')",message="healing must be at least silence (90s by default): reservations move only from a provider that is silent"
+// +kubebuilder:validation:XValidation:rule="[has(self.healing) ? self.healing : '0s', has(self.silence) ? self.silence : '0s'].exists(d, !d.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$')) || duration(has(self.healing) ? self.healing : (has(self.silence) ? self.silence : '90s')) >= duration(has(self.silence) ? self.silence : '90s')",message="healing must be at least silence (90s by default): reservations move only from a provider that is silent"
 type Timeouts struct {
 	// acknowledgement is how long a provider may take to accept a placement. After it the next
 	// provider is tried. It defaults to 10s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('10m')",message="acknowledgement must be at least 5s and at most 10m, for example 10s"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('5s') && duration(self) <= duration('10m')",message="acknowledgement must be at least 5s and at most 10m, for example 10s"
 	Acknowledgement *metav1.Duration `json:"acknowledgement,omitempty"`
 
 	// readiness is how long the virtual node may take to become Ready after the provider's
 	// acknowledgement. After it the next provider is tried. It defaults to 2m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('30s') && duration(self) <= duration('1h')",message="readiness must be at least 30s and at most 1h, for example 5m"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('30s') && duration(self) <= duration('1h')",message="readiness must be at least 30s and at most 1h, for example 5m"
 	Readiness *metav1.Duration `json:"readiness,omitempty"`
 
 	// network is how long the virtual node may take to become Ready once only the network between
@@ -209,13 +209,13 @@ type Timeouts struct {
 	// silence is how long an agent may be silent before its cluster is Stale and gets no new
 	// reservations. Agents advertise three times in this time. It defaults to 90s.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('15s') && duration(self) <= duration('1h')",message="silence must be at least 15s and at most 1h, for example 90s"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('15s') && duration(self) <= duration('1h')",message="silence must be at least 15s and at most 1h, for example 90s"
 	Silence *metav1.Duration `json:"silence,omitempty"`
 
 	// healing is how long a provider may be silent before its reservations move to other
 	// providers. It defaults to silence, or to 90s if that is longer.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('15s') && duration(self) <= duration('24h')",message="healing must be at least 15s and at most 24h, for example 10m"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('15s') && duration(self) <= duration('24h')",message="healing must be at least 15s and at most 24h, for example 10m"
 	Healing *metav1.Duration `json:"healing,omitempty"`
 }
 
@@ -241,7 +241,7 @@ type MemberBudget struct {
 	// journalPerHour is how many bytes one cluster's calls may add to the journal per hour, and
 	// in one burst. It defaults to 32Mi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('16Gi')) <= 0",message="journalPerHour must be at least 1Mi and at most 16Gi"
+	// +kubebuilder:validation:XValidation:rule="size(string(self)) <= 64 && !string(self).matches('[eE].?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('16Gi')) <= 0",message="journalPerHour must be at least 1Mi and at most 16Gi, for example 64Mi"
 	JournalPerHour *resource.Quantity `json:"journalPerHour,omitempty"`
 
 	// resourceNames is how many resources one cluster may offer besides cpu, memory and pods.
@@ -272,7 +272,7 @@ type ExchangeRates struct {
 
 	// base is the ISO 4217 code of the base currency.
 	// +required
-	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="base must be an ISO 4217 code, for example EUR"
 	Base string `json:"base"`
 

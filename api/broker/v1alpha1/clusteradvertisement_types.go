@@ -7,8 +7,9 @@ const (
 	// ClusterAdvertisementActive means that the cluster sends advertisements and takes new
 	// reservations.
 	ClusterAdvertisementActive = "Active"
-	// ClusterAdvertisementStale means that the agent missed three intervals. The cluster gets
-	// nothing new; existing reservations keep running.
+	// ClusterAdvertisementStale means that the agent was silent for
+	// BrokerConfig.spec.timeouts.silence. The cluster gets nothing new; existing reservations
+	// keep running.
 	ClusterAdvertisementStale = "Stale"
 	// ClusterAdvertisementInactive means that the cluster was silent for
 	// BrokerConfig.spec.staleThreshold.

@@ -48,7 +48,7 @@ type QueueConfig struct {
 
 	// defaultTimeout is how long a request without queueTimeout may wait. It defaults to 1h.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="defaultTimeout must be at least 1s and at most 87600h, for example 2h30m"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('1s') && duration(self) <= duration('87600h')",message="defaultTimeout must be at least 1s and at most 87600h, for example 2h30m"
 	DefaultTimeout *metav1.Duration `json:"defaultTimeout,omitempty"`
 }
 
@@ -75,7 +75,7 @@ type PreemptionConfig struct {
 	// gracePeriod is the time from the notice until a preempted reservation ends. It defaults
 	// to 2m.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="gracePeriod must be at least 0s and at most 24h, for example 5m"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="gracePeriod must be at least 0s and at most 24h, for example 5m"
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 }
 

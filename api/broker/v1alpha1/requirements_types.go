@@ -14,6 +14,7 @@ type Constraints struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a region is made of letters, digits, '-', '_' and '.', for example eu-south"
 	Regions []string `json:"regions,omitempty"`
 
 	// zones lists the zones that the provider may be in.
@@ -22,6 +23,7 @@ type Constraints struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a zone is made of letters, digits, '-', '_' and '.', for example eu-south-1a"
 	Zones []string `json:"zones,omitempty"`
 
 	// clusterSelector matches the labels that clusters advertise.
@@ -33,6 +35,7 @@ type Constraints struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=40
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a cluster ID is a DNS label: lower-case letters, digits and '-' only"
 	IncludeClusters []string `json:"includeClusters,omitempty"`
 
 	// excludeClusters lists clusters that may not provide.
@@ -40,6 +43,7 @@ type Constraints struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=40
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a cluster ID is a DNS label: lower-case letters, digits and '-' only"
 	ExcludeClusters []string `json:"excludeClusters,omitempty"`
 
 	// nodeSelector restricts the nodes whose free capacity counts, and on which pods of the
@@ -55,6 +59,7 @@ type Constraints struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a group is made of letters, digits, '-', '_' and '.', for example web"
 	Affinity []string `json:"affinity,omitempty"`
 
 	// antiAffinity lists groups of the same requester's reservations whose providers may not
@@ -63,6 +68,7 @@ type Constraints struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a group is made of letters, digits, '-', '_' and '.', for example web"
 	AntiAffinity []string `json:"antiAffinity,omitempty"`
 
 	// dataLocality is the name of a data set that the provider must have: the provider
@@ -81,6 +87,7 @@ type Constraints struct {
 	// required value, >= or <= followed by a decimal number, or "" for any value.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, self[k].matches('^([^<>=!~].*|[<>]= *[0-9]+([.][0-9]+)?)?$'))",message="a claim is required with a value, with >= or <= and a decimal number, for example >=99.9, or with \"\" for any value"
 	RequiredClaims map[string]LabelValue `json:"requiredClaims,omitempty"`
 }
 
@@ -134,7 +141,7 @@ type Money struct {
 
 	// currency is the ISO 4217 code of the amount.
 	// +required
-	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="currency must be an ISO 4217 code, for example EUR"
 	Currency string `json:"currency"`
 }
@@ -164,7 +171,7 @@ type PodResources map[corev1.ResourceName]resource.Quantity
 type DataVolume struct {
 	// volume is the size of the data, for example 500Gi.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-')",message="volume cannot be negative"
+	// +kubebuilder:validation:XValidation:rule="size(string(self)) <= 64 && !string(self).matches('[eE].?[0-9]{3}') && isQuantity(string(self)) && !string(self).startsWith('-')",message="volume must be a number of bytes with a unit, for example 500Gi (not GB)"
 	Volume resource.Quantity `json:"volume"`
 
 	// region is the region where the data is now. Without it no transfer is priced.

@@ -84,7 +84,7 @@ type Cost struct {
 	// currency is the ISO 4217 code of all prices of the cluster.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="currency must be an ISO 4217 code, for example EUR"
-	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:MaxLength=63
 	Currency string `json:"currency,omitempty"`
 
 	// cpuPerHour is refused. It exists so that the refusal can name cpuCost.
