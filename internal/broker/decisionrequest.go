@@ -15,25 +15,10 @@ import (
 // complete fills in the sum of the pod shapes, and checks the request.
 func (r *Request) complete() error {
 	demands := r.Demands()
-	sum := requirements.SumPods(demands.PodShapes)
-	amounts := r.Amounts.Clone()
-	for _, name := range sum.Names() {
-		asked, named := r.Amounts[name]
-		if named && asked < sum[name] {
-			return fault.New(fault.Invalid, "podShapes: the pods need %s of %s in all, and resources name %s: raise that, or leave it out",
-				quantity.Format(name, sum[name]), name, quantity.Format(name, asked))
-		}
-		if amounts == nil {
-			amounts = quantity.Amounts{}
-		}
-		amounts[name] = max(asked, sum[name])
+	if err := requirements.CheckPods(r.Amounts, demands.PodShapes); err != nil {
+		return fault.New(fault.Invalid, "%v", err)
 	}
-	r.Amounts = amounts
-	for _, name := range amounts.Names() {
-		if amounts[name] > quantity.Limit {
-			return fault.New(fault.Invalid, "podShapes: the pods need more of %s than can be counted: ask for less", name)
-		}
-	}
+	r.Amounts = withPods(r.Amounts, demands.PodShapes)
 	if k := demands.Constraints; k != nil && k.MaxPrice != nil {
 		if _, err := decision.ParsePrice(string(k.MaxPrice.Amount)); err != nil {
 			return fault.New(fault.Invalid, "constraints.maxPrice.amount: %v", err)
@@ -43,6 +28,18 @@ func (r *Request) complete() error {
 		}
 	}
 	return r.checkFields()
+}
+
+// withPods returns the amounts, and the sum of the pods for resources that they do not name.
+func withPods(named quantity.Amounts, shapes []brokerv1alpha1.PodShape) quantity.Amounts {
+	amounts := named.Clone()
+	for name, sum := range requirements.SumPods(shapes) {
+		if amounts == nil {
+			amounts = quantity.Amounts{}
+		}
+		amounts[name] = max(amounts[name], sum)
+	}
+	return amounts
 }
 
 // CheckRequirements returns an error for requirements that the broker refuses regardless of the

@@ -3,6 +3,7 @@ package quantity
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,7 @@ import (
 var (
 	ErrNegative   = errors.New("is negative")
 	ErrTooLarge   = errors.New("is too large")
-	ErrFractional = errors.New("must be a whole number")
+	ErrFractional = errors.New("must be a whole number, for example 1")
 )
 
 // unit is the base unit of a resource.
@@ -68,6 +69,12 @@ func FromResourceList(list corev1.ResourceList) (Amounts, error) {
 	return out, nil
 }
 
+// FromResource converts one quantity like FromResourceList. Its error says what is wrong and what
+// is accepted, without the resource and its value.
+func FromResource(name corev1.ResourceName, q resource.Quantity) (int64, error) {
+	return baseUnits(name, q)
+}
+
 // Base returns a quantity that FromResourceList accepts in base units. It allocates nothing.
 func Base(name corev1.ResourceName, q resource.Quantity) int64 {
 	if unitOf(name) == millicores {
@@ -111,6 +118,18 @@ var (
 	limitOther = *resource.NewQuantity(Limit, resource.DecimalSI)
 )
 
+// formatLimit returns Limit as users write it.
+func formatLimit(u unit) string {
+	switch u {
+	case millicores:
+		return strconv.FormatInt(Limit/1000, 10)
+	case bytes:
+		return "4Ei"
+	default:
+		return strconv.FormatInt(Limit, 10)
+	}
+}
+
 func baseUnits(name corev1.ResourceName, q resource.Quantity) (int64, error) {
 	if q.Sign() < 0 {
 		return 0, ErrNegative
@@ -122,7 +141,7 @@ func baseUnits(name corev1.ResourceName, q resource.Quantity) (int64, error) {
 	}
 	// The bound is checked on the quantity, because Value and MilliValue overflow above int64.
 	if q.Cmp(limit) > 0 {
-		return 0, fmt.Errorf("%w: the limit is %s", ErrTooLarge, limit.String())
+		return 0, fmt.Errorf("%w: no cluster has more than %s", ErrTooLarge, formatLimit(u))
 	}
 	v := Base(name, q)
 	if u == counted && q.Cmp(*resource.NewQuantity(v, resource.DecimalSI)) != 0 {

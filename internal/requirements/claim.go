@@ -28,7 +28,7 @@ const (
 var ErrClaim = errors.New("not a requirement of a claim")
 
 // ParseClaim parses a requirement: a value, or >= or <= with a decimal number. An empty text
-// accepts any value.
+// accepts any value. A value cannot begin with another operator, which would never be met.
 func ParseClaim(text string) (Claim, error) {
 	c := Claim{Value: text}
 	switch {
@@ -37,6 +37,8 @@ func ParseClaim(text string) (Claim, error) {
 		c.Relation = AtLeast
 	case strings.HasPrefix(text, string(AtMost)):
 		c.Relation = AtMost
+	case strings.ContainsRune("<>=!~", rune(text[0])):
+		return c, fmt.Errorf("%q is %w: write a value, or >= or <= and a decimal number, for example >=99.9", text, ErrClaim)
 	default:
 		c.Relation = Equal
 		return c, nil

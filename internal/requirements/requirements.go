@@ -3,6 +3,7 @@
 package requirements
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,22 @@ func SumPods(shapes []brokerv1alpha1.PodShape) quantity.Amounts {
 		sum = sum.Add(PodAmounts(&shapes[i]).Times(int64(shapes[i].Count)))
 	}
 	return sum
+}
+
+// CheckPods returns an error if the pods need more of a resource than amounts name. The shapes must
+// have passed Read.
+func CheckPods(amounts quantity.Amounts, shapes []brokerv1alpha1.PodShape) error {
+	sum := SumPods(shapes)
+	for _, name := range sum.Names() {
+		if asked, named := amounts[name]; named && asked < sum[name] {
+			return fmt.Errorf("podShapes: the pods need %s of %s in all, and resources name %s: raise that, or leave it out",
+				quantity.Format(name, sum[name]), name, quantity.Format(name, asked))
+		}
+		if sum[name] > quantity.Limit {
+			return fmt.Errorf("podShapes: the pods need more of %s than can be counted: ask for less", name)
+		}
+	}
+	return nil
 }
 
 // DataBytes returns the size of the data, 0 for nil. The data must have passed Read.

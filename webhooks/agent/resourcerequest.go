@@ -1,72 +1,80 @@
 package agent
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// CheckResourceRequest validates a request against the bounds of its namespace. others are the
-// requests of that namespace; closed are the namespaces that it names and that are not open to
-// it.
-func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, closed []string) webhooks.Verdict {
+// CheckResourceRequest validates a request of cluster clusterID against the bounds of its
+// namespace. others are the requests of that namespace; access divides the namespaces that it
+// names.
+func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, access inbox.Access) webhooks.Verdict {
 	var v webhooks.Verdict
-	checkAmounts(&v, rr)
-	checkRequirements(&v, rr)
+	amounts := checkAmounts(&v, rr)
+	v.CheckRequirements(field.NewPath("spec"), clusterID, amounts, &rr.Spec.Requirements)
+	checkNamespaces(&v, rr, access)
 	if len(v.Errors) == 0 {
 		v.Refuse(b.Check(rr, others)...)
 	}
-	warnOfNamespaces(&v, rr, closed)
 	return v
 }
 
-// checkRequirements refuses requirements that the broker cannot parse.
-func checkRequirements(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
-	if _, err := requirements.Read(&rr.Spec.Requirements); err != nil {
-		v.Refuse(field.Invalid(field.NewPath("spec"), "", err.Error()))
-	}
-}
-
-func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
-	spec := field.NewPath("spec")
-	check := func(path *field.Path, list corev1.ResourceList) {
-		if _, err := quantity.FromResourceList(list); err != nil {
-			v.Refuse(field.Invalid(path, "", err.Error()+": ask for an amount that a cluster can have"))
-		}
-	}
-	if rr.Spec.CPU != nil {
-		check(spec.Child("cpu"), corev1.ResourceList{corev1.ResourceCPU: *rr.Spec.CPU})
-	}
-	if rr.Spec.Memory != nil {
-		check(spec.Child("memory"), corev1.ResourceList{corev1.ResourceMemory: *rr.Spec.Memory})
-	}
-	for name, q := range rr.Spec.Resources {
-		path := spec.Child("resources").Key(string(name))
+// checkAmounts returns the amounts that the request names, as far as they are valid.
+func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
+	spec, amounts := field.NewPath("spec"), quantity.Amounts{}
+	check := func(path *field.Path, name corev1.ResourceName, q resource.Quantity) {
 		if err := quantity.CheckName(name); err != nil {
 			v.Refuse(field.Invalid(path, string(name), err.Error()))
-			continue
+			return
 		}
-		check(path, corev1.ResourceList{name: q})
+		valid, err := quantity.FromResource(name, q)
+		if err != nil {
+			v.Refuse(field.Invalid(path, q.String(), err.Error()))
+			return
+		}
+		amounts[name] = valid
 	}
+	if rr.Spec.CPU != nil {
+		check(spec.Child("cpu"), corev1.ResourceCPU, *rr.Spec.CPU)
+	}
+	if rr.Spec.Memory != nil {
+		check(spec.Child("memory"), corev1.ResourceMemory, *rr.Spec.Memory)
+	}
+	for name, q := range rr.Spec.Resources {
+		check(spec.Child("resources").Key(string(name)), name, q)
+	}
+	return amounts
 }
 
-// warnOfNamespaces only warns, because a namespace may open later, and the request then
-// offloads it.
-func warnOfNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, closed []string) {
+// checkNamespaces refuses a request whose own namespace cannot be offloaded. It only warns of
+// namespaces that are missing or closed, because they may open later, and the request then
+// offloads them.
+func checkNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, access inbox.Access) {
 	if rr.Spec.Namespaces == nil {
+		for _, name := range access.System {
+			v.Refuse(field.Invalid(field.NewPath("metadata", "namespace"), name,
+				"is a system namespace, whose pods cannot be offloaded: create the request in another namespace, or set spec.namespaces"))
+		}
 		return
 	}
 	for i, name := range *rr.Spec.Namespaces {
-		for _, c := range closed {
-			if c == name {
-				v.Warn("%s: namespace %q is not open to requests of other namespaces, or does not exist; its pods stay here until: kubectl label namespace %s %s=true",
-					field.NewPath("spec", "namespaces").Index(i), name, name, agentv1alpha1.OffloadLabel)
-			}
+		path := field.NewPath("spec", "namespaces").Index(i)
+		switch {
+		case slices.Contains(access.System, name):
+			v.Refuse(field.Invalid(path, name, "is a system namespace, which cannot be offloaded: leave it out"))
+		case slices.Contains(access.Missing, name):
+			v.Warn("%s: namespace %q does not exist; capacity is reserved, but nothing runs there until it does, with label %s=true", path, name, agentv1alpha1.OffloadLabel)
+		case slices.Contains(access.Closed, name):
+			v.Warn("%s: namespace %q is not open to requests of other namespaces; its pods stay here until: kubectl label namespace %s %s=true", path, name, name, agentv1alpha1.OffloadLabel)
 		}
 	}
 }

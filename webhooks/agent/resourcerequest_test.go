@@ -8,13 +8,14 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 )
 
 func TestResourceRequests(t *testing.T) {
 	const limits = `{limits: [{spec: {limits: [{type: liqo.io/ResourceRequest, max: {cpu: 4}}]}}]}`
 	cases := map[string]struct {
 		spec             string
-		closed           []string
+		access           inbox.Access
 		errors, warnings []string
 	}{
 		"a request within its bounds": {spec: `{cpu: "4", resources: {nvidia.com/gpu: 1, pods: 20}}`},
@@ -25,12 +26,54 @@ func TestResourceRequests(t *testing.T) {
 		},
 		"half a GPU": {
 			spec:   `{resources: {nvidia.com/gpu: 500m}}`,
-			errors: []string{`spec.resources[nvidia.com/gpu]: Invalid value`},
+			errors: []string{`spec.resources[nvidia.com/gpu]: Invalid value: "500m": must be a whole number, for example 1`},
 		},
 		"an amount that overflows": {spec: `{memory: 7Ei}`, errors: []string{"spec.memory: Invalid value"}},
 		"a namespace that did not opt in": {
-			spec: `{cpu: "1", namespaces: [open, closed]}`, closed: []string{"closed"},
+			spec: `{cpu: "1", namespaces: [open, closed]}`, access: inbox.Access{Closed: []string{"closed"}},
 			warnings: []string{`spec.namespaces[1]: namespace "closed" is not open`},
+		},
+		"a namespace that does not exist": {
+			spec: `{cpu: "1", namespaces: [nosuch]}`, access: inbox.Access{Missing: []string{"nosuch"}},
+			warnings: []string{`spec.namespaces[0]: namespace "nosuch" does not exist; capacity is reserved, but nothing runs there until it does, with label liqo.io/broker-offload=true`},
+		},
+		"a namespace of Kubernetes": {
+			spec: `{cpu: "1", namespaces: [kube-system]}`, access: inbox.Access{System: []string{"kube-system"}},
+			errors: []string{`spec.namespaces[0]: Invalid value: "kube-system": is a system namespace, which cannot be offloaded: leave it out`},
+		},
+		"a request in a namespace of Kubernetes": {
+			spec: `{cpu: "1"}`, access: inbox.Access{System: []string{"kube-system"}},
+			errors: []string{`metadata.namespace: Invalid value: "kube-system": is a system namespace`},
+		},
+		"more cores than there are": {
+			spec:   `{cpu: "1e30"}`,
+			errors: []string{`spec.cpu: Invalid value: "1e30": is too large: no cluster has more than 4611686018427387`},
+		},
+		"a requirement that is malformed": {
+			spec:   `{cpu: "1", constraints: {requiredClaims: {availability: ">99"}}}`,
+			errors: []string{`spec.constraints.requiredClaims[availability]: Invalid value: ">99" is not a requirement of a claim: write a value, or >= or <= and a decimal number`},
+		},
+		"pods that need more than the total": {
+			spec:   `{cpu: "1", podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
+			errors: []string{`spec.podShapes: Invalid value: the pods need 1500m of cpu in all, and resources name 1: raise that, or leave it out`},
+		},
+		"only this cluster as provider": {
+			spec:   `{cpu: "1", constraints: {includeClusters: [rome]}}`,
+			errors: []string{`spec.constraints.includeClusters[0]: Invalid value: "rome": is the requester itself, which cannot be its own provider: name other clusters`},
+		},
+		"this cluster beside others, and left out too": {
+			spec: `{cpu: "1", constraints: {includeClusters: [rome, paris], excludeClusters: [milan]}}`,
+			warnings: []string{
+				`spec.constraints.includeClusters[0]: "rome" is the requester itself, which cannot be its own provider: leave it out`,
+			},
+		},
+		"this cluster left out": {
+			spec:     `{cpu: "1", constraints: {excludeClusters: [rome]}}`,
+			warnings: []string{`spec.constraints.excludeClusters[0]: "rome" is the requester itself`},
+		},
+		"a cluster on both lists": {
+			spec:   `{cpu: "1", constraints: {includeClusters: [paris, milan], excludeClusters: [paris]}}`,
+			errors: []string{`spec.constraints.includeClusters[0]: Invalid value: "paris": is in excludeClusters too: take it out of one of the lists`},
 		},
 	}
 	for name, tc := range cases {
@@ -43,7 +86,7 @@ func TestResourceRequests(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(limits), &b); err != nil {
 				t.Fatal(err)
 			}
-			v := CheckResourceRequest(&rr, b, nil, tc.closed)
+			v := CheckResourceRequest(&rr, "rome", b, nil, tc.access)
 			var said []string
 			for _, err := range v.Errors {
 				said = append(said, err.Error())

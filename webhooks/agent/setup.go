@@ -21,18 +21,19 @@ import (
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=list
 
 // Setup registers the webhook for ResourceRequests. It reads from the API server instead of a
-// cache, because the latest request and the latest quota count.
-func Setup(mgr ctrl.Manager) error {
+// cache, because the latest request and the latest quota count. clusterID is the ID of this
+// cluster; it may be empty while the agent has not enrolled.
+func Setup(mgr ctrl.Manager, clusterID string) error {
 	reader := mgr.GetAPIReader()
 	return webhooks.Register(mgr, &agentv1alpha1.ResourceRequest{}, webhooks.Kind[*agentv1alpha1.ResourceRequest]{
 		Spec: func(rr *agentv1alpha1.ResourceRequest) any { return rr.Spec },
 		Judge: func(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (webhooks.Verdict, error) {
-			return validateRequest(ctx, reader, rr)
+			return validateRequest(ctx, reader, clusterID, rr)
 		},
 	})
 }
 
-func validateRequest(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (webhooks.Verdict, error) {
+func validateRequest(ctx context.Context, c client.Reader, clusterID string, rr *agentv1alpha1.ResourceRequest) (webhooks.Verdict, error) {
 	b, err := bounds.Read(ctx, c, rr.Namespace)
 	if err != nil {
 		return webhooks.Verdict{}, err
@@ -43,9 +44,9 @@ func validateRequest(ctx context.Context, c client.Reader, rr *agentv1alpha1.Res
 			return webhooks.Verdict{}, fmt.Errorf("listing ResourceRequests of namespace %q: %w", rr.Namespace, err)
 		}
 	}
-	_, closed, err := inbox.Namespaces(ctx, c, rr)
+	access, err := inbox.Namespaces(ctx, c, rr)
 	if err != nil {
 		return webhooks.Verdict{}, err
 	}
-	return CheckResourceRequest(rr, b, others.Items, closed), nil
+	return CheckResourceRequest(rr, clusterID, b, others.Items, access), nil
 }

@@ -2,18 +2,17 @@ package broker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -34,29 +33,101 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 	checkTarget(&v, r, config, clusters)
 
 	path := spec.Child("requestedResources")
-	amounts, err := quantity.FromResourceList(corev1.ResourceList(r.Spec.RequestedResources))
-	if err != nil {
-		v.Refuse(field.Invalid(path, "", err.Error()+": ask for an amount that a cluster can have"))
-		return v
-	}
-	for _, name := range amounts.Names() {
-		if err := quantity.CheckName(name); err != nil {
-			v.Refuse(field.Invalid(path.Key(string(name)), string(name), err.Error()))
-		}
-	}
+	amounts := checkRequestedResources(&v, path, r.Spec.RequestedResources)
 	if err := broker.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 {
-		v.Refuse(field.Invalid(path, "", err.Error()))
+		v.Refuse(field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}
-	if asked, err := requirements.Read(&r.Spec.Requirements); err != nil {
-		v.Refuse(field.Invalid(spec, "", err.Error()))
-	} else if err := broker.CheckRequirements(amounts, asked); err != nil && len(v.Errors) == 0 {
-		v.Refuse(field.Invalid(spec, "", err.Error()))
+	v.CheckRequirements(spec, r.Spec.RequesterID, amounts, &r.Spec.Requirements)
+	if len(v.Errors) == 0 {
+		// Everything else that the broker would refuse.
+		if err := broker.CheckRequirements(amounts, r.Spec.Requirements); err != nil {
+			v.Refuse(field.Invalid(spec, field.OmitValueType{}, err.Error()))
+		}
 	}
 	checkBounds(&v, r, amounts, config)
 	if len(v.Errors) == 0 {
 		warnOfSize(&v, r, amounts, clusters)
+		warnOfConstraints(&v, r.Spec.Constraints, config, clusters)
 	}
 	return v
+}
+
+// checkRequestedResources returns the valid amounts.
+func checkRequestedResources(v *webhooks.Verdict, path *field.Path, requested brokerv1alpha1.RequestedResources) quantity.Amounts {
+	amounts := quantity.Amounts{}
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		at, q := path.Key(string(name)), requested[name]
+		if err := quantity.CheckName(name); err != nil {
+			v.Refuse(field.Invalid(at, string(name), err.Error()))
+			continue
+		}
+		amount, err := quantity.FromResource(name, q)
+		if err != nil {
+			v.Refuse(field.Invalid(at, q.String(), err.Error()))
+			continue
+		}
+		amounts[name] = amount
+	}
+	return amounts
+}
+
+// warnOfConstraints warns of names that no cluster advertises. A cluster may still appear, so the
+// reservation is admitted.
+func warnOfConstraints(v *webhooks.Verdict, k *brokerv1alpha1.Constraints, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) {
+	if k == nil || len(clusters) == 0 {
+		return
+	}
+	path := spec.Child("constraints")
+	var ids, regions, zones, currencies []string
+	for i := range clusters {
+		c := &clusters[i].Spec
+		ids = append(ids, c.ClusterID)
+		if c.Topology != nil {
+			regions, zones = append(regions, c.Topology.Region), append(zones, c.Topology.Zone)
+		}
+		if c.Cost != nil {
+			currencies = append(currencies, c.Cost.Currency)
+		}
+	}
+	warnOfUnknown(v, path.Child("includeClusters"), "cluster", k.IncludeClusters, ids)
+	warnOfUnknown(v, path.Child("excludeClusters"), "cluster", k.ExcludeClusters, ids)
+	warnOfUnknown(v, path.Child("regions"), "region", k.Regions, regions)
+	warnOfUnknown(v, path.Child("zones"), "zone", k.Zones, zones)
+	if k.MaxPrice == nil {
+		return
+	}
+	if rates := config.ExchangeRates; rates != nil {
+		currencies = append(currencies, rates.Base)
+		for code := range rates.Rates {
+			currencies = append(currencies, code)
+		}
+	}
+	if known := sortedNames(currencies); !slices.Contains(known, k.MaxPrice.Currency) {
+		v.Warn("%s: no cluster has prices in %s, and BrokerConfig.spec.exchangeRates has no rate for it%s",
+			path.Child("maxPrice", "currency"), k.MaxPrice.Currency, listKnown(known))
+	}
+}
+
+func warnOfUnknown(v *webhooks.Verdict, path *field.Path, what string, named, advertised []string) {
+	known := sortedNames(advertised)
+	for i, name := range named {
+		if !slices.Contains(known, name) {
+			v.Warn("%s: no cluster advertises %s %q%s", path.Index(i), what, name, listKnown(known))
+		}
+	}
+}
+
+// sortedNames returns the distinct names without the empty one.
+func sortedNames(names []string) []string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	return slices.DeleteFunc(sorted, func(name string) bool { return name == "" })
+}
+
+func listKnown(known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	return "; known are " + joinSome(known)
 }
 
 // checkTakesPart refuses a denied cluster, and a cluster with an agent that is not approved.

@@ -162,7 +162,29 @@ func TestReservations(t *testing.T) {
 		},
 		"half a GPU": {
 			spec:   `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`,
-			errors: []string{`spec.requestedResources: Invalid value: … "nvidia.com/gpu": "500m" must be a whole number`},
+			errors: []string{`spec.requestedResources[nvidia.com/gpu]: Invalid value: "500m" … must be a whole number, for example 1`},
+		},
+		"clusters, places and a currency that nobody advertises": {
+			spec: `{requesterID: rome, requestedResources: {cpu: 1}, constraints: {includeClusters: [oslo, paris], excludeClusters: [bergen], regions: [eu-north], zones: [eu-north-1a], maxPrice: {amount: "1", currency: XYZ}}}`,
+			warnings: []string{
+				`spec.constraints.includeClusters[0]: no cluster advertises cluster "oslo"; known are berlin, milan, paris`,
+				`spec.constraints.excludeClusters[0]: no cluster advertises cluster "bergen"`,
+				`spec.constraints.regions[0]: no cluster advertises region "eu-north"`,
+				`spec.constraints.zones[0]: no cluster advertises zone "eu-north-1a"`,
+				`spec.constraints.maxPrice.currency: no cluster has prices in XYZ, and BrokerConfig.spec.exchangeRates has no rate for it`,
+			},
+		},
+		"a currency that the BrokerConfig converts": {
+			spec:   `{requesterID: rome, requestedResources: {cpu: 1}, constraints: {maxPrice: {amount: "1", currency: USD}}}`,
+			config: `{exchangeRates: {date: "2026-11-20", base: EUR, rates: {USD: "1.1"}}}`,
+		},
+		"only the requester as provider": {
+			spec:   `{requesterID: paris, requestedResources: {cpu: 1}, constraints: {includeClusters: [paris]}}`,
+			errors: []string{`spec.constraints.includeClusters[0]: Invalid value: "paris" … name other clusters`},
+		},
+		"pods that need more than the total": {
+			spec:   `{requesterID: rome, requestedResources: {cpu: 1}, podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
+			errors: []string{`spec.podShapes: Invalid value: … the pods need 1500m of cpu in all, and resources name 1`},
 		},
 		"zero in another notation": {
 			spec:   `{requesterID: rome, requestedResources: {cpu: 0e1}}`,

@@ -49,6 +49,14 @@ func (s *site) testAdmitted(t *testing.T) {
 			"", resourceRequest + `{cpu: "1", namespaces: [team, default]}`,
 			`spec.namespaces[1]: namespace "default" is not open to requests of other namespaces`,
 		},
+		"a namespace that does not exist": {
+			"", resourceRequest + `{cpu: "1", namespaces: [nosuch]}`,
+			`spec.namespaces[0]: namespace "nosuch" does not exist`,
+		},
+		"a cluster that nobody knows": {
+			"", reservation + `{requesterID: rome, requestedResources: {cpu: 1}, constraints: {includeClusters: [oslo]}}`,
+			`spec.constraints.includeClusters[0]: no cluster advertises cluster "oslo"; known are milan, rome`,
+		},
 		"prices without a currency": {
 			"", clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}}, cost: {cpuCost: "1"}}`,
 			"spec.cost.currency: prices without a currency are not compared: set it, for example EUR",

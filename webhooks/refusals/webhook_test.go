@@ -116,7 +116,7 @@ var byWebhook = map[string]wrong{
 	},
 	"a reservation of half a GPU": {
 		reservation + `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`,
-		[]string{"spec.requestedResources", "must be a whole number"},
+		[]string{`spec.requestedResources[nvidia.com/gpu]: Invalid value: "500m": must be a whole number, for example 1`},
 	},
 	"a reservation of more memory than can be counted": {
 		reservation + `{requesterID: rome, requestedResources: {memory: 5Ei}}`,
@@ -185,6 +185,18 @@ spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
 	"a request for cores by a wrong name": {
 		resourceRequest + `{cpu: "1", resources: {vcpu: 1}}`,
 		[]string{"spec.resources[vcpu]", `unknown resource "vcpu"`},
+	},
+	"a request for pods that need more than its total": {
+		resourceRequest + `{cpu: "1", podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
+		[]string{"spec.podShapes", "the pods need 1500m of cpu in all, and resources name 1: raise that, or leave it out"},
+	},
+	"a request of a cluster for itself": {
+		resourceRequest + `{cpu: "1", constraints: {includeClusters: [rome]}}`,
+		[]string{`spec.constraints.includeClusters[0]: Invalid value: "rome": is the requester itself`},
+	},
+	"a request for more cores than there are": {
+		resourceRequest + `{cpu: "1e12"}`,
+		[]string{`spec.cpu`, `allows at most 8`},
 	},
 	"a request for a third of a GPU": {
 		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 333m}}`,

@@ -12,7 +12,7 @@ func (a *agent) addWebhooks(*rest.Config) error {
 	if !a.webhook.Enabled() {
 		return nil
 	}
-	if err := agentwebhooks.Setup(a.mgr); err != nil {
+	if err := agentwebhooks.Setup(a.mgr, a.clusterID); err != nil {
 		return err
 	}
 	if a.peering != nil {

@@ -101,7 +101,7 @@ func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.Resource
 // advanceRequest asks the broker if necessary, and shows the outcome. It changes rr.Status in memory
 // only.
 func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
-	open, closed, err := inbox.Namespaces(ctx, r.client, rr)
+	access, err := inbox.Namespaces(ctx, r.client, rr)
 	if err != nil {
 		return never, err
 	}
@@ -114,12 +114,12 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 	if ask {
 		answer, next := r.askBroker(ctx, rr, status)
 		again = next
-		if all, err = r.writeInstruction(ctx, rr, answer, all, open, status); err != nil {
+		if all, err = r.writeInstruction(ctx, rr, answer, all, access.Open, status); err != nil {
 			return never, err
 		}
 	}
-	status.mirrorInstructions(all, closed)
-	return again, r.updateNamespaces(ctx, rr, all, open)
+	status.mirrorInstructions(all, access)
+	return again, r.updateNamespaces(ctx, rr, all, access.Open)
 }
 
 // listInstructions lists the ReservationInstructions of the request.

@@ -788,14 +788,15 @@ func TestNamespaces(t *testing.T) {
 	cases := map[string]struct {
 		ask    []func(*agentv1alpha1.ResourceRequest)
 		open   []string
-		closed bool
+		closed string
 	}{
-		"none named means the request's own":        {open: []string{"team"}},
-		"an empty list means none":                  {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces()}},
-		"its own may be named":                      {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("team")}, open: []string{"team"}},
-		"another one that opted in":                 {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("shared", "team")}, open: []string{"shared", "team"}},
-		"the rest goes on without one that did not": {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("private", "shared")}, open: []string{"shared"}, closed: true},
-		"one that does not exist is like it":        {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("nowhere")}, closed: true},
+		"none named means the request's own":           {open: []string{"team"}},
+		"an empty list means none":                     {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces()}},
+		"its own may be named":                         {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("team")}, open: []string{"team"}},
+		"another one that opted in":                    {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("shared", "team")}, open: []string{"shared", "team"}},
+		"the rest goes on without one that did not":    {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("private", "shared")}, open: []string{"shared"}, closed: `not open to requests of other namespaces: "private"; to open: kubectl label namespace private liqo.io/broker-offload=true`},
+		"one that does not exist":                      {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("nowhere")}, closed: `namespaces that do not exist: "nowhere"; create them with label liqo.io/broker-offload=true`},
+		"one of Kubernetes, which got past the checks": {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("kube-system", "team")}, open: []string{"team"}, closed: `system namespaces, which cannot be offloaded: "kube-system"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -811,11 +812,11 @@ func TestNamespaces(t *testing.T) {
 				t.Errorf("namespaces (-want +got):\n%s", diff)
 			}
 			c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionOffloading)
-			if closed := c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted; closed != tc.closed {
+			if closed := c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted; closed != (tc.closed != "") {
 				t.Errorf("condition %+v", c)
 			}
-			if tc.closed && !strings.Contains(c.Message, "kubectl label namespace "+(*b.request().Spec.Namespaces)[0]) {
-				t.Errorf("message %q", c.Message)
+			if tc.closed != "" && c.Message != tc.closed {
+				t.Errorf("message %q, want %q", c.Message, tc.closed)
 			}
 		})
 	}

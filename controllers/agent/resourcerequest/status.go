@@ -3,6 +3,7 @@ package resourcerequest
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -195,9 +197,9 @@ func (e editor) setOver() {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// mirrorInstructions shows the state of the reservation in this cluster. closed are the namespaces that did
-// not opt in.
-func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, closed []string) {
+// mirrorInstructions shows the state of the reservation in this cluster, and which of its
+// namespaces are not offloaded.
+func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, access inbox.Access) {
 	s := &e.rr.Status
 	current := currentOf(all)
 	e.setDrained(all)
@@ -230,8 +232,8 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, c
 	e.copyCondition(current, agentv1alpha1.ConditionNetworkConnected)
 	e.setReachable(all)
 	e.copyEnding(all, current)
-	if len(closed) > 0 {
-		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, explainOptIn(closed))
+	if why := explainAccess(access); why != "" {
+		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, why)
 	}
 	e.derivePhase(current)
 }
@@ -367,14 +369,28 @@ func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 	}
 }
 
-// explainOptIn explains how to open namespaces to offloading.
-func explainOptIn(closed []string) string {
-	quoted := make([]string, len(closed))
-	for i, name := range closed {
-		quoted[i] = fmt.Sprintf("%q", name)
+// explainAccess explains why namespaces are not offloaded, or returns "".
+func explainAccess(a inbox.Access) string {
+	var parts []string
+	if len(a.Closed) > 0 {
+		parts = append(parts, fmt.Sprintf("not open to requests of other namespaces: %s; to open: kubectl label namespace %s %s=true",
+			quoteAll(a.Closed), strings.Join(a.Closed, " "), agentv1alpha1.OffloadLabel))
 	}
-	return fmt.Sprintf("namespaces %s are not open to requests of other namespaces, or do not exist: kubectl label namespace %s %s=true",
-		strings.Join(quoted, ", "), strings.Join(closed, " "), agentv1alpha1.OffloadLabel)
+	if len(a.Missing) > 0 {
+		parts = append(parts, fmt.Sprintf("namespaces that do not exist: %s; create them with label %s=true", quoteAll(a.Missing), agentv1alpha1.OffloadLabel))
+	}
+	if len(a.System) > 0 {
+		parts = append(parts, "system namespaces, which cannot be offloaded: "+quoteAll(a.System))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // setReady sets the Ready condition, and copies its text to the message for users.

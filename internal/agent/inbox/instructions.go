@@ -195,11 +195,11 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 		// The request's controller gives the reservation back.
 		return nil
 	}
-	open, _, err := Namespaces(ctx, i.client, rr)
+	access, err := Namespaces(ctx, i.client, rr)
 	if err != nil {
 		return err
 	}
-	_, err = WriteConsumer(ctx, i.client, i.options.Namespace, in, RequestOf(rr, open), received)
+	_, err = WriteConsumer(ctx, i.client, i.options.Namespace, in, RequestOf(rr, access.Open), received)
 	return err
 }
 

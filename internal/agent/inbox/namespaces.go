@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,47 +13,69 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Namespaces resolves the namespaces that a ResourceRequest offloads, sorted. By default that
-// is the request's own namespace. Any other namespace needs the opt-in label; without it, the
-// namespace is closed to the request.
-func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (open, closed []string, err error) {
-	if rr.Spec.Namespaces == nil {
-		return []string{rr.Namespace}, nil, nil
+// Access divides the namespaces that a ResourceRequest names, each list sorted.
+type Access struct {
+	// Open namespaces are offloaded.
+	Open []string
+	// Closed namespaces lack the opt-in label.
+	Closed []string
+	// Missing namespaces do not exist.
+	Missing []string
+	// System namespaces are never offloaded.
+	System []string
+}
+
+// Namespaces resolves the namespaces that a ResourceRequest names. By default that is the
+// request's own namespace. Any other namespace needs the opt-in label; without it, the namespace
+// is closed to the request.
+func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
+	names := []string{rr.Namespace}
+	if rr.Spec.Namespaces != nil {
+		names = slices.Compact(slices.Sorted(slices.Values(*rr.Spec.Namespaces)))
 	}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(*rr.Spec.Namespaces))) {
-		ok, err := isOffloadable(ctx, c, rr, name)
+	var a Access
+	for _, name := range names {
+		list, err := a.listFor(ctx, c, rr, name)
 		if err != nil {
-			return nil, nil, err
+			return Access{}, err
 		}
-		if ok {
-			open = append(open, name)
-		} else {
-			closed = append(closed, name)
-		}
+		*list = append(*list, name)
 	}
-	return open, closed, nil
+	return a, nil
 }
 
 // Offloads reports whether a ResourceRequest names a namespace and the namespace is open to it.
 func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
-	if rr.Spec.Namespaces == nil {
-		return name == rr.Namespace, nil
-	}
-	if !slices.Contains(*rr.Spec.Namespaces, name) {
+	if rr.Spec.Namespaces == nil && name != rr.Namespace || rr.Spec.Namespaces != nil && !slices.Contains(*rr.Spec.Namespaces, name) {
 		return false, nil
 	}
-	return isOffloadable(ctx, c, rr, name)
+	var a Access
+	list, err := a.listFor(ctx, c, rr, name)
+	return list == &a.Open, err
 }
 
-func isOffloadable(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
+// listFor returns the list that a namespace belongs to.
+func (a *Access) listFor(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (*[]string, error) {
+	if IsSystem(name) {
+		return &a.System, nil
+	}
 	if name == rr.Namespace {
-		return true, nil
+		return &a.Open, nil
 	}
 	ns := &corev1.Namespace{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, ns); apierrors.IsNotFound(err) {
-		return false, nil
+		return &a.Missing, nil
 	} else if err != nil {
-		return false, fmt.Errorf("read namespace %q: %w", name, err)
+		return nil, fmt.Errorf("read namespace %q: %w", name, err)
 	}
-	return ns.Labels[agentv1alpha1.OffloadLabel] == "true", nil
+	if ns.Labels[agentv1alpha1.OffloadLabel] != "true" {
+		return &a.Closed, nil
+	}
+	return &a.Open, nil
+}
+
+// IsSystem reports whether a namespace belongs to Kubernetes or to a peering of Liqo. The CRD has
+// the same rule.
+func IsSystem(namespace string) bool {
+	return strings.HasPrefix(namespace, "kube-") || strings.HasPrefix(namespace, "liqo-tenant-")
 }

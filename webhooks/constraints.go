@@ -1,0 +1,48 @@
+package webhooks
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+)
+
+// CheckRequirements refuses requirements that the broker cannot parse, pods that need more than
+// the named amounts, and lists of clusters that leave no provider for the requester.
+func (v *Verdict) CheckRequirements(spec *field.Path, requester string, amounts quantity.Amounts, asked *brokerv1alpha1.Requirements) {
+	read, err := requirements.Read(asked)
+	if err == nil {
+		err = requirements.CheckPods(amounts, read.PodShapes)
+	}
+	if err != nil {
+		name, advice, _ := strings.Cut(err.Error(), ": ")
+		v.Refuse(field.Invalid(spec.Child(name), field.OmitValueType{}, advice))
+		return
+	}
+	if asked.Constraints != nil {
+		v.checkClusterLists(spec.Child("constraints"), requester, asked.Constraints)
+	}
+}
+
+func (v *Verdict) checkClusterLists(path *field.Path, requester string, k *brokerv1alpha1.Constraints) {
+	for i, id := range k.IncludeClusters {
+		at := path.Child("includeClusters").Index(i)
+		switch {
+		case slices.Contains(k.ExcludeClusters, id):
+			v.Refuse(field.Invalid(at, id, "is in excludeClusters too: take it out of one of the lists"))
+		case id == requester && len(k.IncludeClusters) == 1:
+			v.Refuse(field.Invalid(at, id, "is the requester itself, which cannot be its own provider: name other clusters"))
+		case id == requester:
+			v.Warn("%s: %q is the requester itself, which cannot be its own provider: leave it out", at, id)
+		}
+	}
+	for i, id := range k.ExcludeClusters {
+		if id == requester {
+			v.Warn("%s: %q is the requester itself, which is never its own provider: leave it out", path.Child("excludeClusters").Index(i), id)
+		}
+	}
+}
