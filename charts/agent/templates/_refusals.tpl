@@ -1,5 +1,13 @@
 {{/* Refuses combinations of values that are valid one by one. Each message names the key and the remedy. */}}
 {{- define "liqo-resource-broker-agent.refuse" -}}
+{{- include "liqo-resource-broker-agent.refuseURL" (dict "key" "cluster.endpointURL" "url" .Values.cluster.endpointURL) -}}
+{{- include "liqo-resource-broker-agent.refuseURL" (dict "key" "enrolment.url" "url" .Values.enrolment.url) -}}
+{{- range $i, $url := .Values.broker.urls -}}
+{{- include "liqo-resource-broker-agent.refuseURL" (dict "key" (printf "broker.urls[%d]" $i) "url" $url) -}}
+{{- end -}}
+{{- include "liqo-resource-broker-agent.refuseAmounts" (dict "key" "resources.requests" "amounts" .Values.resources.requests) -}}
+{{- include "liqo-resource-broker-agent.refuseAmounts" (dict "key" "resources.limits" "amounts" .Values.resources.limits) -}}
+{{- include "liqo-resource-broker-agent.refuseConfig" .Values.config -}}
 {{- $existing := .Values.certificates.existing -}}
 {{- $enrolment := .Values.enrolment -}}
 {{- if and (gt (int .Values.replicaCount) 1) (not .Values.leaderElection.enabled) -}}
@@ -63,5 +71,54 @@
 {{- end -}}
 {{- if and .Values.podDisruptionBudget.enabled (regexMatch "^[0-9]+$" $min) (ge (int $min) (int .Values.replicaCount)) -}}
 {{- fail (printf "podDisruptionBudget.minAvailable is %s of %v replicas, so no node could be drained: lower it, or raise replicaCount" $min .Values.replicaCount) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses values that the API server, a Job or the program would refuse later. */}}
+{{- define "liqo-resource-broker-agent.refuseURL" -}}
+{{- if not (regexMatch "^(https://([A-Za-z0-9.-]+|\\[[0-9a-fA-F:.]+\\])(:[0-9]{1,5})?)?$" .url) -}}
+{{- fail (printf "%s is %q: give an https address without a path, for example https://broker.example.com:8443" .key .url) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.refuseAmounts" -}}
+{{- range $name, $amount := .amounts -}}
+{{- if not (regexMatch "^([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$" (toString $amount)) -}}
+{{- fail (printf "%s.%s is %v: write a number with a unit of Kubernetes such as m, Mi or Gi, for example 500m or 512Mi" $.key $name $amount) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The slips in config that are made most often. The agent names all others in condition Configured. */}}
+{{- define "liqo-resource-broker-agent.refuseConfig" -}}
+{{- $cluster := .cluster | default dict -}}
+{{- range $key := list "region" "zone" -}}
+{{- $value := toString (get $cluster $key | default "") -}}
+{{- if not (regexMatch "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$" $value) -}}
+{{- fail (printf "config.cluster.%s is %q: use letters, digits, '-', '_' and '.', for example eu-south" $key $value) -}}
+{{- end -}}
+{{- end -}}
+{{- $offer := .offer | default dict -}}
+{{- include "liqo-resource-broker-agent.refusePercent" (dict "key" "config.offer.share" "value" (get $offer "share")) -}}
+{{- include "liqo-resource-broker-agent.refusePercent" (dict "key" "config.offer.headroom" "value" (get $offer "headroom")) -}}
+{{- range $name, $resource := $offer.resources -}}
+{{- include "liqo-resource-broker-agent.refusePercent" (dict "key" (printf "config.offer.resources.%s.share" $name) "value" (get $resource "share")) -}}
+{{- end -}}
+{{- $prices := .prices | default dict -}}
+{{- $currency := toString (get $prices "currency" | default "") -}}
+{{- range $key := list "cpuCost" "memoryCost" "resourceCosts" "storageCost" "egressCost" -}}
+{{- if and (hasKey $prices $key) (not $currency) -}}
+{{- fail (printf "config.prices.currency is missing, so config.prices.%s means nothing: set it, for example EUR" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (regexMatch "^([A-Z]{3})?$" $currency) -}}
+{{- fail (printf "config.prices.currency is %q: give an ISO 4217 code, for example EUR" $currency) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.refusePercent" -}}
+{{- $value := toString (kindIs "invalid" .value | ternary "" .value) -}}
+{{- if not (regexMatch "^(([0-9]{1,2}|100)%?)?$" $value) -}}
+{{- fail (printf "%s is %s: give a whole number from 0 to 100, for example 80%%" .key $value) -}}
 {{- end -}}
 {{- end -}}

@@ -1,5 +1,13 @@
 {{/* Refuses combinations of values that are valid one by one. Each message names the key and the remedy. */}}
 {{- define "liqo-resource-broker.refuse" -}}
+{{- include "liqo-resource-broker.refuseURL" (dict "key" "publicURL" "url" .Values.publicURL) -}}
+{{- include "liqo-resource-broker.refuseURL" (dict "key" "enrolmentURL" "url" .Values.enrolmentURL) -}}
+{{- include "liqo-resource-broker.refuseAmounts" (dict "key" "resources.requests" "amounts" .Values.resources.requests) -}}
+{{- include "liqo-resource-broker.refuseAmounts" (dict "key" "resources.limits" "amounts" .Values.resources.limits) -}}
+{{- include "liqo-resource-broker.refuseAmounts" (dict "key" "brokerConfig.maxPerReservation" "amounts" .Values.brokerConfig.maxPerReservation) -}}
+{{- if and .Values.brokerConfig.scoringPreset .Values.brokerConfig.scoringWeights -}}
+{{- fail "brokerConfig.scoringPreset and scoringWeights exclude each other: leave one" -}}
+{{- end -}}
 {{- $certManager := .Values.certificates.certManager.enabled -}}
 {{- $existing := .Values.certificates.existing -}}
 {{- $issuer := .Values.certificates.issuers.agents.name -}}
@@ -82,6 +90,21 @@
 {{- range $key := list "loadBalancerIP" "loadBalancerClass" "loadBalancerSourceRanges" -}}
 {{- if and (index $.Values.service $key) (ne $.Values.service.type "LoadBalancer") -}}
 {{- fail (printf "service.%s has no effect with service.type=%s: set service.type=LoadBalancer" $key $.Values.service.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses values that the API server, a Job or the program would refuse later. */}}
+{{- define "liqo-resource-broker.refuseURL" -}}
+{{- if not (regexMatch "^(https://([A-Za-z0-9.-]+|\\[[0-9a-fA-F:.]+\\])(:[0-9]{1,5})?)?$" .url) -}}
+{{- fail (printf "%s is %q: give an https address without a path, for example https://broker.example.com:8443" .key .url) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker.refuseAmounts" -}}
+{{- range $name, $amount := .amounts -}}
+{{- if not (regexMatch "^([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$" (toString $amount)) -}}
+{{- fail (printf "%s.%s is %v: write a number with a unit of Kubernetes such as m, Mi or Gi, for example 500m or 512Mi" $.key $name $amount) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
