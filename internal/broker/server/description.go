@@ -266,15 +266,6 @@ func (p parameter) parseText(text string) any {
 	return value
 }
 
-// checkedBody is the raw body with the validated value. The generated server uses the value.
-type checkedBody struct {
-	io.Reader
-	value any
-}
-
-func (checkedBody) Close() error          { return nil }
-func (b checkedBody) ValidatedValue() any { return b.value }
-
 // bodyLimit returns the largest body that an operation accepts.
 func (d *description) bodyLimit(o operation) int64 {
 	if o.large {
@@ -326,7 +317,7 @@ func (d *description) parseBody(w http.ResponseWriter, r *http.Request, o operat
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "body: %s%s", listFindings(err), d.explainNewerCaller(minor))
 	}
-	return checkedBody{Reader: bytes.NewReader(raw), value: value}, nil
+	return io.NopCloser(bytes.NewReader(raw)), nil
 }
 
 // dropBody reads a body that the operation does not use. Otherwise net/http would read it before answering, and wait
