@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -46,6 +45,7 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	kubernetestransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/kubernetes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
@@ -116,8 +116,7 @@ type agent struct {
 }
 
 func run(ctx context.Context, o *options) error {
-	log := zap.New(zap.UseFlagOptions(&o.zap))
-	ctrl.SetLogger(log)
+	log := logging.Start(&o.zap)
 	if err := o.completeOptions(); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -113,7 +114,7 @@ func defaultOptions() *options {
 		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
 		peerLifetime: 24 * time.Hour,
 		hold:         string(agentv1alpha1.HoldLedger), placeholderImage: "registry.k8s.io/pause:3.10.1",
-		healthAddress: ":8081", metrics: listener.Metrics{Address: ":8080"},
+		healthAddress: ":8081", metrics: listener.Metrics{Address: ":8080"}, zap: logging.Defaults(),
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -28,6 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replica"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
@@ -59,8 +59,7 @@ Reservations and ClusterAdvertisements of its own cluster.`,
 }
 
 func run(ctx context.Context, o *options) error {
-	log := zap.New(zap.UseFlagOptions(&o.zap))
-	ctrl.SetLogger(log)
+	log := logging.Start(&o.zap)
 
 	mgr, err := newManager(o)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -40,6 +41,7 @@ func defaultOptions() *options {
 		directAddress: ":8445",
 		namespace:     cluster.Namespace(),
 		enrolment:     defaultEnrolment(),
+		zap:           logging.Defaults(),
 
 		journalRetention: 24 * time.Hour,
 	}
