@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -506,28 +507,36 @@ func TestABrokerThatIsBackIsFoundSoon(t *testing.T) {
 	})
 }
 
-func TestAWriteThatSomebodyElseWasFasterWithIsRepeatedSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		began, polls := time.Now(), 0
-		options := Options{}
-		options.setDefaults()
-		p := poller{interval: options.Interval, clock: options.Clock}
-		p.ask = func(context.Context, string) (answer, error) {
-			if polls++; polls > 1 {
-				stop()
-				return answer{}, nil
-			}
-			return answer{}, wrapWriteError("res-1", apierrors.NewConflict(schema.GroupResource{}, "res-1", nil))
-		}
-		if err := p.pollUntilDone(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took > 100*time.Millisecond {
-			t.Errorf("asked again after %s", took)
-		}
-	})
+func TestAWriteThatAnotherControllerWonIsRepeatedSoonAndQuietly(t *testing.T) {
+	for name, lost := range map[string]error{
+		"an update": apierrors.NewConflict(schema.GroupResource{}, "res-1", nil),
+		"a create":  apierrors.NewAlreadyExists(schema.GroupResource{}, "res-1"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				began, polls := time.Now(), 0
+				options := Options{}
+				options.setDefaults()
+				logged := 0
+				p := poller{interval: options.Interval, clock: options.Clock, log: funcr.New(func(string, string) { logged++ }, funcr.Options{})}
+				p.ask = func(context.Context, string) (answer, error) {
+					if polls++; polls > 1 {
+						stop()
+						return answer{}, nil
+					}
+					return answer{}, wrapWriteError("res-1", lost)
+				}
+				if err := p.pollUntilDone(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > 100*time.Millisecond || logged > 0 {
+					t.Errorf("asked again after %s, %d lines logged", took, logged)
+				}
+			})
+		})
+	}
 }
 
 func TestAnAnswerThatDoesNotMoveTheCursorIsNoReasonToHurry(t *testing.T) {

@@ -48,7 +48,7 @@ func (p *poller) pollUntilDone(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case apierrors.IsConflict(err):
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			p.sleepFor(ctx, afterConflict)
 			continue
 		case err != nil:
