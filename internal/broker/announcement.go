@@ -161,7 +161,7 @@ func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first
 	r := rc.s.book.Reservation(p.Name)
 	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
 		if why := room.refusePlacement(p); why != "" {
-			rc.s.log.Error(nil, "announced placement rejected", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
+			rc.s.log.Info("WARNING: announced placement rejected", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
 			return nil
 		}
 		if err := rc.adoptPlacement(clusterID, p); err != nil || r == nil {

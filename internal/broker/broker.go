@@ -101,13 +101,14 @@ func delayAfter(err error) time.Duration {
 // trusted (journal.CorruptError) is retried too, since it may be repaired while the
 // broker runs.
 func (b *Broker) Run(ctx context.Context) error {
+	var failing trouble
 	for ctx.Err() == nil {
 		err := b.serveTerm(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		delay := delayAfter(err)
-		b.opts.Log.Error(err, "no journal: every call is refused until it can be read and written", "retryAfter", delay.String())
+		failing.report(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):

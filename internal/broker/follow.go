@@ -23,16 +23,16 @@ type warm struct {
 // Follow keeps a book warm until ctx ends, for the next Run. The two must not run at the same
 // time.
 func (b *Broker) Follow(ctx context.Context) {
-	reported := ""
+	var failing trouble
 	for ctx.Err() == nil {
-		pause, trouble := followEvery, ""
-		if err := b.keepUp(ctx); err != nil && ctx.Err() == nil {
-			pause, trouble = delayAfter(err), err.Error()
-			if trouble != reported {
-				b.opts.Log.Error(err, "cannot follow the journal, retrying: this replica could not take over quickly", "retryAfter", pause.String())
-			}
+		pause := followEvery
+		switch err := b.keepUp(ctx); {
+		case err == nil:
+			failing.end()
+		case ctx.Err() == nil:
+			failing.report(b.opts.Log, err, b.opts.Now(), "cannot follow the journal, retrying: this replica could not take over quickly")
+			pause = delayAfter(err)
 		}
-		reported = trouble
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

@@ -158,7 +158,7 @@ func (rc *recovery) startLineage(seen uint64, by string) {
 	}
 	rc.resetAnnouncements()
 	rc.blockAwaited()
-	rc.s.log.Error(nil, "journal was restored from an older state: nothing is granted on a cluster before its agent has announced its holdings",
+	rc.s.log.Info("WARNING: journal was restored from an older state: nothing is granted on a cluster before its agent has announced its holdings",
 		"position", head, "seen", seen, "by", by, "clusters", len(rc.waiting))
 	rc.s.b.wakeAll()
 }

@@ -137,6 +137,14 @@ func recoverPanic(a *answer, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
+// refusal returns the key under which repetitions of a refusal are not logged; "" if the request was not refused.
+func (x *exchange) refusal() string {
+	if x.err == nil {
+		return ""
+	}
+	return x.operation + " " + string(x.reason)
+}
+
 // recordExchange writes the request's only log line. It never contains bodies or headers.
 func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took time.Duration) {
 	code := a.statusCode()
@@ -145,7 +153,7 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 	}
 	s.metrics.observeRequest(x.operation, code, took)
 	s.noteRefusal(x)
-	suppressed, ok := s.limits.mayLog(x.cluster, s.clock.Now())
+	suppressed, ok := s.limits.mayLog(x.cluster, x.refusal(), s.clock.Now())
 	if !ok && x.reason != fault.Internal {
 		return
 	}
@@ -165,13 +173,14 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 			pairs = append(pairs, "stack", string(x.stack))
 		}
 		s.log.Error(x.err, "request failed", pairs...)
+	case x.reason == fault.KeyReused:
+		// every edit of a request begins with one
+		s.log.V(1).Info("request is known in another version", pairs...)
 	case x.err != nil:
 		s.log.Info("request refused", append(pairs, "detail", message.Clip(x.err.Error(), maxLogged))...)
-	case r.Method == http.MethodGet || x.operation == "publishAdvertisement":
-		// agents repeat these every few seconds
-		s.log.V(1).Info("request served", pairs...)
 	default:
-		s.log.Info("request served", pairs...)
+		// the broker logs what a request changed
+		s.log.V(1).Info("request served", pairs...)
 	}
 }
 

@@ -322,18 +322,31 @@ func TestBytesPerSecondOfOneCallerAreLimited(t *testing.T) {
 	}
 }
 
-func TestLogLinesOfOneCallerAreLimited(t *testing.T) {
+func TestRepeatedRefusalIsLoggedOnceAMinute(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.limits = newLimits(10000, 10000) })
-	client := s.client(t, "rome")
-	for range logBurst + 50 {
-		s.send(t, client, get, "/nope", "")
+	rome, paris := s.client(t, "rome"), s.client(t, "paris")
+	for range 50 {
+		s.send(t, rome, get, "/nope", "")
 	}
-	if n := len(s.log.with("request refused")); n != logBurst {
-		t.Errorf("%d lines, want %d", n, logBurst)
+	s.send(t, paris, get, "/nope", "")
+	if lines := s.log.with("request refused"); len(lines) != 2 {
+		t.Errorf("%d lines, want one for each cluster: %q", len(lines), lines)
 	}
-	s.clock.SetTime(s.clock.Now().Add(time.Second))
-	s.send(t, client, get, "/nope", "")
-	if lines := s.log.with(`"unlogged"=50`); len(lines) != 1 {
+	s.clock.SetTime(s.clock.Now().Add(logAgain))
+	s.send(t, rome, get, "/nope", "")
+	if lines := s.log.with(`"unlogged"=49`); len(lines) != 1 {
 		t.Errorf("the suppressed lines are not counted: %q", lines)
+	}
+}
+
+func TestLogLinesOfOneCallerAreLimited(t *testing.T) {
+	l, now, logged := newLimits(1, 1), time.Unix(0, 0), 0
+	for range logBurst + 50 {
+		if _, ok := l.mayLog("rome", "", now); ok {
+			logged++
+		}
+	}
+	if suppressed, ok := l.mayLog("rome", "", now.Add(time.Second)); logged != logBurst || !ok || suppressed != 50 {
+		t.Errorf("%d lines logged, want %d; then %d suppressed, %v", logged, logBurst, suppressed, ok)
 	}
 }

@@ -47,6 +47,8 @@ type client struct {
 	// lines limits the log lines; suppressed counts the requests since the last line that got none.
 	lines      *rate.Limiter
 	suppressed int
+	// refusals is when each kind of refusal was last logged.
+	refusals map[string]time.Time
 }
 
 func newLimits(r rate.Limit, burst int) *limits {

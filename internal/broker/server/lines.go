@@ -11,16 +11,26 @@ const (
 	logRate rate.Limit = 10
 
 	logBurst = 300
+
+	// logAgain is the time after which the same refusal is logged again. Agents repeat refused requests every second.
+	logAgain = time.Minute
 )
 
-// mayLog reports whether a request of caller may be logged, and how many earlier requests were not.
-func (l *limits) mayLog(caller string, now time.Time) (suppressed int, ok bool) {
+// mayLog reports whether a request of caller may be logged, and how many earlier requests were not. refusal names what
+// was refused and why; it is empty for other requests, and must have few values.
+func (l *limits) mayLog(caller, refusal string, now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.clientOf(caller, now)
-	if !c.lines.AllowN(now, 1) {
+	if logged, repeated := c.refusals[refusal]; repeated && now.Sub(logged) < logAgain || !c.lines.AllowN(now, 1) {
 		c.suppressed++
 		return 0, false
+	}
+	if refusal != "" {
+		if c.refusals == nil {
+			c.refusals = map[string]time.Time{}
+		}
+		c.refusals[refusal] = now
 	}
 	suppressed, c.suppressed = c.suppressed, 0
 	return suppressed, true

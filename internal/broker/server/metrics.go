@@ -74,7 +74,7 @@ func (s *Server) noteRefusal(x *exchange) {
 // overBudget counts a member that exceeded its budget, logs a closed connection, and calls onRefusal.
 func (s *Server) overBudget(member, figure, detail string) {
 	s.metrics.refusals.WithLabelValues(figure).Inc()
-	if _, ok := s.limits.mayLog(member, s.clock.Now()); ok && figure == "connections" {
+	if _, ok := s.limits.mayLog(member, "", s.clock.Now()); ok && figure == "connections" {
 		s.log.Info("connection closed", "cluster", member, "detail", detail)
 	}
 	if s.onRefusal != nil {
