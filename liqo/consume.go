@@ -31,17 +31,21 @@ func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 		p.departing.Lock()
 		defer p.departing.Unlock()
 	}
-	return consumerSide{p}.consumePlacement(ctx, inst)
+	return consumerSide{p}.consumePlacement(ctx, inst, false)
 }
 
 // DepartConsumer deletes an instruction whose placement is gone. It returns false if the
-// instruction has become the last one for its provider and must unpeer first.
+// instruction has become the last one for its provider and must unpeer first, or if a provider
+// without agent has not been left yet: call Consume again.
 func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
-	state, err := consumerSide{p}.consumePlacement(ctx, inst)
+	state, err := consumerSide{p}.consumePlacement(ctx, inst, true)
 	if err != nil || !state.Done {
 		return false, err
+	}
+	if d := p.deputyOf(inst.Spec.TargetClusterID); d != nil {
+		d.forgetResults()
 	}
 	return true, patch.Delete(ctx, p.opts.Client, inst, agentv1alpha1.PeeringFinalizer)
 }
@@ -50,7 +54,9 @@ func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.Reserv
 // cluster uses.
 type consumerSide struct{ *Peering }
 
-func (p consumerSide) consumePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
+// consumePlacement carries out the next actions for a placement. departs is true if the instruction
+// is deleted should nothing be left to do.
+func (p consumerSide) consumePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, departs bool) (plan.ConsumerState, error) {
 	scene, err := p.observeConsumer(ctx, inst)
 	if err != nil {
 		return plan.ConsumerState{}, err
@@ -63,12 +69,15 @@ func (p consumerSide) consumePlacement(ctx context.Context, inst *agentv1alpha1.
 		}
 	}
 	if inst.Spec.Unattended {
-		state = p.actAsProvider(ctx, inst, state)
+		state = p.actAsProvider(ctx, inst, state, departs)
 	} else {
 		p.dropDeputy(scene.Provider)
 	}
 	if state.Done && scene.Siblings == 0 {
 		p.forgetPair(scene.pair)
+		if departs {
+			p.dropDeputy(scene.Provider)
+		}
 	}
 	return state, nil
 }

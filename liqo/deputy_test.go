@@ -1,6 +1,7 @@
 package liqo
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -107,6 +109,77 @@ func TestMissingKubeconfigIsReported(t *testing.T) {
 			})
 		})
 	}
+}
+
+// hanging is a client of a cluster that accepts connections and never answers.
+type hanging struct{ client.Client }
+
+func (hanging) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (hanging) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// slow is a client of a cluster that takes its time.
+type slow struct{ client.Client }
+
+func (c slow) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	time.Sleep(50 * time.Millisecond)
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
+func (c slow) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	time.Sleep(50 * time.Millisecond)
+	return c.Client.List(ctx, list, opts...)
+}
+
+// One worker serves the placements at all providers.
+func TestHangingClusterWithoutAgentDoesNotDelayOtherPlacements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		rome, stuck := w.sites["rome"], &hanging{}
+		rome.peering.opts.Remote = func(string) (client.Client, error) { return stuck, nil }
+		w.check(rome.client.Create(t.Context(), &agentv1alpha1.ReservationInstruction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1", Finalizers: []string{agentv1alpha1.PeeringFinalizer}},
+			Spec: agentv1alpha1.ReservationInstructionSpec{
+				ReservationName: "res-a", Placement: 1, TargetClusterID: "berlin", Resources: listOf("cpu", "1"), Unattended: true,
+			},
+		}))
+		began := time.Now()
+		w.reserve("rome", "paris", "res-b")
+		w.until("the node at paris is ready", nil, func() bool { return w.nodeReady("rome", "res-b-1") })
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("the node at paris took %s beside a cluster that hangs", took)
+		}
+		w.run(deputyTimeout + deputyStep)
+		inst := &agentv1alpha1.ReservationInstruction{}
+		w.check(rome.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-a-1"}, inst))
+		state, err := rome.peering.Consume(t.Context(), inst)
+		w.check(err)
+		if !strings.Contains(state.Peered.Message, "context deadline exceeded") || state.Again == 0 {
+			t.Errorf("got %+v, looked at again after %s", state.Peered, state.Again)
+		}
+	})
+}
+
+// Each round takes longer than the worker waits for it.
+func TestPeeringWithASlowClusterWithoutAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := unattended(t)
+		rome, paris := w.sites["rome"], &slow{w.sites["paris"].client}
+		rome.peering.opts.Remote = func(string) (client.Client, error) { return paris, nil }
+		w.reserve("rome", "paris", "res-a")
+		w.reserve("rome", "paris", "res-b")
+		w.until("both nodes are ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") && w.nodeReady("rome", "res-b-1") })
+		w.setRelease("rome", "paris", "res-a", true)
+		w.release("rome", "paris", "res-b", nil)
+		w.until("both instructions are gone", nil, func() bool { return !w.anyInstruction() })
+		w.wantEmpty()
+	})
 }
 
 func TestLostClusterWithoutAgentIsGivenUp(t *testing.T) {

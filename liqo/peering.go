@@ -183,7 +183,6 @@ func (p *Peering) endHandshake(pair handshake.Pair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.answers, pair)
-	delete(p.deputies, pair.Provider)
 }
 
 // forgetPair drops everything that is known about a pair.

@@ -16,6 +16,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
+// departureRetry is when to try again to delete an instruction that must unpeer first. No event may
+// come: the instruction that shared the peering with it is gone already.
+const departureRetry = time.Second
+
 // Reconcile takes the next steps for one instruction and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return patch.Requeue(r.reconcile(ctx, req))
@@ -50,7 +54,11 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 		return state.Again, r.reportWithdrawal(ctx, inst)
 	}
 	r.reportExcess(inst)
-	return state.Again, r.reportOutcome(ctx, inst, state)
+	stays, err := r.reportOutcome(ctx, inst, state)
+	if stays {
+		return plan.Soonest(state.Again, departureRetry), err
+	}
+	return state.Again, err
 }
 
 // decideAdmission requests admission once, and writes the answer before it is reported to the broker.
@@ -98,8 +106,9 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 }
 
 // reportOutcome reports to the broker the decision, or that nothing is left. It removes the finalizer
-// once the broker has the report and the peering is torn down.
-func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
+// once the broker has the report and the peering is torn down. It reports whether the instruction has
+// to stay after all, because it must unpeer first.
+func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) (stays bool, err error) {
 	switch {
 	case state.Gone:
 		r.sendReport(inst, v1.StatusReportStateGone, placement.Aspect{Reason: agentv1alpha1.ReasonReleased})
@@ -115,14 +124,14 @@ func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.Prov
 		failpoint.Hit(failpoint.ProviderAcknowledged)
 	}
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return nil
+		return false, nil
 	}
 	departed, err := r.leavePlacement(ctx, inst)
 	if departed && err == nil {
 		r.reports.Forget(inst.Spec.ReservationName, inst.Spec.Placement)
 		failpoint.Hit(failpoint.ProviderDeleted)
 	}
-	return err
+	return !departed, err
 }
 
 func (r *Reconciler) leavePlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {

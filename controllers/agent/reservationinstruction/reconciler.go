@@ -16,8 +16,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// never means that only an event triggers the next reconcile.
-const never time.Duration = 0
+const (
+	// never means that only an event triggers the next reconcile.
+	never time.Duration = 0
+	// departureRetry is when to try again to delete an instruction that must unpeer first. No event
+	// may come: the instruction that shared the peering with it is gone already.
+	departureRetry = time.Second
+)
 
 // Reconcile takes the next steps for one instruction and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -42,12 +47,16 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
 		return plan.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
 	}
-	return never, r.removeFinalizer(ctx, inst)
+	departed, err := r.removeFinalizer(ctx, inst)
+	if !departed {
+		return departureRetry, err
+	}
+	return never, err
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
-	if r.opts.Peering != nil {
-		return r.opts.Peering.Consume(ctx, inst)
+	if r.peering != nil {
+		return r.peering.Consume(ctx, inst)
 	}
 	gone := inst.Ended()
 	state := plan.ConsumerState{Phase: agentv1alpha1.InstructionPending, Gone: gone, Done: gone}
@@ -96,8 +105,9 @@ func (r *Reconciler) sendReport(inst *agentv1alpha1.ReservationInstruction, stat
 	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() { r.queue.Add(name) })
 }
 
-// removeFinalizer removes the instruction's finalizer, because the broker knows that nothing is left.
-func (r *Reconciler) removeFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
+// removeFinalizer removes the instruction's finalizer, because the broker knows that nothing is left. It
+// returns false if something is left after all.
+func (r *Reconciler) removeFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	departed, err := r.leavePlacement(ctx, inst)
 	if departed && err == nil {
 		if r.opts.Reach != nil {
@@ -106,12 +116,12 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, inst *agentv1alpha1.Re
 		r.reports.Forget(inst.Spec.ReservationName, inst.Spec.Placement)
 		failpoint.Hit(failpoint.ConsumerDeleted)
 	}
-	return err
+	return departed, err
 }
 
 func (r *Reconciler) leavePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
-	if r.opts.Peering != nil {
-		return r.opts.Peering.DepartConsumer(ctx, inst)
+	if r.peering != nil {
+		return r.peering.DepartConsumer(ctx, inst)
 	}
 	return true, patch.Delete(ctx, r.client, inst, agentv1alpha1.PeeringFinalizer)
 }

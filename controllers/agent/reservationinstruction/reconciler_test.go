@@ -27,6 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -131,6 +132,44 @@ func TestReleasedInstructionIsRemovedOnceTheBrokerKnows(t *testing.T) {
 				t.Errorf("the instruction is still there: %v", err)
 			}
 		})
+	}
+}
+
+// leaving is a peering that needs a few attempts to depart.
+type leaving struct {
+	client   client.Client
+	attempts int
+}
+
+func (*leaving) Consume(context.Context, *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
+	return plan.ConsumerState{Phase: agentv1alpha1.InstructionReleased, Gone: true, Done: true}, nil
+}
+
+func (l *leaving) DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
+	if l.attempts--; l.attempts >= 0 {
+		return false, nil
+	}
+	return true, patch.Delete(ctx, l.client, inst, agentv1alpha1.PeeringFinalizer)
+}
+
+// No event comes if the instruction has just become the last one for its provider.
+func TestInstructionThatCannotDepartYetIsTriedAgain(t *testing.T) {
+	inst := newInstruction()
+	inst.Spec.Release = true
+	b := &broker{}
+	r := newReconciler(t, b, inst)
+	r.peering = &leaving{client: r.client, attempts: 2}
+	key := client.ObjectKeyFromObject(inst)
+	step(t, r)
+	awaitHeard(t, r)
+	for attempt := range 3 {
+		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		if departed := attempt == 2; err != nil || (result.RequeueAfter == 0) != departed {
+			t.Errorf("attempt %d: again after %s, %v", attempt, result.RequeueAfter, err)
+		}
+	}
+	if err := r.client.Get(t.Context(), key, inst); !apierrors.IsNotFound(err) {
+		t.Errorf("the instruction is still there: %v", err)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // Options of the controller. Peering and Reach are optional, the rest is required.
@@ -52,8 +53,16 @@ type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports outbox.Reports
+	// peering is nil if Options.Peering is.
+	peering peering
 	// queue gets the instructions whose report the broker has received.
 	queue *instruction.Queue
+}
+
+// peering is what the controller asks of Liqo.
+type peering interface {
+	Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error)
+	DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error)
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -75,6 +84,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	r.queue.Watch(b)
 	kinds := []client.Object{&agentv1alpha1.ReservationInstruction{}}
 	if opts.Peering != nil {
+		r.peering = opts.Peering
 		kinds = append(kinds, opts.Peering.ConsumerWatches()...)
 		instruction.WatchLiqo(b, opts.Peering.ConsumerWatches(), r.concernedRequests, opts.Peering.ConsumerEvents(), r.withPeer)
 		b.WatchesRawSource(source.TypedChannel(opts.Reach.Checked(), handler.TypedEnqueueRequestsFromMapFunc(r.queue.Named)))
