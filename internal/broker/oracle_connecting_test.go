@@ -100,7 +100,8 @@ func (o *oracle) waitedRightly(known *told, p *ledger.Placement, was *promise, n
 }
 
 // nodesInTime returns an error if a placement stands whose node is overdue. A broker that started
-// recently may take longer.
+// recently may take longer. Of two placements the older one has no such time: it served, or had no
+// requester's agent to wait for.
 func (o *oracle) nodesInTime(now, began time.Time) error {
 	for _, r := range o.told {
 		if l := o.lenders[r.requester]; l == nil || !l.agent || r.ended != "" {
@@ -108,7 +109,7 @@ func (o *oracle) nodesInTime(now, began time.Time) error {
 		}
 		for i := range r.placements {
 			p := &r.placements[i]
-			if p.givenUp || p.served || p.ackedAt.IsZero() || !o.lenders[p.provider].agent {
+			if p.givenUp || p.served || i != r.newest() || p.ackedAt.IsZero() || !o.lenders[p.provider].agent {
 				continue
 			}
 			if by, why := o.readyBy(r, p); !now.Before(laterOf(by, began.Add(2*time.Minute))) {
