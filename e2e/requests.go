@@ -93,16 +93,16 @@ func (c *Cluster) AwaitNodeGone(ctx context.Context, name string, within time.Du
 	return c.AwaitGone(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, within)
 }
 
-// Settle deletes the Deployments in some namespaces, every request and every Reservation, and waits until no capacity
+// ReleaseAll deletes the Deployments in some namespaces, every request and every Reservation, and waits until no capacity
 // is held.
-func (e *Environment) Settle(ctx context.Context, within time.Duration, namespaces ...string) error {
-	settled := make(chan error)
+func (e *Environment) ReleaseAll(ctx context.Context, within time.Duration, namespaces ...string) error {
+	done := make(chan error)
 	for _, c := range e.Members {
-		go func() { settled <- c.settle(ctx, within, namespaces...) }()
+		go func() { done <- c.releaseAll(ctx, within, namespaces...) }()
 	}
 	var errs []error
 	for range e.Members {
-		errs = append(errs, <-settled)
+		errs = append(errs, <-done)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (e *Environment) Settle(ctx context.Context, within time.Duration, namespac
 	return nil
 }
 
-// settle takes away the Deployments of some namespaces, and every request.
-func (c *Cluster) settle(ctx context.Context, within time.Duration, namespaces ...string) error {
+// releaseAll takes away the Deployments of some namespaces, and every request.
+func (c *Cluster) releaseAll(ctx context.Context, within time.Duration, namespaces ...string) error {
 	for _, namespace := range namespaces {
 		if err := c.DeleteDeployments(ctx, namespace); err != nil {
 			return err

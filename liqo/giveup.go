@@ -30,8 +30,8 @@ const (
 )
 
 const (
-	// partedSettles is how long Liqo may take to act on a parted Identity.
-	partedSettles = 5 * time.Second
+	// partedGrace is how long Liqo may take to act on a parted Identity.
+	partedGrace = 5 * time.Second
 	// lostInterval is how often to check an overdue release. Its pods, and Liqo's progress in
 	// other clusters, are not watched.
 	lostInterval = 5 * time.Second
@@ -79,7 +79,7 @@ func (s *consumerScene) observeParting() {
 		return
 	}
 	since, err := time.Parse(time.RFC3339, at)
-	s.Identity.Parted, s.Identity.Settled = true, err != nil || !s.now.Before(since.Add(partedSettles))
+	s.Identity.Parted, s.Identity.ActedOn = true, err != nil || !s.now.Before(since.Add(partedGrace))
 }
 
 func (p consumerSide) recheckAfter(s *consumerScene) time.Duration {

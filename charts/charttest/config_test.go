@@ -61,7 +61,7 @@ func TestAgentReadsTheChartsConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := quantity.Amounts{"cpu": 640_000, "memory": 1 << 40, "nvidia.com/gpu": 8}
-	lendable := func(t offering.Terms) quantity.Amounts { return t.Lendable(there, quantity.Amounts{"cpu": 10_000}) }
+	lendable := func(t offering.Rules) quantity.Amounts { return t.Lendable(there, quantity.Amounts{"cpu": 10_000}) }
 	if got, want := lendable(sample.Offer), lendable(want.Offer); !got.Equal(want) {
 		t.Errorf("the sample lends %v through the chart, %v as a file", got, want)
 	}

@@ -20,8 +20,8 @@ import (
 const (
 	// handshakes is the number of concurrent TLS handshakes.
 	handshakes = 64
-	// settling is the number of intervals until all clusters must be shown.
-	settling = 30
+	// maxIntervals is the number of intervals until all clusters must be shown.
+	maxIntervals = 30
 )
 
 // advertisements measures a large fleet that repeats its advertisements, each cluster on its own connection to the
@@ -40,7 +40,7 @@ var advertisements = atSite(func(ctx context.Context, s settings, t *table, at *
 		return err
 	}
 	// The fleet advertises until everything is shown.
-	writes, err := at.settle(ctx, s, func(ctx context.Context) error {
+	writes, err := at.awaitQuiet(ctx, s, func(ctx context.Context) error {
 		sequence++
 		return fleet.spread(ctx, sequence, s.interval)
 	})
@@ -133,9 +133,9 @@ func (f fleet) spread(ctx context.Context, sequence int64, interval time.Duratio
 	return errors.Join(failed...)
 }
 
-// settle repeats meanwhile until all clusters are shown and nothing more is written. It returns the number of writes.
-func (s *site) settle(ctx context.Context, set settings, meanwhile func(context.Context) error) (int64, error) {
-	for range settling {
+// awaitQuiet repeats meanwhile until all clusters are shown and nothing more is written. It returns the number of writes.
+func (s *site) awaitQuiet(ctx context.Context, set settings, meanwhile func(context.Context) error) (int64, error) {
+	for range maxIntervals {
 		before, err := s.writes(ctx)
 		if err != nil {
 			return 0, err
@@ -156,7 +156,7 @@ func (s *site) settle(ctx context.Context, set settings, meanwhile func(context.
 			return after, nil
 		}
 	}
-	return 0, fmt.Errorf("clusters are still being shown after %s", settling*set.interval)
+	return 0, fmt.Errorf("clusters are still being shown after %s", maxIntervals*set.interval)
 }
 
 // writes returns the number of requests that changed something in the API server.

@@ -147,7 +147,7 @@ func (s *site) residence(ctx context.Context, set settings, t *table, kubeconfig
 	if err != nil {
 		return err
 	}
-	err = awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
+	err = awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 		err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: large}, &brokerv1alpha1.ClusterAdvertisement{})
 		return err == nil, client.IgnoreNotFound(err)
 	})

@@ -171,7 +171,7 @@ func forEach(n int, do func(i int) error) error {
 func retryWhileUnavailable(call func() error) error {
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		err := call()
-		if err == nil || fault.ReasonOf(err) != fault.Unavailable || time.Since(began) > patience {
+		if err == nil || fault.ReasonOf(err) != fault.Unavailable || time.Since(began) > waitTimeout {
 			return err
 		}
 	}

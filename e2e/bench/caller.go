@@ -80,7 +80,7 @@ const (
 
 // knock tries to reserve until a broker grants it, and returns that time.
 func (s *site) knock(ctx context.Context, url, as string) (time.Time, error) {
-	ctx, stop := context.WithTimeout(ctx, patience)
+	ctx, stop := context.WithTimeout(ctx, waitTimeout)
 	defer stop()
 	var (
 		knocking sync.WaitGroup

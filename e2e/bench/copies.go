@@ -46,7 +46,7 @@ func (s *site) samples(ctx context.Context) (*copies, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
+	err = awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 		var reservation brokerv1alpha1.Reservation
 		var cluster brokerv1alpha1.ClusterAdvertisement
 		err := errors.Join(

@@ -45,7 +45,7 @@ var delivery = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 	}
 	asked, answered, err := requestAll(ctx, clusters, s.grants)
 	if err == nil {
-		err = awaitCondition(ctx, patience, func(context.Context) (bool, error) { return arrivals.count() == len(answered), nil })
+		err = awaitCondition(ctx, waitTimeout, func(context.Context) (bool, error) { return arrivals.count() == len(answered), nil })
 	}
 	stop()
 	agencies.Wait()

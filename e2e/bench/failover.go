@@ -64,7 +64,7 @@ var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 		if err := leader.Start(); err != nil {
 			return err
 		}
-		ready, cancel := context.WithTimeout(ctx, patience)
+		ready, cancel := context.WithTimeout(ctx, waitTimeout)
 		err = leader.Await(ready, process.Answers(leader.control))
 		cancel()
 		if err != nil {
@@ -79,7 +79,7 @@ var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 
 // leader waits until one of the replicas holds the lease.
 func (s *site) leader(ctx context.Context, replicas []*server) (leader *server, err error) {
-	err = awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
+	err = awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 		var lease coordinationv1.Lease
 		if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &lease); err != nil {
 			return false, client.IgnoreNotFound(err)

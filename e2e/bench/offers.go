@@ -62,7 +62,7 @@ func (s *site) lend(ctx context.Context, clusters int) error {
 			return err
 		}
 	}
-	return awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
+	return awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 		var offered brokerv1alpha1.ClusterAdvertisementList
 		err := s.List(ctx, &offered, client.InNamespace(namespace))
 		active := 0

@@ -53,7 +53,7 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 		asked[r.Name] = time.Now()
 		<-next
 	}
-	if err := awaitCondition(ctx, patience, func(context.Context) (bool, error) { return shown.count() == len(asked), nil }); err != nil {
+	if err := awaitCondition(ctx, waitTimeout, func(context.Context) (bool, error) { return shown.count() == len(asked), nil }); err != nil {
 		return err
 	}
 	var lags []time.Duration
@@ -69,7 +69,7 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 		return err
 	}
 	granted := time.Since(began)
-	if err := awaitCondition(ctx, 10*patience, func(context.Context) (bool, error) {
+	if err := awaitCondition(ctx, 10*waitTimeout, func(context.Context) (bool, error) {
 		return shown.count() == len(asked)+len(answered), nil
 	}); err != nil {
 		return fmt.Errorf("%d of %d are shown: %w", shown.count()-len(asked), len(answered), err)

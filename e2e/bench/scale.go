@@ -93,7 +93,7 @@ const checkpointEvery = 2000
 
 // checkpointed waits until the journal resembles that of a broker that has run for a while.
 func (s *site) checkpointed(ctx context.Context, entries int) error {
-	return awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
+	return awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 		var tail corev1.ConfigMap
 		if err := s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "liqo-resource-broker-journal-tail"}, &tail); err != nil {
 			return false, err
@@ -127,7 +127,7 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 		if err := broker.Start(); err != nil {
 			return 0, err
 		}
-		err := awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) {
+		err := awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 			r, err := c.reserve(ctx, key)
 			return err == nil && r.Name == known.Name, nil
 		})
@@ -143,7 +143,7 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 	}
 	// The API server must first read the objects that it did not write itself.
 	var failed error
-	err = awaitCondition(ctx, 5*patience, func(context.Context) (bool, error) { _, failed = list(); return failed == nil, nil })
+	err = awaitCondition(ctx, 5*waitTimeout, func(context.Context) (bool, error) { _, failed = list(); return failed == nil, nil })
 	if err != nil {
 		return fmt.Errorf("taking the copies in: %w: %w", err, failed)
 	}

@@ -32,8 +32,8 @@ import (
 
 const (
 	namespace = "liqo-resource-broker"
-	// patience is enough for every wait on a busy machine.
-	patience = 2 * time.Minute
+	// waitTimeout is enough for every wait on a busy machine.
+	waitTimeout = 2 * time.Minute
 )
 
 // site is a control plane for one study, with the broker's CRDs and rights.
@@ -61,7 +61,7 @@ func newSite(ctx context.Context) (*site, error) {
 
 func (s *site) boot(ctx context.Context) error {
 	var err error
-	if s.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(s.dir, "plane"), Name: "bench", Fsync: true, RequestTimeout: 3 * patience}); err != nil {
+	if s.plane, err = controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(s.dir, "plane"), Name: "bench", Fsync: true, RequestTimeout: 3 * waitTimeout}); err != nil {
 		return err
 	}
 	s.closers = append(s.closers, s.plane.Kill)
@@ -195,7 +195,7 @@ func (s *site) awaitOpen(ctx context.Context, r *server) error {
 	if err != nil {
 		return err
 	}
-	return awaitCondition(ctx, patience, func(ctx context.Context) (bool, error) { return c.ping(ctx) == nil, nil })
+	return awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) { return c.ping(ctx) == nil, nil })
 }
 
 // startAnswerer runs only the request path.
@@ -245,7 +245,7 @@ func (s *site) startServer(ctx context.Context, r *server, spec process.Spec) (e
 	if r.Process, err = s.plane.Processes().Start(spec); err != nil {
 		return err
 	}
-	ready, cancel := context.WithTimeout(ctx, patience)
+	ready, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	return r.Await(ready, process.Answers(r.control))
 }

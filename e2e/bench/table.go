@@ -7,15 +7,15 @@ import (
 
 // goal is the required and the desired value of a figure; zero means none.
 type goal struct {
-	must, reach float64
+	must, aim float64
 	// more is true if larger values are better.
 	more bool
 	unit string
 }
 
-func atMost(must, reach float64, unit string) goal { return goal{must: must, reach: reach, unit: unit} }
-func atLeast(must, reach float64) goal             { return goal{must: must, reach: reach, more: true} }
-func only(unit string) goal                        { return goal{unit: unit} }
+func atMost(must, aim float64, unit string) goal { return goal{must: must, aim: aim, unit: unit} }
+func atLeast(must, aim float64) goal             { return goal{must: must, aim: aim, more: true} }
+func only(unit string) goal                      { return goal{unit: unit} }
 
 func (g goal) bound(v float64) string {
 	if v == 0 {
@@ -55,12 +55,12 @@ func (g goal) verdict(v float64) string {
 type table struct{ out io.Writer }
 
 func newTable(out io.Writer) *table {
-	fmt.Fprintln(out, "| figure | value | must | reach | | made of |")
+	fmt.Fprintln(out, "| figure | value | must | aim | | made of |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|")
 	return &table{out}
 }
 
 func (t *table) row(name string, value float64, g goal, format string, args ...any) {
 	fmt.Fprintf(t.out, "| %s | %s | %s | %s | %s | %s |\n",
-		name, g.value(value), g.bound(g.must), g.bound(g.reach), g.verdict(value), fmt.Sprintf(format, args...))
+		name, g.value(value), g.bound(g.must), g.bound(g.aim), g.verdict(value), fmt.Sprintf(format, args...))
 }

@@ -59,7 +59,7 @@ func settle(t *testing.T, env *Environment) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), settleWithin) // the test's context has ended
 	defer cancel()
-	check(t, env.Settle(ctx, settleWithin, namespace))
+	check(t, env.ReleaseAll(ctx, settleWithin, namespace))
 	check(t, env.AwaitClean(ctx, settleWithin))
 }
 

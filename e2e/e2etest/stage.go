@@ -128,7 +128,7 @@ func (s *Stage[E]) watchLogs(t *testing.T, after func()) {
 func (s *Stage[E]) clear() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if err := s.env.Clusters().Settle(ctx, time.Minute, s.Emptied...); err != nil {
+	if err := s.env.Clusters().ReleaseAll(ctx, time.Minute, s.Emptied...); err != nil {
 		return err
 	}
 	return s.env.Clusters().AwaitClean(ctx, time.Minute)

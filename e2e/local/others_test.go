@@ -131,7 +131,7 @@ func unpeerByHand(t *testing.T, env *Environment, consumer, provider string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // the test's context has ended
 	defer cancel()
 	c := env.Member(consumer)
-	check(t, env.Settle(ctx, time.Minute, namespace, byHandNamespace))
+	check(t, env.ReleaseAll(ctx, time.Minute, namespace, byHandNamespace))
 	check(t, c.DeleteAndWait(ctx, e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading"), time.Minute))
 	check(t, env.Unpeer(ctx, consumer, provider))
 	check(t, c.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: byHandNamespace}}, time.Minute))

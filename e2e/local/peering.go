@@ -126,7 +126,7 @@ func (e *Environment) byRequest(ctx context.Context, times *PeeringTimes) error 
 		}
 		addTime(&times.Cold.Request, &times.Warm.Request, n, took)
 	}
-	return e.Settle(ctx, time.Minute, namespace)
+	return e.ReleaseAll(ctx, time.Minute, namespace)
 }
 
 func (e *Environment) byLiqoctl(ctx context.Context, times *PeeringTimes) error {

@@ -13,9 +13,9 @@ const (
 	// unclaimed reservation has no confirmation from its requester. The bound is the length of
 	// the longest announcement.
 	maxUnclaimed = 2048
-	// strangerPatience is how long an unclaimed reservation stands if its requester has no
+	// strangerGrace is how long an unclaimed reservation stands if its requester has no
 	// known agent. When a journal was begun anew, agents are back within minutes.
-	strangerPatience = 10 * time.Minute
+	strangerGrace = 10 * time.Minute
 )
 
 // adoptionRoom limits the placements that a provider may add to the book by its announcement
@@ -91,5 +91,5 @@ func (rc *recovery) isStranger(r *ledger.Reservation) bool {
 
 // strangerDeadline returns when a stranger's reservation ends.
 func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
-	return laterOf(laterOf(r.CreatedAt.Time(), rc.s.began).Add(strangerPatience), rc.recoveryDeadline())
+	return laterOf(laterOf(r.CreatedAt.Time(), rc.s.began).Add(strangerGrace), rc.recoveryDeadline())
 }

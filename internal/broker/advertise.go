@@ -267,7 +267,7 @@ func checkWords(o *ledger.Offer) error {
 // maxNamed bounds the clusters that an offer may allow, and those that it may deny.
 const maxNamed = 512
 
-func checkLending(l *lending.Terms) error {
+func checkLending(l *lending.Policy) error {
 	if l == nil || max(len(l.Allow), len(l.Deny)) <= maxNamed {
 		return nil
 	}

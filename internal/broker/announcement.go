@@ -344,7 +344,7 @@ func (rc *recovery) matchClaims() error {
 		}
 	}
 	for clusterID, claims := range rc.claims {
-		rc.claims[clusterID] = slices.DeleteFunc(claims, func(c claim) bool { return rc.isSettled(clusterID, &c) })
+		rc.claims[clusterID] = slices.DeleteFunc(claims, func(c claim) bool { return rc.isProcessed(clusterID, &c) })
 	}
 	return nil
 }
@@ -382,9 +382,9 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	return nil
 }
 
-// isSettled reports whether a claim needs no further processing. If no provider knows the
-// placement, isSettled notes it as void.
-func (rc *recovery) isSettled(clusterID string, c *claim) bool {
+// isProcessed reports whether a claim needs no further processing. If no provider knows the
+// placement, isProcessed notes it as void.
+func (rc *recovery) isProcessed(clusterID string, c *claim) bool {
 	if rc.claimedReservation(clusterID, c) != nil {
 		return true
 	}

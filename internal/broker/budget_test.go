@@ -438,7 +438,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		withBudget(t, func(*Budget) {}, func(f *fleet) {
 			ask(f)
 			f.announce("paris", invent(100, "nobody"))
-			time.Sleep(strangerPatience + time.Second)
+			time.Sleep(strangerGrace + time.Second)
 			synctest.Wait()
 			if n := count(f); n != 0 {
 				t.Errorf("%d reservations of nobody stand", n)

@@ -22,7 +22,7 @@ func (c *changes) observe(e event) {
 		if cluster := c.s.book.Cluster(change.ClusterID); cluster.Agent && cluster.AgentSince.Equal(e.At) {
 			c.publishAll(cluster) // the provider has an agent from now on
 		}
-	case *ledger.Reach:
+	case *ledger.Silence:
 		c.publishAll(c.s.book.Cluster(change.ClusterID))
 	case *ledger.Forget:
 		for _, name := range change.Names {

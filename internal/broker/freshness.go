@@ -112,7 +112,7 @@ func (cs *clusters) noteSilence(clusterID string) {
 		return
 	}
 	cs.s.log.Info("provider is silent, its reservations stay", "cluster", clusterID, "heard", p.heard, "reservations", len(c.Reservations()))
-	if err := cs.s.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID, Since: p.heard.UTC()}}); err != nil {
+	if err := cs.s.record(ledger.Event{Change: &ledger.Silence{ClusterID: clusterID, Since: p.heard.UTC()}}); err != nil {
 		cs.s.log.Error(err, "recording a silent provider failed, retrying", "cluster", clusterID)
 		cs.s.deadlines.setDeadline(clusterDue+clusterID, cs.s.now().Add(reopenDelay))
 	}
@@ -123,7 +123,7 @@ func (cs *clusters) noteReturn(clusterID string) error {
 	if cs.s.book.Cluster(clusterID).LostSince.IsZero() {
 		return nil
 	}
-	return cs.s.record(ledger.Event{Change: &ledger.Reach{ClusterID: clusterID}})
+	return cs.s.record(ledger.Event{Change: &ledger.Silence{ClusterID: clusterID}})
 }
 
 // secondsSilent returns how long ago a cluster's agent last advertised, nil if it never has.

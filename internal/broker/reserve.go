@@ -147,8 +147,8 @@ func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) 
 // refuses requests that might take capacity to which waiting requests have a prior right.
 func (rs *reservations) decideNew(q *Request) (*decided, error) {
 	choice, err := rs.decideInTurn(q, nil)
-	settling := !rs.s.recovery.recoveryDeadline().IsZero()
-	if settling && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.provider)) {
+	recovering := !rs.s.recovery.recoveryDeadline().IsZero()
+	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.provider)) {
 		return nil, rs.s.recovery.errRecovering()
 	}
 	return choice, err

@@ -78,8 +78,8 @@ func divisor(a, b int64) int64 {
 	return a
 }
 
-// reaches reports whether any of the pods may run on nodes of a class.
-func (s *supply) reaches(class int32) bool {
+// mayUse reports whether any of the pods may run on nodes of a class.
+func (s *supply) mayUse(class int32) bool {
 	return slices.ContainsFunc(s.groups, func(g Group) bool { return isOn(g.On, class) })
 }
 
@@ -95,7 +95,7 @@ func (n *Nodes) harmIn(need Need, target Pod, others []Group) float64 {
 	var prices []price
 	for at := range n.bins {
 		places := n.fit(at, target)
-		if free := n.free(at, need.Column); places > 0 && free != NotNamed && s.reaches(n.bins[at].class) {
+		if free := n.free(at, need.Column); places > 0 && free != NotNamed && s.mayUse(n.bins[at].class) {
 			prices = n.appendPrices(prices, &s, free, places, need.Amount, n.bins[at].count)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 const (
 	// lookEvery is the interval between checks of a condition.
 	lookEvery = 20 * time.Millisecond
-	// patience is the timeout of Await. It allows for a busy machine.
-	patience = time.Minute
+	// awaitTimeout is the timeout of Await. It allows for a busy machine.
+	awaitTimeout = time.Minute
 )
 
 // Runnable is a part that runs until its context ends, like those of a manager.
@@ -42,7 +42,7 @@ func Start(t testing.TB, part Runnable) (stop func()) {
 // Await waits until a condition holds, and fails the test after a minute. what names the condition.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), lookEvery, patience, true,
+	err := wait.PollUntilContextTimeout(t.Context(), lookEvery, awaitTimeout, true,
 		func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("waited too long for %s", what)

@@ -11,13 +11,13 @@ import (
 // defaultNotice is the notice of a recall that sets none.
 const defaultNotice = 10 * time.Minute
 
-// LendingTerms returns the terms of an operator's policy. Without a policy the cluster lends to all
+// LendingPolicy converts an operator's policy. Without one the cluster lends to all
 // others. A recalled consumer is granted nothing new.
-func LendingTerms(policy *agentv1alpha1.LendingPolicy) lending.Terms {
+func LendingPolicy(policy *agentv1alpha1.LendingPolicy) lending.Policy {
 	if policy == nil {
-		return lending.Terms{}
+		return lending.Policy{}
 	}
-	out := lending.Terms{Paused: policy.Spec.Paused}
+	out := lending.Policy{Paused: policy.Spec.Paused}
 	if c := policy.Spec.Consumers; c != nil {
 		out.Allow, out.Deny = namesOf(c.Allow), namesOf(c.Deny)
 	}
@@ -59,12 +59,12 @@ func namesOf(ids []agentv1alpha1.ClusterID) []string {
 	return out
 }
 
-// FromLending converts terms for an advertisement.
-func FromLending(t lending.Terms) v1.Lending {
+// FromLending converts a policy for an advertisement.
+func FromLending(t lending.Policy) v1.Lending {
 	return v1.Lending{Paused: t.Paused, Unready: t.Unready, Allow: t.Allow, Deny: t.Deny}
 }
 
 // ToLending is the reverse of FromLending.
-func ToLending(in v1.Lending) lending.Terms {
-	return lending.Terms{Paused: in.Paused, Unready: in.Unready, Allow: in.Allow, Deny: in.Deny}
+func ToLending(in v1.Lending) lending.Policy {
+	return lending.Policy{Paused: in.Paused, Unready: in.Unready, Allow: in.Allow, Deny: in.Deny}
 }

@@ -59,8 +59,8 @@ type IdentityView struct {
 	// certificate.
 	Renewing bool
 	// Parted is true when the agent has pointed the identity away from the replicated objects
-	// at the provider; Settled when Liqo has had time to act on that.
-	Parted, Settled bool
+	// at the provider; ActedOn when Liqo has had time to act on that.
+	Parted, ActedOn bool
 }
 
 // IsComplete reports whether Liqo uses the identity with a certificate for this cluster's
@@ -302,7 +302,7 @@ func (v *ConsumerView) IsDrained() bool {
 func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachableNote())
 	if v.Identity.IsUsable() && v.Identity.Ours {
-		if v.Overdue && v.Reach.Answers && !v.Identity.Settled {
+		if v.Overdue && v.Reach.Answers && !v.Identity.ActedOn {
 			return planParting(v), s
 		}
 		return []Action{{Do: DeleteIdentity}}, s

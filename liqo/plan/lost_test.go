@@ -66,7 +66,7 @@ func TestConsumerGivesUpWhatItCannotTakeDown(t *testing.T) {
 		},
 		"then it goes": {
 			view: drainedConsumer(func(v *ConsumerView) {
-				v.Reach, v.Overdue, v.Identity.Parted, v.Identity.Settled = answers, true, true, true
+				v.Reach, v.Overdue, v.Identity.Parted, v.Identity.ActedOn = answers, true, true, true
 			}),
 			want: []Verb{DeleteIdentity},
 		},

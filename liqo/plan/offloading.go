@@ -66,7 +66,7 @@ type Agreement struct {
 	Providers []string
 }
 
-// Agree settles which strategy a namespace gets; claims are sorted, oldest first. The strategy
+// Agree decides which strategy a namespace gets; claims are sorted, oldest first. The strategy
 // in force stays as long as one claim wants it. After that, the oldest claim decides.
 func Agree(inForce Strategy, claims []Claim) (a Agreement) {
 	if len(claims) == 0 {

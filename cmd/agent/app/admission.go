@@ -37,8 +37,8 @@ type admission struct {
 	client    client.Reader
 	capacity  freeCapacity
 	namespace string
-	// terms returns how much of the free capacity is lent.
-	terms func() offering.Terms
+	// rules returns how much of the free capacity is lent.
+	rules func() offering.Rules
 	// liqo returns the condition of Liqo, nil without peering.
 	liqo func(context.Context) *metav1.Condition
 	// admitted holds the amounts that this process admitted and that the cache may not show as
@@ -46,8 +46,8 @@ type admission struct {
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, free freeCapacity, namespace string, terms func() offering.Terms, liqo func(context.Context) *metav1.Condition) *admission {
-	return &admission{client: c, capacity: free, namespace: namespace, terms: terms, liqo: liqo, admitted: map[string]quantity.Amounts{}}
+func newAdmission(c client.Reader, free freeCapacity, namespace string, rules func() offering.Rules, liqo func(context.Context) *metav1.Condition) *admission {
+	return &admission{client: c, capacity: free, namespace: namespace, rules: rules, liqo: liqo, admitted: map[string]quantity.Amounts{}}
 }
 
 func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
@@ -89,7 +89,7 @@ func (a *admission) consents(ctx context.Context, inst *agentv1alpha1.ProviderIn
 	if err != nil {
 		return providerinstruction.Admission{}, err
 	}
-	lends := wire.LendingTerms(policy)
+	lends := wire.LendingPolicy(policy)
 	lends.Unready = installation.WhyUnready(a.liqo(ctx))
 	why := lends.Refuses(inst.Spec.RequesterClusterID)
 	if why == "" && lending.RecallOf(wire.Recalls(policy), inst.Spec.RequesterClusterID, inst.Spec.ReservationName) != nil {
@@ -109,8 +109,8 @@ func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) s
 	}
 	snapshot := a.capacity.Snapshot()
 	held, stray := snapshot.Held(holds)
-	terms := a.terms()
-	free := terms.Lendable(snapshot.Allocatable, snapshot.Allocated.Add(stray)).Sub(held)
+	rules := a.rules()
+	free := rules.Lendable(snapshot.Allocatable, snapshot.Allocated.Add(stray)).Sub(held)
 	short, fits := quantity.Fits(wanted, free)
 	if fits {
 		return ""

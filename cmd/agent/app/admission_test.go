@@ -102,7 +102,7 @@ func TestAdmission(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Terms { return offering.Terms{Ratios: test.stretch, Cap: test.cap} },
+			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Rules { return offering.Rules{Ratios: test.stretch, Cap: test.cap} },
 				func(context.Context) *metav1.Condition { return test.liqo })
 			got, err := a.admitPlacement(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
@@ -124,7 +124,7 @@ func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	}
 	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
-	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Terms { return offering.Terms{} },
+	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Rules { return offering.Rules{} },
 		func(context.Context) *metav1.Condition { return nil })
 	for _, step := range []struct {
 		inst *agentv1alpha1.ProviderInstruction
@@ -248,7 +248,7 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 				free.Used = map[string]quantity.Amounts{name: cores(int64(len(pods)))}
 			}
 			a := newAdmission(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), free, "default",
-				func() offering.Terms { return offering.Terms{} }, func(context.Context) *metav1.Condition { return nil })
+				func() offering.Rules { return offering.Rules{} }, func(context.Context) *metav1.Condition { return nil })
 			got, err := a.admitPlacement(t.Context(), test.wants)
 			if err != nil {
 				t.Fatal(err)

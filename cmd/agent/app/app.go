@@ -328,7 +328,7 @@ func (a *agent) verifyEnvelope(envelope []byte) (string, []byte, error) {
 
 func (a *agent) addControllers(config *rest.Config) error {
 	advertises := advertisement.Options{
-		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Terms: a.settings,
+		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Settings: a.settings,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
 		Certificate: a.certificateCondition, Guarded: a.guardedCondition(),
@@ -363,7 +363,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerTerms, liqo).admitPlacement,
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerRules, liqo).admitPlacement,
 		Peering: a.peering, Place: a.settings.ownPlace,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Placeholders: a.placeholderSettings(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,

@@ -36,7 +36,7 @@ type settings struct {
 	pricer *pricing.Pricer
 }
 
-var _ advertisement.Terms = (*settings)(nil)
+var _ advertisement.Settings = (*settings)(nil)
 
 // openSettings reads the configuration file, if there is one.
 func (a *agent) openSettings() error {
@@ -56,11 +56,11 @@ func (s *settings) currentConfiguration() *configuration.Configuration {
 	return s.file.Current()
 }
 
-// Terms implements advertisement.Terms.
-func (s *settings) Terms() advertisement.Offered {
+// Offered implements advertisement.Settings.
+func (s *settings) Offered() advertisement.Offered {
 	c := s.currentConfiguration()
 	out := advertisement.Offered{
-		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(c.Claims), Terms: s.offerTerms(),
+		Cost: c.Prices, Labels: wire.ToLabels(c.Labels), Claims: wire.ToLabels(c.Claims), Rules: s.offerRules(),
 	}
 	if at := s.ownPlace(); at != (guard.Place{}) {
 		out.Topology = &brokerv1alpha1.Topology{Region: at.Region, Zone: at.Zone}
@@ -71,8 +71,8 @@ func (s *settings) Terms() advertisement.Offered {
 	return out
 }
 
-// offerTerms returns how much of the capacity is lent.
-func (s *settings) offerTerms() offering.Terms { return s.currentConfiguration().Offer }
+// offerRules returns how much of the capacity is lent.
+func (s *settings) offerRules() offering.Rules { return s.currentConfiguration().Offer }
 
 // ownPlace returns the region and zone of the cluster.
 func (s *settings) ownPlace() guard.Place {
@@ -80,7 +80,7 @@ func (s *settings) ownPlace() guard.Place {
 	return guard.Place{Region: c.Region, Zone: c.Zone}
 }
 
-// Changed implements advertisement.Terms.
+// Changed implements advertisement.Settings.
 func (s *settings) Changed() <-chan struct{} {
 	if s.file == nil {
 		return nil
@@ -88,7 +88,7 @@ func (s *settings) Changed() <-chan struct{} {
 	return s.file.Changed()
 }
 
-// Conditions implements advertisement.Terms.
+// Conditions implements advertisement.Settings.
 func (s *settings) Conditions() []metav1.Condition {
 	if s.file == nil {
 		return nil

@@ -61,7 +61,7 @@ func TestAdvertisementSaysWhatTheFileSays(t *testing.T) {
 				Labels:   map[string]brokerv1alpha1.LabelValue{"tier": "gold"},
 				Claims:   map[string]brokerv1alpha1.LabelValue{"availability": "99.9"},
 				Cost:     &brokerv1alpha1.Cost{CPUCost: "1", MemoryCost: "2", Currency: "EUR"},
-				Terms:    offering.Terms{Cap: quantity.Amounts{"cpu": 4000}, Ratios: quantity.Ratios{"cpu": 200, "memory": 300}},
+				Rules:    offering.Rules{Cap: quantity.Amounts{"cpu": 4000}, Ratios: quantity.Ratios{"cpu": 200, "memory": 300}},
 			},
 		},
 		"a region alone leaves the rest to the Advertisement": {
@@ -71,7 +71,7 @@ func TestAdvertisementSaysWhatTheFileSays(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := settingsOf(t, tc.file).Terms()
+			got := settingsOf(t, tc.file).Offered()
 			sameAmounts := cmp.Comparer(func(a, b quantity.Amounts) bool { return a.Equal(b) })
 			samePercentages := cmp.Comparer(func(a, b offering.Percentages) bool { return a.All == b.All && len(a.Of) == len(b.Of) })
 			if diff := cmp.Diff(tc.want, got, sameAmounts, samePercentages); diff != "" {

@@ -53,7 +53,7 @@ func TestMissingAmounts(t *testing.T) {
 			s := snapshot()
 			s.Allocated = tc.allocated
 			s.Used = map[string]quantity.Amounts{"res-a-1": tc.used}
-			o := newOffer(identity{}, &offering.Terms{Ratios: tc.ratios, Withheld: offering.Percentages{All: 50}}, nil, s, []hold{kept("res-a", quantity.Amounts{"cpu": 4000, "memory": 4000})})
+			o := newOffer(identity{}, &offering.Rules{Ratios: tc.ratios, Withheld: offering.Percentages{All: 50}}, nil, s, []hold{kept("res-a", quantity.Amounts{"cpu": 4000, "memory": 4000})})
 			missing := o.missingAmounts()
 			if diff := cmp.Diff(tc.want, missing, sameAmounts); diff != "" {
 				t.Errorf("missing (-want +got):\n%s", diff)
@@ -85,7 +85,7 @@ func TestMissingAmountsAreThoseThatDoNotFit(t *testing.T) {
 			unused += max(keep-used, 0)
 			inUse += used
 		}
-		o := newOffer(identity{}, &offering.Terms{}, nil, s, holds)
+		o := newOffer(identity{}, &offering.Rules{}, nil, s, holds)
 		missing, room := o.missingAmounts()["cpu"], s.Allocatable["cpu"]-s.Allocated["cpu"]-inUse
 		if want := min(max(unused-room, 0), unused); missing != want {
 			t.Errorf("%d of %d unused is missing with room for %d, want %d", missing, unused, room, want)

@@ -24,7 +24,7 @@ const materialShare = 50
 
 // identity is how the cluster describes itself, taken from the agent's flags and configuration.
 // Labels and claims that these do not set come from the Advertisement; the operator's lending
-// terms come from the LendingPolicy.
+// rules come from the LendingPolicy.
 type identity struct {
 	ClusterID   string
 	ClusterName string
@@ -33,7 +33,7 @@ type identity struct {
 	Labels      map[string]brokerv1alpha1.LabelValue
 	Claims      map[string]brokerv1alpha1.LabelValue
 	// Lending holds the rules about which consumers this cluster lends to.
-	Lending lending.Terms
+	Lending lending.Policy
 }
 
 // hold is an enforced ProviderInstruction.
@@ -78,7 +78,7 @@ type usage struct {
 
 // newOffer combines the accounts with the enforced instructions. Pods of a placement without
 // reserved capacity count as this cluster's own, so that their use is counted somewhere.
-func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
+func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
 	amounts := make(map[string]quantity.Amounts, len(holds))
 	uses := make([]usage, 0, len(holds))
 	for _, h := range holds {
@@ -90,7 +90,7 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 	})
 	reserved, stray := s.Held(amounts)
 	own := s.Allocated.Add(stray)
-	advertised := terms.Advertise(s.Allocatable, own, reserved)
+	advertised := rules.Advertise(s.Allocatable, own, reserved)
 	// The broker alone decides about over-subscription, so available is computed without it.
 	available := s.Allocatable.Sub(advertised.Allocated).Sub(reserved).Max(nil)
 	for name := range available {
@@ -100,7 +100,7 @@ func newOffer(id identity, terms *offering.Terms, cost *brokerv1alpha1.Cost, s *
 	}
 	return offer{
 		identity: id, cost: cost,
-		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(terms.Ratios),
+		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(rules.Ratios),
 		advertised: advertised, reserved: reserved, available: available,
 		nodes: s.Nodes, shapes: s.NodeShapes, roomiest: largestFree(s.NodeShapes), usage: uses, pending: firstPending(s.Pending, s.Capacity),
 	}

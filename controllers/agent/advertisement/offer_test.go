@@ -72,7 +72,7 @@ func TestNothingIsSubtractedTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot()
 			s.Used = tc.used
-			o := newOffer(identity{}, &offering.Terms{}, nil, s, tc.holds)
+			o := newOffer(identity{}, &offering.Rules{}, nil, s, tc.holds)
 			want := []quantity.Amounts{tc.allocated, tc.reserved, tc.available}
 			if diff := cmp.Diff(want, []quantity.Amounts{o.advertised.Allocated, o.reserved, o.available}, sameAmounts); diff != "" {
 				t.Errorf("allocated, reserved, available (-want +got):\n%s", diff)
@@ -84,7 +84,7 @@ func TestNothingIsSubtractedTwice(t *testing.T) {
 func TestUsageListsEveryHoldInOrder(t *testing.T) {
 	s := snapshot()
 	s.Used["res-b-1"] = quantity.Amounts{"cpu": 500, "pods": 1}
-	o := newOffer(identity{}, &offering.Terms{}, nil, s, []hold{{reservation: "res-b", placement: 1}, {reservation: "res-a", placement: 10}, {reservation: "res-a", placement: 2}})
+	o := newOffer(identity{}, &offering.Rules{}, nil, s, []hold{{reservation: "res-b", placement: 1}, {reservation: "res-a", placement: 10}, {reservation: "res-a", placement: 2}})
 	want := []v1.Usage{
 		{Reservation: "res-a", Placement: 2, Used: v1.Amounts{}},
 		{Reservation: "res-a", Placement: 10, Used: v1.Amounts{}},
@@ -100,7 +100,7 @@ func TestMaterial(t *testing.T) {
 	cases := map[string]struct {
 		edit  func(*capacity.Snapshot)
 		id    identity
-		terms offering.Terms
+		rules offering.Rules
 		cost  *brokerv1alpha1.Cost
 		holds []hold
 		want  bool
@@ -119,10 +119,10 @@ func TestMaterial(t *testing.T) {
 			}, want: true,
 		},
 		"another price is": {edit: func(*capacity.Snapshot) {}, cost: &brokerv1alpha1.Cost{CPUCost: "1"}, want: true},
-		"another ratio is": {edit: func(*capacity.Snapshot) {}, terms: offering.Terms{Ratios: quantity.Ratios{"cpu": 103}}, want: true},
-		"a cap is":         {edit: func(*capacity.Snapshot) {}, terms: offering.Terms{Cap: quantity.Amounts{"cpu": 1000}}, want: true},
+		"another ratio is": {edit: func(*capacity.Snapshot) {}, rules: offering.Rules{Ratios: quantity.Ratios{"cpu": 103}}, want: true},
+		"a cap is":         {edit: func(*capacity.Snapshot) {}, rules: offering.Rules{Cap: quantity.Amounts{"cpu": 1000}}, want: true},
 		"a cap beyond all is not": {
-			edit: func(*capacity.Snapshot) {}, terms: offering.Terms{Cap: quantity.Amounts{"cpu": 90000}},
+			edit: func(*capacity.Snapshot) {}, rules: offering.Rules{Cap: quantity.Amounts{"cpu": 90000}},
 		},
 		"another endpoint is": {edit: func(*capacity.Snapshot) {}, id: identity{EndpointURL: "https://x"}, want: true},
 		"a reservation is":    {edit: func(*capacity.Snapshot) {}, holds: one, want: true},
@@ -132,10 +132,10 @@ func TestMaterial(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			before := newOffer(identity{}, &offering.Terms{}, nil, snapshot(), nil)
+			before := newOffer(identity{}, &offering.Rules{}, nil, snapshot(), nil)
 			s := snapshot()
 			tc.edit(s)
-			now := newOffer(tc.id, &tc.terms, tc.cost, s, tc.holds)
+			now := newOffer(tc.id, &tc.rules, tc.cost, s, tc.holds)
 			if got := now.differsMaterially(&before); got != tc.want {
 				t.Errorf("material: %v, want %v", got, tc.want)
 			}
@@ -143,10 +143,10 @@ func TestMaterial(t *testing.T) {
 	}
 
 	t.Run("what runs in a reservation is, however little", func(t *testing.T) {
-		before := newOffer(identity{}, &offering.Terms{}, nil, snapshot(), one)
+		before := newOffer(identity{}, &offering.Rules{}, nil, snapshot(), one)
 		s := snapshot()
 		s.Used["res-a-1"] = quantity.Amounts{"cpu": 1, "pods": 1}
-		now := newOffer(identity{}, &offering.Terms{}, nil, s, one)
+		now := newOffer(identity{}, &offering.Rules{}, nil, s, one)
 		if !now.differsMaterially(&before) {
 			t.Error("not material")
 		}

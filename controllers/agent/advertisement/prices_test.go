@@ -26,10 +26,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// asked provides the terms of a Pricer for two nodes.
+// asked provides the settings of a Pricer for two nodes.
 type asked struct{ *pricing.Pricer }
 
-func (a asked) Terms() Offered           { return Offered{Cost: a.Cost()} }
+func (a asked) Offered() Offered         { return Offered{Cost: a.Cost()} }
 func (a asked) Changed() <-chan struct{} { return nil }
 func (a asked) Conditions() []metav1.Condition {
 	if c := a.Condition(); c != nil {
@@ -65,7 +65,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	b := newBench(t)
 	ticks := clocktesting.NewFakeClock(b.clock.Now())
 	pricer := pricing.New(twoNodes{}, ticks, logr.Discard())
-	b.options.Terms = asked{pricer}
+	b.options.Settings = asked{pricer}
 	b.after(0)
 	b.expect(1, 2, 1)
 	<-b.events.Events // the event of Ready

@@ -65,8 +65,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	now.setMetric(r.missing, missing)
 	now.setMetric(r.pending, now.pending)
 	conditions := []metav1.Condition{r.publishOffer(ctx, now), coveredCondition(missing)}
-	if r.options.Terms != nil {
-		conditions = append(conditions, r.options.Terms.Conditions()...)
+	if r.options.Settings != nil {
+		conditions = append(conditions, r.options.Settings.Conditions()...)
 	}
 	if r.complete != nil {
 		conditions = append(conditions, *r.complete)
@@ -105,13 +105,13 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 		return nil, nil, err
 	}
 	var offered Offered
-	if r.options.Terms != nil {
-		offered = r.options.Terms.Terms()
+	if r.options.Settings != nil {
+		offered = r.options.Settings.Offered()
 	}
 	id := identity{
 		ClusterID: r.options.ClusterID, ClusterName: r.options.ClusterName,
 		EndpointURL: r.options.EndpointURL, Topology: offered.Topology,
-		Labels: offered.Labels, Claims: offered.Claims, Lending: wire.LendingTerms(policy),
+		Labels: offered.Labels, Claims: offered.Claims, Lending: wire.LendingPolicy(policy),
 	}
 	id.Lending.Unready = installation.WhyUnready(liqo)
 	if id.Labels == nil {
@@ -125,7 +125,7 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 		cost = adv.Spec.Cost
 	}
 	snapshot := r.accounts.Snapshot()
-	now := newOffer(id, &offered.Terms, cost.DeepCopy(), &snapshot, holds)
+	now := newOffer(id, &offered.Rules, cost.DeepCopy(), &snapshot, holds)
 	return adv, &now, nil
 }
 

@@ -65,14 +65,14 @@ type Accounts interface {
 
 var _ Accounts = (*capacity.Watcher)(nil)
 
-// Terms provides the operator's current lending terms.
-type Terms interface {
-	// Terms returns the terms in force.
-	Terms() Offered
-	// Changed receives after new terms came into force or were rejected.
+// Settings provides the operator's current settings.
+type Settings interface {
+	// Offered returns what is in force.
+	Offered() Offered
+	// Changed receives after new settings came into force or were rejected.
 	Changed() <-chan struct{}
 	// Conditions report whether the operator's latest configuration is in force. There are none
-	// if the terms cannot change.
+	// if the settings cannot change.
 	Conditions() []metav1.Condition
 }
 
@@ -85,7 +85,7 @@ type Offered struct {
 	Cost           *brokerv1alpha1.Cost
 	Labels, Claims map[string]brokerv1alpha1.LabelValue
 	// Terms define how much of the free capacity is lent.
-	offering.Terms
+	offering.Rules
 }
 
 // Options of a Reconciler. Only ClusterID is required.
@@ -97,9 +97,9 @@ type Options struct {
 	// EndpointURL is the https address at which consumers reach this cluster's API server;
 	// empty if there is none.
 	EndpointURL string
-	// Terms provides the lending terms, which may change. If it is nil, everything free is
+	// Settings provides the operator's settings, which may change. If it is nil, everything free is
 	// lent, and the cluster has no description.
-	Terms Terms
+	Settings Settings
 	// Name and Namespace of the Advertisement; DefaultName and DefaultNamespace.
 	Name, Namespace string
 	// InstructionNamespace holds the ProviderInstructions; DefaultNamespace if empty.
@@ -179,7 +179,7 @@ type Reconciler struct {
 	// last answer; nil before the first.
 	ask  time.Time
 	fits *metav1.Condition
-	// urgent is set by news of peers or terms and cleared when they are sent.
+	// urgent is set by news of peers or settings and cleared when they are sent.
 	urgent atomic.Bool
 }
 
@@ -220,15 +220,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // followAccounts triggers a reconcile when the accounts are complete or change, when the reachability
-// of a peer changes, and when the terms change. If pods come and go all the time, one reconcile
+// of a peer changes, and when the settings change. If pods come and go all the time, one reconcile
 // covers many changes.
 func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	var news, terms <-chan struct{} // nil never receives
+	var news, settings <-chan struct{} // nil never receives
 	if r.options.Peers != nil {
 		news = r.options.Peers.News()
 	}
-	if r.options.Terms != nil {
-		terms = r.options.Terms.Changed()
+	if r.options.Settings != nil {
+		settings = r.options.Settings.Changed()
 	}
 	go func() {
 		changes, rested := r.accounts.Changed(), (<-chan time.Time)(nil)
@@ -243,7 +243,7 @@ func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRa
 				changes, rested = nil, time.After(minGap)
 			case <-news:
 				r.urgent.Store(true)
-			case <-terms:
+			case <-settings:
 				r.urgent.Store(true)
 			}
 			queue.Add(r.ownRequest())

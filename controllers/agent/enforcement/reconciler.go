@@ -49,13 +49,13 @@ func (r *Reconciler) enforceGrant(ctx context.Context, inst *agentv1alpha1.Provi
 	if over := allowance.Beyond(pods); len(over) > 0 {
 		return 0, r.evictPods(ctx, inst, pods, allowance, over)
 	}
-	settles, err := r.clearExcess(ctx, inst, enforcement.Used(pods), allowance)
+	clears, err := r.clearExcess(ctx, inst, enforcement.Used(pods), allowance)
 	if err != nil {
 		return 0, err
 	}
 	room := allowance.Limits.Sub(enforcement.Used(pods)).Sub(unseen)
 	retries, err := r.wakeWaiting(ctx, inst, room)
-	return soonestOf(expires, settles, retries), err
+	return soonestOf(expires, clears, retries), err
 }
 
 // allowanceOf returns the allowance of a placement.

@@ -14,7 +14,7 @@ import (
 
 // describeStatus derives the status from the policy and the current placements.
 func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
-	s, paused := &policy.Status, wire.LendingTerms(policy).Paused
+	s, paused := &policy.Status, wire.LendingPolicy(policy).Paused
 	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, describeLending(&policy.Spec, paused), 0, 0
 	s.Recalling, s.RecalledUntil = 0, nil
 	for i := range all {

@@ -21,7 +21,7 @@ func (r *Reconciler) requestChange(ctx context.Context, rr *agentv1alpha1.Resour
 		return nil, r.handleError(rr, err, status)
 	} else if len(errs) > 0 {
 		status.changeRefused(errs.ToAggregate().Error())
-		return nil, r.recordLease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
+		return nil, r.recordRenewal(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
 	}
 	asked := wire.ReservationRequest(rr, r.options.ClusterID)
 	body := &v1.ReservationChange{Generation: rr.Generation, DurationSeconds: asked.DurationSeconds, Resources: asked.Resources}
@@ -33,10 +33,10 @@ func (r *Reconciler) requestChange(ctx context.Context, rr *agentv1alpha1.Resour
 	case considered && (no.Reason == fault.Invalid || no.Reason == fault.Conflict):
 		status.changeRefused(no.Detail)
 		r.retries.Reset(string(rr.UID))
-		return nil, r.recordLease(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
+		return nil, r.recordRenewal(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
 	case considered && no.Reason == fault.Awaiting:
 		status.setChanging(no.Detail)
-		return nil, r.recordLease(rr, &v1.Reservation{RenewSeconds: no.RetryAfter.Seconds()})
+		return nil, r.recordRenewal(rr, &v1.Reservation{RenewSeconds: no.RetryAfter.Seconds()})
 	default:
 		return nil, r.handleError(rr, err, status)
 	}

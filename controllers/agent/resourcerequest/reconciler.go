@@ -161,7 +161,7 @@ func (r *Reconciler) askBroker(ctx context.Context, rr *agentv1alpha1.ResourceRe
 // showAnswer shows the broker's answer. It returns the answer if there is something to carry out.
 func (r *Reconciler) showAnswer(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
 	r.retries.Reset(string(rr.UID))
-	again := r.recordLease(rr, answer)
+	again := r.recordRenewal(rr, answer)
 	status.setAgreed(answer.Change)
 	switch {
 	case hasEnded(answer):

@@ -32,7 +32,7 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, rr *agentv1alpha1.Resou
 	if left > 0 || !isGivenBack(rr) {
 		return again, r.saveStatus(ctx, rr, before)
 	}
-	r.forgetLease(rr.UID)
+	r.forgetRenewal(rr.UID)
 	return never, r.removeFinalizer(ctx, before)
 }
 
@@ -45,7 +45,7 @@ func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.Resourc
 		return never, err
 	}
 	if left == 0 && isGivenBack(rr) {
-		r.forgetLease(rr.UID)
+		r.forgetRenewal(rr.UID)
 		status.setReleased()
 	}
 	return again, r.saveStatus(ctx, rr, before)

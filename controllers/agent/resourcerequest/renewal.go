@@ -17,12 +17,12 @@ const (
 	askGap = 500 * time.Millisecond
 	// askAgain is when to poll for an outstanding answer if the broker does not say.
 	askAgain = 5 * time.Second
-	// longestLease bounds the renewal interval that the broker may set.
-	longestLease = 24 * time.Hour
+	// longestRenewal bounds the renewal interval that the broker may set.
+	longestRenewal = 24 * time.Hour
 )
 
-// lease remembers the broker's last answer to a request.
-type lease struct {
+// renewal remembers the broker's last answer to a request.
+type renewal struct {
 	// answered is when the answer arrived.
 	answered time.Time
 	// due is when to ask again; zero for a reservation with a duration.
@@ -33,20 +33,20 @@ type lease struct {
 	shown int64
 }
 
-// recordLease records an answer and returns when to ask again.
-func (r *Reconciler) recordLease(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation) time.Duration {
-	wait := time.Duration(min(answer.RenewSeconds, longestLease.Seconds()) * float64(time.Second))
+// recordRenewal records an answer and returns when to ask again.
+func (r *Reconciler) recordRenewal(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation) time.Duration {
+	wait := time.Duration(min(answer.RenewSeconds, longestRenewal.Seconds()) * float64(time.Second))
 	if answer.Instruction.Reservation == "" && wait <= 0 {
 		wait = askAgain
 	}
-	l := lease{answered: r.options.Clock.Now(), generation: rr.Generation}
+	l := renewal{answered: r.options.Clock.Now(), generation: rr.Generation}
 	if wait > 0 {
 		wait = max(wait, time.Second)
 		l.due = l.answered.Add(wait)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leases[rr.UID] = l
+	r.renewals[rr.UID] = l
 	return max(wait, never)
 }
 
@@ -65,7 +65,7 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 		return r.retries.Get(string(rr.UID)), false
 	}
 	r.mu.Lock()
-	l, known := r.leases[rr.UID]
+	l, known := r.renewals[rr.UID]
 	r.mu.Unlock()
 
 	standing := slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return isStanding(&i) })
@@ -95,15 +95,15 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 func (r *Reconciler) markShown(rr *agentv1alpha1.ResourceRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l, ok := r.leases[rr.UID]; ok {
+	if l, ok := r.renewals[rr.UID]; ok {
 		l.shown = l.generation
-		r.leases[rr.UID] = l
+		r.renewals[rr.UID] = l
 	}
 }
 
-func (r *Reconciler) forgetLease(uid types.UID) {
+func (r *Reconciler) forgetRenewal(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.leases, uid)
+	delete(r.renewals, uid)
 	r.retries.DeleteEntry(string(uid))
 }

@@ -96,8 +96,8 @@ type Reconciler struct {
 
 	// mu guards the following.
 	mu sync.Mutex
-	// leases is not kept across a restart: the first reconcile then asks the broker.
-	leases map[types.UID]lease
+	// renewals is not kept across a restart: the first reconcile then asks the broker.
+	renewals map[types.UID]renewal
 	// news carries requests that the broker has news about.
 	news chan event.TypedGenericEvent[types.NamespacedName]
 }
@@ -112,7 +112,7 @@ func New(c client.Client, broker Broker, recorder events.EventRecorder, options 
 	retries.Clock = options.Clock
 	return &Reconciler{
 		client: c, broker: broker, recorder: recorder, options: options,
-		retries: retries, leases: map[types.UID]lease{}, news: make(chan event.TypedGenericEvent[types.NamespacedName], newsKept),
+		retries: retries, renewals: map[types.UID]renewal{}, news: make(chan event.TypedGenericEvent[types.NamespacedName], newsKept),
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *Reconciler) enqueueNews(ctx context.Context, e event.TypedGenericEvent[
 		return // the request is gone
 	}
 	r.mu.Lock()
-	delete(r.leases, rr.UID)
+	delete(r.renewals, rr.UID)
 	r.mu.Unlock()
 	queue.Add(reconcile.Request{NamespacedName: e.Object})
 }

@@ -32,9 +32,9 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 		"it is paused for some": {active(func(v *broker.ClusterView) {
 			v.Standing = &decision.Standing{PausedFor: map[string]string{"rome": "3 failures in a row"}}
 		}), "Active", "Active", "Active"},
-		"it does not lend": {active(func(v *broker.ClusterView) { v.Offer = ledger.Offer{Lending: &lending.Terms{Paused: true}} }), "LendingPaused", "Active", "Paused"},
+		"it does not lend": {active(func(v *broker.ClusterView) { v.Offer = ledger.Offer{Lending: &lending.Policy{Paused: true}} }), "LendingPaused", "Active", "Paused"},
 		"its Liqo does not work": {active(func(v *broker.ClusterView) {
-			v.Offer = ledger.Offer{Lending: &lending.Terms{Unready: "LiqoNotRunning"}}
+			v.Offer = ledger.Offer{Lending: &lending.Policy{Unready: "LiqoNotRunning"}}
 		}), "ProviderNotReady", "Active", "Paused"},
 		"it has to announce": {active(func(v *broker.ClusterView) { v.Awaited = "the broker was restored" }), "AwaitingHoldings", "AwaitingHoldings", "Paused"},
 	} {

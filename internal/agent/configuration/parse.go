@@ -33,7 +33,7 @@ type Configuration struct {
 	// Nodes selects the nodes to lend from.
 	Nodes labels.Selector
 	// Offer limits how much of them is lent.
-	Offer offering.Terms
+	Offer offering.Rules
 	// Prices of lent capacity; nil if the file has none. If nodes provide prices, it holds the
 	// others and the currency.
 	Prices *brokerv1alpha1.Cost
@@ -96,8 +96,8 @@ func (r *reader) readSelector(field, text string) labels.Selector {
 	return selector
 }
 
-func (r *reader) readOffer(o *offer) offering.Terms {
-	t := offering.Terms{
+func (r *reader) readOffer(o *offer) offering.Rules {
+	t := offering.Rules{
 		Headroom: quantity.Amounts{}, Cap: quantity.Amounts{}, Minimum: quantity.Amounts{}, Step: quantity.Amounts{},
 	}
 	t.Withheld = offering.Percentages{All: 100 - r.readPercent("offer.share", o.Share, 100), Of: map[corev1.ResourceName]int64{}}
@@ -146,7 +146,7 @@ func (r *reader) readPercent(field, text string, unset int64) int64 {
 
 // readHeadroom sets the headroom of one resource, a percentage or an amount, which replaces the
 // general one.
-func (r *reader) readHeadroom(field string, name corev1.ResourceName, text string, t *offering.Terms) {
+func (r *reader) readHeadroom(field string, name corev1.ResourceName, text string, t *offering.Rules) {
 	if strings.HasSuffix(text, "%") {
 		t.HeadroomShare.Of[name] = r.readPercent(field, text, 0)
 	} else if text != "" {

@@ -68,7 +68,7 @@ func TestPricesOfNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got.Nodes, got.Offer = nil, offering.Terms{}
+			got.Nodes, got.Offer = nil, offering.Rules{}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", file, diff)
 			}
@@ -109,7 +109,7 @@ func TestSampleSetsEveryKey(t *testing.T) {
 	c.Nodes = nil
 	want := &Configuration{
 		Region: "eu-south", Zone: "eu-south-1", Labels: map[string]string{"tier": "gold"}, Claims: map[string]string{"availability": "99.9"},
-		Offer: offering.Terms{
+		Offer: offering.Rules{
 			Withheld:      offering.Percentages{All: 20, Of: map[corev1.ResourceName]int64{"cpu": 50}},
 			HeadroomShare: offering.Percentages{All: 10, Of: map[corev1.ResourceName]int64{"memory": 0}},
 			Headroom:      quantity.Amounts{"memory": 8 << 30},
@@ -255,7 +255,7 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 	}
 }
 
-// Every file is refused, or yields usable terms.
+// Every file is refused, or yields usable rules.
 func FuzzParse(f *testing.F) {
 	seeds, err := filepath.Glob("../../../config/samples/*/*.yaml")
 	if err != nil || len(seeds) == 0 {

@@ -134,12 +134,12 @@ func (o *Outbox) sendPosting(ctx context.Context, p *posting) {
 	bounded, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	err := p.send(bounded)
-	if o.settlePosting(p, err) && p.taken != nil {
+	if o.finishPosting(p, err) && p.taken != nil {
 		p.taken()
 	}
 }
 
-func (o *Outbox) settlePosting(p *posting, err error) (taken bool) {
+func (o *Outbox) finishPosting(p *posting, err error) (taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.sending = false

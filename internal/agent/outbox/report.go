@@ -52,7 +52,7 @@ func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Exce
 		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
 	}
 	send := func(ctx context.Context) error {
-		return r.settleReport(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
 	}
 	r.Outbox.Post(excessKey(r.keyOf(reservation, placement)), version, send, nil)
 }
@@ -61,7 +61,7 @@ func excessKey(report string) string { return report + "/excess" }
 
 func (r *Reports) postReport(reservation string, report *v1.StatusReport, version string, taken func()) {
 	send := func(ctx context.Context) error {
-		return r.settleReport(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
 	}
 	r.Outbox.Post(r.keyOf(reservation, report.Placement), version, send, taken)
 }
@@ -82,10 +82,10 @@ func (r *Reports) keyOf(reservation string, number int32) string {
 	return "report/" + string(r.Role) + "/" + brokerv1alpha1.PlacementName(reservation, number)
 }
 
-// settleReport treats a considered refusal as delivery: the broker has the placement in another
+// acceptRefusal treats a considered refusal as delivery: the broker has the placement in another
 // state, or no longer has it, and a repetition gets the same answer. A broker that refuses this
 // cluster has not read the report, so the report is repeated.
-func (r *Reports) settleReport(reservation string, report *v1.StatusReport, err error) error {
+func (r *Reports) acceptRefusal(reservation string, report *v1.StatusReport, err error) error {
 	if err == nil {
 		return nil
 	}

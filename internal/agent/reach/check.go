@@ -53,7 +53,7 @@ func (s *Scout) nextCheck() (string, *check) {
 	return "", nil
 }
 
-func (s *Scout) settleCheck(ctx context.Context, placement string, c *check, err error) {
+func (s *Scout) recordCheck(ctx context.Context, placement string, c *check, err error) {
 	s.mu.Lock()
 	c.done = true
 	if err != nil {

@@ -85,7 +85,7 @@ func (s *Scout) runNextProbe(ctx context.Context) bool {
 	if placement, c := s.nextCheck(); c != nil {
 		_, err := s.dialTwice(ctx, c.endpoint)
 		if ctx.Err() == nil {
-			s.settleCheck(ctx, placement, c, err)
+			s.recordCheck(ctx, placement, c, err)
 		}
 		return ctx.Err() == nil
 	}

@@ -129,12 +129,12 @@ func TestDecide(t *testing.T) {
 			want:    "paris",
 		},
 		"a cluster that lends to others is passed over": {
-			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Lending = &lending.Terms{Allow: []string{"milan"}} }), twins()[1]},
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Lending = &lending.Policy{Allow: []string{"milan"}} }), twins()[1]},
 			request:    Request{Requester: "rome", Amounts: size(1, 1)},
 			want:       "paris",
 		},
 		"a cluster that pauses is passed over": {
-			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Lending = &lending.Terms{Paused: true} }), twins()[1]},
+			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Lending = &lending.Policy{Paused: true} }), twins()[1]},
 			request:    Request{Requester: "rome", Amounts: size(1, 1)},
 			want:       "paris",
 		},

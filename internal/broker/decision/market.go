@@ -34,7 +34,7 @@ type Candidate struct {
 	Denied bool
 	// Lending restricts the requesters to which the candidate lends; nil for no restriction. It
 	// must not change afterwards.
-	Lending *lending.Terms
+	Lending *lending.Policy
 	Region  string
 	Zone    string
 	// Labels and Claims are matched by constraints.
@@ -85,7 +85,7 @@ type Market struct {
 
 	facts  []facts
 	index  index
-	lends  []*lending.Terms
+	lends  []*lending.Policy
 	shapes [][]shape
 	links  map[string]links
 	// standings holds the pauses of candidates, nil for none.

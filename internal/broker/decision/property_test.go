@@ -28,8 +28,8 @@ var (
 	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
 		return quantity.NodeShape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
 	}), 0, 3)
-	someTerms = rapid.Custom(func(t *rapid.T) *lending.Terms {
-		return lending.Terms{
+	someTerms = rapid.Custom(func(t *rapid.T) *lending.Policy {
+		return lending.Policy{
 			Paused: rapid.IntRange(0, 9).Draw(t, "paused") == 0,
 			Allow:  rapid.SliceOfN(someNames, 0, 4).Draw(t, "allow"),
 			Deny:   rapid.SliceOfN(someNames, 0, 1).Draw(t, "deny"),

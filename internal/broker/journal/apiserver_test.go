@@ -86,7 +86,7 @@ func testKill(t *testing.T, cluster *controlplane.ControlPlane, settle time.Dura
 	if _, err := journal.Verify(t.Context(), store, name, journal.Options{}); err != nil {
 		t.Error(err)
 	}
-	// A call without a listener is certainly refused. It ends a term even if SettleTimeout is
+	// A call without a listener is certainly refused. It ends a term even if OutcomeTimeout is
 	// not over.
 	if opened := s.opened.Load(); opened < 3 && settle < time.Second {
 		t.Errorf("the journal was opened %d times, want once and after each of two outages", opened)
@@ -136,7 +136,7 @@ func startService(t *testing.T, store journal.Store, settle time.Duration) *serv
 // open tries until it succeeds or ctx ends.
 func (s *service) open(ctx context.Context) *term {
 	for ctx.Err() == nil {
-		j, _, err := journal.Open(ctx, s.store, name, journal.Options{SettleTimeout: s.settle})
+		j, _, err := journal.Open(ctx, s.store, name, journal.Options{OutcomeTimeout: s.settle})
 		if err == nil {
 			present := &term{journal: j, over: make(chan struct{})}
 			s.present.Store(present)

@@ -169,7 +169,7 @@ func (j *Journal) openBatch() *batch {
 
 // Run commits appended records until ctx is done, when it returns nil, or until the first
 // failure, which it returns. In both cases the journal has then stopped, and every commit is
-// settled. Run completes a commit that is in flight when ctx is done.
+// finished. Run completes a commit that is in flight when ctx is done.
 func (j *Journal) Run(ctx context.Context) error {
 	for expected := 0; ; {
 		j.gatherRecords(ctx, expected)
@@ -241,7 +241,7 @@ func (j *Journal) takeBatch() *batch {
 	return b
 }
 
-// acknowledgeBatch settles a stored batch, and returns the number of records for which the next
+// acknowledgeBatch ends the waits for a stored batch, and returns the number of records for which the next
 // one should wait.
 func (j *Journal) acknowledgeBatch(b *batch) int {
 	j.mu.Lock()

@@ -204,7 +204,7 @@ func TestInvalidOptions(t *testing.T) {
 		"no name":                                    {},
 		"segments beyond what an object holds":       {name: name, opts: journal.Options{SegmentBytes: 1 << 20}},
 		"a negative queue":                           {name: name, opts: journal.Options{QueueRecords: -1}},
-		"a negative time for an outcome to be known": {name: name, opts: journal.Options{SettleTimeout: -1}},
+		"a negative time for an outcome to be known": {name: name, opts: journal.Options{OutcomeTimeout: -1}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -29,9 +29,9 @@ type Options struct {
 	QueueRecords int
 	// AttemptTimeout bounds one call to the API server: 5 s by default.
 	AttemptTimeout time.Duration
-	// SettleTimeout bounds how long a call whose outcome is unknown is repeated until
+	// OutcomeTimeout bounds how long a call whose outcome is unknown is repeated until
 	// it is known: 15 s by default.
-	SettleTimeout time.Duration
+	OutcomeTimeout time.Duration
 	// RetainFor is how long a sealed segment is kept after a checkpoint has made it
 	// unnecessary, for audit: 24 h by default, negative for not at all.
 	RetainFor time.Duration
@@ -44,7 +44,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.SegmentBytes, 8<<10)
 	setDefault(&o.QueueRecords, 8192)
 	setDefault(&o.AttemptTimeout, 5*time.Second)
-	setDefault(&o.SettleTimeout, 15*time.Second)
+	setDefault(&o.OutcomeTimeout, 15*time.Second)
 	setDefault(&o.RetainFor, 24*time.Hour)
 	setDefault(&o.RetainSegments, 4096)
 	return o
@@ -64,7 +64,7 @@ func (o Options) checkOptions(name string) error {
 	if o.SegmentBytes < 0 || o.SegmentBytes > maxSegmentBytes {
 		return fmt.Errorf("journal %q: segment size %d is not within 1 and %d bytes", name, o.SegmentBytes, maxSegmentBytes)
 	}
-	if o.QueueRecords < 0 || o.AttemptTimeout < 0 || o.SettleTimeout < 0 {
+	if o.QueueRecords < 0 || o.AttemptTimeout < 0 || o.OutcomeTimeout < 0 {
 		return fmt.Errorf("journal %q: queue length and timeouts must not be negative", name)
 	}
 	return nil

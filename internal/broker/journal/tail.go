@@ -107,10 +107,10 @@ func (o Object) hasContentOf(other Object) bool {
 	return maps.Equal(o.Data, other.Data) && maps.EqualFunc(o.Binary, other.Binary, bytes.Equal)
 }
 
-// repeatUntilKnown repeats an idempotent call until its outcome is known or SettleTimeout is
+// repeatUntilKnown repeats an idempotent call until its outcome is known or OutcomeTimeout is
 // over.
 func (w writer) repeatUntilKnown(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, w.opts.SettleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.opts.OutcomeTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := w.callOnce(ctx, call)
@@ -118,7 +118,7 @@ func (w writer) repeatUntilKnown(ctx context.Context, call func(context.Context)
 			return err
 		}
 		if !sleepFor(ctx, pause) {
-			return fmt.Errorf("%w after %s: %w", ErrUnknown, w.opts.SettleTimeout, err)
+			return fmt.Errorf("%w after %s: %w", ErrUnknown, w.opts.OutcomeTimeout, err)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (w writer) repeatUntilKnown(ctx context.Context, call func(context.Context)
 // stored tail shows whether an attempt of this writer replaced the old one.
 func (w writer) swapTail(ctx context.Context, version string, next content) (string, error) {
 	obj := Object{Name: w.name.tailName(), Labels: w.name.labelsOf(PartTail), Data: next.text, Binary: next.binary, ResourceVersion: version}
-	ctx, cancel := context.WithTimeout(ctx, w.opts.SettleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.opts.OutcomeTimeout)
 	defer cancel()
 	inDoubt := false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -149,7 +149,7 @@ func (w writer) swapTail(ctx context.Context, version string, next content) (str
 			return "", err
 		}
 		if !sleepFor(ctx, pause) {
-			return "", fmt.Errorf("%w after %s: %w", ErrUnknown, w.opts.SettleTimeout, err)
+			return "", fmt.Errorf("%w after %s: %w", ErrUnknown, w.opts.OutcomeTimeout, err)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (w writer) confirmSwap(ctx context.Context, mine Object) (string, error) {
 			return "", fmt.Errorf("%w: ConfigMap %q was deleted", ErrFenced, mine.Name)
 		}
 		if !sleepFor(ctx, pause) {
-			return "", fmt.Errorf("%w after %s: %w", ErrUnknown, w.opts.SettleTimeout, err)
+			return "", fmt.Errorf("%w after %s: %w", ErrUnknown, w.opts.OutcomeTimeout, err)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var changeTypes = map[string]reflect.Type{
 	"offer":      reflect.TypeFor[*Offer](),
 	"usage":      reflect.TypeFor[*Usage](),
 	"ceilings":   reflect.TypeFor[*Ceilings](),
-	"reach":      reflect.TypeFor[*Reach](),
+	"silence":    reflect.TypeFor[*Silence](),
 	"liftPauses": reflect.TypeFor[*LiftPauses](),
 	// Reservations.
 	"reserve": reflect.TypeFor[*Reserve](),

@@ -9,10 +9,10 @@ import (
 )
 
 func isLost(cluster string) Event {
-	return Event{Change: &Reach{ClusterID: cluster, Since: begin}}
+	return Event{Change: &Silence{ClusterID: cluster, Since: begin}}
 }
 
-func isBack(cluster string) Event { return Event{Change: &Reach{ClusterID: cluster}} }
+func isBack(cluster string) Event { return Event{Change: &Silence{ClusterID: cluster}} }
 
 func heal(name, provider string) Event { return Event{Change: &Heal{Name: name, Provider: provider}} }
 

@@ -243,8 +243,8 @@ var trials = []struct {
 	}},
 	{"change", 8, (*machine).anyChange},
 	{"settle", 10, (*machine).anySettle},
-	{"reach", 2, func(m *machine, c choose) Event {
-		e := &Reach{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
+	{"silence", 2, func(m *machine, c choose) Event {
+		e := &Silence{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
 		if c(2) == 0 {
 			e.Since = m.now
 		}

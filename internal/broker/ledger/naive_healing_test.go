@@ -48,7 +48,7 @@ func (m *machine) anyHeal(c choose) Event {
 	}
 	for _, g := range m.naive.grants {
 		if lost := !m.naive.clusters[g.provider].lost.IsZero(); g.isStanding() && !g.acked.IsZero() && !lost && c(2) == 0 {
-			e = Event{Change: &Reach{ClusterID: g.provider, Since: m.now}}
+			e = Event{Change: &Silence{ClusterID: g.provider, Since: m.now}}
 		}
 	}
 	for _, entry := range m.naive.entries {

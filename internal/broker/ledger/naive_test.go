@@ -249,7 +249,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 		no = append(no, n.refusalsToChange(change, entry)...)
 	case *Settle:
 		no = append(no, n.refusalsToSettle(change)...)
-	case *Reach:
+	case *Silence:
 		c := n.clusters[change.ClusterID]
 		refuse(c == nil, ErrUnknown)
 		refuse(c != nil && c.lost.IsZero() == change.Since.IsZero(), ErrTaken)
@@ -435,7 +435,7 @@ func (n *naive) recordEvent(e *Event) {
 		n.settleAmounts(change)
 	case *Ceilings:
 		n.ceilings = change.OverSubscription
-	case *Reach:
+	case *Silence:
 		n.clusters[change.ClusterID].lost = change.Since
 	case *Restate:
 		n.restateAmounts(change)

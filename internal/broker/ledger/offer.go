@@ -37,7 +37,7 @@ type Offer struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`
 	// Lending restricts the requesters to which the cluster lends; nil for no restriction.
-	Lending *lending.Terms `json:"lending,omitempty"`
+	Lending *lending.Policy `json:"lending,omitempty"`
 	// Source is the object that contains a hand-written offer.
 	Source *Manifest `json:"source,omitempty"`
 }

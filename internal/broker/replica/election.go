@@ -44,7 +44,7 @@ type Options struct {
 	// Follow runs while this replica does not lead. Its context ends, and Follow has returned,
 	// before Lead is called.
 	Follow func(ctx context.Context)
-	// Lead serves until its context ends, and returns after all work is settled.
+	// Lead serves until its context ends, and returns after all work is done.
 	Lead func(ctx context.Context) error
 	Log  logr.Logger
 	// Clock measures the age of the lease. It must be monotonic.
@@ -288,7 +288,7 @@ func (e *Election) setHolder(holder string) {
 // runCandidacy runs one candidacy. It ends with ctx, with the lease, or when another holder releases
 // the lease, so that the next candidacy starts immediately.
 func (e *Election) runCandidacy(ctx context.Context) error {
-	// The lease outlives ctx until everything is settled.
+	// The lease outlives ctx until everything is done.
 	standing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	elected := make(chan context.Context, 1)

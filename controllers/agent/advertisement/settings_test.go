@@ -15,13 +15,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// written are terms that the test sets.
+// written are settings that the test sets.
 type written struct {
 	offered    Offered
 	conditions []metav1.Condition
 }
 
-func (w *written) Terms() Offered                 { return w.offered }
+func (w *written) Offered() Offered               { return w.offered }
 func (w *written) Changed() <-chan struct{}       { return nil }
 func (w *written) Conditions() []metav1.Condition { return w.conditions }
 
@@ -30,22 +30,22 @@ func configured(status metav1.ConditionStatus, reason, message string) []metav1.
 }
 
 // Withheld capacity is advertised as allocated and shown separately in the cluster. Changed
-// terms are published at once.
+// settings are published at once.
 func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 	b := newBench(t)
-	terms := &written{conditions: configured(metav1.ConditionTrue, agentv1alpha1.ReasonConfigured, "in force")}
-	b.options.Terms = terms
+	settings := &written{conditions: configured(metav1.ConditionTrue, agentv1alpha1.ReasonConfigured, "in force")}
+	b.options.Settings = settings
 	b.after(0)
 	b.expect(1, 2, 1)
 	<-b.events.Events // the event of Ready; the file being in force is no event
 	if adv := b.advertisement(); adv.Spec.Withheld != nil || adv.Spec.Topology != nil {
-		t.Errorf("without terms: %+v", adv.Spec)
+		t.Errorf("without settings: %+v", adv.Spec)
 	}
 
-	terms.offered = Offered{
+	settings.offered = Offered{
 		Topology: &brokerv1alpha1.Topology{Region: "eu"}, Cost: &brokerv1alpha1.Cost{CPUCost: "1", Currency: "EUR"},
 		Labels: map[string]brokerv1alpha1.LabelValue{"a": "b"},
-		Terms: offering.Terms{
+		Rules: offering.Rules{
 			Withheld: offering.Percentages{All: 50}, Cap: quantity.Amounts{"cpu": 3000}, Ratios: quantity.Ratios{"cpu": 200, "memory": 200},
 		},
 	}
@@ -71,11 +71,11 @@ func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 		t.Errorf("withheld %v, available %v", kept, adv.Spec.Resources.Available)
 	}
 
-	terms.conditions = configured(metav1.ConditionFalse, agentv1alpha1.ReasonConfigurationRefused, "line 3")
+	settings.conditions = configured(metav1.ConditionFalse, agentv1alpha1.ReasonConfigurationRefused, "line 3")
 	b.urgent.Store(true) // as follow does after a change
 	b.after(time.Second)
 	for _, message := range []string{"line 3", "line 4"} {
-		terms.conditions[0].Message = message
+		settings.conditions[0].Message = message
 		b.after(DefaultInterval)
 		c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Message != message {
@@ -86,10 +86,10 @@ func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
 		t.Errorf("event %q and %d more", event, len(b.events.Events))
 	}
 	if last := b.broker.Advertised(); last[len(last)-1].Allocated["cpu"] != "7" {
-		t.Errorf("the terms before do not hold: %+v", last[len(last)-1])
+		t.Errorf("the settings before do not hold: %+v", last[len(last)-1])
 	}
 
-	terms.conditions = nil
+	settings.conditions = nil
 	b.after(DefaultInterval)
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionConfigured); c != nil {
 		t.Errorf("without a file: %+v", c)

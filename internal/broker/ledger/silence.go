@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Reach notes that a cluster's agent fell silent, or that it called again. Holds stay as they
+// Silence notes that a cluster's agent fell silent, or that it called again. Holds stay as they
 // are; the reservations on the cluster are marked as changed.
-type Reach struct {
+type Silence struct {
 	ClusterID string `json:"clusterID"`
 	// Since is when the agent last reported; zero if it is no longer silent.
 	Since time.Time `json:"since,omitzero"`
 }
 
-func (*Reach) subject() string { return "" }
+func (*Silence) subject() string { return "" }
 
-func (e *Reach) checkAgainst(s *State) error {
+func (e *Silence) checkAgainst(s *State) error {
 	c := s.Cluster(e.ClusterID)
 	if c == nil {
 		return fmt.Errorf("cluster %q: %w", e.ClusterID, ErrUnknown)
@@ -26,7 +26,7 @@ func (e *Reach) checkAgainst(s *State) error {
 	return nil
 }
 
-func (e *Reach) applyTo(s *State, _ time.Time) {
+func (e *Silence) applyTo(s *State, _ time.Time) {
 	c := s.Cluster(e.ClusterID)
 	c.LostSince = e.Since
 	s.markHolders(c)

@@ -14,13 +14,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Terms define how much of the free capacity is lent. The zero value lends all of it, without
+// Rules define how much of the free capacity is lent. The zero value lends all of it, without
 // over-subscription.
 //
 // Free capacity is allocatable × ratio minus the requests of the cluster's own pods. It
 // includes capacity that is already lent. Each term is a separate bound, and the lowest one
 // applies.
-type Terms struct {
+type Rules struct {
 	// Withheld is the percentage of free capacity that is not lent, from 0 to 100.
 	Withheld Percentages
 	// HeadroomShare, a percentage of allocatable, and Headroom, an amount, are left free for
@@ -54,7 +54,7 @@ func (p Percentages) shareOf(name corev1.ResourceName, amount int64) int64 {
 // Lendable returns the total lent amount of every allocatable resource, including amounts that
 // are already reserved. It lies between zero and the free amount. Fractions of a unit are
 // rounded so that less is lent, except in a percentage of headroom.
-func (t *Terms) Lendable(allocatable, own quantity.Amounts) quantity.Amounts {
+func (t *Rules) Lendable(allocatable, own quantity.Amounts) quantity.Amounts {
 	out := make(quantity.Amounts, len(allocatable))
 	stretched := allocatable.Stretched(t.Ratios)
 	for name, amount := range allocatable {
@@ -84,7 +84,7 @@ type Advertised struct {
 }
 
 // Advertise computes what to advertise if reserved has been lent already.
-func (t *Terms) Advertise(allocatable, own, reserved quantity.Amounts) Advertised {
+func (t *Rules) Advertise(allocatable, own, reserved quantity.Amounts) Advertised {
 	out := Advertised{Allocated: own.Clone(), Withheld: quantity.Amounts{}, Ratios: t.Ratios}
 	stretched := allocatable.Stretched(t.Ratios)
 	for name, lent := range t.Lendable(allocatable, own) {

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Terms restrict the consumers that a cluster lends to. The zero Terms allow every cluster. The
-// broker's journal stores them, so a field must keep its name and meaning.
-type Terms struct {
+// Policy restricts the consumers that a cluster lends to. The zero Policy allows every cluster. The
+// broker's journal stores it, so a field must keep its name and meaning.
+type Policy struct {
 	// Paused stops all new placements.
 	Paused bool `json:"paused,omitempty"`
 	// Unready stops all new placements while the cluster cannot serve them. It is the reason of
@@ -37,16 +37,16 @@ const (
 	Recalled Reason = "Recalled"
 )
 
-// Refuses returns the reason to grant the consumer nothing new, or "" if the terms allow it.
-func (t *Terms) Refuses(consumer string) Reason {
+// Refuses returns the reason to grant the consumer nothing new, or "" if the policy allows it.
+func (p *Policy) Refuses(consumer string) Reason {
 	switch {
-	case t == nil:
+	case p == nil:
 		return ""
-	case t.IsPaused():
+	case p.IsPaused():
 		return LendingPaused
-	case t.Unready != "":
+	case p.Unready != "":
 		return ProviderNotReady
-	case slices.Contains(t.Deny, consumer), len(t.Allow) > 0 && !slices.Contains(t.Allow, consumer):
+	case slices.Contains(p.Deny, consumer), len(p.Allow) > 0 && !slices.Contains(p.Allow, consumer):
 		return ConsumerDenied
 	default:
 		return ""
@@ -54,14 +54,14 @@ func (t *Terms) Refuses(consumer string) Reason {
 }
 
 // IsPaused reports whether all new placements are stopped. It accepts a nil receiver.
-func (t *Terms) IsPaused() bool { return t != nil && t.Paused }
+func (p *Policy) IsPaused() bool { return p != nil && p.Paused }
 
-// OrNil returns a pointer to t, or nil if t restricts nothing.
-func (t Terms) OrNil() *Terms {
-	if !t.Paused && t.Unready == "" && len(t.Allow) == 0 && len(t.Deny) == 0 {
+// OrNil returns a pointer to p, or nil if p restricts nothing.
+func (p Policy) OrNil() *Policy {
+	if !p.Paused && p.Unready == "" && len(p.Allow) == 0 && len(p.Deny) == 0 {
 		return nil
 	}
-	return &t
+	return &p
 }
 
 // Message explains the reason to the consumer. It reveals nothing about other clusters.

@@ -15,41 +15,41 @@ const cpu = corev1.ResourceCPU
 
 func TestLentAmounts(t *testing.T) {
 	cases := map[string]struct {
-		terms                      Terms
+		rules                      Rules
 		allocatable, own, reserved int64
 		lent, allocated            int64
 		ratio                      int64
 	}{
 		"everything that is free":                           {allocatable: 10000, own: 4000, lent: 6000, allocated: 4000},
-		"half of what is free":                              {terms: Terms{Withheld: Percentages{All: 50}}, allocatable: 10000, own: 4000, lent: 3000, allocated: 7000},
-		"a share of its own":                                {terms: Terms{Withheld: Percentages{All: 50, Of: map[corev1.ResourceName]int64{cpu: 0}}}, allocatable: 10000, own: 4000, lent: 6000, allocated: 4000},
-		"nothing":                                           {terms: Terms{Withheld: Percentages{All: 100}}, allocatable: 10000, own: 4000, lent: 0, allocated: 10000},
-		"a part of one unit is not lent":                    {terms: Terms{Withheld: Percentages{All: 50}}, allocatable: 7, lent: 3, allocated: 4},
-		"a tenth of everything is left free":                {terms: Terms{HeadroomShare: Percentages{All: 10}}, allocatable: 10000, own: 4000, lent: 5000, allocated: 5000},
-		"an amount is left free":                            {terms: Terms{Headroom: quantity.Amounts{cpu: 2000}}, allocatable: 10000, own: 4000, lent: 4000, allocated: 6000},
-		"more is to be left free than is":                   {terms: Terms{Headroom: quantity.Amounts{cpu: 8000}}, allocatable: 10000, own: 4000, lent: 0, allocated: 10000},
-		"what half of it leaves free covers headroom":       {terms: Terms{Withheld: Percentages{All: 50}, Headroom: quantity.Amounts{cpu: 2000}}, allocatable: 10000, own: 4000, lent: 3000, allocated: 7000},
-		"no more than the cap":                              {terms: Terms{Cap: quantity.Amounts{cpu: 1000}}, allocatable: 10000, own: 4000, lent: 1000, allocated: 9000},
-		"a cap of nothing":                                  {terms: Terms{Cap: quantity.Amounts{cpu: 0}}, allocatable: 10000, lent: 0, allocated: 10000},
-		"a cap beyond what is free":                         {terms: Terms{Cap: quantity.Amounts{cpu: 90000}}, allocatable: 10000, own: 4000, lent: 6000, allocated: 4000},
-		"whole steps":                                       {terms: Terms{Step: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 1000, lent: 8000, allocated: 2000},
-		"less than a step":                                  {terms: Terms{Step: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 7000, lent: 0, allocated: 10000},
-		"less than the least":                               {terms: Terms{Minimum: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 7000, lent: 0, allocated: 10000},
-		"the least":                                         {terms: Terms{Minimum: quantity.Amounts{cpu: 3000}}, allocatable: 10000, own: 7000, lent: 3000, allocated: 7000},
-		"what is left beside reservations is less than it":  {terms: Terms{Minimum: quantity.Amounts{cpu: 3000}}, allocatable: 10000, own: 2000, reserved: 6000, lent: 6000, allocated: 4000},
-		"what is left beside reservations is the least":     {terms: Terms{Minimum: quantity.Amounts{cpu: 3000}}, allocatable: 10000, own: 2000, reserved: 5000, lent: 8000, allocated: 2000},
-		"more is reserved than would be lent now":           {terms: Terms{Withheld: Percentages{All: 50}, Minimum: quantity.Amounts{cpu: 1000}}, allocatable: 10000, reserved: 8000, lent: 5000, allocated: 5000},
-		"own pods have more than there is":                  {terms: Terms{Withheld: Percentages{All: 50}}, allocatable: 10000, own: 12000, lent: 0, allocated: 12000},
-		"twice":                                             {terms: Terms{Ratios: quantity.Ratios{cpu: 200}}, allocatable: 10000, own: 4000, lent: 16000, allocated: 4000, ratio: 200},
-		"half of what is there twice needs no ratio":        {terms: Terms{Ratios: quantity.Ratios{cpu: 200}, Withheld: Percentages{All: 50}}, allocatable: 10000, lent: 10000, allocated: 0},
-		"a cap below what is there needs none either":       {terms: Terms{Ratios: quantity.Ratios{cpu: 200}, Cap: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 4000, lent: 4000, allocated: 6000},
-		"three quarters of what is there twice, by a ratio": {terms: Terms{Ratios: quantity.Ratios{cpu: 200}, Withheld: Percentages{All: 25}}, allocatable: 10000, own: 4000, lent: 12000, allocated: 4000, ratio: 160},
-		"a ratio that is rounded keeps the rest back":       {terms: Terms{Ratios: quantity.Ratios{cpu: 200}, Cap: quantity.Amounts{cpu: 10050}}, allocatable: 10000, lent: 10050, allocated: 50, ratio: 101},
+		"half of what is free":                              {rules: Rules{Withheld: Percentages{All: 50}}, allocatable: 10000, own: 4000, lent: 3000, allocated: 7000},
+		"a share of its own":                                {rules: Rules{Withheld: Percentages{All: 50, Of: map[corev1.ResourceName]int64{cpu: 0}}}, allocatable: 10000, own: 4000, lent: 6000, allocated: 4000},
+		"nothing":                                           {rules: Rules{Withheld: Percentages{All: 100}}, allocatable: 10000, own: 4000, lent: 0, allocated: 10000},
+		"a part of one unit is not lent":                    {rules: Rules{Withheld: Percentages{All: 50}}, allocatable: 7, lent: 3, allocated: 4},
+		"a tenth of everything is left free":                {rules: Rules{HeadroomShare: Percentages{All: 10}}, allocatable: 10000, own: 4000, lent: 5000, allocated: 5000},
+		"an amount is left free":                            {rules: Rules{Headroom: quantity.Amounts{cpu: 2000}}, allocatable: 10000, own: 4000, lent: 4000, allocated: 6000},
+		"more is to be left free than is":                   {rules: Rules{Headroom: quantity.Amounts{cpu: 8000}}, allocatable: 10000, own: 4000, lent: 0, allocated: 10000},
+		"what half of it leaves free covers headroom":       {rules: Rules{Withheld: Percentages{All: 50}, Headroom: quantity.Amounts{cpu: 2000}}, allocatable: 10000, own: 4000, lent: 3000, allocated: 7000},
+		"no more than the cap":                              {rules: Rules{Cap: quantity.Amounts{cpu: 1000}}, allocatable: 10000, own: 4000, lent: 1000, allocated: 9000},
+		"a cap of nothing":                                  {rules: Rules{Cap: quantity.Amounts{cpu: 0}}, allocatable: 10000, lent: 0, allocated: 10000},
+		"a cap beyond what is free":                         {rules: Rules{Cap: quantity.Amounts{cpu: 90000}}, allocatable: 10000, own: 4000, lent: 6000, allocated: 4000},
+		"whole steps":                                       {rules: Rules{Step: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 1000, lent: 8000, allocated: 2000},
+		"less than a step":                                  {rules: Rules{Step: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 7000, lent: 0, allocated: 10000},
+		"less than the least":                               {rules: Rules{Minimum: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 7000, lent: 0, allocated: 10000},
+		"the least":                                         {rules: Rules{Minimum: quantity.Amounts{cpu: 3000}}, allocatable: 10000, own: 7000, lent: 3000, allocated: 7000},
+		"what is left beside reservations is less than it":  {rules: Rules{Minimum: quantity.Amounts{cpu: 3000}}, allocatable: 10000, own: 2000, reserved: 6000, lent: 6000, allocated: 4000},
+		"what is left beside reservations is the least":     {rules: Rules{Minimum: quantity.Amounts{cpu: 3000}}, allocatable: 10000, own: 2000, reserved: 5000, lent: 8000, allocated: 2000},
+		"more is reserved than would be lent now":           {rules: Rules{Withheld: Percentages{All: 50}, Minimum: quantity.Amounts{cpu: 1000}}, allocatable: 10000, reserved: 8000, lent: 5000, allocated: 5000},
+		"own pods have more than there is":                  {rules: Rules{Withheld: Percentages{All: 50}}, allocatable: 10000, own: 12000, lent: 0, allocated: 12000},
+		"twice":                                             {rules: Rules{Ratios: quantity.Ratios{cpu: 200}}, allocatable: 10000, own: 4000, lent: 16000, allocated: 4000, ratio: 200},
+		"half of what is there twice needs no ratio":        {rules: Rules{Ratios: quantity.Ratios{cpu: 200}, Withheld: Percentages{All: 50}}, allocatable: 10000, lent: 10000, allocated: 0},
+		"a cap below what is there needs none either":       {rules: Rules{Ratios: quantity.Ratios{cpu: 200}, Cap: quantity.Amounts{cpu: 4000}}, allocatable: 10000, own: 4000, lent: 4000, allocated: 6000},
+		"three quarters of what is there twice, by a ratio": {rules: Rules{Ratios: quantity.Ratios{cpu: 200}, Withheld: Percentages{All: 25}}, allocatable: 10000, own: 4000, lent: 12000, allocated: 4000, ratio: 160},
+		"a ratio that is rounded keeps the rest back":       {rules: Rules{Ratios: quantity.Ratios{cpu: 200}, Cap: quantity.Amounts{cpu: 10050}}, allocatable: 10000, lent: 10050, allocated: 50, ratio: 101},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			own := quantity.Amounts{cpu: tc.own}
-			got := tc.terms.Advertise(quantity.Amounts{cpu: tc.allocatable}, own, quantity.Amounts{cpu: tc.reserved})
+			got := tc.rules.Advertise(quantity.Amounts{cpu: tc.allocatable}, own, quantity.Amounts{cpu: tc.reserved})
 			if got.Allocated[cpu] != tc.allocated || got.Ratios[cpu] != tc.ratio || got.Withheld[cpu] != tc.allocated-tc.own {
 				t.Errorf("got %+v, want %d allocated at ratio %d", got, tc.allocated, tc.ratio)
 			}
@@ -64,13 +64,13 @@ func TestLentAmounts(t *testing.T) {
 }
 
 func TestAResourceThatIsNotThereIsNotAdvertised(t *testing.T) {
-	terms := Terms{Cap: quantity.Amounts{"nvidia.com/gpu": 4}, Headroom: quantity.Amounts{"nvidia.com/gpu": 1}}
-	got := terms.Advertise(quantity.Amounts{cpu: 10}, nil, nil)
+	rules := Rules{Cap: quantity.Amounts{"nvidia.com/gpu": 4}, Headroom: quantity.Amounts{"nvidia.com/gpu": 1}}
+	got := rules.Advertise(quantity.Amounts{cpu: 10}, nil, nil)
 	if len(got.Allocated)+len(got.Withheld) > 0 {
 		t.Errorf("got %+v", got)
 	}
-	terms.Withheld.All = 50
-	if got := terms.Advertise(quantity.Amounts{cpu: 10}, nil, nil); got.Allocated[cpu] != 5 {
+	rules.Withheld.All = 50
+	if got := rules.Advertise(quantity.Amounts{cpu: 10}, nil, nil); got.Allocated[cpu] != 5 {
 		t.Errorf("without a pod: %+v", got)
 	}
 }
@@ -84,9 +84,9 @@ func brokerSees(allocatable int64, a Advertised, ceiling quantity.Ratios) int64 
 	return quantity.Amounts{cpu: allocatable}.Stretched(ratios)[cpu] - a.Allocated[cpu]
 }
 
-// situation is a set of terms and the amounts they apply to.
+// situation is a set of rules and the amounts they apply to.
 type situation struct {
-	terms            Terms
+	rules            Rules
 	allocatable, own int64
 }
 
@@ -96,32 +96,32 @@ func draw(t *rapid.T) situation {
 		amount = rapid.Int64Range(0, 1<<60)
 	}
 	s := situation{allocatable: amount.Draw(t, "allocatable"), own: amount.Draw(t, "own")}
-	s.terms.Withheld.All = percent.Draw(t, "withheld")
+	s.rules.Withheld.All = percent.Draw(t, "withheld")
 	maybe := func(label string, values *rapid.Generator[int64], set func(int64)) {
 		if rapid.Bool().Draw(t, "with "+label) {
 			set(values.Draw(t, label))
 		}
 	}
-	maybe("withheld cpu", percent, func(v int64) { s.terms.Withheld.Of = map[corev1.ResourceName]int64{cpu: v} })
-	maybe("headroom share", percent, func(v int64) { s.terms.HeadroomShare.All = v })
-	maybe("headroom", amount, func(v int64) { s.terms.Headroom = quantity.Amounts{cpu: v} })
-	maybe("cap", amount, func(v int64) { s.terms.Cap = quantity.Amounts{cpu: v} })
-	maybe("step", amount, func(v int64) { s.terms.Step = quantity.Amounts{cpu: v} })
-	maybe("minimum", amount, func(v int64) { s.terms.Minimum = quantity.Amounts{cpu: v} })
-	maybe("ratio", rapid.Int64Range(101, 1000), func(v int64) { s.terms.Ratios = quantity.Ratios{cpu: v} })
+	maybe("withheld cpu", percent, func(v int64) { s.rules.Withheld.Of = map[corev1.ResourceName]int64{cpu: v} })
+	maybe("headroom share", percent, func(v int64) { s.rules.HeadroomShare.All = v })
+	maybe("headroom", amount, func(v int64) { s.rules.Headroom = quantity.Amounts{cpu: v} })
+	maybe("cap", amount, func(v int64) { s.rules.Cap = quantity.Amounts{cpu: v} })
+	maybe("step", amount, func(v int64) { s.rules.Step = quantity.Amounts{cpu: v} })
+	maybe("minimum", amount, func(v int64) { s.rules.Minimum = quantity.Amounts{cpu: v} })
+	maybe("ratio", rapid.Int64Range(101, 1000), func(v int64) { s.rules.Ratios = quantity.Ratios{cpu: v} })
 	return s
 }
 
 func (s *situation) lendable() int64 {
-	return s.terms.Lendable(quantity.Amounts{cpu: s.allocatable}, quantity.Amounts{cpu: s.own})[cpu]
+	return s.rules.Lendable(quantity.Amounts{cpu: s.allocatable}, quantity.Amounts{cpu: s.own})[cpu]
 }
 
 func (s *situation) advertise(reserved int64) Advertised {
-	return s.terms.Advertise(quantity.Amounts{cpu: s.allocatable}, quantity.Amounts{cpu: s.own}, quantity.Amounts{cpu: reserved})
+	return s.rules.Advertise(quantity.Amounts{cpu: s.allocatable}, quantity.Amounts{cpu: s.own}, quantity.Amounts{cpu: reserved})
 }
 
 // naive computes the lent amount with integers of any size, directly from the definition of the
-// terms.
+// rules.
 func (s *situation) naive() int64 {
 	n := func(v int64) *big.Int { return big.NewInt(v) }
 	least := func(a, b *big.Int) *big.Int {
@@ -139,7 +139,7 @@ func (s *situation) naive() int64 {
 		return out.Div(out, n(100))
 	}
 	whole := n(s.allocatable)
-	if ratio, ok := s.terms.Ratios[cpu]; ok {
+	if ratio, ok := s.rules.Ratios[cpu]; ok {
 		whole = new(big.Int).Div(new(big.Int).Mul(whole, n(ratio)), n(100))
 	}
 	whole = least(whole, n(quantity.Limit))
@@ -147,21 +147,21 @@ func (s *situation) naive() int64 {
 	if free.Sign() < 0 {
 		return 0
 	}
-	shared := Percentages{All: 100 - s.terms.Withheld.All}
-	if v, ok := s.terms.Withheld.Of[cpu]; ok {
+	shared := Percentages{All: 100 - s.rules.Withheld.All}
+	if v, ok := s.rules.Withheld.Of[cpu]; ok {
 		shared.All = 100 - v
 	}
 	lent := percent(free, shared)
-	beside := new(big.Int).Sub(free, percent(n(s.allocatable), s.terms.HeadroomShare))
-	beside.Sub(beside, n(s.terms.Headroom[cpu]))
+	beside := new(big.Int).Sub(free, percent(n(s.allocatable), s.rules.HeadroomShare))
+	beside.Sub(beside, n(s.rules.Headroom[cpu]))
 	lent = least(lent, beside)
-	if most, ok := s.terms.Cap[cpu]; ok {
+	if most, ok := s.rules.Cap[cpu]; ok {
 		lent = least(lent, n(most))
 	}
 	if lent.Sign() < 0 {
 		return 0
 	}
-	if step := s.terms.Step[cpu]; step > 0 {
+	if step := s.rules.Step[cpu]; step > 0 {
 		lent.Sub(lent, new(big.Int).Mod(lent, n(step)))
 	}
 	return lent.Int64()
@@ -184,7 +184,7 @@ func TestABrokerSeesWhatIsLent(t *testing.T) {
 		s := draw(t)
 		reserved := rapid.Int64Range(0, s.allocatable).Draw(t, "reserved")
 		a, lent := s.advertise(reserved), s.lendable()
-		if left := lent - reserved; left < s.terms.Minimum[cpu] {
+		if left := lent - reserved; left < s.rules.Minimum[cpu] {
 			lent = min(lent, reserved)
 		}
 		if seen := max(brokerSees(s.allocatable, a, nil), 0); seen != lent {
@@ -220,7 +220,7 @@ func TestAReservationIsCountedOnce(t *testing.T) {
 			reserved += granted
 			now := max(brokerSees(s.allocatable, s.advertise(reserved), nil)-reserved, 0)
 			want := max(left-granted, 0)
-			if want < s.terms.Minimum[cpu] {
+			if want < s.rules.Minimum[cpu] {
 				want = 0
 			}
 			if now != want {
@@ -233,7 +233,7 @@ func TestAReservationIsCountedOnce(t *testing.T) {
 	})
 }
 
-// Stricter terms never lend more.
+// Stricter rules never lend more.
 func TestStricterTermsLendNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
@@ -241,15 +241,15 @@ func TestStricterTermsLendNoMore(t *testing.T) {
 		more := rapid.Int64Range(0, 100).Draw(t, "more")
 		switch rapid.SampledFrom([]string{"share", "headroom", "cap", "own"}).Draw(t, "which") {
 		case "share":
-			stricter.terms.Withheld = Percentages{All: max(s.terms.Withheld.shareOf(cpu, 100), more)}
+			stricter.rules.Withheld = Percentages{All: max(s.rules.Withheld.shareOf(cpu, 100), more)}
 		case "headroom":
-			stricter.terms.Headroom = s.terms.Headroom.Add(quantity.Amounts{cpu: more})
+			stricter.rules.Headroom = s.rules.Headroom.Add(quantity.Amounts{cpu: more})
 		case "cap":
-			most, capped := s.terms.Cap[cpu]
+			most, capped := s.rules.Cap[cpu]
 			if !capped {
 				most = s.allocatable
 			}
-			stricter.terms.Cap = quantity.Amounts{cpu: min(most, more)}
+			stricter.rules.Cap = quantity.Amounts{cpu: min(most, more)}
 		case "own":
 			stricter.own += more
 		}
