@@ -30,7 +30,7 @@ type choice struct {
 
 // chooseProvider picks a provider for a request. It excludes the providers in tried.
 func (d *decider) chooseProvider(q *Request, tried []string) choice {
-	c := choice{request: d.request(q, tried), target: q.Target}
+	c := choice{request: d.newDecisionRequest(q, tried), target: q.Target}
 	if winner, ok := d.pickBest(c.request, q.Target); ok {
 		c.winner = winner
 	}

@@ -49,12 +49,12 @@ func CheckRequirements(amounts quantity.Amounts, asked brokerv1alpha1.Requiremen
 	return r.complete()
 }
 
-// request converts a request to the decision's form.
-func (d *decider) request(q *Request, tried []string) *decision.Request {
+// newDecisionRequest converts a request to the decision's form.
+func (d *decider) newDecisionRequest(q *Request, tried []string) *decision.Request {
 	if needsShapes(q) {
 		d.s.clusters.updateShapes()
 	}
-	near, apart := d.neighbours(q)
+	near, apart := d.neighboursOf(q)
 	demands := q.Demands()
 	return &decision.Request{
 		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: d.s.config().Weights,
@@ -62,11 +62,11 @@ func (d *decider) request(q *Request, tried []string) *decision.Request {
 	}
 }
 
-// neighbours returns the providers that affinity requires (near) and those that anti-affinity
+// neighboursOf returns the providers that affinity requires (near) and those that anti-affinity
 // excludes (apart). It considers the requester's other standing reservations and held quotes.
 // Anti-affinity works in both directions. If no reservation of an affinity group has a
 // placement yet, every cluster satisfies the affinity.
-func (d *decider) neighbours(q *Request) (near, apart []string) {
+func (d *decider) neighboursOf(q *Request) (near, apart []string) {
 	demands := q.Demands()
 	affinity, anti := groupsOf(demands.Constraints)
 	if demands.Group == "" && len(affinity) == 0 && len(anti) == 0 {

@@ -128,7 +128,7 @@ func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (b
 	if h.s.book.HasAgent(r.Requester) && h.s.clusters.presenceOf(r.Requester).phase != ClusterActive {
 		return false, nil
 	}
-	if _, ok := h.s.decider.pickBest(h.s.decider.request(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
+	if _, ok := h.s.decider.pickBest(h.s.decider.newDecisionRequest(q, tried), q.Target); ok || h.s.now().Before(h.refreshAt) {
 		return ok, nil
 	}
 	h.refreshAt = h.s.now().Add(time.Second)
@@ -136,7 +136,7 @@ func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (b
 	if !refreshed || err != nil {
 		return false, err
 	}
-	_, ok := h.s.decider.pickBest(h.s.decider.request(q, tried), q.Target)
+	_, ok := h.s.decider.pickBest(h.s.decider.newDecisionRequest(q, tried), q.Target)
 	return ok, nil
 }
 

@@ -265,7 +265,7 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	q, tried := pr.s.requestAndTried(ready)
 	q.Target = clusterID
 	defer pr.supposeFree(clusterID, pr.roomFor(clusterID, ready))()
-	return true, pr.s.queue.grantPlacement(ready, clusterID, pr.s.decider.explainChoice(pr.s.decider.request(q, tried), clusterID))
+	return true, pr.s.queue.grantPlacement(ready, clusterID, pr.s.decider.explainChoice(pr.s.decider.newDecisionRequest(q, tried), clusterID))
 }
 
 // roomFor returns the capacity of a cluster that a preemptor may use. Once all its victims have

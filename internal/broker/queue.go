@@ -267,7 +267,7 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 	}
 	r := qu.s.book.Reservation(name)
 	q, tried := qu.s.requestAndTried(r)
-	request := qu.s.decider.request(q, tried)
+	request := qu.s.decider.newDecisionRequest(q, tried)
 	winner, ok := qu.s.decider.pickBest(request, q.Target)
 	if !ok {
 		return false, nil
@@ -296,7 +296,7 @@ func (qu *queueing) fitsOn(clusterID string, r *ledger.Reservation) bool {
 	if q.Target != "" && q.Target != clusterID || qu.s.reservations.checkRequester(q.Requester) != nil {
 		return false
 	}
-	_, ok := decision.Check(qu.s.market, qu.s.decider.request(q, tried), clusterID)
+	_, ok := decision.Check(qu.s.market, qu.s.decider.newDecisionRequest(q, tried), clusterID)
 	return ok
 }
 
@@ -343,7 +343,7 @@ func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 // timeOut ends a reservation that has reached its queue timeout.
 func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	q, tried := qu.s.requestAndTried(r)
-	why := qu.s.decider.explainRefusal(qu.s.decider.request(q, tried), q)
+	why := qu.s.decider.explainRefusal(qu.s.decider.newDecisionRequest(q, tried), q)
 	return qu.s.record(ledger.Event{Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),

@@ -66,7 +66,7 @@ func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
 // priceCandidates explains all candidates with the total price of the request. It also sets in
 // the quote the price of the chosen cluster and the counts of rejected candidates.
 func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.QuotedCandidate {
-	verdicts, _, rejected := qs.s.decider.listVerdicts(qs.s.decider.request(q, nil), q.Target, maxQuoteCandidates)
+	verdicts, _, rejected := qs.s.decider.listVerdicts(qs.s.decider.newDecisionRequest(q, nil), q.Target, maxQuoteCandidates)
 	out.Rejected = rejected
 	all := make([]v1.QuotedCandidate, len(verdicts))
 	for i, v := range verdicts {

@@ -31,7 +31,7 @@ func (v Visibility) showsAll() bool {
 func (v Visibility) visibleTo(candidates []brokerv1alpha1.Candidate, got, named string) []brokerv1alpha1.Candidate {
 	out := make([]brokerv1alpha1.Candidate, 0, len(candidates))
 	for i, c := range candidates {
-		if shown, visible := v.show(i, c, got, named); visible {
+		if shown, visible := v.showCandidate(i, c, got, named); visible {
 			out = append(out, shown)
 		}
 	}
@@ -42,7 +42,7 @@ func (v Visibility) visibleTo(candidates []brokerv1alpha1.Candidate, got, named 
 func (v Visibility) ofQuote(candidates []v1.QuotedCandidate, got, named string) []v1.QuotedCandidate {
 	out := make([]v1.QuotedCandidate, 0, len(candidates))
 	for i, c := range candidates {
-		shown, visible := v.show(i, c.Candidate, got, named)
+		shown, visible := v.showCandidate(i, c.Candidate, got, named)
 		if !visible {
 			continue
 		}
@@ -54,8 +54,8 @@ func (v Visibility) ofQuote(candidates []v1.QuotedCandidate, got, named string) 
 	return out
 }
 
-// show returns what the requester may see of the candidate at index i, and whether it may see any.
-func (v Visibility) show(i int, c brokerv1alpha1.Candidate, got, named string) (brokerv1alpha1.Candidate, bool) {
+// showCandidate returns what the requester may see of the candidate at index i, and whether it may see any.
+func (v Visibility) showCandidate(i int, c brokerv1alpha1.Candidate, got, named string) (brokerv1alpha1.Candidate, bool) {
 	if got != "" && c.ClusterID == got {
 		return c, true
 	}

@@ -59,7 +59,7 @@ func checkConstraints(k *brokerv1alpha1.Constraints) error {
 		err = CheckLabels("dataLocality", map[string]string{DataLabel(k.DataLocality): ""}, maxNamed)
 	}
 	if err != nil {
-		return first(err)
+		return firstError(err)
 	}
 	if err := checkSelector(k.ClusterSelector); err != nil {
 		return fmt.Errorf("clusterSelector.%w", err)
@@ -148,8 +148,8 @@ func readData(in *brokerv1alpha1.DataVolume) (*brokerv1alpha1.DataVolume, error)
 	return &brokerv1alpha1.DataVolume{Volume: quantity.ToQuantity(corev1.ResourceStorage, bytes), Region: in.Region}, nil
 }
 
-// first returns the first of several joined errors, so that a message names one remedy.
-func first(joined error) error {
+// firstError returns the first of several joined errors, so that a message names one remedy.
+func firstError(joined error) error {
 	if all, ok := joined.(interface{ Unwrap() []error }); ok && len(all.Unwrap()) > 0 {
 		return all.Unwrap()[0]
 	}

@@ -56,7 +56,7 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	case <-ctx.Done():
 		return providerinstruction.Admission{}, ctx.Err()
 	}
-	if refusal, err := a.consents(ctx, inst); err != nil || refusal.Reason != "" {
+	if refusal, err := a.refusalOf(ctx, inst); err != nil || refusal.Reason != "" {
 		return refusal, err
 	}
 	wanted, err := quantity.FromResourceList(inst.Spec.Resources)
@@ -83,8 +83,8 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	}, nil
 }
 
-// consents returns the operator's refusal; its Reason is empty if there is none.
-func (a *admission) consents(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
+// refusalOf returns the operator's refusal; its Reason is empty if there is none.
+func (a *admission) refusalOf(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
 	policy, err := configuration.ReadLendingPolicy(ctx, a.client)
 	if err != nil {
 		return providerinstruction.Admission{}, err

@@ -142,12 +142,12 @@ func (r *Reconciler) leavePlacement(ctx context.Context, inst *agentv1alpha1.Pro
 }
 
 func (r *Reconciler) sendReport(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
-	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.wakes(inst.Name))
+	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, r.requeueFunc(inst.Name))
 }
 
 func (r *Reconciler) answerChange(inst *agentv1alpha1.ProviderInstruction, state v1.StatusReportState, why placement.Aspect) {
-	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.wakes(inst.Name))
+	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.requeueFunc(inst.Name))
 }
 
-// wakes returns a callback that enqueues an instruction once the broker has received its report.
-func (r *Reconciler) wakes(name string) func() { return func() { r.queue.Add(name) } }
+// requeueFunc returns a callback that enqueues an instruction once the broker has received its report.
+func (r *Reconciler) requeueFunc(name string) func() { return func() { r.queue.Add(name) } }

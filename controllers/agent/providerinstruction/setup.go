@@ -140,15 +140,15 @@ func (r *Reconciler) concernedRequests(ctx context.Context, obj client.Object) [
 
 // withPeer enqueues the instructions of a consumer.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
-	return r.matching(ctx, func(i *agentv1alpha1.ProviderInstruction) bool { return i.Spec.RequesterClusterID == peer })
+	return r.requestsMatching(ctx, func(i *agentv1alpha1.ProviderInstruction) bool { return i.Spec.RequesterClusterID == peer })
 }
 
 // all enqueues every instruction, because a policy may affect any of them.
 func (r *Reconciler) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.matching(ctx, func(*agentv1alpha1.ProviderInstruction) bool { return true })
+	return r.requestsMatching(ctx, func(*agentv1alpha1.ProviderInstruction) bool { return true })
 }
 
-func (r *Reconciler) matching(ctx context.Context, match func(*agentv1alpha1.ProviderInstruction) bool) []reconcile.Request {
+func (r *Reconciler) requestsMatching(ctx context.Context, match func(*agentv1alpha1.ProviderInstruction) bool) []reconcile.Request {
 	return instruction.Matching(ctx, r.queue, &agentv1alpha1.ProviderInstructionList{}, match)
 }
 

@@ -17,7 +17,7 @@ var blameless = []string{Preempted, ProviderLost, ProviderBack}
 // counts from the newest failure on any provider, so that a search tries every other provider
 // before it returns to one.
 func (r *Reservation) Excluded(now time.Time) (providers []string, next time.Time) {
-	failures, failedAt := r.failures()
+	failures, failedAt := r.countFailures()
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		if slices.Contains(blameless, p.Withdrawn) || slices.Contains(providers, p.Provider) {
@@ -37,8 +37,8 @@ func (r *Reservation) Excluded(now time.Time) (providers []string, next time.Tim
 	return providers, next
 }
 
-// failures returns how often each provider failed the reservation, and when one did last.
-func (r *Reservation) failures() (count map[string]int32, last time.Time) {
+// countFailures returns how often each provider failed the reservation, and when one did last.
+func (r *Reservation) countFailures() (count map[string]int32, last time.Time) {
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		if !p.isFailure() {

@@ -63,6 +63,6 @@ func (f *Forget) applyTo(s *State, _ time.Time) {
 	}
 }
 
-func (k Shut) compare(other Shut) int {
+func (k Shut) compareKeys(other Shut) int {
 	return cmp.Or(cmp.Compare(k.Requester, other.Requester), cmp.Compare(k.Key, other.Key))
 }

@@ -34,7 +34,7 @@ func (k *Keep) checkAgainst(s *State) error {
 func (k *Keep) applyTo(s *State, at time.Time) {
 	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
 	s.internRequest(&q.Reserve)
-	s.quotes.add(q)
+	s.quotes.addQuote(q)
 	s.Cluster(q.Provider).addQuote(q)
 }
 

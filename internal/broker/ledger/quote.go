@@ -108,7 +108,7 @@ func (qs *Quotes) checkHeld(name string) error {
 	return nil
 }
 
-func (qs *Quotes) add(q *Quote) {
+func (qs *Quotes) addQuote(q *Quote) {
 	qs.named[q.Name] = q
 	qs.of[q.Requester] = append(qs.of[q.Requester], q)
 	qs.keys[keyRef{q.Requester, q.Key}] = q

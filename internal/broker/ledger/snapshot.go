@@ -57,7 +57,7 @@ func (s *State) Freeze() *Frozen {
 func (f *Frozen) Bytes() ([]byte, error) {
 	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compare(b.Shut) })
+	slices.SortFunc(f.Shut, func(a, b snapshotShut) int { return a.Shut.compareKeys(b.Shut) })
 	slices.SortFunc(f.Quotes, compareQuotes)
 	b, err := f.marshalAll()
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *State) restoreQuote(q *Quote) error {
 	if err := s.checkKeyFree(q.Requester, q.Key); err != nil {
 		return fmt.Errorf("quote %q: %w", q.Name, err)
 	}
-	s.quotes.add(q)
+	s.quotes.addQuote(q)
 	if q.Ended == "" {
 		s.Cluster(q.Provider).quoted[q.Name] = q
 	}
