@@ -97,7 +97,7 @@ type Message struct {
 	Body           json.RawMessage `json:"body"`
 }
 
-// Request is the body of a request.
+// Request is the body of StepRequest, with which the consumer begins a handshake.
 type Request struct {
 	// PublicKey is the key of the consumer's Liqo, in PEM. If the provider's credentials are
 	// for this key, it sends them again; otherwise it sends a challenge.

@@ -22,7 +22,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Deployments of Liqo's chart, and the label and flags that show how Liqo works.
+// Names of the Deployments of Liqo's chart, of the label with its version, and of the flags that configure it.
 const (
 	managerDeployment = "liqo-controller-manager"
 	// replicatorDeployment copies ResourceSlices between clusters.

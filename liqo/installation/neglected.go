@@ -22,7 +22,7 @@ const neglectedAfter = 30 * time.Second
 type Neglected struct {
 	// Object is its kind, namespace and name.
 	Object string
-	// Lacks is what the controller manager should have written.
+	// Lacks names the field that the controller manager should have written.
 	Lacks string
 	Since time.Time
 }

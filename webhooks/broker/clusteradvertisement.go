@@ -29,7 +29,7 @@ func CheckClusterAdvertisement(a *brokerv1alpha1.ClusterAdvertisement, config *b
 	if len(v.Errors) > 0 {
 		return v
 	}
-	// Everything else that the broker would refuse.
+	// CheckOffer refuses everything else that the broker would refuse.
 	if err := specs.CheckOffer(a); err != nil {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
 	}

@@ -100,7 +100,7 @@ type Options struct {
 	// Settings provides the operator's settings, which may change. If it is nil, everything free is
 	// lent, and the cluster has no description.
 	Settings Settings
-	// Name and Namespace of the Advertisement; DefaultName and DefaultNamespace.
+	// Name and Namespace of the Advertisement; if empty, DefaultName and DefaultNamespace.
 	Name, Namespace string
 	// InstructionNamespace holds the ProviderInstructions; DefaultNamespace if empty.
 	InstructionNamespace string

@@ -26,7 +26,7 @@ type Limits struct {
 	// PerSecond is the sustained request rate, Burst the size of a burst, and InFlight the number
 	// of concurrent requests.
 	PerSecond, Burst, InFlight int
-	// Connections is how many it may have open.
+	// Connections is how many connections the cluster may have open.
 	Connections int
 }
 

@@ -41,7 +41,7 @@ func (c *contest) movesData(i int) bool {
 
 func (c *contest) transferTime() time.Duration { return Lasts(c.request.Duration) }
 
-// Lasts returns the time for which a request is billed; duration 0 stands for no end.
+// Lasts returns the time for which a request is billed: its duration, or UnboundedFor if it has none.
 func Lasts(duration time.Duration) time.Duration {
 	if duration > 0 {
 		return duration

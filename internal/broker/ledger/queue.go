@@ -29,7 +29,7 @@ type Waiting struct {
 	// Left is how long the reservation lasts after its grant. It is 0 if the reservation has no
 	// duration and lasts as long as it is renewed.
 	Left time.Duration
-	// Preemption is set while other placements make room for it.
+	// Preemption is set while other placements make room for the reservation.
 	Preemption *Preemption `json:",omitempty"`
 }
 

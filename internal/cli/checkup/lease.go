@@ -23,8 +23,8 @@ type Lease struct {
 	Now     func() time.Time
 }
 
-// Check reports who leads, and since when the lease was not renewed. Without leader election
-// there is no lease; the message then is unused.
+// Check reports who leads, and fails if the lease was not renewed in time. Without leader
+// election there is no lease, and the finding shows the text unused.
 func (l Lease) Check(ctx context.Context, c client.Reader, unused string) Finding {
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, l.ObjectKey, lease)
@@ -34,10 +34,10 @@ func (l Lease) Check(ctx context.Context, c client.Reader, unused string) Findin
 	if err != nil {
 		return readFailure(err)
 	}
-	return l.judge(&lease.Spec)
+	return l.judgeSpec(&lease.Spec)
 }
 
-func (l Lease) judge(spec *coordinationv1.LeaseSpec) Finding {
+func (l Lease) judgeSpec(spec *coordinationv1.LeaseSpec) Finding {
 	holder := ""
 	if spec.HolderIdentity != nil {
 		holder = *spec.HolderIdentity

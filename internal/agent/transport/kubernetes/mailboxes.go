@@ -36,9 +36,10 @@ const discardTimeout = 5 * time.Second
 
 // Options of a transport. Both are required.
 type Options struct {
-	// Config reaches the API server of the broker's cluster with the account of this cluster there.
+	// Config is for the API server of the broker's cluster, with the account that this cluster has
+	// there.
 	Config *rest.Config
-	// Namespace of this cluster there.
+	// Namespace is this cluster's namespace in the broker's cluster.
 	Namespace string
 }
 
