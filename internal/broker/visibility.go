@@ -98,6 +98,9 @@ func withoutPrice(c brokerv1alpha1.Candidate) brokerv1alpha1.Candidate {
 func explainCandidates(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) string {
 	var why []string
 	for _, c := range candidates {
+		if c.Reason == string(decision.Self) {
+			continue // everybody knows
+		}
 		text := c.Message
 		if text == "" {
 			text = c.Reason
@@ -110,7 +113,7 @@ func explainCandidates(candidates []brokerv1alpha1.Candidate, rejected map[strin
 		}
 	}
 	if len(why) == 0 {
-		return "no cluster has advertised anything yet"
+		return "no other cluster has advertised anything yet"
 	}
 	return strings.Join(why, "; ")
 }

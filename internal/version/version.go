@@ -3,6 +3,9 @@ package version
 
 import "runtime/debug"
 
+// Product is the name under which all components record events.
+const Product = "liqo-resource-broker"
+
 // linked is set by the linker in "make build" and "make images": a tag, or the output of "git
 // describe".
 var linked string

@@ -335,7 +335,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
-		ExpiryNotice: a.expiryNotice, Recorder: a.mgr.GetEventRecorder("reservationinstruction"),
+		ExpiryNotice: a.expiryNotice, Recorder: a.mgr.GetEventRecorder(version.Product),
 	}
 	if a.scout != nil {
 		advertises.Peers, consumes.Reach = a.scout, a.scout
@@ -345,11 +345,11 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	advertises.Liqo = liqo
-	err = advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder("advertisement"), advertises).SetupWithManager(a.mgr)
+	err = advertisement.New(a.mgr.GetClient(), a.transport, a.watcher, a.mgr.GetEventRecorder(version.Product), advertises).SetupWithManager(a.mgr)
 	if err != nil {
 		return err
 	}
-	a.requests = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder("resourcerequest"), resourcerequest.Options{
+	a.requests = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder(version.Product), resourcerequest.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, Reader: a.mgr.GetAPIReader(),
 	})
 	if err := a.requests.SetupWithManager(a.mgr); err != nil {

@@ -17,6 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
@@ -109,7 +110,7 @@ func (a *agent) addEnforcement(*rest.Config) error {
 	}
 	return enforcementcontroller.SetupWithManager(a.mgr, enforcementcontroller.Options{
 		Namespace: a.instructionNamespace, Book: a.offloaded.book, Peering: a.peering,
-		Recorder: a.mgr.GetEventRecorder("enforcement"), Clock: clock.RealClock{},
+		Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{},
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/enrolment"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -135,7 +136,7 @@ func newEnroller(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger
 	return enrolment.New(enrolment.Options{
 		Client: direct, Namespace: o.namespace, Issuer: e.issuer, TrustDomain: e.trustDomain, Duration: e.duration,
 		BrokerURLs: public, EnrolmentURL: own, Listens: e.isListening(), Files: files, Access: b.Access(),
-		Recorder: mgr.GetEventRecorder("enrolment"), Log: log, Clock: clock.RealClock{},
+		Recorder: mgr.GetEventRecorder(version.Product), Log: log, Clock: clock.RealClock{},
 	})
 }
 

@@ -1,50 +1,96 @@
 package resourcerequest
 
 import (
+	"context"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// recordTransitions records the events for a transition: one for Ready if the phase or Ready's reason
-// changed, and one for each other condition that reports a problem.
-func (r *Reconciler) recordTransitions(rr, before *agentv1alpha1.ResourceRequest) {
-	ready := changedCondition(rr, before, agentv1alpha1.ConditionReady)
-	if ready == nil && rr.Status.Phase != before.Status.Phase {
-		ready = meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady)
-	}
-	if ready != nil {
-		r.recordCondition(rr, ready)
-	}
-	if c := changedCondition(rr, before, agentv1alpha1.ConditionReserved); c != nil && (ready == nil || c.Reason != ready.Reason) {
+// recordTransitions records an event and a log line for each fact that changed.
+func (r *Reconciler) recordTransitions(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) {
+	for _, c := range changedFacts(rr, before) {
 		r.recordCondition(rr, c)
-	}
-	for _, kind := range []string{
-		agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionRecalled, agentv1alpha1.ConditionWithinGrant, agentv1alpha1.ConditionProviderReachable, agentv1alpha1.ConditionDrained,
-	} {
-		if c := changedCondition(rr, before, kind); c != nil {
-			r.recordCondition(rr, c)
-		}
-	}
-	for _, c := range []*metav1.Condition{changedEnding(rr, before), changedHealth(rr, before)} {
-		if c != nil && (ready == nil || c.Reason != ready.Reason) {
-			r.recordCondition(rr, c)
-		}
-	}
-	if c := changedCondition(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
-		r.recordCondition(rr, c)
+		logProgress(ctx, rr, "request changed state", c.Reason, c.Message)
 	}
 }
 
-// changedEnding returns the condition Ending if it changed, unless Preempted reports the same.
+// changedFacts returns the conditions that report a change, each fact once and causes first.
+func changedFacts(rr, before *agentv1alpha1.ResourceRequest) []*metav1.Condition {
+	var facts []*metav1.Condition
+	add := func(c *metav1.Condition) {
+		if c != nil && !slices.ContainsFunc(facts, func(f *metav1.Condition) bool { return f.Reason == c.Reason }) {
+			facts = append(facts, c)
+		}
+	}
+	add(changedReserved(rr, before))
+	for _, kind := range []string{
+		agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionRecalled,
+		agentv1alpha1.ConditionWithinGrant, agentv1alpha1.ConditionProviderReachable,
+	} {
+		add(changedCondition(rr, before, kind))
+	}
+	add(changedEnding(rr, before))
+	explained := len(facts) > 0
+	add(changedCondition(rr, before, agentv1alpha1.ConditionDrained))
+	add(changedHealth(rr, before))
+	if c := changedCondition(rr, before, agentv1alpha1.ConditionOffloading); c != nil && c.Reason == agentv1alpha1.ReasonNamespaceNotOpted {
+		add(c)
+	}
+	if ready := changedReady(rr, before); !explained || ready == nil || !isConsequence(ready.Reason) {
+		add(ready)
+	}
+	return facts
+}
+
+// changedReady returns Ready if it changed, or if the phase did.
+func changedReady(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
+	if rr.Status.Phase != before.Status.Phase {
+		return meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady)
+	}
+	return changedCondition(rr, before, agentv1alpha1.ConditionReady)
+}
+
+// isConsequence reports whether a reason of Ready only follows from a change that another
+// condition reports with its cause.
+func isConsequence(reason string) bool {
+	return reason == agentv1alpha1.ReasonPeering || reason == agentv1alpha1.ReasonReleasing
+}
+
+// changedReserved returns the condition Reserved if it changed, unless Ready reports the same. While
+// a request is being released, Ending gives the cause, and an event follows once nothing is left.
+func changedReserved(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
+	c := changedCondition(rr, before, agentv1alpha1.ConditionReserved)
+	if ready := changedReady(rr, before); c == nil || ready != nil && ready.Reason == c.Reason ||
+		c.Reason == agentv1alpha1.ReasonReleased && rr.Status.Phase == agentv1alpha1.RequestReleasing {
+		return nil
+	}
+	return c
+}
+
+// changedEnding returns the condition Ending if it changed, unless another condition gives the
+// same end with its cause: the placement makes room, is called back, or its provider is silent.
 func changedEnding(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
-	if changedCondition(rr, before, agentv1alpha1.ConditionPreempted) != nil {
+	all := rr.Status.Conditions
+	if meta.IsStatusConditionTrue(all, agentv1alpha1.ConditionPreempted) || meta.IsStatusConditionTrue(all, agentv1alpha1.ConditionRecalled) ||
+		meta.IsStatusConditionFalse(all, agentv1alpha1.ConditionProviderReachable) ||
+		changedCondition(rr, before, agentv1alpha1.ConditionPreempted) != nil {
 		return nil
 	}
 	return changedCondition(rr, before, agentv1alpha1.ConditionEnding)
+}
+
+// logProgress logs a step in the life of a request. All steps have the same keys.
+func logProgress(ctx context.Context, rr *agentv1alpha1.ResourceRequest, step, reason, detail string) {
+	s := &rr.Status
+	log.FromContext(ctx).Info(step, "request", rr.Namespace+"/"+rr.Name, "reservation", s.ReservationName, "provider", s.TargetClusterID,
+		"node", s.NodeName, "phase", s.Phase, "reason", reason, "detail", message.Clip(detail, message.MaxNote))
 }
 
 // changedHealth returns the condition Healthy if a problem appeared or ended. It returns nil when a
@@ -57,7 +103,8 @@ func changedHealth(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition 
 	return c
 }
 
-func (r *Reconciler) recordReleased(rr *agentv1alpha1.ResourceRequest) {
+func (r *Reconciler) recordReleased(ctx context.Context, rr *agentv1alpha1.ResourceRequest) {
+	logProgress(ctx, rr, "request released", agentv1alpha1.ReasonReleased, "all capacity was released")
 	r.recorder.Eventf(rr, nil, corev1.EventTypeNormal, agentv1alpha1.ReasonReleased, "Release", "all capacity was released")
 }
 

@@ -94,6 +94,7 @@ func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.Resource
 	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("record that the broker is asked for resource request %q: %w", rr.Name, err)
 	}
+	logProgress(ctx, rr, "request asked", agentv1alpha1.ReasonPending, "the broker is asked for capacity")
 	failpoint.Hit(failpoint.RequestNoted)
 	return nil
 }
@@ -300,7 +301,7 @@ func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.R
 	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("write status of resource request %q: %w", rr.Name, err)
 	}
-	r.recordTransitions(rr, before)
+	r.recordTransitions(ctx, rr, before)
 	return nil
 }
 

@@ -244,7 +244,7 @@ func TestARequestBecomesReservedAndActive(t *testing.T) {
 	if rr.Status.NodeName != "res-0000000001-1" || !meta.IsStatusConditionTrue(rr.Status.Conditions, agentv1alpha1.ConditionReady) {
 		t.Errorf("status %+v", rr.Status)
 	}
-	want := []string{"Normal Peering", "Normal Reserved", "Normal NodeReady"}
+	want := []string{"Normal Reserved", "Normal NodeReady"}
 	if diff := cmp.Diff(want, b.heard()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -552,7 +552,7 @@ func TestDeletionWhileTheBrokerIsAway(t *testing.T) {
 	b.takenDown()
 	b.after(wait)
 	b.expectState(agentv1alpha1.RequestReleasing, agentv1alpha1.ReasonBrokerUnreachable)
-	if diff := cmp.Diff([]string{"Warning BrokerUnreachable", "Normal Deleted"}, b.heard()); diff != "" {
+	if diff := cmp.Diff([]string{"Normal Deleted", "Warning BrokerUnreachable"}, b.heard()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	b.broker.SetDown(false)

@@ -127,7 +127,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, rr *agentv1alpha1.Reso
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
 	}
 	failpoint.Hit(failpoint.RequestLetGo)
-	r.recordReleased(rr)
+	r.recordReleased(ctx, rr)
 	return nil
 }
 

@@ -91,7 +91,8 @@ func (e editor) setRefused(no *fault.Error) {
 	e.setFailed(reason, no.Detail+"\n"+retryAdvice)
 }
 
-// explainRefusal lists, one line per cluster, why each was not chosen.
+// explainRefusal returns the broker's detail and, one line per cluster, each reason that it does not
+// contain.
 func explainRefusal(no *fault.Error) string {
 	var lines strings.Builder
 	lines.WriteString(no.Detail)
@@ -104,7 +105,9 @@ func explainRefusal(no *fault.Error) string {
 		if why == "" {
 			why = c.Reason
 		}
-		fmt.Fprintf(&lines, "\n%s: %s", name, why)
+		if line := name + ": " + why; !strings.Contains(no.Detail, line) {
+			lines.WriteString("\n" + line)
+		}
 	}
 	lines.WriteString("\n" + retryAdvice)
 	return lines.String()

@@ -14,6 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/book"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements,verbs=get;list;watch;create;update
@@ -38,7 +39,7 @@ type Reconciler struct {
 // ID.
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 	r := &Reconciler{
-		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder("clusteradvertisement"),
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder(version.Product),
 		broker: b, namespace: namespace, shown: map[types.NamespacedName]figures{},
 	}
 	shows := book.Watch{

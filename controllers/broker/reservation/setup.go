@@ -13,6 +13,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/book"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations,verbs=get;list;watch;create;patch;delete
@@ -37,7 +38,7 @@ type Reconciler struct {
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.PassiveClock) error {
 	r := &Reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), broker: b, namespace: namespace, clock: clock,
-		recorder: mgr.GetEventRecorder("reservation"),
+		recorder: mgr.GetEventRecorder(version.Product),
 	}
 	shows := book.Watch{
 		Feed: b.Feed(), Changed: b.Feed().Reservations, ObjectOf: r.objectOf,
