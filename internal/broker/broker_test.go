@@ -96,7 +96,7 @@ func TestARequestThatArrivesAfterItsReleaseReservesNothing(t *testing.T) {
 	})
 }
 
-func TestARefusalSaysWhyForEveryCluster(t *testing.T) {
+func TestRefusalSaysWhyForEveryClusterButTheRequester(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")
@@ -105,9 +105,9 @@ func TestARefusalSaysWhyForEveryCluster(t *testing.T) {
 		if fault.ReasonOf(err) != fault.NoCandidate {
 			t.Fatalf("got %v, want NoCandidate", err)
 		}
-		for _, id := range []string{"rome", "paris", "berlin"} {
-			if !strings.Contains(err.Error(), id+": ") {
-				t.Errorf("nothing about %s in %q", id, err)
+		for id, listed := range map[string]bool{"rome": false, "paris": true, "berlin": true} {
+			if strings.Contains(err.Error(), id+": ") != listed {
+				t.Errorf("%s is listed: %t, want %t in %q", id, !listed, listed, err)
 			}
 		}
 		if diff := cmp.Diff(map[string]int32{"Self": 1, "InsufficientResource": 2}, err.(*fault.Error).Rejected); diff != "" {
