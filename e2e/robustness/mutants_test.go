@@ -34,6 +34,7 @@ var finders = map[string]finder{
 	"agent-clock":       byModel(" can give ", "is to give", "is to hold", "has room", "no cluster can hold", "has not answered"),
 	"old-advertisement": byModel("is overtaken", "the broker counts", "overbooked", "is to give", " can give "),
 	"early-resale":      byModel("has not confirmed that it is free"),
+	"forget-others":     byModel("has not confirmed that it is free"),
 	"release-twice":     byModel("the broker counts", "overbooked"),
 	"count-both":        byModel("the broker counts"),
 	"hasty-shrink":      byModel("the broker counts", "overbooked"),

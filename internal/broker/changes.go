@@ -24,6 +24,10 @@ func (c *changes) observe(e event) {
 		}
 	case *ledger.Silence:
 		c.publishAll(c.s.book.Cluster(change.ClusterID))
+	case *ledger.ForgetCluster:
+		for _, r := range c.s.changedNow() {
+			c.publishChange(r)
+		}
 	case *ledger.Forget:
 		for _, name := range change.Names {
 			c.s.b.feed.addReservation(name)

@@ -88,6 +88,8 @@ func (cs *clusters) observe(e event) {
 		cs.s.b.feed.addCluster(change.ClusterID)
 	case *ledger.LiftPauses:
 		cs.updateFreshness(change.ClusterID)
+	case *ledger.ForgetCluster:
+		cs.dropCluster(change.ClusterID)
 	case *ledger.Exceed:
 		cs.updateRequester(e.changed.Requester)
 		return // nothing was freed

@@ -65,8 +65,11 @@ func newLinks(s *session) links {
 }
 
 func (l *links) observe(e event) {
-	if offer, ok := e.Change.(*ledger.Offer); ok {
-		l.dropOutdated(l.s.book.Cluster(offer.ClusterID))
+	switch change := e.Change.(type) {
+	case *ledger.Offer:
+		l.dropOutdated(l.s.book.Cluster(change.ClusterID))
+	case *ledger.ForgetCluster:
+		l.dropCluster(change.ClusterID)
 	}
 }
 

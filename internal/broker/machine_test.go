@@ -108,6 +108,7 @@ func (m *machine) newBroker() *Broker {
 // step performs one action, carries out due steps, and compares.
 func (m *machine) step(kind string, do func(*machine, choose) (cause, error), c choose) error {
 	m.steps++
+	m.forgot = ""
 	why, err := do(m, c)
 	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
@@ -279,6 +280,7 @@ var kinds = []struct {
 	{"exceed", 3, (*machine).exceed},
 	{"lie", 3, (*machine).lie},
 	{"lift pauses", 1, (*machine).liftPauses},
+	{"forget cluster", 2, (*machine).forgetCluster},
 	{"attack", 6, (*machine).attack},
 	{"configure", 1, (*machine).configure},
 	{"restart", 1, (*machine).restart},

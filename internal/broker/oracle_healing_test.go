@@ -74,7 +74,7 @@ func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time
 	}
 	for i := range known.placements {
 		p := &r.Placements[i]
-		if p.Withdrawn != ledger.ProviderLost || known.placements[i].givenUp || r.EndReason != "" {
+		if p.Withdrawn != ledger.ProviderLost || p.Provider == o.forgot || known.placements[i].givenUp || r.EndReason != "" {
 			continue
 		}
 		// The serving provider may have recalled the placement in the same step, so that it

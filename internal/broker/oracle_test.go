@@ -38,6 +38,8 @@ type oracle struct {
 	left map[string]uint64
 	// shutWays is when a cluster last reported that it cannot reach another one.
 	shutWays map[way]time.Time
+	// forgot is the cluster that was forgotten in this step, "" for none.
+	forgot string
 	// suspended holds the blocked pairs after this step, before those after the previous one.
 	suspended, before suspensions
 }
@@ -320,7 +322,7 @@ func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) e
 		return nil
 	}
 	for i, p := range known.placements {
-		if !p.gone && why.gone != (ledger.PlacementRef{Name: name, Placement: int32(i + 1)}) {
+		if !p.gone && p.provider != o.forgot && why.gone != (ledger.PlacementRef{Name: name, Placement: int32(i + 1)}) {
 			return fmt.Errorf("reservation %s is forgotten, and %s still keeps capacity for it", name, p.provider)
 		}
 	}
@@ -390,7 +392,7 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	}
 	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn
 	if was.givenUp {
-		another := slices.ContainsFunc(known.placements, func(p promise) bool { return !p.givenUp }) || p.Withdrawn == ledger.ProviderLost ||
+		another := slices.ContainsFunc(known.placements, func(p promise) bool { return !p.givenUp }) || p.Withdrawn == ledger.ProviderLost && p.Provider != o.forgot ||
 			// Another placement may have been granted and this one given up within the step, in
 			// either order; the refusal shows which.
 			p.Withdrawn == ledger.Recalled && i+1 < len(r.Placements) && known.change != nil && r.Refusal != nil && r.Refusal.Generation == known.change.generation
@@ -421,7 +423,7 @@ func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time,
 			return fmt.Errorf("reservation %s expired %s before its time", known.name, due.Sub(now))
 		}
 	case ledger.EndReleased:
-		if why.released != known.name {
+		if why.released != known.name && known.requester != o.forgot {
 			return fmt.Errorf("reservation %s was released, and nobody asked for it: %s", known.name, r.EndMessage)
 		}
 	case ledger.EndPreempted:

@@ -49,8 +49,13 @@ func (rc *recovery) resetAnnouncements() {
 }
 
 func (rc *recovery) observe(e event) {
-	if offer, ok := e.Change.(*ledger.Offer); ok && rc.s.book.Awaits(offer.ClusterID) {
-		rc.blockUntilAnnounced(offer.ClusterID)
+	switch change := e.Change.(type) {
+	case *ledger.Offer:
+		if rc.s.book.Awaits(change.ClusterID) {
+			rc.blockUntilAnnounced(change.ClusterID)
+		}
+	case *ledger.ForgetCluster:
+		rc.dropCluster(change.ClusterID)
 	}
 }
 

@@ -146,6 +146,16 @@ var Durable = []Point{
 	BrokerAdvertised, BrokerExpired, BrokerWithdrawn, BrokerStatusDue, BrokerStatusShown, BrokerFiguresShown,
 }
 
+// Points at which the broker removes a cluster that is gone for good: everything there was given up, and the cluster is
+// forgotten while its object still exists.
+const (
+	BrokerForgetting Point = "broker-forgetting"
+	BrokerForgotten  Point = "broker-forgotten"
+)
+
+// Forgetting lists the points at which the broker removes a cluster.
+var Forgetting = []Point{BrokerForgetting, BrokerForgotten}
+
 // After returns p, armed to kill only after the process has passed it this many times.
 func (p Point) After(passes int) Point { return Point(fmt.Sprintf("%s:%d", p, passes)) }
 

@@ -70,6 +70,24 @@ const (
 // sets it to any text, such as a date or a ticket. The broker compares the first 64 bytes.
 const LiftPausesAnnotation = "broker.fluidos.eu/lift-pauses"
 
+// ForgetAnnotation of a ClusterAdvertisement asks the broker to remove a cluster that is gone for
+// good. Its value is the cluster ID; broker forget sets it. If the broker refuses, it replaces the
+// value with ForgetRefusedPrefix and the reason.
+const (
+	ForgetAnnotation    = "broker.fluidos.eu/forget"
+	ForgetRefusedPrefix = "refused: "
+)
+
+// Reasons of events about a cluster that an operator removes.
+const (
+	// ReasonForgotten means that the broker has removed the cluster.
+	ReasonForgotten = "Forgotten"
+	// ReasonForgetRefused means that the cluster's agent can still confirm what it holds.
+	ReasonForgetRefused = "ForgetRefused"
+	// ReasonRecreated means that someone deleted the object of a cluster that the broker knows.
+	ReasonRecreated = "Recreated"
+)
+
 // ReasonPausesLifted is the reason of the event that reports lifted pauses.
 const ReasonPausesLifted = "PausesLifted"
 

@@ -54,7 +54,7 @@ Reservations and ClusterAdvertisements of its own cluster.`,
 		},
 	}
 	o.bindFlags(cmd.Flags())
-	cmd.AddCommand(enrolCommand(), configureCommand(), checkCommand(), uninstallCommand())
+	cmd.AddCommand(enrolCommand(), forgetCommand(), configureCommand(), checkCommand(), uninstallCommand())
 	return cmd
 }
 

@@ -48,7 +48,7 @@ var clusterGroups = []struct{ reason, title, remedy string }{
 	{string(lending.LendingPaused), "paused by their LendingPolicies", ""},
 }
 
-const remedySilent = "run agent check there; silent clusters get nothing new"
+const remedySilent = "run agent check there; silent clusters get nothing new; broker forget removes one that is gone for good"
 
 // judgeClusters counts the clusters that take new reservations, and lists the others by reason.
 func judgeClusters(all []brokerv1alpha1.ClusterAdvertisement) checkup.Finding {

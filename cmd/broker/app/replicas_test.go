@@ -51,6 +51,8 @@ type site struct {
 	replicas []*replicaProcess
 	// mailboxes are the clusters that connect through the API server.
 	mailboxes []string
+	// env is added to the environment of replicas.
+	env []string
 }
 
 type replicaProcess struct {
@@ -112,7 +114,7 @@ func (s *site) startReplica(name string, more ...string) *replicaProcess {
 	pair, err := s.servers.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
 	s.check(err)
 	r.Process, err = s.plane.Processes().Start(process.Spec{
-		Name: name, Path: s.binary, Layer: process.Controller,
+		Name: name, Path: s.binary, Layer: process.Controller, Env: s.env, Restart: len(s.env) > 0,
 		Args: append(more,
 			"--kubeconfig="+kubeconfig, "--namespace="+brokerNamespace, "--leader-elect",
 			"--bind-address="+front, "--direct-bind-address="+r.direct, "--advertise-address="+r.direct,

@@ -38,8 +38,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	switch {
 	case apierrors.IsNotFound(err):
+		_, deleted := r.shown[req.NamespacedName]
 		delete(r.shown, req.NamespacedName)
-		err = r.handleMissing(ctx, req.NamespacedName)
+		err = r.handleMissing(ctx, req.NamespacedName, deleted)
 		again = 0 // an object created in its place is a new event
 	case err != nil:
 		return ctrl.Result{}, err
@@ -54,7 +55,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // handleMissing withdraws the offer of a deleted manifest, or creates the object of a cluster whose agent advertises.
-func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName) error {
+// deleted tells that the object existed.
+func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName, deleted bool) error {
 	id, uid, err := r.broker.ClusterOfManifest(ctx, key.Namespace, key.Name)
 	if err != nil {
 		return err
@@ -82,6 +84,9 @@ func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName
 		}
 		return fmt.Errorf("showing cluster %q: %w", key.Name, err)
 	}
+	if deleted {
+		r.recordRecreated(obj)
+	}
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 
@@ -90,6 +95,9 @@ func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName
 func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) error {
 	view, err := r.broker.Cluster(ctx, obj.Spec.ClusterID)
 	if err != nil {
+		return err
+	}
+	if gone, err := r.forgetCluster(ctx, obj, view); gone || err != nil {
 		return err
 	}
 	if view == nil || !view.Agent {

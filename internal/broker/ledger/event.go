@@ -35,6 +35,8 @@ var changeTypes = map[string]reflect.Type{
 	"ceilings":   reflect.TypeFor[*Ceilings](),
 	"silence":    reflect.TypeFor[*Silence](),
 	"liftPauses": reflect.TypeFor[*LiftPauses](),
+
+	"forgetCluster": reflect.TypeFor[*ForgetCluster](),
 	// Reservations.
 	"reserve": reflect.TypeFor[*Reserve](),
 	"edit":    reflect.TypeFor[*Edit](),

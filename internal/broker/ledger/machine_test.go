@@ -99,6 +99,8 @@ func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error 
 		switch e.Change.(type) {
 		case *ProviderGone, *LetGo, *Lineage, *Settle, *Restate:
 			return true
+		case *ForgetCluster:
+			return e.Change.(*ForgetCluster).ClusterID == cluster
 		case *Edit, *Withdraw, *End, *Adopt:
 			return !m.state.HasAgent(cluster)
 		default:
@@ -260,6 +262,7 @@ var trials = []struct {
 	{"lift pauses", 1, func(_ *machine, c choose) Event {
 		return Event{Change: &LiftPauses{ClusterID: oneOf(c, paris, berlin, rome, "nowhere"), Mark: oneOf(c, "", "one", "two", "three", strings.Repeat("x", 64+c(2)))}}
 	}},
+	{"forget cluster", 3, (*machine).anyForgetCluster},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},
@@ -431,6 +434,17 @@ func (m *machine) anyForget(c choose) Event {
 		f.Keys = append(f.Keys, Shut{oneOf(c, rome, "athens"), m.anyKey(c)})
 	}
 	return Event{Change: f}
+}
+
+// anyForgetCluster usually names a cluster that nothing uses.
+func (m *machine) anyForgetCluster(c choose) Event {
+	id := oneOf(c, paris, berlin, oslo, rome, "nowhere")
+	for _, other := range []string{berlin, rome, oslo, paris} {
+		if m.naive.hasAgent(other) && !m.naive.isUsed(other) && c(4) > 0 {
+			id = other
+		}
+	}
+	return Event{Change: &ForgetCluster{ClusterID: id}}
 }
 
 // anyLineage usually continues the previous lineage; sometimes it lacks required fields.

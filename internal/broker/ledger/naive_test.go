@@ -266,6 +266,9 @@ func (n *naive) refusalsOf(e *Event) []error {
 		refuse(c == nil, ErrUnknown)
 		refuse(change.Mark == "" || len(change.Mark) > 64, ErrMalformed)
 		refuse(c != nil && c.lifted == change.Mark, ErrTaken)
+	case *ForgetCluster:
+		refuse(!n.hasAgent(change.ClusterID), ErrUnknown)
+		refuse(n.isUsed(change.ClusterID), ErrTaken)
 	case *Close:
 		entry := n.findEntry(change.Name)
 		refuse(entry == nil, ErrUnknown)
@@ -451,6 +454,8 @@ func (n *naive) recordEvent(e *Event) {
 		n.clusters[change.ClusterID].lifted = change.Mark
 		delete(n.dealings, naiveParty{change.ClusterID, false})
 		delete(n.dealings, naiveParty{change.ClusterID, true})
+	case *ForgetCluster:
+		n.forgetAllOf(change.ClusterID)
 	case *Close:
 		n.findEntry(change.Name).closed = true
 	case *Shut:
@@ -477,6 +482,38 @@ func (n *naive) recordEvent(e *Event) {
 	case *Keep, *Take, *LetGo:
 		n.recordHolds(e)
 	}
+}
+
+// isUsed reports whether anything on a cluster, or requested by it, has not ended.
+func (n *naive) isUsed(id string) bool {
+	for _, g := range n.grants {
+		if g.provider == id && g.isStanding() {
+			return true
+		}
+	}
+	for _, e := range n.entries {
+		if e.requester == id && e.end == "" {
+			return true
+		}
+	}
+	for _, h := range n.quotes {
+		if (h.kept.Provider == id || h.kept.Requester == id) && h.ended == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetAllOf starts the history of a cluster anew, without an agent.
+func (n *naive) forgetAllOf(id string) {
+	n.clusters[id] = &naiveCluster{last: Offer{ClusterID: id}}
+	for _, g := range n.grants {
+		g.left = g.left || g.provider == id
+		g.leftToo = g.leftToo || g.entry.requester == id
+	}
+	n.outcomes = slices.DeleteFunc(n.outcomes, func(o naiveOutcome) bool { return o.provider == id })
+	delete(n.dealings, naiveParty{id, false})
+	delete(n.dealings, naiveParty{id, true})
 }
 
 // adoptGrant adds the adopted grant, and lost grants for the missing numbers in between.
