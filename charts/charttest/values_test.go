@@ -84,7 +84,7 @@ var brokerValues = with(shared, map[string]string{
 	"two roots":                                  `{certificates: {additionalRoots: {servers: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", agents: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"}}}`,
 	"agents of known networks":                   `{networkPolicy: {agents: [{ipBlock: {cidr: 203.0.113.0/24}}]}}`,
 	"a configuration":                            `{brokerConfig: {scoringPreset: availability, defaultTTL: 2h, maxPerReservation: {cpu: "64"}, admission: Approved, approvedClusters: [{clusterID: rome}], deniedClusters: [mallory], overSubscriptionCeilings: {cpu: "1.25"}}}`,
-	"agents that come through the API server":    `{mailboxes: {limit: 64, clusters: [{clusterID: rome}, {clusterID: paris, namespace: mailbox-paris}]}}`,
+	"agents that come through the API server":    `{mailboxes: {limit: 2000, clusters: [{clusterID: rome}, {clusterID: paris, namespace: mailbox-paris}]}}`,
 	"a journal that goes with it":                `{journal: {keep: false, retention: 168h}}`,
 })
 
