@@ -56,3 +56,13 @@ func TestRenderingIsRepeatable(t *testing.T) {
 		})
 	}
 }
+
+// Argo CD does not compare hooks, and runs them only when it syncs another object.
+func TestChangedConfigurationChangesAnObjectThatIsNoHook(t *testing.T) {
+	release := chart.Release{Name: "broker", Namespace: namespace}
+	before := mustRender(t, chartsUnderTest["broker"], release, `{brokerConfig: {deniedClusters: [mallory]}}`)
+	after := mustRender(t, chartsUnderTest["broker"], release, `{brokerConfig: {deniedClusters: [mallory, eve]}}`)
+	if cmp.Equal(before.Objects, after.Objects) {
+		t.Error("only hooks differ: Argo CD would never apply the configuration")
+	}
+}
