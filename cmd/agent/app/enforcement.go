@@ -65,8 +65,16 @@ func (a *agent) addOffloaded(config *rest.Config) error {
 		return fmt.Errorf("watching consumers' pods: %w", err)
 	}
 	a.offloaded.synced = registration.HasSynced
-	return a.mgr.Add(pods)
+	return a.mgr.Add(onEveryReplica{pods})
 }
+
+// onEveryReplica is a cache that also runs on replicas that do not lead: they answer webhooks, and are not ready
+// before the cache has synced. A manager starts a cache of several namespaces only on the leader otherwise, so a new
+// replica would never become ready while the old one leads.
+type onEveryReplica struct{ cache.Cache }
+
+// NeedLeaderElection is false: every replica watches.
+func (onEveryReplica) NeedLeaderElection() bool { return false }
 
 // lentNodes returns the nodes that consumers' pods may run on, and whether they are known yet.
 func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
