@@ -66,11 +66,11 @@ func (s apiServer) testColumns(t *testing.T) {
 		want     []string
 	}{
 		"clusteradvertisements":   {broker("clusteradvertisements"), []string{"Name", "Cluster", "Phase", "Score", "Band", "CPU free", "Memory free", "GPU free", "Age"}},
-		"reservations":            {broker("reservations"), []string{"Name", "Phase", "Requester", "Provider", "CPU", "Memory", "GPU", "Expires", "Queue", "Age"}},
+		"reservations":            {broker("reservations"), []string{"Name", "Phase", "Requester", "Provider", "CPU", "Memory", "GPU", "Until", "Queue", "Age"}},
 		"brokerconfigs":           {broker("brokerconfigs"), []string{"Name", "Preset", "TTL", "Stale after", "Admission", "Ready", "Age"}},
 		"clustermailboxes":        {broker("clustermailboxes"), []string{"Name", "Method", "Path", "Code", "Age"}},
 		"advertisements":          {agent("advertisements"), []string{"Name", "Cluster", "Published", "CPU free", "Memory free", "Age"}},
-		"resourcerequests":        {agent("resourcerequests"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "GPU", "Node", "Expires", "Queue", "Age"}},
+		"resourcerequests":        {agent("resourcerequests"), []string{"Name", "Phase", "Reason", "Provider", "CPU", "Memory", "GPU", "Node", "Until", "Queue", "Age"}},
 		"reservationinstructions": {agent("reservationinstructions"), []string{"Name", "Phase", "Provider", "CPU", "Memory", "Delivered", "Node", "Age"}},
 		"providerinstructions":    {agent("providerinstructions"), []string{"Name", "Phase", "Requester", "CPU", "Memory", "Enforced", "Age"}},
 		"lendingpolicies":         {agent("lendingpolicies"), []string{"Name", "Paused", "Placements", "Recalling", "Ready", "Age"}},
@@ -88,13 +88,24 @@ func (s apiServer) testColumns(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a reservation shows its phase and what it asks for", func(t *testing.T) {
-		table := s.requestTable(t, broker("reservations"))
-		row := slices.IndexFunc(table.Rows, func(row metav1.TableRow) bool { return row.Cells[0] == "my-workload" })
-		if row < 0 {
-			t.Fatalf("no row for my-workload: %v", table.Rows)
+	t.Run("a reservation shows its phase and what is in force", func(t *testing.T) {
+		cells := func() []any {
+			table := s.requestTable(t, broker("reservations"))
+			row := slices.IndexFunc(table.Rows, func(row metav1.TableRow) bool { return row.Cells[0] == "my-workload" })
+			if row < 0 {
+				t.Fatalf("no row for my-workload: %v", table.Rows)
+			}
+			return table.Rows[row].Cells[:6]
 		}
-		if diff := cmp.Diff([]any{"my-workload", "Pending", "user-team", nil, "2", "4Gi"}, table.Rows[row].Cells[:6]); diff != "" {
+		if diff := cmp.Diff([]any{"my-workload", "Pending", "user-team", nil, nil, nil}, cells()); diff != "" {
+			t.Errorf("cells before the broker answers (-want +got):\n%s", diff)
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(schema.GroupVersionKind{Group: "broker.fluidos.eu", Version: "v1alpha1", Kind: "Reservation"})
+		object.SetNamespace("default")
+		object.SetName("my-workload")
+		s.patchStatus(t, object, `{"granted": {"resources": {"cpu": "1", "memory": "2Gi"}}}`)
+		if diff := cmp.Diff([]any{"my-workload", "Pending", "user-team", nil, "1", "2Gi"}, cells()); diff != "" {
 			t.Errorf("cells (-want +got):\n%s", diff)
 		}
 	})
@@ -193,7 +204,12 @@ func (s apiServer) setTarget(t *testing.T, kind schema.GroupVersionKind, namespa
 	object.SetGroupVersionKind(kind)
 	object.SetNamespace(namespace)
 	object.SetName(name)
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status": {"targetClusterID": "berlin"}}`))
+	s.patchStatus(t, object, `{"targetClusterID": "berlin"}`)
+}
+
+func (s apiServer) patchStatus(t *testing.T, object *unstructured.Unstructured, status string) {
+	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status": `+status+`}`))
 	if err := s.Status().Patch(t.Context(), object, patch); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strconv"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,10 +123,27 @@ type ResourceRequestStatus struct {
 	// +optional
 	Phase ResourceRequestPhase `json:"phase,omitempty"`
 
-	// asked is true once the broker may know the request. The agent sets it before its
-	// first call.
+	// reason is the most important fact about the request in one word: that of the condition
+	// that message describes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+
+	// asked is true once the broker may know the current attempt of the request. The agent sets
+	// it before its first call.
 	// +optional
 	Asked bool `json:"asked,omitempty"`
+
+	// attempt counts how often the request was asked for anew: an edit of a request that has
+	// Failed, or that was Released although spec.release is not set, begins the next attempt.
+	// The first attempt is 0.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
+
+	// granted is the capacity that is in force, whatever spec asks for. It is set while the
+	// phase is Reserved or Active.
+	// +optional
+	Granted *brokerv1alpha1.Granted `json:"granted,omitempty"`
 
 	// reservationName is the broker's name of the reservation.
 	// +optional
@@ -156,7 +175,8 @@ type ResourceRequestStatus struct {
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// message describes the progress in words, and the next step if the user has to act.
+	// message describes the progress in words, what threatens the capacity, and the next step if
+	// the user has to act.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
@@ -186,6 +206,15 @@ type ResourceRequestStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// IdempotencyKey returns the key under which the broker knows the current attempt of the
+// request.
+func (r *ResourceRequest) IdempotencyKey() string {
+	if r.Status.Attempt == 0 {
+		return string(r.UID)
+	}
+	return string(r.UID) + "." + strconv.FormatInt(r.Status.Attempt, 10)
+}
+
 // ResourceRequest requests capacity of another cluster. It becomes a virtual node in this
 // cluster.
 //
@@ -194,12 +223,13 @@ type ResourceRequestStatus struct {
 // +kubebuilder:resource:shortName=rreq,categories={broker,liqo}
 // +kubebuilder:selectablefield:JSONPath=`.status.targetClusterID`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.targetClusterID`
-// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.cpu`
-// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.memory`
-// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.resources.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.granted.resources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.granted.resources.memory`
+// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.status.granted.resources.nvidia\.com/gpu`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
-// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.granted.until`
 // +kubebuilder:printcolumn:name="Queue",type=integer,JSONPath=`.status.queue.position`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1

@@ -252,6 +252,18 @@ func PlacementName(reservation string, number int32) string {
 	return reservation + "-" + strconv.Itoa(int(number))
 }
 
+// Granted is capacity that is in force.
+type Granted struct {
+	// resources are the amounts that the provider has agreed to hold.
+	// +required
+	Resources corev1.ResourceList `json:"resources"`
+
+	// until is when the provider takes the capacity back: at the end of the duration, or earlier
+	// after a notice. It is empty while the requester renews the reservation.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+}
+
 // Candidate is one candidate of a decision.
 type Candidate struct {
 	// clusterID is the ID of the candidate. It is empty when BrokerConfig.spec.visibility hides
@@ -316,6 +328,11 @@ type ReservationStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
+
+	// granted is the capacity that is in force, whatever spec asks for. It is set while the
+	// phase is Reserved or Active.
+	// +optional
+	Granted *Granted `json:"granted,omitempty"`
 
 	// reservedAt is when the broker reserved the capacity.
 	// +optional
@@ -383,10 +400,10 @@ type ReservationStatus struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Requester",type=string,JSONPath=`.spec.requesterID`
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.targetClusterID`
-// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.requestedResources.cpu`
-// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.requestedResources.memory`
-// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.requestedResources.nvidia\.com/gpu`
-// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.granted.resources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.granted.resources.memory`
+// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.status.granted.resources.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.granted.until`
 // +kubebuilder:printcolumn:name="Queue",type=integer,JSONPath=`.status.queue.position`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.status.reservationName`,priority=1

@@ -3,8 +3,12 @@ package resourcerequest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -25,7 +29,7 @@ func (r *Reconciler) requestChange(ctx context.Context, rr *agentv1alpha1.Resour
 	}
 	asked := wire.ReservationRequest(rr, r.options.ClusterID)
 	body := &v1.ReservationChange{Generation: rr.Generation, DurationSeconds: asked.DurationSeconds, Resources: asked.Resources}
-	answer, err := r.broker.ChangeReservation(ctx, keyOf(rr), body)
+	answer, err := r.broker.ChangeReservation(ctx, rr.IdempotencyKey(), body)
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil:
@@ -58,15 +62,37 @@ func (e editor) setAgreed(c *v1.ChangeState) {
 	}
 }
 
-// holdsStill begins every message about an edit that is not in force.
-const holdsStill = "the previous agreement stays in force: "
-
 // setChanging records that the provider has not agreed to the edit yet.
 func (e editor) setChanging(why string) {
-	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionUnknown, agentv1alpha1.ReasonAwaitingProvider, holdsStill+why)
+	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionUnknown, agentv1alpha1.ReasonAwaitingProvider,
+		e.describeChange()+" is not in force yet: "+why)
 }
 
 // changeRefused records that the edit was refused and the earlier agreement holds.
 func (e editor) changeRefused(why string) {
-	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, holdsStill+why)
+	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, e.describeChange()+" was refused: "+why)
+}
+
+// describeChange names the amounts in spec that differ from those in force.
+func (e editor) describeChange() string {
+	asked := corev1.ResourceList{}
+	maps.Copy(asked, e.rr.Spec.Resources)
+	if e.rr.Spec.CPU != nil {
+		asked[corev1.ResourceCPU] = *e.rr.Spec.CPU
+	}
+	if e.rr.Spec.Memory != nil {
+		asked[corev1.ResourceMemory] = *e.rr.Spec.Memory
+	}
+	text := "the change"
+	if e.rr.Status.Granted == nil {
+		return text
+	}
+	joint := " to "
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if q := asked[name]; q.Cmp(e.rr.Status.Granted.Resources[name]) != 0 {
+			text += fmt.Sprintf("%s%s=%s", joint, name, q.String())
+			joint = " "
+		}
+	}
+	return text
 }

@@ -8,7 +8,6 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
 // endReasons maps the broker's end reasons to condition reasons.
@@ -56,8 +55,7 @@ func findTakeover(all []agentv1alpha1.ReservationInstruction, current *agentv1al
 }
 
 // setDrained shows how far the departing node has been drained. If several nodes depart, it shows
-// the one of the newest placement. The message for users includes it while the whole request
-// ends.
+// the one of the newest placement.
 func (e editor) setDrained(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionDrained
 	var newest *agentv1alpha1.ReservationInstruction
@@ -73,14 +71,5 @@ func (e editor) setDrained(all []agentv1alpha1.ReservationInstruction) {
 		e.setCondition(kind, c.Status, c.Reason, c.Message)
 	case meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
 		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonDrained, "its virtual node is gone")
-	}
-	if !e.isReleasing() {
-		return
-	}
-	for _, kind := range []string{agentv1alpha1.ConditionReady, kind} {
-		c := meta.FindStatusCondition(e.rr.Status.Conditions, kind)
-		if c != nil && c.Status == metav1.ConditionFalse {
-			e.rr.Status.Message = message.Clip(c.Message, message.MaxStatus)
-		}
 	}
 }

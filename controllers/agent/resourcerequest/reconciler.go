@@ -47,7 +47,7 @@ func (r *Reconciler) takeStep(ctx context.Context, rr *agentv1alpha1.ResourceReq
 		return r.releaseDeleted(ctx, rr)
 	}
 	if isOver(rr.Status.Phase) {
-		return never, nil
+		return r.continueOver(ctx, rr)
 	}
 	if rr.Spec.Release {
 		return r.releaseEnded(ctx, rr)
@@ -67,7 +67,7 @@ func (r *Reconciler) takeStep(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	return again, nil
 }
 
-// isOver reports whether a request has reached its final phase and only waits to be deleted.
+// isOver reports whether an attempt of a request has ended and nothing of it is left.
 func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
 	return p == agentv1alpha1.RequestFailed || p == agentv1alpha1.RequestReleased
 }
@@ -112,6 +112,9 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 	}
 	status := r.editStatus(rr)
 	again, ask := r.untilAsking(rr, all)
+	if !ask && !r.isAnswered(rr) {
+		status.leaveEditUnobserved()
+	}
 	if ask {
 		answer, next := r.askBroker(ctx, rr, status)
 		again = next
@@ -148,7 +151,7 @@ func (r *Reconciler) askBroker(ctx context.Context, rr *agentv1alpha1.ResourceRe
 	defer cancel()
 	body := wire.ReservationRequest(rr, r.options.ClusterID)
 	body.Reservation = rr.Status.ReservationName
-	answer, err := r.broker.RequestReservation(calling, keyOf(rr), body)
+	answer, err := r.broker.RequestReservation(calling, rr.IdempotencyKey(), body)
 	if fault.ReasonOf(err) == fault.KeyReused && rr.Status.ReservationName != "" {
 		return r.requestChange(calling, rr, status)
 	}
@@ -295,6 +298,7 @@ func isStanding(inst *agentv1alpha1.ReservationInstruction) bool {
 
 // saveStatus writes the status if it changed and records an event for every transition.
 func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
+	editor{rr: rr}.summarize()
 	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
 		return nil
 	}
@@ -304,6 +308,3 @@ func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.R
 	r.recordTransitions(ctx, rr, before)
 	return nil
 }
-
-// keyOf returns the request's idempotency key.
-func keyOf(rr *agentv1alpha1.ResourceRequest) string { return string(rr.UID) }

@@ -330,7 +330,7 @@ func TestRefusals(t *testing.T) {
 				{ClusterID: "berlin", Reason: "InsufficientCPU", Message: "needs cpu 500m, has 100m"}, {Reason: "Stale"},
 			}},
 			phase: agentv1alpha1.RequestFailed, reason: agentv1alpha1.ReasonNoCandidate,
-			words: []string{"none of 2 clusters", "\nberlin: needs cpu 500m, has 100m", "\nanother cluster: Stale", "delete the request and create it anew"},
+			words: []string{"none of 2 clusters", "\nberlin: needs cpu 500m, has 100m", "\nanother cluster: Stale", "edit the request, or delete and create it"},
 		},
 		"the broker cannot serve it as it is": {
 			answer: fault.New(fault.Invalid, `cpu "0": must be above zero`),
@@ -656,7 +656,7 @@ func TestReservationThatNoClusterCanServeFails(t *testing.T) {
 			if reserved.Status != metav1.ConditionFalse || reserved.Reason != agentv1alpha1.ReasonFailed {
 				t.Errorf("Reserved is %s because of %s", reserved.Status, reserved.Reason)
 			}
-			if !strings.Contains(rr.Status.Message, "paris gave it up") || !strings.Contains(rr.Status.Message, "create another") {
+			if !strings.Contains(rr.Status.Message, "paris gave it up") || !strings.Contains(rr.Status.Message, "edit the request") {
 				t.Errorf("message %q does not say why, or what to do", rr.Status.Message)
 			}
 			b.expectEvent("Warning " + agentv1alpha1.ReasonFailed)
@@ -891,7 +891,7 @@ func (b *bench) edit(change func(*agentv1alpha1.ResourceRequestSpec)) {
 }
 
 func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
-	const agreed = "previous agreement"
+	const agreed = "the change was refused: duration: 2h0m0s is longer"
 	tests := map[string]struct {
 		refusal error
 		want    []v1.ReservationChange
@@ -1024,7 +1024,8 @@ func TestWhyAReservationEndedStaysToBeRead(t *testing.T) {
 	status := editor{rr: rr}
 	status.setLost("paris gave it up (Unacknowledged)")
 	status.setOver()
-	for _, want := range []string{"paris gave it up (Unacknowledged)", "create another"} {
+	status.summarize()
+	for _, want := range []string{"paris gave it up (Unacknowledged)", "edit the request"} {
 		if !strings.Contains(rr.Status.Message, want) {
 			t.Errorf("message %q does not say %q", rr.Status.Message, want)
 		}

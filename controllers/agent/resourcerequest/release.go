@@ -82,20 +82,26 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
 		return r.retries.Get(string(rr.UID)), nil
 	}
-	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
-	defer cancel()
-	_, err := r.broker.ReleaseReservation(calling, keyOf(rr))
-	no, considered := errors.AsType[*fault.Error](err)
-	switch {
-	case err == nil, considered && (no.Reason == fault.NotFound || no.Reason == fault.Released):
-		failpoint.Hit(failpoint.RequestGivenBack)
-		r.retries.Reset(string(rr.UID))
-		status.setGivenBack("the broker has released the reservation; the virtual node is being removed")
-		return never, nil
-	default:
+	if no, err := r.releaseKey(ctx, rr); err != nil {
 		status.setStuck(err)
 		return r.backOff(rr, no), nil
 	}
+	status.setGivenBack("the broker has released the reservation; the virtual node is being removed")
+	return never, nil
+}
+
+// releaseKey releases what the broker holds under the request's key, and closes the key.
+func (r *Reconciler) releaseKey(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (*fault.Error, error) {
+	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	_, err := r.broker.ReleaseReservation(calling, rr.IdempotencyKey())
+	no, considered := errors.AsType[*fault.Error](err)
+	if err != nil && (!considered || no.Reason != fault.NotFound && no.Reason != fault.Released) {
+		return no, err
+	}
+	failpoint.Hit(failpoint.RequestGivenBack)
+	r.retries.Reset(string(rr.UID))
+	return nil, nil
 }
 
 // isGivenBack reports whether the broker has confirmed the release.
@@ -143,7 +149,7 @@ func (e editor) setGivenBack(message string) {
 
 // setReleased records that nothing is reserved, as spec.release asked.
 func (e editor) setReleased() {
-	const message = "all capacity was released, as spec.release asked\n" + overAdvice
+	const message = "all capacity was released, as spec.release asked\nTo get capacity again, create another request."
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)

@@ -90,6 +90,14 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	return due.Sub(now), false
 }
 
+// isAnswered reports whether the broker has answered the current version of a request that stands.
+func (r *Reconciler) isAnswered(rr *agentv1alpha1.ResourceRequest) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l, known := r.renewals[rr.UID]
+	return known && l.generation == rr.Generation && rr.Status.Phase != agentv1alpha1.RequestReleasing
+}
+
 // markShown records that the status shows the broker's last answer. If writing the status failed,
 // the broker is asked again.
 func (r *Reconciler) markShown(rr *agentv1alpha1.ResourceRequest) {

@@ -20,21 +20,31 @@ import (
 )
 
 // retryAdvice tells users how to retry a request that failed.
-const retryAdvice = "This is final: to try again, delete the request and create it anew."
+const retryAdvice = "To try again, edit the request, or delete and create it."
 
-// overAdvice tells users how to retry after a granted reservation has ended.
-const overAdvice = "It has ended: to get capacity again, delete the request and create another."
+// overAdvice tells users how to get capacity after a granted reservation has ended.
+const overAdvice = "It has ended: to get capacity again, edit the request, or delete and create it."
 
 // editor writes a request's status. Each method records one fact, and reads nothing but its
 // arguments and the status.
 type editor struct {
 	rr  *agentv1alpha1.ResourceRequest
 	now time.Time
+	// observed is the generation that the status described before.
+	observed int64
 }
 
 func (r *Reconciler) editStatus(rr *agentv1alpha1.ResourceRequest) editor {
+	e := editor{rr: rr, now: r.options.Clock.Now(), observed: rr.Status.ObservedGeneration}
 	rr.Status.ObservedGeneration = rr.Generation
-	return editor{rr: rr, now: r.options.Clock.Now()}
+	return e
+}
+
+// leaveEditUnobserved keeps observedGeneration behind an edit that the broker has not considered.
+func (e editor) leaveEditUnobserved() {
+	if e.observed != 0 {
+		e.rr.Status.ObservedGeneration = e.observed
+	}
 }
 
 // setReserved records that the broker holds capacity.
@@ -69,6 +79,7 @@ func (e editor) setWaiting(a *v1.Reservation) {
 		s.Phase, reason = agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued
 		e.setQueued(a.Queue)
 	case v1.ReservationPhaseFailed:
+		e.leaveEditUnobserved()
 		e.setFailed(agentv1alpha1.ReasonNoCandidate, message+"\n"+retryAdvice)
 		return
 	}
@@ -145,6 +156,7 @@ func (e editor) setRejected(no *fault.Error) {
 
 // setUnsure leaves the reservation as it is and explains why its state could not be updated.
 func (e editor) setUnsure(reason, what string, err error) {
+	e.leaveEditUnobserved()
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	if old != nil && old.Status == metav1.ConditionTrue {
 		e.setCondition(old.Type, old.Status, reason, "capacity is held, but "+what+"; running workloads are not affected: "+err.Error())
@@ -163,6 +175,7 @@ func (e editor) setEnded(a *v1.Reservation) {
 		}
 		return
 	}
+	e.leaveEditUnobserved()
 	message := "the broker found no other cluster: " + a.Message
 	e.rr.Status.Phase, e.rr.Status.Queue = agentv1alpha1.RequestReleasing, nil
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonFailed, message)
@@ -172,6 +185,7 @@ func (e editor) setEnded(a *v1.Reservation) {
 // setLost records that the broker no longer holds the reservation. What was created for it goes
 // too.
 func (e editor) setLost(why string) {
+	e.leaveEditUnobserved()
 	message := "the broker has ended the reservation"
 	if why != "" {
 		message = "the broker has ended the reservation: " + why
@@ -205,6 +219,7 @@ func (e editor) setOver() {
 func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, access inbox.Access) {
 	s := &e.rr.Status
 	current := currentOf(all)
+	s.Granted = nil
 	e.setDrained(all)
 	switch {
 	case isOver(s.Phase):
@@ -239,6 +254,7 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, why)
 	}
 	e.derivePhase(current)
+	e.setGranted(current)
 }
 
 // copyCondition copies a condition of the placement while the placement has it, such as its health or
@@ -396,15 +412,13 @@ func quoteAll(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// setReady sets the Ready condition, and copies its text to the message for users.
 func (e editor) setReady(status metav1.ConditionStatus, reason, text string) {
-	e.rr.Status.Message = message.Clip(text, message.MaxStatus)
 	e.setCondition(agentv1alpha1.ConditionReady, status, reason, text)
 }
 
 func (e editor) setCondition(kind string, status metav1.ConditionStatus, reason, text string) {
 	meta.SetStatusCondition(&e.rr.Status.Conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message.Clip(text, message.MaxStatus),
-		ObservedGeneration: e.rr.Generation, LastTransitionTime: metav1.NewTime(e.now),
+		ObservedGeneration: e.rr.Status.ObservedGeneration, LastTransitionTime: metav1.NewTime(e.now),
 	})
 }

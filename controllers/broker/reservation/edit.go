@@ -74,26 +74,37 @@ func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 // refuseEdit shows that the previous agreement stays, and why.
 func (r *Reconciler) refuseEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused, Message: holdsStill + cause.Error(),
+		Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused, Message: refused + cause.Error(),
 	})
 }
 
 // deferEdit shows that the edit cannot be carried into the book yet.
 func (r *Reconciler) deferEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
-		Status: metav1.ConditionUnknown, Reason: brokerv1alpha1.ReasonAwaitingProvider, Message: holdsStill + cause.Error(),
+		Status: metav1.ConditionUnknown, Reason: brokerv1alpha1.ReasonAwaitingProvider, Message: waits + cause.Error(),
 	})
 }
 
 func (r *Reconciler) showEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, c metav1.Condition) error {
 	status := statusOf(view, obj)
 	c.Type, c.ObservedGeneration = brokerv1alpha1.ConditionChanged, obj.Generation
-	meta.SetStatusCondition(&status.Conditions, c)
+	setChange(&status, c)
 	return r.writeStatus(ctx, obj, status)
 }
 
-// holdsStill begins the message for an edit that is not in force.
-const holdsStill = "the previous agreement stays in force: "
+// refused and waits begin the messages about an edit that is not in force.
+const (
+	refused = "the change was refused: "
+	waits   = "the change is not in force yet: "
+)
+
+// setChange shows the outcome of an edit, and adds to the message that it is not in force.
+func setChange(status *brokerv1alpha1.ReservationStatus, c metav1.Condition) {
+	meta.SetStatusCondition(&status.Conditions, c)
+	if c.Status != metav1.ConditionTrue && status.Granted != nil {
+		status.Message += "; " + c.Message
+	}
+}
 
 // changeCondition shows whether the last edit is in force. It returns nil if there was none. For an edit made at an
 // agent, view.Generation counts the agent's generations.
@@ -105,10 +116,10 @@ func changeCondition(view *broker.ReservationView, obj *brokerv1alpha1.Reservati
 	switch {
 	case view.Pending != nil:
 		c.Status, c.Reason = metav1.ConditionUnknown, brokerv1alpha1.ReasonAwaitingProvider
-		c.Message = holdsStill + view.Provider + " has not agreed yet"
+		c.Message = waits + view.Provider + " has not agreed"
 	case view.Refusal != nil:
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonChangeRefused
-		c.Message = holdsStill + view.Refusal.Reason
+		c.Message = refused + view.Refusal.Reason
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, brokerv1alpha1.ReasonChanged
 		c.Message = "in force: " + view.Describe()

@@ -195,8 +195,8 @@ func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Reserva
 			return err
 		}
 		return client.IgnoreNotFound(r.client.Delete(ctx, obj))
-	case isTerminal(obj):
-		return nil
+	case isTerminal(obj) && !asksAgain(obj):
+		return r.observeEdit(ctx, obj)
 	case obj.Spec.Release:
 		return r.writeRefusal(ctx, obj, fault.New(fault.Released, "spec.release was set before anything was reserved"))
 	}
@@ -282,6 +282,18 @@ type statusPatch struct {
 // elsewhere, anyone who may create Reservations could use it to take over another cluster's reservation by its name.
 func (r *Reconciler) shownByBroker(obj *brokerv1alpha1.Reservation) bool {
 	return obj.Namespace == r.namespace && obj.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
+}
+
+// asksAgain reports whether a Reservation that was refused, and never granted, was edited since.
+func asksAgain(obj *brokerv1alpha1.Reservation) bool {
+	return obj.Status.Phase == brokerv1alpha1.ReservationFailed && obj.Status.ReservationName == "" && obj.Generation != obj.Status.ObservedGeneration
+}
+
+// observeEdit notes an edit of a Reservation that is over, which has no effect.
+func (r *Reconciler) observeEdit(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+	status := *obj.Status.DeepCopy()
+	status.ObservedGeneration = obj.Generation
+	return r.writeStatus(ctx, obj, status)
 }
 
 func isTerminal(obj *brokerv1alpha1.Reservation) bool {

@@ -50,6 +50,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		ReservationName:       v.Name,
 		TargetClusterID:       targetOf(v),
 		TargetClusterEndpoint: v.Endpoint,
+		Granted:               grantedOf(v),
 		ReservedAt:            toSeconds(v.ReservedAt()),
 		Queue:                 queuePlaceOf(v.Place),
 		Message:               v.Message,
@@ -80,9 +81,28 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 	}
 	if c := changeCondition(v, obj); c != nil {
 		c.ObservedGeneration = obj.Generation
-		meta.SetStatusCondition(&status.Conditions, *c)
+		setChange(&status, *c)
 	}
 	return status
+}
+
+// grantedOf returns what is in force, nil unless the reservation has a provider and goes on.
+func grantedOf(v *broker.ReservationView) *brokerv1alpha1.Granted {
+	p := v.Serving()
+	if p == nil || v.Phase != ledger.Reserved && v.Phase != ledger.Active {
+		return nil
+	}
+	var until time.Time
+	if v.Duration != 0 {
+		until = v.Until
+	}
+	if n := v.Notice; n != nil && (until.IsZero() || n.Ends.Before(until)) {
+		until = n.Ends
+	}
+	if c := v.CalledBack(); c != nil && c.Placement == p.Number && (until.IsZero() || c.Ends.Before(until)) {
+		until = c.Ends
+	}
+	return &brokerv1alpha1.Granted{Resources: v.AgreedWith(p).ToResourceList(), Until: toSeconds(until)}
 }
 
 // maxPlacements is the most placements that the status can list.

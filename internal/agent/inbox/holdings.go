@@ -89,7 +89,7 @@ func consumedReservations(all []agentv1alpha1.ReservationInstruction, requests [
 		asking[rr.UID] = rr
 		out = append(out, v1.ConsumedReservation{
 			Reservation: rr.Status.ReservationName, ProviderID: rr.Status.TargetClusterID,
-			Key: string(rr.UID), Request: *wire.ReservationRequest(rr, clusterID),
+			Key: rr.IdempotencyKey(), Request: *wire.ReservationRequest(rr, clusterID),
 			Releasing: isGivenBack(rr),
 		})
 	}
@@ -106,7 +106,7 @@ func consumedReservations(all []agentv1alpha1.ReservationInstruction, requests [
 		if ref := inst.Spec.RequestRef; ref != nil {
 			rr := asking[types.UID(ref.UID)]
 			if servesRequest(inst, rr) {
-				entry.Key, entry.Request = string(rr.UID), *wire.ReservationRequest(rr, clusterID)
+				entry.Key, entry.Request = rr.IdempotencyKey(), *wire.ReservationRequest(rr, clusterID)
 			} else {
 				entry.Releasing = true
 			}

@@ -235,14 +235,14 @@ func (i *Instructions) findConsumer(ctx context.Context, in *v1.Instruction) (*a
 	return obj, nil
 }
 
-// requestOf returns the ResourceRequest whose UID is the key, nil if there is none.
+// requestOf returns the ResourceRequest whose current attempt has the key, nil if there is none.
 func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha1.ResourceRequest, error) {
 	var list agentv1alpha1.ResourceRequestList
 	if err := i.client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("look for resource request %q: %w", key, err)
 	}
 	for n := range list.Items {
-		if string(list.Items[n].UID) == key {
+		if list.Items[n].IdempotencyKey() == key {
 			return &list.Items[n], nil
 		}
 	}

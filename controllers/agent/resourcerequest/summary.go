@@ -1,0 +1,72 @@
+package resourcerequest
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+)
+
+// urgent lists the conditions that users must see although the request is Ready, the most urgent
+// one first, with the status that is urgent.
+var urgent = []struct {
+	kind   string
+	status metav1.ConditionStatus
+}{
+	{agentv1alpha1.ConditionPreempted, metav1.ConditionTrue},
+	{agentv1alpha1.ConditionRecalled, metav1.ConditionTrue},
+	{agentv1alpha1.ConditionEnding, metav1.ConditionTrue},
+	{agentv1alpha1.ConditionProviderReachable, metav1.ConditionFalse},
+	{agentv1alpha1.ConditionHealthy, metav1.ConditionFalse},
+	{agentv1alpha1.ConditionWithinGrant, metav1.ConditionFalse},
+	{agentv1alpha1.ConditionChanged, metav1.ConditionFalse},
+	{agentv1alpha1.ConditionChanged, metav1.ConditionUnknown},
+}
+
+// summarize writes reason and message: those of Ready, and of the most urgent condition beside it.
+func (e editor) summarize() {
+	s := &e.rr.Status
+	ready := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReady)
+	if ready == nil {
+		return
+	}
+	reason, text := ready.Reason, ready.Message
+	switch s.Phase {
+	case agentv1alpha1.RequestReserved, agentv1alpha1.RequestActive:
+		if c := e.findUrgent(); c != nil {
+			if ready.Status == metav1.ConditionTrue {
+				reason, text = c.Reason, "Ready"
+			}
+			text += "; " + c.Message
+		}
+	case agentv1alpha1.RequestReleasing:
+		if c := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionDrained); c != nil && c.Status == metav1.ConditionFalse {
+			reason, text = c.Reason, c.Message
+		}
+	}
+	s.Reason, s.Message = reason, message.Clip(text, message.MaxStatus)
+}
+
+// findUrgent returns the most urgent condition, nil if there is none.
+func (e editor) findUrgent() *metav1.Condition {
+	for _, u := range urgent {
+		if c := meta.FindStatusCondition(e.rr.Status.Conditions, u.kind); c != nil && c.Status == u.status {
+			return c
+		}
+	}
+	return nil
+}
+
+// setGranted shows what the current placement holds, and until when.
+func (e editor) setGranted(current *agentv1alpha1.ReservationInstruction) {
+	s := &e.rr.Status
+	if !isStanding(current) || s.Phase != agentv1alpha1.RequestReserved && s.Phase != agentv1alpha1.RequestActive {
+		return
+	}
+	s.Granted = &brokerv1alpha1.Granted{Resources: current.Spec.Resources, Until: current.Spec.ExpiresAt}
+	if n := current.Spec.Notice; n != nil && (s.Granted.Until == nil || n.EndsAt.Before(s.Granted.Until)) {
+		s.Granted.Until = &n.EndsAt
+	}
+}
