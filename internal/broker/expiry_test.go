@@ -42,3 +42,37 @@ func TestADurationEndsOnTimeAfterTheBrokerWasAway(t *testing.T) {
 		})
 	}
 }
+
+// The requester shows the message for as long as its request exists.
+func TestMessageOfAnEndStaysTrue(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("rome", "4", "8Gi")
+		f.advertise("paris", "16", "64Gi")
+		asked := request("2", "4Gi")
+		asked.DurationSeconds = 60
+		r := f.carriedOut("rome", f.reserve("rome", "request-1", asked))
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		if got := f.get("rome", r.Name); got.Phase != v1.ReservationPhaseReleasing || got.Message != "its duration is over" {
+			t.Errorf("%s: %q", got.Phase, got.Message)
+		}
+	})
+}
+
+func TestPreemptedReservationFails(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.SetConfig(t.Context(), preempting())
+		f.advertise("berlin", "1", "1Gi")
+		f.advertise("paris", "4", "8Gi")
+		victim := f.runs(f.reserve("berlin", "low", request("4", "1Gi")))
+		f.reserve("rome", "high", waiting("4", "1Gi", priority(10), on("paris")))
+		f.advertise("paris", "4", "8Gi")
+		time.Sleep(grace)
+		synctest.Wait()
+		f.mustReport("berlin", victim, 1, consumer, v1.StatusReportStateGone)
+		f.confirm(victim)
+		if got := f.get("berlin", victim.Name); got.Phase != v1.ReservationPhaseFailed || got.EndReason != v1.ReservationEndReasonPreempted {
+			t.Errorf("%s because of %s: %s", got.Phase, got.EndReason, got.Message)
+		}
+	})
+}

@@ -269,6 +269,9 @@ func (rs *reservations) answerFor(r *ledger.Reservation, clusterID string) *v1.R
 	if r.Requester != clusterID {
 		return out
 	}
+	if r.EndReason != "" {
+		out.Message = endOf(r) // the requester outlives the state that describeState adds
+	}
 	if p := r.Current(); p != nil && r.Waiting == nil {
 		out.Instruction = rs.s.news.instructionFor(r, p, v1.InstructionRoleConsumer)
 		out.Notice = out.Instruction.Notice

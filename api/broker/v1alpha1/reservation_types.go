@@ -30,7 +30,8 @@ const (
 	ReservationReleasing ReservationPhase = "Releasing"
 	// ReservationReleased means that all capacity is free again.
 	ReservationReleased ReservationPhase = "Released"
-	// ReservationFailed means that no cluster could hold the reservation; see status.message.
+	// ReservationFailed means that no cluster could hold the reservation, at first or after it was
+	// preempted or given up; see status.message.
 	ReservationFailed ReservationPhase = "Failed"
 )
 
@@ -293,9 +294,10 @@ type Candidate struct {
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// pricePerHour is the price of the request on the candidate for one hour. It is empty when
-	// the candidate has no price or the requester may not see it, and in the status of a
-	// granted Reservation, which shows the score for cost instead.
+	// pricePerHour is the price of the request on the candidate for one hour, as requested and at
+	// the prices of the decision. It is empty when the candidate has no price or the requester
+	// may not see it, in a ResourceRequest whose amounts or duration were changed since, and in
+	// the status of a granted Reservation, which shows the score for cost instead.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	PricePerHour string `json:"pricePerHour,omitempty"`

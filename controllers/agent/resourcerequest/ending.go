@@ -24,8 +24,11 @@ func (e editor) setEnding(reason, message string) {
 }
 
 // copyEnding copies the condition Ending of the current placement, unless the end of the whole
-// request is already explained.
-func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) {
+// request is already explained. It forgets the end of a placement that the request has left.
+func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction, moved bool) {
+	if moved && !e.isReleasing() {
+		meta.RemoveStatusCondition(&e.rr.Status.Conditions, agentv1alpha1.ConditionEnding)
+	}
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionEnding)
 	noted := old != nil && old.Status == metav1.ConditionTrue
 	said := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionEnding)
@@ -55,7 +58,7 @@ func findTakeover(all []agentv1alpha1.ReservationInstruction, current *agentv1al
 }
 
 // setDrained shows how far the departing node has been drained. If several nodes depart, it shows
-// the one of the newest placement.
+// the one of the newest placement. A request that goes on elsewhere shows only a drain in progress.
 func (e editor) setDrained(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionDrained
 	var newest *agentv1alpha1.ReservationInstruction
@@ -65,10 +68,17 @@ func (e editor) setDrained(all []agentv1alpha1.ReservationInstruction) {
 			newest = next
 		}
 	}
+	ends := e.isReleasing() || isOver(e.rr.Status.Phase)
+	var drain *metav1.Condition
+	if newest != nil {
+		drain = meta.FindStatusCondition(newest.Status.Conditions, kind)
+	}
 	switch {
-	case newest != nil:
-		c := meta.FindStatusCondition(newest.Status.Conditions, kind)
-		e.setCondition(kind, c.Status, c.Reason, c.Message)
+	case drain != nil && (ends || drain.Status == metav1.ConditionFalse):
+		e.setCondition(kind, drain.Status, drain.Reason, drain.Message)
+	case !ends:
+		// Nothing is left on the node of a former placement.
+		meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 	case meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
 		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonDrained, "its virtual node is gone")
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
 // placement returns the instruction of the only reservation with the given placement number.
@@ -38,6 +39,10 @@ func (b *bench) beside(provider string) {
 	second := b.placement(1)
 	second.ObjectMeta = metav1.ObjectMeta{
 		Namespace: second.Namespace, Name: second.Spec.ReservationName + "-2", Labels: second.Labels,
+	}
+	if b.standing != nil {
+		b.standing.Instruction.Placement, b.standing.Instruction.ProviderID = 2, provider
+		b.standing.Placements = append(b.standing.Placements, v1.Placement{Number: 2, ClusterID: provider, State: v1.PlacementStateAssigned})
 	}
 	second.Spec.Placement, second.Spec.TargetClusterID, second.Spec.ProviderSilentSince = 2, provider, nil
 	second.Status = agentv1alpha1.ReservationInstructionStatus{}
@@ -81,10 +86,7 @@ func (b *bench) expectServed(when string, want ...string) {
 // servedByALostProvider returns a request that was Active when its provider fell silent.
 func servedByALostProvider(t *testing.T) (b *bench, lost string) {
 	t.Helper()
-	b = newBench(t)
-	b.after(0)
-	b.carriedOut(nodeReady)
-	b.after(time.Second)
+	b, _ = active(t)
 	since := metav1.NewTime(b.clock.Now().Truncate(time.Second))
 	b.silent(1, &since)
 	return b, b.request().Status.TargetClusterID

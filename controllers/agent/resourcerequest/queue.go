@@ -1,11 +1,13 @@
 package resourcerequest
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -19,7 +21,7 @@ const sameDeadline = 2 * time.Second
 // setQueued records that the request waits. It clears the fields of an earlier placement.
 func (e editor) setQueued(place *v1.QueuePlace) {
 	s := &e.rr.Status
-	s.TargetClusterID, s.TargetClusterEndpoint, s.NodeName = "", "", ""
+	e.clearPlacement()
 	s.ReservedAt, s.ExpiresAt = nil, nil
 	was := s.Queue
 	s.Queue = wire.ToQueuePlace(place, e.now)
@@ -39,6 +41,29 @@ func (e editor) setQueued(place *v1.QueuePlace) {
 	}
 }
 
+// firstPlaces bounds the places in the queue that are kept distinct. Further back, a place may be
+// out of date until the broker is asked again.
+const firstPlaces = 16
+
+// refreshPlaces asks for the place of other requests that show the place that this one has got.
+func (r *Reconciler) refreshPlaces(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
+	is, was := rr.Status.Queue, before.Status.Queue
+	if is == nil || is.Position > firstPlaces || was != nil && was.Position == is.Position {
+		return nil
+	}
+	var list agentv1alpha1.ResourceRequestList
+	if err := r.client.List(ctx, &list); err != nil {
+		return fmt.Errorf("list resource requests: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if place := other.Status.Queue; other.UID != rr.UID && place != nil && place.Position == is.Position {
+			r.Look(client.ObjectKeyFromObject(other))
+		}
+	}
+	return nil
+}
+
 // queueFull records that there is neither capacity nor a place in the queue. The broker stored
 // nothing, so the agent repeats the request.
 func (e editor) queueFull(no *fault.Error) {
@@ -49,11 +74,16 @@ func (e editor) queueFull(no *fault.Error) {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
 }
 
-// setPreempted records that the placement must make room, or no longer has to.
-func (e editor) setPreempted(n *agentv1alpha1.Notice) {
+// setPreempted records that the placement must make room, that another one has replaced it, or
+// that it no longer has to.
+func (e editor) setPreempted(n *agentv1alpha1.Notice, current *agentv1alpha1.ReservationInstruction) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted)
 	switch {
 	case n == nil && (old == nil || old.Status != metav1.ConditionTrue):
+		return
+	case n == nil && old.Reason == agentv1alpha1.ReasonNotice && e.hasMoved(current):
+		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated,
+			fmt.Sprintf("%q has replaced the provider where it had to make room", current.Spec.TargetClusterID))
 		return
 	case n == nil && old.Reason == agentv1alpha1.ReasonNotice:
 		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it no longer has to make room")

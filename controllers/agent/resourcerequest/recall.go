@@ -15,23 +15,24 @@ import (
 func (e editor) setNotice(current *agentv1alpha1.ReservationInstruction) {
 	n := current.Spec.Notice
 	if n != nil && n.Reason == string(v1.NoticeReasonRecalled) {
-		e.setPreempted(nil)
-		e.setRecalled(n, current.Spec.TargetClusterID)
+		e.setPreempted(nil, current)
+		e.setRecalled(n, current)
 		return
 	}
-	e.setPreempted(n)
-	e.setRecalled(nil, current.Spec.TargetClusterID)
+	e.setPreempted(n, current)
+	e.setRecalled(nil, current)
 }
 
 // setRecalled records that the provider recalls the placement. Without a notice, it records that
 // another provider serves the request or that the recall was withdrawn.
-func (e editor) setRecalled(n *agentv1alpha1.Notice, target string) {
+func (e editor) setRecalled(n *agentv1alpha1.Notice, current *agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionRecalled
+	target := current.Spec.TargetClusterID
 	switch {
 	case n != nil:
 		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
 	case !meta.IsStatusConditionTrue(e.rr.Status.Conditions, kind):
-	case e.rr.Status.TargetClusterID != target:
+	case e.hasMoved(current):
 		e.setCondition(kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has replaced the provider that called it back", target))
 	default:
 		e.setCondition(kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q no longer calls it back", target))

@@ -31,6 +31,7 @@ func TestRecallConditions(t *testing.T) {
 		"the notice":                         {[]*agentv1alpha1.ReservationInstruction{on("paris", recalled)}, shown{"True RecallNotice", ""}},
 		"that another one serves":            {[]*agentv1alpha1.ReservationInstruction{on("paris", recalled), on("berlin", none)}, shown{"False Migrated", ""}},
 		"that it is withdrawn":               {[]*agentv1alpha1.ReservationInstruction{on("paris", recalled), on("paris", none)}, shown{"False NoticeWithdrawn", ""}},
+		"that another one serves a victim":   {[]*agentv1alpha1.ReservationInstruction{on("paris", preempted), on("berlin", none)}, shown{"", "False Migrated"}},
 		"that it has to make room after all": {[]*agentv1alpha1.ReservationInstruction{on("paris", recalled), on("paris", preempted)}, shown{"False NoticeWithdrawn", "True PreemptionNotice"}},
 		"that it is called back before that": {[]*agentv1alpha1.ReservationInstruction{on("paris", preempted), on("paris", recalled)}, shown{"True RecallNotice", "False NoticeWithdrawn"}},
 	}

@@ -64,7 +64,7 @@ func (r *Reconciler) takeStep(ctx context.Context, rr *agentv1alpha1.ResourceReq
 		return never, err
 	}
 	r.markShown(rr)
-	return again, nil
+	return again, r.refreshPlaces(ctx, rr, before)
 }
 
 // isOver reports whether an attempt of a request has ended and nothing of it is left.
@@ -111,6 +111,9 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 		return never, err
 	}
 	status := r.editStatus(rr)
+	if current := currentOf(all); current != nil && isStanding(current) && status.hasMoved(current) {
+		r.dropAnswer(rr) // the next answer explains the move
+	}
 	again, ask := r.untilAsking(rr, all)
 	if !ask && !r.isAnswered(rr) {
 		status.leaveEditUnobserved()

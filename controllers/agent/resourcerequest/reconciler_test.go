@@ -38,6 +38,8 @@ type bench struct {
 	clock  *clocktesting.FakeClock
 	client client.Client
 	events *events.FakeRecorder
+	// standing is what granted returned.
+	standing *v1.Reservation
 }
 
 func newBench(t *testing.T, edit ...func(*agentv1alpha1.ResourceRequest)) *bench {
@@ -631,6 +633,7 @@ func (b *bench) granted() *v1.Reservation {
 		return standing, err
 	}
 	b.after(0)
+	b.standing = standing
 	return standing
 }
 

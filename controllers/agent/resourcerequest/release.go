@@ -151,6 +151,7 @@ func (e editor) setGivenBack(message string) {
 func (e editor) setReleased() {
 	const message = "all capacity was released, as spec.release asked\nTo get capacity again, create another request."
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
+	e.clearPlacement()
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }

@@ -90,6 +90,13 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	return due.Sub(now), false
 }
 
+// dropAnswer makes the agent ask the broker again.
+func (r *Reconciler) dropAnswer(rr *agentv1alpha1.ResourceRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.renewals, rr.UID)
+}
+
 // isAnswered reports whether the broker has answered the current version of a request that stands.
 func (r *Reconciler) isAnswered(rr *agentv1alpha1.ResourceRequest) bool {
 	r.mu.Lock()

@@ -140,9 +140,7 @@ func (r *Reconciler) enqueueNews(ctx context.Context, e event.TypedGenericEvent[
 	if err := r.client.Get(ctx, e.Object, &rr); err != nil {
 		return // the request is gone
 	}
-	r.mu.Lock()
-	delete(r.renewals, rr.UID)
-	r.mu.Unlock()
+	r.dropAnswer(&rr)
 	queue.Add(reconcile.Request{NamespacedName: e.Object})
 }
 

@@ -55,13 +55,41 @@ func (e editor) setReserved(a *v1.Reservation) {
 	s.Queue = nil
 	if len(a.Candidates) > 0 {
 		s.Candidates = wire.ClipCandidates(a.Candidates)
+		if meta.IsStatusConditionTrue(s.Conditions, agentv1alpha1.ConditionChanged) {
+			dropPrices(s.Candidates)
+		}
 	}
 	if !a.ReservedAt.IsZero() {
 		at := metav1.NewTime(a.ReservedAt.Truncate(time.Second))
 		s.ReservedAt = &at
 	}
+	e.setHeldBy(a.Instruction.ProviderID)
+}
+
+// dropPrices removes the prices of a decision about other amounts or another duration.
+func dropPrices(candidates []brokerv1alpha1.Candidate) {
+	for i := range candidates {
+		candidates[i].PricePerHour, candidates[i].Currency = "", ""
+	}
+}
+
+// setHeldBy records which provider holds the capacity.
+func (e editor) setHeldBy(provider string) {
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionTrue, agentv1alpha1.ReasonReserved,
-		fmt.Sprintf("capacity is held on %q as reservation %q", a.Instruction.ProviderID, a.Name))
+		fmt.Sprintf("capacity is held on %q as reservation %q", provider, e.rr.Status.ReservationName))
+}
+
+// clearPlacement removes everything that describes a placement, when the request has none.
+func (e editor) clearPlacement() {
+	s := &e.rr.Status
+	s.TargetClusterID, s.TargetClusterEndpoint, s.NodeName = "", "", ""
+	s.Granted = nil
+	for _, kind := range []string{
+		agentv1alpha1.ConditionPeered, agentv1alpha1.ConditionNodeReady, agentv1alpha1.ConditionHealthy, agentv1alpha1.ConditionNetworkConnected,
+		agentv1alpha1.ConditionProviderReachable,
+	} {
+		meta.RemoveStatusCondition(&s.Conditions, kind)
+	}
 }
 
 // setWaiting records that the broker accepted the request and has no capacity for it yet.
@@ -127,6 +155,7 @@ func explainRefusal(no *fault.Error) string {
 func (e editor) setFailed(reason, message string) {
 	e.rr.Status.Phase = agentv1alpha1.RequestFailed
 	e.rr.Status.Queue = nil
+	e.clearPlacement()
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
 	e.setReady(metav1.ConditionFalse, reason, message)
 }
@@ -168,17 +197,19 @@ func (e editor) setEnded(a *v1.Reservation) {
 	if reason, known := endReasons[a.EndReason]; known {
 		e.setEnding(reason, "the broker has ended the reservation: "+a.Message)
 	}
-	if a.EndReason != v1.ReservationEndReasonFailed {
+	reason, message := agentv1alpha1.ReasonFailed, "the broker found no other cluster: "+a.Message
+	switch a.EndReason {
+	case v1.ReservationEndReasonFailed:
+	case v1.ReservationEndReasonPreempted:
+		reason, message = agentv1alpha1.ReasonPreempted, "the broker has ended the reservation: "+a.Message
+		e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, reason, a.Message)
+	default:
 		e.setLost(a.Message)
-		if a.EndReason == v1.ReservationEndReasonPreempted {
-			e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted, a.Message)
-		}
 		return
 	}
 	e.leaveEditUnobserved()
-	message := "the broker found no other cluster: " + a.Message
 	e.rr.Status.Phase, e.rr.Status.Queue = agentv1alpha1.RequestReleasing, nil
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonFailed, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
@@ -202,14 +233,15 @@ func (e editor) setOver() {
 	message := "the reservation is over"
 	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	switch {
-	case c != nil && c.Reason == agentv1alpha1.ReasonFailed:
-		e.setFailed(agentv1alpha1.ReasonFailed, c.Message+"\n"+overAdvice)
+	case c != nil && (c.Reason == agentv1alpha1.ReasonFailed || c.Reason == agentv1alpha1.ReasonPreempted):
+		e.setFailed(c.Reason, c.Message+"\n"+overAdvice)
 		return
 	case c != nil && c.Reason == agentv1alpha1.ReasonReleasing:
 		message = c.Message
 	}
 	message += "\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
+	e.clearPlacement()
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
@@ -230,6 +262,7 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 	case current == nil, s.Phase == agentv1alpha1.RequestQueued && !isStanding(current):
 		return
 	}
+	moved := e.hasMoved(current)
 	if s.Phase != agentv1alpha1.RequestReleasing {
 		e.setNotice(current)
 		e.setExcess(current)
@@ -249,12 +282,21 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 	e.copyCondition(current, agentv1alpha1.ConditionHealthy)
 	e.copyCondition(current, agentv1alpha1.ConditionNetworkConnected)
 	e.setReachable(all)
-	e.copyEnding(all, current)
+	e.copyEnding(all, current, moved)
+	if c := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved); c != nil && c.Reason == agentv1alpha1.ReasonReserved {
+		e.setHeldBy(s.TargetClusterID)
+	}
 	if why := explainAccess(access); why != "" {
 		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, why)
 	}
 	e.derivePhase(current)
 	e.setGranted(current)
+}
+
+// hasMoved reports whether the current placement is another one than the status shows.
+func (e editor) hasMoved(current *agentv1alpha1.ReservationInstruction) bool {
+	s := &e.rr.Status
+	return s.TargetClusterID != "" && s.TargetClusterID != current.Spec.TargetClusterID || s.NodeName != "" && s.NodeName != current.Name
 }
 
 // copyCondition copies a condition of the placement while the placement has it, such as its health or

@@ -34,6 +34,8 @@ func preemptedConditions(v *broker.ReservationView, before []metav1.Condition) [
 		c.Reason, c.Message = brokerv1alpha1.ReasonPreempted, v.Message
 	case old == nil || old.Status != metav1.ConditionTrue:
 		return nil
+	case old.Reason == brokerv1alpha1.ReasonNotice && wasPreempted(v):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonMigrated, v.Provider+" has replaced the provider where it had to make room"
 	case old.Reason == brokerv1alpha1.ReasonNotice:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn, "it no longer has to make room"
 	case v.Phase == ledger.Reserved, v.Phase == ledger.Active:
@@ -42,6 +44,12 @@ func preemptedConditions(v *broker.ReservationView, before []metav1.Condition) [
 		return nil
 	}
 	return []metav1.Condition{c}
+}
+
+// wasPreempted reports whether the current placement follows one that had to make room.
+func wasPreempted(v *broker.ReservationView) bool {
+	n := len(v.Placements)
+	return n > 1 && v.Placements[n-2].Withdrawn == ledger.Preempted && v.Placements[n-1].Withdrawn == ""
 }
 
 // queueFullOf returns the status of a request that found neither capacity nor a place in the queue. The controller

@@ -57,6 +57,9 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 		ObservedGeneration:    obj.Generation,
 		Conditions:            slices.Clone(obj.Status.Conditions),
 	}
+	if v.Over() {
+		status.TargetClusterEndpoint = ""
+	}
 	if v.Duration != 0 && v.Place == nil {
 		status.ExpiresAt = toSeconds(v.Until)
 	}
@@ -154,7 +157,11 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 }
 
 // targetOf returns the newest provider whose virtual node is Ready. Without one it returns the newest provider.
+// One that is over has none.
 func targetOf(v *broker.ReservationView) string {
+	if v.Over() {
+		return ""
+	}
 	if p := v.Serving(); p != nil && v.Provider != "" {
 		return p.Provider
 	}

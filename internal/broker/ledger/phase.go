@@ -18,7 +18,7 @@ func (r *Reservation) Phase() Phase {
 	switch {
 	case r.EndReason != "" && !r.isGone() && !(r.Closed && r.allProvidersGone()):
 		return Releasing
-	case r.EndReason == EndFailed:
+	case r.EndReason == EndFailed, r.EndReason == EndPreempted:
 		return Failed
 	case r.EndReason != "":
 		return Released
