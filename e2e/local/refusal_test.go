@@ -61,7 +61,7 @@ func TestWebhooksRefuseInvalidObjects(t *testing.T) {
 		},
 		"a ResourceRequest above its namespace's bounds": {in: rome, message: "spec.cpu", object: &agentv1alpha1.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "large"},
-			Spec:       agentv1alpha1.ResourceRequestSpec{CPU: new(resource.MustParse("2"))},
+			Spec:       agentv1alpha1.ResourceRequestSpec{CPU: new(resource.MustParse("2")), Memory: new(resource.MustParse("1Gi"))},
 		}},
 	}
 	for name, test := range tests {

@@ -254,7 +254,7 @@ func (a *agent) provide(in *v1.Instruction) {
 	}
 }
 
-var oneCPU = v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}}
+var oneCPU = v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}}
 
 // ask requests reservations of one CPU and ends them, in every possible way.
 func (a *agent) ask(ctx context.Context) {
@@ -297,7 +297,7 @@ func (s *site) askWithObjects(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		r := &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("by-hand-%d", n)}}
 		r.Spec.RequesterID = "rome"
-		r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1")}
+		r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 		// The API server may be down: the next attempt follows.
 		if err := s.Create(calls, r); err == nil {
 			pause(ctx, time.Second)

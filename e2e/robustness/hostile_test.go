@@ -269,7 +269,7 @@ func (a *attack) emptyObjects(*rand.Rand) hostileCall {
 // wish requests impossible capacity with as many constraints as allowed, and queues for it.
 func (a *attack) wish(random *rand.Rand) hostileCall {
 	req := v1.ReservationRequest{
-		Resources: v1.Amounts{"cpu": "1000000"}, QueuePolicy: v1.ReservationRequestQueuePolicyQueue, Constraints: &v1.Constraints{},
+		Resources: v1.Amounts{"cpu": "1000000", "memory": "1Gi"}, QueuePolicy: v1.ReservationRequestQueuePolicyQueue, Constraints: &v1.Constraints{},
 	}
 	for range 64 {
 		req.Constraints.ExcludeClusters = append(req.Constraints.ExcludeClusters, fmt.Sprintf("no-cluster-%d", random.IntN(1e9)))

@@ -163,7 +163,7 @@ func (g *generator) object(schema map[string]any) any {
 
 func (g *generator) amounts() map[string]any {
 	out := map[string]any{"cpu": strconv.Itoa(1 + g.random.IntN(16))}
-	if g.random.IntN(2) == 0 {
+	if g.random.IntN(8) > 0 {
 		out["memory"] = strconv.Itoa(1+g.random.IntN(64)) + "Gi"
 	}
 	if g.random.IntN(6) == 0 {

@@ -31,7 +31,7 @@ func approvedAlone(id string) brokerv1alpha1.BrokerConfigSpec {
 
 func objectRequest(requester string) Request {
 	return Request{Request: ledger.Request{
-		Requester: requester, Amounts: quantity.Amounts{"cpu": 1000},
+		Requester: requester, Amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30},
 		Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: requester},
 	}}
 }
@@ -139,7 +139,7 @@ func TestApprovalIsForClustersWithAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.allow(approvedAlone("rome"))
 		offer := &ledger.Offer{
-			ClusterID: "by-hand", Capacity: quantity.Amounts{"cpu": 8000}, Allocatable: quantity.Amounts{"cpu": 8000},
+			ClusterID: "by-hand", Capacity: quantity.Amounts{"cpu": 8000, "memory": 8 << 30}, Allocatable: quantity.Amounts{"cpu": 8000, "memory": 8 << 30},
 			Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: "by-hand", UID: "1"}, Digest: "1"},
 		}
 		if err := f.OfferManifest(context.Background(), offer); err != nil {

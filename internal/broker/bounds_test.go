@@ -22,20 +22,21 @@ func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 		want     string
 	}{
 		"exactly the most":         {amounts: quantity.Amounts{"cpu": 4000, "memory": 1 << 30}, duration: 2 * time.Hour},
-		"of what is not bounded":   {amounts: quantity.Amounts{"memory": 32 << 30}},
-		"a millicore too much":     {amounts: quantity.Amounts{"cpu": 4001}, want: "resources: 4001m of cpu is more than one reservation may ask for: the most is 4, set by BrokerConfig.spec.maxPerReservation"},
-		"a second too long":        {amounts: quantity.Amounts{"cpu": 1000}, duration: 2*time.Hour + time.Second, want: "duration: 2h0m1s is longer than one reservation may be held: the longest is 2h0m0s"},
+		"of what is not bounded":   {amounts: quantity.Amounts{"cpu": 1000, "memory": 32 << 30}},
+		"a millicore too much":     {amounts: quantity.Amounts{"cpu": 4001, "memory": 1 << 30}, want: "resources: 4001m of cpu is more than one reservation may ask for: the most is 4, set by BrokerConfig.spec.maxPerReservation"},
+		"a second too long":        {amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30}, duration: 2*time.Hour + time.Second, want: "duration: 2h0m1s is longer than one reservation may be held: the longest is 2h0m0s"},
 		"no cpu for memory":        {amounts: quantity.Amounts{"cpu": 0, "memory": 1}, want: "cpu must be above zero"},
 		"nothing in many words":    {amounts: quantity.Amounts{"cpu": 0, "memory": 0}, want: "above zero"},
 		"what no node can have":    {amounts: quantity.Amounts{"cpus": 1}, want: `unknown resource "cpus"`},
-		"no cpu beside a GPU":      {amounts: quantity.Amounts{"cpu": 0, "nvidia.com/gpu": 1}},
-		"longer than can be borne": {amounts: quantity.Amounts{"cpu": 1000}, duration: LongestDuration + time.Hour, want: "is too long"},
+		"no cpu beside a GPU":      {amounts: quantity.Amounts{"cpu": 0, "memory": 1 << 30, "nvidia.com/gpu": 1}, want: "cpu must be above zero, for example 500m: a virtual node needs cpu and memory"},
+		"a GPU alone":              {amounts: quantity.Amounts{"nvidia.com/gpu": 1}, want: "cpu must be above zero"},
+		"cpu alone":                {amounts: quantity.Amounts{"cpu": 1000}, want: "memory must be above zero, for example 256Mi: a virtual node needs cpu and memory"},
+		"longer than can be borne": {amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30}, duration: LongestDuration + time.Hour, want: "is too long"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "16", "64Gi")
-				f.offerGPU("with-gpu")
 				config := DefaultConfig()
 				config.Bounds = Bounds{Amounts: quantity.Amounts{"cpu": 4000}, Duration: 2 * time.Hour}
 				f.SetConfig(context.Background(), config)
@@ -69,19 +70,6 @@ func wantInvalid(t *testing.T, how string, err error, want string) {
 			return
 		}
 		t.Errorf("%s: %v, want %q", how, err, want)
-	}
-}
-
-// offerGPU lets a cluster without an agent offer GPUs.
-func (f *fleet) offerGPU(id string) {
-	f.t.Helper()
-	amounts := quantity.Amounts{"cpu": 1000, "nvidia.com/gpu": 8}
-	err := f.OfferManifest(context.Background(), &ledger.Offer{
-		ClusterID: id, Capacity: amounts, Allocatable: amounts,
-		Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: id, UID: id}, Digest: id},
-	})
-	if err != nil {
-		f.t.Fatal(err)
 	}
 }
 

@@ -294,7 +294,7 @@ func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
 // Names that a hostile provider invents must not fill the journal, or others wait while it is written.
 func TestManyInventedPlacementsAreRecordedAsOneSum(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
-		held := f.reserve("rome", "key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, TargetClusterID: "paris"}).Name
+		held := f.reserve("rome", "key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: "paris"}).Name
 		before := f.records()
 		f.advertise("paris", "100000", "64Ti", func(a *v1.Advertisement) {
 			a.Usage = append(a.Usage, v1.Usage{Reservation: held, Placement: 1, Used: v1.Amounts{"cpu": "2"}})

@@ -11,7 +11,7 @@ import (
 func TestEqualRequestsHaveEqualDigests(t *testing.T) {
 	read := func(cluster, key string, change func(*v1.ReservationRequest)) string {
 		req := &v1.ReservationRequest{
-			Resources: v1.Amounts{"cpu": "500m"}, DurationSeconds: int64(time.Hour / time.Second), Group: "web",
+			Resources: v1.Amounts{"cpu": "500m", "memory": "2Gi"}, DurationSeconds: int64(time.Hour / time.Second), Group: "web",
 			Constraints: &v1.Constraints{Regions: []string{"eu"}},
 			PodShapes:   []v1.PodShape{{Count: 1, Resources: v1.Amounts{"memory": "1Gi", "cpu": "500m"}}},
 			Data:        &v1.DataVolume{Volume: "1Ti"},

@@ -103,7 +103,7 @@ func TestExampleOfLocking(t *testing.T) {
 		f.advertiseLocal()
 		left := []string{cpuOf(f.available("local-cluster"))}
 		for i, cpu := range []string{"3", "5", "2"} {
-			if _, err := f.RequestReservation(f.t.Context(), "rome", fmt.Sprintf("request-%d", i), &v1.ReservationRequest{Resources: v1.Amounts{"cpu": cpu}}); err != nil {
+			if _, err := f.RequestReservation(f.t.Context(), "rome", fmt.Sprintf("request-%d", i), &v1.ReservationRequest{Resources: v1.Amounts{"cpu": cpu, "memory": "16Mi"}}); err != nil {
 				left = append(left, string(fault.ReasonOf(err)))
 				continue
 			}

@@ -207,7 +207,7 @@ func TestTheOlderPlacementStandsUntilANewOneServes(t *testing.T) {
 
 func TestWithoutAnotherClusterALostProviderIsWaitedFor(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		r := f.servedByParis(func(req *v1.ReservationRequest) { req.Resources = v1.Amounts{"cpu": "10"} })
+		r := f.servedByParis(func(req *v1.ReservationRequest) { req.Resources = v1.Amounts{"cpu": "10", "memory": "1Gi"} })
 		f.pass(10*time.Minute, "paris")
 		f.wantPlacements(r, "without another cluster", untouched)
 		f.advertise("oslo", "16", "64Gi")
@@ -304,7 +304,7 @@ func TestAReservationThatMakesRoomAfterItsHealingFailed(t *testing.T) {
 		f.mustReport("berlin", r, 2, provider, v1.StatusReportStateRefused)
 		f.pass(time.Second, "nobody")
 		f.reserve("berlin", "request-2", &v1.ReservationRequest{
-			Resources: v1.Amounts{"cpu": "16"}, Priority: 1, QueuePolicy: v1.ReservationRequestQueuePolicyQueue,
+			Resources: v1.Amounts{"cpu": "16", "memory": "1Gi"}, Priority: 1, QueuePolicy: v1.ReservationRequestQueuePolicyQueue,
 		})
 		f.pass(config.Preemption.Grace+time.Second, "nobody")
 		f.wantPlacements(r, "when it has made room", "Releasing: paris=Withdrawing(Preempted) berlin=Gone(Refused)")

@@ -265,7 +265,7 @@ func TestPeersToProbe(t *testing.T) {
 		if len(next) != 0 || !seen["c00"] || !seen["c63"] || seen["c64"] {
 			t.Errorf("all %d are fresh, and rome is to look at %v", len(seen), next)
 		}
-		r := f.reserve("rome", "request-1", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, TargetClusterID: "c90"})
+		r := f.reserve("rome", "request-1", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: "c90"})
 		if got := f.look(); !slices.Equal(got, []string{"c90"}) {
 			t.Errorf("it has something at c90, and is to look at %v", got)
 		}

@@ -290,10 +290,7 @@ func oneOf[T any](c choose, from ...T) T { return from[c(len(from))] }
 
 // anyRequest asks for whole CPUs and GiB, so that exact fits are common.
 func (m *machine) anyRequest(c choose) *v1.ReservationRequest {
-	r := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.Itoa(1 + c(4))}}
-	if c(2) == 0 {
-		r.Resources["memory"] = strconv.Itoa(1+c(3)) + "Gi"
-	}
+	r := &v1.ReservationRequest{Resources: v1.Amounts{"cpu": strconv.Itoa(1 + c(4)), "memory": strconv.Itoa(1+c(3)) + "Gi"}}
 	if c(2) == 0 {
 		r.DurationSeconds = int64(60 + c(300))
 	}

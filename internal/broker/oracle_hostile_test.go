@@ -85,7 +85,7 @@ func (m *machine) reportOnOthers(c choose) error {
 }
 
 func (m *machine) askForTooMuch(choose) error {
-	_, err := m.RequestReservation(context.Background(), evil, fmt.Sprintf("too-much-%08d", m.steps), &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1000000"}})
+	_, err := m.RequestReservation(context.Background(), evil, fmt.Sprintf("too-much-%08d", m.steps), &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1000000", "memory": "1Gi"}})
 	if err == nil {
 		return errors.New("a million cores were granted")
 	}

@@ -278,7 +278,7 @@ func TestWaitingRequestWithConstraintsIsServed(t *testing.T) {
 		f.wantPhases("Reserved paris", near)
 
 		shaped := f.reserve("rome", "request-4", waiting("1", "1Gi", func(r *v1.ReservationRequest) {
-			r.Resources, r.PodShapes = nil, []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2"}}}
+			r.Resources, r.PodShapes = nil, []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}}}
 			r.TargetClusterID = "oslo"
 		}))
 		f.wantPhases("Queued 1", shaped)

@@ -452,7 +452,7 @@ func TestAReservationObjectWaits(t *testing.T) {
 		f.advertise("paris", "4", "8Gi")
 		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
 		q := Request{Request: ledger.Request{
-			Requester: "team", Amounts: quantity.Amounts{"cpu": 4000}, Queue: true,
+			Requester: "team", Amounts: quantity.Amounts{"cpu": 4000, "memory": 1 << 30}, Queue: true,
 			Object: &ledger.ObjectRef{Namespace: "default", Name: "mine", UID: "uid-1"},
 		}}
 		view, err := f.ReserveObject(context.Background(), q)

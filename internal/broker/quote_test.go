@@ -69,7 +69,7 @@ func TestAQuoteNamesPricesAndReasons(t *testing.T) {
 			c.Rates = decision.Rates{Date: "2026-11-20", Base: "EUR", Per: map[string]decision.Price{"USD": 1_250_000_000}}
 		})
 		quote := f.quote(&v1.ReservationRequest{
-			Resources: v1.Amounts{"cpu": "4"}, DurationSeconds: 36000,
+			Resources: v1.Amounts{"cpu": "4", "memory": "1Gi"}, DurationSeconds: 36000,
 			Data: &v1.DataVolume{Volume: "10Gi", Region: "eu"},
 		})
 		// Oslo: 4 × 0.1 + 10 × 0.001 dollars an hour, and 10 × 0.09 once; paris: 4 × 0.2 euros.

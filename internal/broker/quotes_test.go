@@ -52,12 +52,14 @@ func TestAQuoteIsHeldAndTakenOver(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "16Gi", priced("0.2", "EUR"))
 		f.advertise("berlin", "4", "8Gi", priced("0.1", "EUR"))
-		req := with(func(r *v1.ReservationRequest) { r.Resources, r.DurationSeconds = v1.Amounts{"cpu": "6"}, 7200 })
+		req := with(func(r *v1.ReservationRequest) {
+			r.Resources, r.DurationSeconds = v1.Amounts{"cpu": "6", "memory": "1Gi"}, 7200
+		})
 		quote := f.hold("rome", "quote-01", held(60, req))
 		if quote.ClusterID != "paris" || quote.PriceTotal != "2.4" || quote.RemainingSeconds != 60 || time.Until(quote.HeldUntil).Round(time.Second) != time.Minute {
 			t.Errorf("got %+v", quote)
 		}
-		f.wantAvailable("paris", "2 16Gi")
+		f.wantAvailable("paris", "2 15Gi")
 		f.wantRefusal("milan", "request-1", req, fault.NoCandidate)
 		if list := f.poll("paris", ""); len(list.Instructions) != 0 {
 			t.Errorf("paris is told of it: %+v", list.Instructions)
@@ -74,10 +76,10 @@ func TestAQuoteIsHeldAndTakenOver(t *testing.T) {
 		}
 		f.advertise("paris", "8", "16Gi")
 		f.reserve("milan", "request-2", onParis("2", "1Gi"))
-		f.wantAvailable("paris", "0 15Gi")
+		f.wantAvailable("paris", "0 14Gi")
 		time.Sleep(2 * time.Minute)
 		f.advertise("paris", "8", "16Gi")
-		f.wantAvailable("paris", "0 15Gi")
+		f.wantAvailable("paris", "0 14Gi")
 	})
 }
 
@@ -116,13 +118,15 @@ func TestAHoldEndsAtItsInstantAndNeverBefore(t *testing.T) {
 func TestOneKeyIsOneHold(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "16Gi", priced("0.2", "EUR"))
-		req := with(func(r *v1.ReservationRequest) { r.Resources, r.DurationSeconds = v1.Amounts{"cpu": "2"}, 3600 })
+		req := with(func(r *v1.ReservationRequest) {
+			r.Resources, r.DurationSeconds = v1.Amounts{"cpu": "2", "memory": "1Gi"}, 3600
+		})
 		first := f.hold("rome", "quote-01", held(60, req))
 		f.kill()
 		if diff := cmp.Diff(first, f.hold("rome", "quote-01", held(60, req)), cmpopts.IgnoreFields(v1.Quote{}, "RemainingSeconds")); diff != "" {
 			t.Errorf("repeated after a crash (-first +second):\n%s", diff)
 		}
-		f.wantAvailable("paris", "6 16Gi")
+		f.wantAvailable("paris", "6 15Gi")
 		for name, other := range map[string]*v1.ReservationRequest{"another time": held(61, req), "another amount": held(60, request("1", "1Gi"))} {
 			if _, err := f.RequestQuote(context.Background(), "rome", "quote-01", other); fault.ReasonOf(err) != fault.KeyReused {
 				t.Errorf("%s under the same key: %v", name, err)
@@ -130,13 +134,13 @@ func TestOneKeyIsOneHold(t *testing.T) {
 		}
 		f.hold("milan", "quote-01", held(60, req))
 		f.reserve("rome", "quote-01", request("1", "1Gi")) // reservations have separate keys
-		f.wantAvailable("paris", "3 15Gi")
+		f.wantAvailable("paris", "3 13Gi")
 		for range 2 {
 			if err := f.ReleaseQuote(context.Background(), "rome", "quote-01"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		f.wantAvailable("paris", "5 15Gi")
+		f.wantAvailable("paris", "5 14Gi")
 		if err := f.ReleaseQuote(context.Background(), "rome", "quote-02"); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +166,7 @@ func TestHeldQuoteRefusals(t *testing.T) {
 		says string
 	}{
 		"by another cluster": {"milan", req, fault.NotFound, `does not belong to cluster "milan"`},
-		"for more":           {"rome", changed(func(r *v1.ReservationRequest) { r.Resources = v1.Amounts{"cpu": "3"} }), fault.Conflict, "resources cpu=3 instead of cpu=1 memory=1Gi"},
+		"for more":           {"rome", changed(func(r *v1.ReservationRequest) { r.Resources = v1.Amounts{"cpu": "3", "memory": "1Gi"} }), fault.Conflict, "resources cpu=3 memory=1Gi instead of cpu=1 memory=1Gi"},
 		"for longer":         {"rome", changed(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }), fault.Conflict, "duration 2h0m0s instead of 1h0m0s"},
 		"on another cluster": {"rome", changed(func(r *v1.ReservationRequest) { r.TargetClusterID = "berlin" }), fault.Conflict, `targetClusterID "berlin" instead of ""`},
 		"with other terms":   {"rome", changed(func(r *v1.ReservationRequest) { r.Group = "web" }), fault.Conflict, "other group, constraints, podShapes or data"},

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 const (
@@ -39,15 +38,10 @@ func CheckAmounts(amounts quantity.Amounts) error {
 	if len(amounts) > maxResources {
 		return fmt.Errorf("%d kinds of resource are asked for, the most is %d", len(amounts), maxResources)
 	}
-	extended := false
 	for _, name := range amounts.Names() {
 		if err := quantity.CheckName(name); err != nil {
 			return err
 		}
-		extended = extended || quantity.IsExtended(name) && amounts[name] > 0
 	}
-	if cpu, named := amounts[corev1.ResourceCPU]; named && cpu == 0 && !extended {
-		return errors.New("cpu must be above zero, for example 500m, or left out; only beside an extended resource may it be 0")
-	}
-	return nil
+	return requirements.CheckNode(amounts)
 }

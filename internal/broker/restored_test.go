@@ -232,7 +232,7 @@ func TestHoldingsAfterARestoredState(t *testing.T) {
 				if test.lost != nil {
 					r = test.lost(f)
 				}
-				f.reserve("athens", "another-key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}, TargetClusterID: "berlin"})
+				f.reserve("athens", "another-key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: "berlin"})
 				cursor := f.poll("rome", "").Cursor
 				f.restore(old)
 				f.Witness("rome", cursor)

@@ -48,7 +48,7 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 		},
 		"pods that fit on one": {
 			request: with(func(r *v1.ReservationRequest) {
-				r.Resources, r.PodShapes = nil, []v1.PodShape{{Count: 2, Resources: v1.Amounts{"cpu": "3"}}}
+				r.Resources, r.PodShapes = nil, []v1.PodShape{{Count: 2, Resources: v1.Amounts{"cpu": "3", "memory": "1Gi"}}}
 			}), want: "oslo",
 		},
 	}
@@ -208,11 +208,11 @@ func TestTermsThatCannotBeMeantAreRefused(t *testing.T) {
 		"an empty region":            {constrained(v1.Constraints{Regions: []string{""}}), "constraints.regions"},
 		"a data set with a slash":    {constrained(v1.Constraints{DataLocality: "a/b"}), "constraints.dataLocality"},
 		"no pods": {with(func(r *v1.ReservationRequest) {
-			r.PodShapes = []v1.PodShape{{Count: 0, Resources: v1.Amounts{"cpu": "1"}}}
+			r.PodShapes = []v1.PodShape{{Count: 0, Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}}}
 		}), "podShapes[0]: count 0"},
 		"pods of nothing": {with(func(r *v1.ReservationRequest) { r.PodShapes = []v1.PodShape{{Count: 1}} }), "podShapes[0]: resources"},
 		"pods that need more in all": {with(func(r *v1.ReservationRequest) {
-			r.PodShapes = []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "1"}}}
+			r.PodShapes = []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}}}
 		}), "the pods need 3 of cpu in all, and resources name 1"},
 		"data of no size":              {with(func(r *v1.ReservationRequest) { r.Data = &v1.DataVolume{Volume: "much"} }), "data.volume"},
 		"a group that no label can be": {with(func(r *v1.ReservationRequest) { r.Group = "a b" }), "group"},

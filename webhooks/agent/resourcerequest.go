@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -22,6 +23,11 @@ func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b
 	amounts := checkAmounts(&v, rr)
 	v.CheckRequirements(field.NewPath("spec"), clusterID, amounts, &rr.Spec.Requirements)
 	checkNamespaces(&v, rr, access)
+	if len(v.Errors) == 0 {
+		if err := requirements.CheckNode(amounts.Max(requirements.SumPods(rr.Spec.PodShapes))); err != nil {
+			v.Refuse(field.Invalid(field.NewPath("spec"), field.OmitValueType{}, err.Error()))
+		}
+	}
 	if len(v.Errors) == 0 {
 		v.Refuse(b.Check(rr, others)...)
 	}

@@ -18,61 +18,70 @@ func TestResourceRequests(t *testing.T) {
 		access           inbox.Access
 		errors, warnings []string
 	}{
-		"a request within its bounds": {spec: `{cpu: "4", resources: {nvidia.com/gpu: 1, pods: 20}}`},
-		"a request beyond its bounds": {spec: `{cpu: "5"}`, errors: []string{"spec.cpu: Invalid value"}},
+		"a request within its bounds": {spec: `{cpu: "4", memory: 1Gi, resources: {nvidia.com/gpu: 1, pods: 20}}`},
+		"a request beyond its bounds": {spec: `{cpu: "5", memory: 1Gi}`, errors: []string{"spec.cpu: Invalid value"}},
 		"resources that no node has, and parts of what is counted": {
-			spec:   `{cpu: "1", resources: {gpus: 1}}`,
+			spec:   `{cpu: "1", memory: 1Gi, resources: {gpus: 1}}`,
 			errors: []string{`spec.resources[gpus]: Invalid value: "gpus": unknown resource "gpus"`},
 		},
 		"half a GPU": {
-			spec:   `{resources: {nvidia.com/gpu: 500m}}`,
+			spec:   `{cpu: "1", memory: 1Gi, resources: {nvidia.com/gpu: 500m}}`,
 			errors: []string{`spec.resources[nvidia.com/gpu]: Invalid value: "500m": must be a whole number, for example 1`},
 		},
-		"an amount that overflows": {spec: `{memory: 7Ei}`, errors: []string{"spec.memory: Invalid value"}},
+		"an amount that overflows": {spec: `{cpu: "1", memory: 7Ei}`, errors: []string{"spec.memory: Invalid value"}},
+		"a GPU without memory": {
+			spec:   `{cpu: "1", resources: {nvidia.com/gpu: 1}}`,
+			errors: []string{`spec: Invalid value: memory must be above zero`},
+		},
+		"pods that need no memory": {
+			spec:   `{cpu: "2", podShapes: [{count: 1, resources: {cpu: "1"}}]}`,
+			errors: []string{`spec: Invalid value: memory must be above zero`},
+		},
+		"pods that need cpu and memory": {spec: `{podShapes: [{count: 1, resources: {cpu: "1", memory: 1Gi}}]}`},
 		"a namespace that did not opt in": {
-			spec: `{cpu: "1", namespaces: [open, closed]}`, access: inbox.Access{Closed: []string{"closed"}},
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [open, closed]}`, access: inbox.Access{Closed: []string{"closed"}},
 			warnings: []string{`spec.namespaces[1]: namespace "closed" is not open`},
 		},
 		"a namespace that does not exist": {
-			spec: `{cpu: "1", namespaces: [nosuch]}`, access: inbox.Access{Missing: []string{"nosuch"}},
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [nosuch]}`, access: inbox.Access{Missing: []string{"nosuch"}},
 			warnings: []string{`spec.namespaces[0]: namespace "nosuch" does not exist; capacity is reserved, but nothing runs there until it does, with label liqo.io/broker-offload=true`},
 		},
 		"a namespace of Kubernetes": {
-			spec: `{cpu: "1", namespaces: [kube-system]}`, access: inbox.Access{System: []string{"kube-system"}},
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [kube-system]}`, access: inbox.Access{System: []string{"kube-system"}},
 			errors: []string{`spec.namespaces[0]: Invalid value: "kube-system": is a system namespace, which cannot be offloaded: leave it out`},
 		},
 		"a request in a namespace of Kubernetes": {
-			spec: `{cpu: "1"}`, access: inbox.Access{System: []string{"kube-system"}},
+			spec: `{cpu: "1", memory: 1Gi}`, access: inbox.Access{System: []string{"kube-system"}},
 			errors: []string{`metadata.namespace: Invalid value: "kube-system": is a system namespace`},
 		},
 		"more cores than there are": {
-			spec:   `{cpu: "1e30"}`,
+			spec:   `{cpu: "1e30", memory: 1Gi}`,
 			errors: []string{`spec.cpu: Invalid value: "1e30": is too large: no cluster has more than 4611686018427387`},
 		},
 		"a requirement that is malformed": {
-			spec:   `{cpu: "1", constraints: {requiredClaims: {availability: ">99"}}}`,
+			spec:   `{cpu: "1", memory: 1Gi, constraints: {requiredClaims: {availability: ">99"}}}`,
 			errors: []string{`spec.constraints.requiredClaims[availability]: Invalid value: ">99" is not a requirement of a claim: write a value, or >= or <= and a decimal number`},
 		},
 		"pods that need more than the total": {
-			spec:   `{cpu: "1", podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
+			spec:   `{cpu: "1", memory: 4Gi, podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
 			errors: []string{`spec.podShapes: Invalid value: the pods need 1500m of cpu in all, and resources name 1: raise that, or leave it out`},
 		},
 		"only this cluster as provider": {
-			spec:   `{cpu: "1", constraints: {includeClusters: [rome]}}`,
+			spec:   `{cpu: "1", memory: 1Gi, constraints: {includeClusters: [rome]}}`,
 			errors: []string{`spec.constraints.includeClusters[0]: Invalid value: "rome": is the requester itself, which cannot be its own provider: name other clusters`},
 		},
 		"this cluster beside others, and left out too": {
-			spec: `{cpu: "1", constraints: {includeClusters: [rome, paris], excludeClusters: [milan]}}`,
+			spec: `{cpu: "1", memory: 1Gi, constraints: {includeClusters: [rome, paris], excludeClusters: [milan]}}`,
 			warnings: []string{
 				`spec.constraints.includeClusters[0]: "rome" is the requester itself, which cannot be its own provider: leave it out`,
 			},
 		},
 		"this cluster left out": {
-			spec:     `{cpu: "1", constraints: {excludeClusters: [rome]}}`,
+			spec:     `{cpu: "1", memory: 1Gi, constraints: {excludeClusters: [rome]}}`,
 			warnings: []string{`spec.constraints.excludeClusters[0]: "rome" is the requester itself`},
 		},
 		"a cluster on both lists": {
-			spec:   `{cpu: "1", constraints: {includeClusters: [paris, milan], excludeClusters: [paris]}}`,
+			spec:   `{cpu: "1", memory: 1Gi, constraints: {includeClusters: [paris, milan], excludeClusters: [paris]}}`,
 			errors: []string{`spec.constraints.includeClusters[0]: Invalid value: "paris": is in excludeClusters too: take it out of one of the lists`},
 		},
 	}

@@ -34,7 +34,7 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 
 	path := spec.Child("requestedResources")
 	amounts := checkRequestedResources(&v, path, r.Spec.RequestedResources)
-	if err := broker.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 {
+	if err := broker.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 && len(r.Spec.PodShapes) == 0 {
 		v.Refuse(field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}
 	v.CheckRequirements(spec, r.Spec.RequesterID, amounts, &r.Spec.Requirements)

@@ -110,62 +110,62 @@ func TestReservations(t *testing.T) {
 			},
 		},
 		"any duration where none is asked for": {
-			spec: `{requesterID: rome, requestedResources: {cpu: 1}}`, config: `{maxDuration: 1m}`,
+			spec: `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}}`, config: `{maxDuration: 1m}`,
 		},
 		"bounds that the broker cannot read are not applied": {
-			spec: `{requesterID: rome, requestedResources: {cpu: 1}}`, config: `{maxPerReservation: {nvidia.com/gpu: 500m}}`,
+			spec: `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}}`, config: `{maxPerReservation: {nvidia.com/gpu: 500m}}`,
 			warnings: []string{"BrokerConfig.spec.maxPerReservation: … in force before"},
 		},
 		"larger than every known cluster, the requester's own left out": {
-			spec:     `{requesterID: berlin, requestedResources: {memory: 100Gi}}`,
+			spec:     `{requesterID: berlin, requestedResources: {cpu: 1, memory: 100Gi}}`,
 			warnings: []string{"spec.requestedResources: larger than every known cluster … milan has 8Gi memory, paris has 60Gi memory"},
 		},
 		"larger than every known cluster, and it may wait": {
-			spec:     `{requesterID: berlin, queuePolicy: Queue, requestedResources: {memory: 100Gi}}`,
+			spec:     `{requesterID: berlin, queuePolicy: Queue, requestedResources: {cpu: 1, memory: 100Gi}}`,
 			warnings: []string{"spec.requestedResources: larger than every known cluster, so the reservation waits until one grows, or fails when queueTimeout is over"},
 		},
 		"larger than what pods may use of the only one asked for": {
-			spec:     `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 16}}`,
+			spec:     `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 16, memory: 1Gi}}`,
 			warnings: []string{"spec.requestedResources: larger than every known cluster … (paris has 15 cpu)"},
 		},
 		"as large as it likes where no cluster is known": {
-			spec: `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 100k}}`, alone: true,
+			spec: `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 100k, memory: 1Gi}}`, alone: true,
 		},
 		"an unknown target": {
-			spec:     `{requesterID: rome, targetClusterID: pariss, requestedResources: {cpu: 1}}`,
+			spec:     `{requesterID: rome, targetClusterID: pariss, requestedResources: {cpu: 1, memory: 1Gi}}`,
 			warnings: []string{`spec.targetClusterID: no cluster "pariss" has advertised … known are berlin, milan, paris`},
 		},
 		"a target that is the requester": {
-			spec:   `{requesterID: paris, targetClusterID: paris, requestedResources: {cpu: 1}}`,
+			spec:   `{requesterID: paris, targetClusterID: paris, requestedResources: {cpu: 1, memory: 1Gi}}`,
 			errors: []string{`spec.targetClusterID: Invalid value: "paris" … name another cluster, or leave it out`},
 		},
 		"requester and target are denied": {
-			spec:   `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 1}}`,
+			spec:   `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 1, memory: 1Gi}}`,
 			config: `{deniedClusters: [rome, paris]}`,
 			errors: []string{`spec.requesterID: Forbidden: cluster "rome" is denied … name another cluster`, `spec.targetClusterID: Forbidden: cluster "paris" is denied … spec.deniedClusters`},
 		},
 		"a requester with an agent but without approval": {
-			spec:   `{requesterID: paris, requestedResources: {cpu: 1}}`,
+			spec:   `{requesterID: paris, requestedResources: {cpu: 1, memory: 1Gi}}`,
 			config: `{admission: Approved, approvedClusters: [{clusterID: berlin}]}`,
 			errors: []string{`spec.requesterID: Forbidden: cluster "paris" is not approved … spec.approvedClusters`},
 		},
 		"a label and a cluster without an agent need no approval": {
-			spec:   `{requesterID: user-team, targetClusterID: milan, requestedResources: {cpu: 1}}`,
+			spec:   `{requesterID: user-team, targetClusterID: milan, requestedResources: {cpu: 1, memory: 1Gi}}`,
 			config: `{admission: Approved, approvedClusters: [{clusterID: berlin}]}`,
 		},
 		"resources that no node has": {
-			spec: `{requesterID: rome, requestedResources: {cpus: 1, gpu: 1}}`,
+			spec: `{requesterID: rome, requestedResources: {cpu: 1, cpus: 1, gpu: 1, memory: 1Gi}}`,
 			errors: []string{
 				`spec.requestedResources[cpus]: Invalid value: "cpus" … use cpu, memory`,
 				`spec.requestedResources[gpu]: Invalid value: "gpu" … for example nvidia.com/gpu`,
 			},
 		},
 		"half a GPU": {
-			spec:   `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`,
+			spec:   `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 500m}}`,
 			errors: []string{`spec.requestedResources[nvidia.com/gpu]: Invalid value: "500m" … must be a whole number, for example 1`},
 		},
 		"clusters, places and a currency that nobody advertises": {
-			spec: `{requesterID: rome, requestedResources: {cpu: 1}, constraints: {includeClusters: [oslo, paris], excludeClusters: [bergen], regions: [eu-north], zones: [eu-north-1a], maxPrice: {amount: "1", currency: XYZ}}}`,
+			spec: `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}, constraints: {includeClusters: [oslo, paris], excludeClusters: [bergen], regions: [eu-north], zones: [eu-north-1a], maxPrice: {amount: "1", currency: XYZ}}}`,
 			warnings: []string{
 				`spec.constraints.includeClusters[0]: no cluster advertises cluster "oslo"; known are berlin, milan, paris`,
 				`spec.constraints.excludeClusters[0]: no cluster advertises cluster "bergen"`,
@@ -175,23 +175,23 @@ func TestReservations(t *testing.T) {
 			},
 		},
 		"a currency that the BrokerConfig converts": {
-			spec:   `{requesterID: rome, requestedResources: {cpu: 1}, constraints: {maxPrice: {amount: "1", currency: USD}}}`,
+			spec:   `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}, constraints: {maxPrice: {amount: "1", currency: USD}}}`,
 			config: `{exchangeRates: {date: "2026-11-20", base: EUR, rates: {USD: "1.1"}}}`,
 		},
 		"only the requester as provider": {
-			spec:   `{requesterID: paris, requestedResources: {cpu: 1}, constraints: {includeClusters: [paris]}}`,
+			spec:   `{requesterID: paris, requestedResources: {cpu: 1, memory: 1Gi}, constraints: {includeClusters: [paris]}}`,
 			errors: []string{`spec.constraints.includeClusters[0]: Invalid value: "paris" … name other clusters`},
 		},
 		"pods that need more than the total": {
-			spec:   `{requesterID: rome, requestedResources: {cpu: 1}, podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
+			spec:   `{requesterID: rome, requestedResources: {cpu: 1, memory: 4Gi}, podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
 			errors: []string{`spec.podShapes: Invalid value: … the pods need 1500m of cpu in all, and resources name 1`},
 		},
 		"zero in another notation": {
-			spec:   `{requesterID: rome, requestedResources: {cpu: 0e1}}`,
+			spec:   `{requesterID: rome, requestedResources: {cpu: 0e1, memory: 1Gi}}`,
 			errors: []string{`spec.requestedResources: Invalid value: … above zero`},
 		},
 		"the label of the broker's own objects": {
-			spec: `{requesterID: rome, requestedResources: {cpu: 1}}`, labels: `{app.kubernetes.io/managed-by: liqo-resource-broker}`,
+			spec: `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}}`, labels: `{app.kubernetes.io/managed-by: liqo-resource-broker}`,
 			errors: []string{`metadata.labels[app.kubernetes.io/managed-by]: Forbidden: … leave it out`},
 		},
 	}

@@ -28,33 +28,33 @@ var (
 func (s *site) testAdmitted(t *testing.T) {
 	for name, tc := range map[string]struct{ user, manifest, warning string }{
 		"the most of every resource":          {"", reservation + `{requesterID: rome, duration: 24h, requestedResources: {cpu: 32, memory: 64Gi}}`, ""},
-		"the longest where none is set":       {"", resourceRequest + `{cpu: "1", duration: 87600h}`, ""},
-		"a request for no cpu beside a GPU":   {"", strings.Replace(resourceRequest, "team", "default", 1) + `{cpu: "0", resources: {nvidia.com/gpu: 1}}`, ""},
-		"in the name that was granted":        {"alice", reservation + `{requesterID: blue-team, requestedResources: {cpu: 1}}`, ""},
-		"what is left of the namespace's sum": {"alice", resourceRequest + `{cpu: "6", priority: 100, resources: {nvidia.com/gpu: 1}}`, ""},
+		"the longest where none is set":       {"", resourceRequest + `{cpu: "1", memory: 1Gi, duration: 87600h}`, ""},
+		"pods that name cpu and memory":       {"", strings.Replace(resourceRequest, "team", "default", 1) + `{podShapes: [{count: 1, resources: {cpu: 1, memory: 1Gi}}]}`, ""},
+		"in the name that was granted":        {"alice", reservation + `{requesterID: blue-team, requestedResources: {cpu: 1, memory: 1Gi}}`, ""},
+		"what is left of the namespace's sum": {"alice", resourceRequest + `{cpu: "6", memory: 1Gi, priority: 100, resources: {nvidia.com/gpu: 1}}`, ""},
 		"an advertisement of another cluster": {"", clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: 1}, available: {cpu: 7}}}`, ""},
 		"more than every known cluster has": {
-			"", reservation + `{requesterID: rome, requestedResources: {cpu: 0, memory: 1Gi, nvidia.com/gpu: 1}}`,
+			"", reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}}`,
 			"spec.requestedResources: larger than every known cluster, so the reservation fails: ask for less, or in several reservations (milan has 0 nvidia.com/gpu)",
 		},
 		"more than every known cluster has, until one grows": {
-			"", reservation + `{requesterID: rome, queuePolicy: Queue, queueTimeout: 1h, requestedResources: {nvidia.com/gpu: 1}}`,
+			"", reservation + `{requesterID: rome, queuePolicy: Queue, queueTimeout: 1h, requestedResources: {cpu: 1, nvidia.com/gpu: 1, memory: 1Gi}}`,
 			"spec.requestedResources: larger than every known cluster, so the reservation waits until one grows",
 		},
 		"an unknown cluster": {
-			"", reservation + `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 1}}`,
+			"", reservation + `{requesterID: rome, targetClusterID: paris, requestedResources: {cpu: 1, memory: 1Gi}}`,
 			`spec.targetClusterID: no cluster "paris" has advertised: the reservation fails unless it does so in time; known are milan, rome`,
 		},
 		"a namespace that did not opt in": {
-			"", resourceRequest + `{cpu: "1", namespaces: [team, default]}`,
+			"", resourceRequest + `{cpu: "1", memory: 1Gi, namespaces: [team, default]}`,
 			`spec.namespaces[1]: namespace "default" is not open to requests of other namespaces`,
 		},
 		"a namespace that does not exist": {
-			"", resourceRequest + `{cpu: "1", namespaces: [nosuch]}`,
+			"", resourceRequest + `{cpu: "1", memory: 1Gi, namespaces: [nosuch]}`,
 			`spec.namespaces[0]: namespace "nosuch" does not exist`,
 		},
 		"a cluster that nobody knows": {
-			"", reservation + `{requesterID: rome, requestedResources: {cpu: 1}, constraints: {includeClusters: [oslo]}}`,
+			"", reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}, constraints: {includeClusters: [oslo]}}`,
 			`spec.constraints.includeClusters[0]: no cluster advertises cluster "oslo"; known are milan, rome`,
 		},
 		"prices without a currency": {
@@ -73,7 +73,7 @@ func (s *site) testAdmitted(t *testing.T) {
 		})
 	}
 	t.Run("what no cluster can hold fails, with the reason of each", func(t *testing.T) {
-		_, err := s.post(t, "", strings.Replace(reservation, "bad", "too-large", 1)+`{requesterID: rome, requestedResources: {nvidia.com/gpu: 1}}`, false)
+		_, err := s.post(t, "", strings.Replace(reservation, "bad", "too-large", 1)+`{requesterID: rome, requestedResources: {cpu: 1, nvidia.com/gpu: 1, memory: 1Gi}}`, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,16 +137,16 @@ func (s *site) testBypassed(t *testing.T) {
 		manifest string
 		want     []string
 	}{
-		"above-the-most": {reservation + `{requesterID: rome, requestedResources: {cpu: 33}}`, []string{"33 of cpu", "the most is 32, set by BrokerConfig.spec.maxPerReservation"}},
-		"too-long":       {reservation + `{requesterID: rome, duration: 25h, requestedResources: {cpu: 1}}`, []string{"duration", "the longest is 24h0m0s"}},
-		"denied":         {reservation + `{requesterID: mallory, requestedResources: {cpu: 1}}`, []string{"mallory", "spec.deniedClusters"}},
-		"itself":         {reservation + `{requesterID: milan, targetClusterID: milan, requestedResources: {cpu: 1}}`, []string{"targetClusterID", "is the requester itself"}},
-		"wrong-name":     {reservation + `{requesterID: rome, requestedResources: {cpus: 1}}`, []string{`unknown resource "cpus"`}},
-		"half-a-gpu":     {reservation + `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`, []string{"must be a whole number"}},
-		"zero":           {reservation + `{requesterID: rome, requestedResources: {memory: "0e1"}}`, []string{"above zero"}},
-		"most-of-one":    {resourceRequest + `{cpu: "9"}`, []string{"spec.cpu", `LimitRange "requests" allows at most 8`}},
-		"priority":       {resourceRequest + `{cpu: "1", priority: 101}`, []string{"spec.priority", "at most 100"}},
-		"sum":            {resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 2}}`, []string{"spec.resources[nvidia.com/gpu]"}},
+		"above-the-most": {reservation + `{requesterID: rome, requestedResources: {cpu: 33, memory: 1Gi}}`, []string{"33 of cpu", "the most is 32, set by BrokerConfig.spec.maxPerReservation"}},
+		"too-long":       {reservation + `{requesterID: rome, duration: 25h, requestedResources: {cpu: 1, memory: 1Gi}}`, []string{"duration", "the longest is 24h0m0s"}},
+		"denied":         {reservation + `{requesterID: mallory, requestedResources: {cpu: 1, memory: 1Gi}}`, []string{"mallory", "spec.deniedClusters"}},
+		"itself":         {reservation + `{requesterID: milan, targetClusterID: milan, requestedResources: {cpu: 1, memory: 1Gi}}`, []string{"targetClusterID", "is the requester itself"}},
+		"wrong-name":     {reservation + `{requesterID: rome, requestedResources: {cpu: 1, cpus: 1, memory: 1Gi}}`, []string{`unknown resource "cpus"`}},
+		"half-a-gpu":     {reservation + `{requesterID: rome, requestedResources: {cpu: 1, nvidia.com/gpu: 500m, memory: 1Gi}}`, []string{"must be a whole number"}},
+		"no-cpu":         {reservation + `{requesterID: rome, requestedResources: {memory: 1Gi}, podShapes: [{count: 1, resources: {memory: 1Gi}}]}`, []string{"cpu must be above zero"}},
+		"most-of-one":    {resourceRequest + `{cpu: "9", memory: 1Gi}`, []string{"spec.cpu", `LimitRange "requests" allows at most 8`}},
+		"priority":       {resourceRequest + `{cpu: "1", memory: 1Gi, priority: 101}`, []string{"spec.priority", "at most 100"}},
+		"sum":            {resourceRequest + `{cpu: "1", memory: 1Gi, resources: {nvidia.com/gpu: 2}}`, []string{"spec.resources[nvidia.com/gpu]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := s.post(t, "", strings.Replace(tc.manifest, "bad", name, 1), false); err != nil {
@@ -168,7 +168,7 @@ func (s *site) testBypassed(t *testing.T) {
 	})
 	t.Run("the mark of the broker does not reach another namespace", func(t *testing.T) {
 		text := strings.Replace(reservation, "{name: bad,", "{name: marked, labels: {app.kubernetes.io/managed-by: liqo-resource-broker},", 1)
-		if _, err := s.post(t, "", text+`{requesterID: mallory, requestedResources: {cpu: 1}}`, false); err != nil {
+		if _, err := s.post(t, "", text+`{requesterID: mallory, requestedResources: {cpu: 1, memory: 1Gi}}`, false); err != nil {
 			t.Fatal(err)
 		}
 		s.await(t, reservationKind, "default", "marked", "Failed", "status", "phase")
@@ -197,8 +197,8 @@ func (s *site) journal(t *testing.T) string {
 func (s *site) awaitAnswer(t *testing.T, words string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(context.Context) (bool, error) {
-		_, broker := s.post(t, "", reservation+`{requesterID: mallory, requestedResources: {cpu: 1}}`, true)
-		_, agent := s.post(t, "", resourceRequest+`{cpu: "9"}`, true)
+		_, broker := s.post(t, "", reservation+`{requesterID: mallory, requestedResources: {cpu: 1, memory: 1Gi}}`, true)
+		_, agent := s.post(t, "", resourceRequest+`{cpu: "9", memory: 1Gi}`, true)
 		if words == "" {
 			return broker == nil && agent == nil, nil
 		}

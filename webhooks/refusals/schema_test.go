@@ -246,11 +246,39 @@ var bySchema = map[string]wrong{
 	},
 	"a request for nothing": {
 		resourceRequest + `{priority: 10}`,
-		[]string{"spec", "nothing is asked for: set cpu, memory, resources or podShapes"},
+		[]string{"spec", "set both cpu and memory, for example cpu: 500m and memory: 256Mi, or podShapes: a virtual node needs both"},
 	},
 	"a request for zero cores": {
-		resourceRequest + `{cpu: "0"}`,
-		[]string{"spec.cpu", "cpu must be above zero, for example 500m, or left out"},
+		resourceRequest + `{cpu: "0", memory: 1Gi}`,
+		[]string{"spec.cpu", "cpu must be above zero, for example 500m"},
+	},
+	"a request for cpu alone": {
+		resourceRequest + `{cpu: "2"}`,
+		[]string{"spec", "set both cpu and memory"},
+	},
+	"a request for memory alone": {
+		resourceRequest + `{memory: 4Gi}`,
+		[]string{"spec", "set both cpu and memory"},
+	},
+	"a request for a GPU alone": {
+		resourceRequest + `{resources: {nvidia.com/gpu: 1}}`,
+		[]string{"spec", "set both cpu and memory"},
+	},
+	"a reservation of cpu alone": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "2"}}`,
+		[]string{"spec.requestedResources", "set both cpu and memory"},
+	},
+	"a reservation of a GPU alone": {
+		reservation + `{requesterID: rome, requestedResources: {nvidia.com/gpu: 1}}`,
+		[]string{"spec.requestedResources", "set both cpu and memory"},
+	},
+	"a reservation of no memory beside a GPU": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 0, nvidia.com/gpu: 1}}`,
+		[]string{"spec.requestedResources", "cpu and memory must be above zero"},
+	},
+	"a reservation of nothing times ten": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: "0e1"}}`,
+		[]string{"spec.requestedResources", "cpu and memory must be above zero"},
 	},
 	"a request for negative memory": {
 		resourceRequest + `{memory: "-1Gi"}`,
@@ -350,11 +378,11 @@ var bySchema = map[string]wrong{
 	},
 	"a reservation of no cpu beside memory": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: "0", memory: 1Gi}}`,
-		[]string{"spec.requestedResources", "cpu must be above zero, for example 500m, or left out; only beside an extended resource"},
+		[]string{"spec.requestedResources", "cpu and memory must be above zero, for example cpu: 500m and memory: 256Mi"},
 	},
 	"a reservation of no cpu beside no GPU": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 0, memory: 1Gi, nvidia.com/gpu: 0}}`,
-		[]string{"spec.requestedResources", "cpu must be above zero"},
+		[]string{"spec.requestedResources", "cpu and memory must be above zero"},
 	},
 	"a reservation for longer than anything is held": {
 		reservation + `{requesterID: rome, duration: 87601h, requestedResources: {cpu: "2"}}`,
@@ -492,13 +520,13 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{admission: Closed}`,
 		[]string{"spec.admission", `supported values: "Open", "Approved"`},
 	},
-	"a request for no cpu beside memory": {
-		resourceRequest + `{cpu: "0", memory: 1Gi}`,
-		[]string{"spec.cpu", "cpu must be above zero, for example 500m, or left out; only beside an extended resource"},
+	"a request for no cpu beside a GPU": {
+		resourceRequest + `{cpu: "0", memory: 1Gi, resources: {nvidia.com/gpu: 1}}`,
+		[]string{"spec.cpu", "cpu must be above zero, for example 500m"},
 	},
 	"a request for negative cpu beside a GPU": {
 		resourceRequest + `{cpu: "-1", resources: {nvidia.com/gpu: 1}}`,
-		[]string{"spec.cpu", "cpu cannot be negative"},
+		[]string{"spec.cpu", "cpu must be above zero"},
 	},
 	"a request for fewer than no GPUs": {
 		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: -1}}`,

@@ -21,7 +21,7 @@ spec:
 apiVersion: broker.fluidos.eu/v1alpha1
 kind: Reservation
 metadata: {name: held, namespace: default}
-spec: {requesterID: user-team, requestedResources: {cpu: "2"}, duration: 2h}
+spec: {requesterID: user-team, requestedResources: {cpu: "2", memory: 1Gi}, duration: 2h}
 ---
 # Applied after what it is to hold, as from a folder in the order of names.
 apiVersion: broker.fluidos.eu/v1alpha1
@@ -75,7 +75,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
 // byWebhook are invalid manifests that a webhook refuses.
 var byWebhook = map[string]wrong{
 	"a reservation above the most of one resource": {
-		reservation + `{requesterID: rome, requestedResources: {cpu: 32001m}}`,
+		reservation + `{requesterID: rome, requestedResources: {cpu: 32001m, memory: 1Gi}}`,
 		[]string{"spec.requestedResources[cpu]", "the most is 32, set by BrokerConfig.spec.maxPerReservation; ask for less, or in several reservations"},
 	},
 	"a configuration with rates of a day that never was": {
@@ -87,51 +87,55 @@ var byWebhook = map[string]wrong{
 		[]string{"spec.requestedResources[cpu]", "spec.requestedResources[memory]", "the most is 64Gi"},
 	},
 	"a reservation of a resource with a maximum of zero": {
-		reservation + `{requesterID: rome, requestedResources: {cpu: 1, example.com/fpga: 1}}`,
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, example.com/fpga: 1, memory: 1Gi}}`,
 		[]string{"spec.requestedResources[example.com/fpga]", "the most is 0"},
 	},
 	"a reservation for longer than is allowed": {
-		reservation + `{requesterID: rome, duration: 25h, requestedResources: {cpu: 1}}`,
+		reservation + `{requesterID: rome, duration: 25h, requestedResources: {cpu: 1, memory: 1Gi}}`,
 		[]string{"spec.duration", "the longest is 24h0m0s, set by BrokerConfig.spec.maxDuration; ask for less"},
 	},
 	"a reservation for a denied cluster": {
-		reservation + `{requesterID: mallory, requestedResources: {cpu: 1}}`,
+		reservation + `{requesterID: mallory, requestedResources: {cpu: 1, memory: 1Gi}}`,
 		[]string{"spec.requesterID", "spec.deniedClusters", "or name another cluster"},
 	},
 	"a reservation from a denied cluster": {
-		reservation + `{requesterID: rome, targetClusterID: mallory, requestedResources: {cpu: 1}}`,
+		reservation + `{requesterID: rome, targetClusterID: mallory, requestedResources: {cpu: 1, memory: 1Gi}}`,
 		[]string{"spec.targetClusterID", "spec.deniedClusters", "or name another cluster"},
 	},
 	"a reservation of a cluster from itself": {
-		reservation + `{requesterID: milan, targetClusterID: milan, requestedResources: {cpu: 1}}`,
+		reservation + `{requesterID: milan, targetClusterID: milan, requestedResources: {cpu: 1, memory: 1Gi}}`,
 		[]string{"spec.targetClusterID", "name another cluster, or leave it out"},
 	},
 	"a reservation of cores by a wrong name": {
-		reservation + `{requesterID: rome, requestedResources: {cpus: 1}}`,
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, cpus: 1, memory: 1Gi}}`,
 		[]string{"spec.requestedResources[cpus]", `unknown resource "cpus": use cpu, memory`},
 	},
 	"a reservation of a GPU without its maker": {
-		reservation + `{requesterID: rome, requestedResources: {gpu: 1}}`,
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, gpu: 1, memory: 1Gi}}`,
 		[]string{"spec.requestedResources[gpu]", "for example nvidia.com/gpu"},
 	},
 	"a reservation of half a GPU": {
-		reservation + `{requesterID: rome, requestedResources: {nvidia.com/gpu: 500m}}`,
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 500m}}`,
 		[]string{`spec.requestedResources[nvidia.com/gpu]: Invalid value: "500m": must be a whole number, for example 1`},
 	},
 	"a reservation of more memory than can be counted": {
-		reservation + `{requesterID: rome, requestedResources: {memory: 5Ei}}`,
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 5Ei}}`,
 		[]string{"spec.requestedResources", "is too large"},
 	},
-	"a reservation of nothing times ten": {
-		reservation + `{requesterID: rome, requestedResources: {memory: "0e1"}}`,
-		[]string{"spec.requestedResources", "ask for at least one resource in an amount above zero"},
+	"a reservation whose pods name no memory": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1}, podShapes: [{count: 1, resources: {cpu: 1}}]}`,
+		[]string{"spec", "memory must be above zero, for example 256Mi: a virtual node needs cpu and memory"},
+	},
+	"a request whose pods name no cpu": {
+		resourceRequest + `{memory: 1Gi, podShapes: [{count: 1, resources: {memory: 1Gi}}]}`,
+		[]string{"spec", "cpu must be above zero, for example 500m: a virtual node needs cpu and memory"},
 	},
 	"a reservation that looks like the broker's own": {
 		`
 apiVersion: broker.fluidos.eu/v1alpha1
 kind: Reservation
 metadata: {name: bad, namespace: default, labels: {app.kubernetes.io/managed-by: liqo-resource-broker}}
-spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
+spec: {requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}}`,
 		[]string{"metadata.labels[app.kubernetes.io/managed-by]", "leave it out"},
 	},
 	"a second advertisement of a cluster": {
@@ -163,43 +167,43 @@ spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
 		[]string{"spec.cost.resourceCosts[memory]", "the price of a GiB-hour is spec.cost.memoryCost"},
 	},
 	"a request above the most of one": {
-		resourceRequest + `{cpu: "9"}`,
+		resourceRequest + `{cpu: "9", memory: 1Gi}`,
 		[]string{"spec.cpu", `LimitRange "requests" allows at most 8; ask for less, or have it raised`},
 	},
 	"a request below the least of one": {
-		resourceRequest + `{cpu: 99m}`,
+		resourceRequest + `{cpu: 99m, memory: 1Gi}`,
 		[]string{"spec.cpu", `LimitRange "requests" wants at least 100m; ask for more, or have it lowered`},
 	},
 	"a request of too high a priority": {
-		resourceRequest + `{cpu: "1", priority: 101}`,
+		resourceRequest + `{cpu: "1", memory: 1Gi, priority: 101}`,
 		[]string{"spec.priority", `LimitRange "requests" allows at most 100`},
 	},
 	"a request for too many GPUs": {
-		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 2}}`,
+		resourceRequest + `{cpu: "1", memory: 1Gi, resources: {nvidia.com/gpu: 2}}`,
 		[]string{"spec.resources[nvidia.com/gpu]", `LimitRange "requests" allows at most 1`},
 	},
 	"a request that is too much with the others": {
-		resourceRequest + `{cpu: "7"}`,
+		resourceRequest + `{cpu: "7", memory: 1Gi}`,
 		[]string{"spec.cpu", `ResourceQuota "requests" allows resourcerequests.liqo.io/cpu=10`, "4 is asked for already; ask for less, delete a request, or have it raised"},
 	},
 	"a request for cores by a wrong name": {
-		resourceRequest + `{cpu: "1", resources: {vcpu: 1}}`,
+		resourceRequest + `{cpu: "1", memory: 1Gi, resources: {vcpu: 1}}`,
 		[]string{"spec.resources[vcpu]", `unknown resource "vcpu"`},
 	},
 	"a request for pods that need more than its total": {
-		resourceRequest + `{cpu: "1", podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
+		resourceRequest + `{cpu: "1", memory: 4Gi, podShapes: [{count: 3, resources: {cpu: 500m, memory: 1Gi}}]}`,
 		[]string{"spec.podShapes", "the pods need 1500m of cpu in all, and resources name 1: raise that, or leave it out"},
 	},
 	"a request of a cluster for itself": {
-		resourceRequest + `{cpu: "1", constraints: {includeClusters: [rome]}}`,
+		resourceRequest + `{cpu: "1", memory: 1Gi, constraints: {includeClusters: [rome]}}`,
 		[]string{`spec.constraints.includeClusters[0]: Invalid value: "rome": is the requester itself`},
 	},
 	"a request for more cores than there are": {
-		resourceRequest + `{cpu: "1e12"}`,
+		resourceRequest + `{cpu: "1e12", memory: 1Gi}`,
 		[]string{`spec.cpu`, `allows at most 8`},
 	},
 	"a request for a third of a GPU": {
-		resourceRequest + `{cpu: "1", resources: {nvidia.com/gpu: 333m}}`,
+		resourceRequest + `{cpu: "1", memory: 1Gi, resources: {nvidia.com/gpu: 333m}}`,
 		[]string{"spec.resources[nvidia.com/gpu]", "must be a whole number"},
 	},
 }
@@ -207,11 +211,11 @@ spec: {requesterID: rome, requestedResources: {cpu: 1}}`,
 // byWebhookOfAlice are manifests that a webhook refuses to alice, but not to an administrator.
 var byWebhookOfAlice = map[string]wrong{
 	"a reservation in the name of a cluster": {
-		reservation + `{requesterID: rome, requestedResources: {cpu: 1}}`,
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}}`,
 		[]string{"spec.requesterID", `user "alice" may not request in the name of "rome"`, "grant the verb impersonate-requester on reservations.broker.fluidos.eu"},
 	},
 	"a reservation in the name of another team": {
-		reservation + `{requesterID: red-team, requestedResources: {cpu: 1}}`,
+		reservation + `{requesterID: red-team, requestedResources: {cpu: 1, memory: 1Gi}}`,
 		[]string{"spec.requesterID", `resourceName "red-team" in namespace "default"`},
 	},
 }

@@ -34,14 +34,13 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data) && has(self.offloading) == has(oldSelf.offloading)",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a ResourceRequest that was released cannot be taken back: create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.queueTimeout) || has(self.queuePolicy) && self.queuePolicy == 'Queue'",fieldPath=".queueTimeout",message="queueTimeout has no effect without queuePolicy: Queue: set that too, or leave queueTimeout out"
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) || has(self.memory) || has(self.resources) || has(self.podShapes)",message="nothing is asked for: set cpu, memory, resources or podShapes"
-// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || string(self.cpu).matches('^[^eE]*[1-9]') || !string(self.cpu).matches('[0-9]') || (has(self.resources) && self.resources.exists(k, k.contains('/') && string(self.resources[k]) != '0'))",fieldPath=".cpu",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
+// +kubebuilder:validation:XValidation:rule="has(self.podShapes) || has(self.cpu) && has(self.memory)",message="set both cpu and memory, for example cpu: 500m and memory: 256Mi, or podShapes: a virtual node needs both"
 type ResourceRequestSpec struct {
-	// cpu is the amount of CPU in cores, for example "500m". It may be 0 only together with an
-	// extended resource.
+	// cpu is the amount of CPU in cores, for example "500m". cpu and memory are required, unless
+	// podShapes name them: Liqo makes no virtual node Ready without both.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="size(string(self)) <= 64 && !string(self).matches('[eE].?[0-9]{3}') && isQuantity(string(self))",message="cpu must be a number of cores, for example 2, 0.5 or 500m"
-	// +kubebuilder:validation:XValidation:rule="!string(self).startsWith('-')",message="cpu cannot be negative: ask for more than zero, for example 500m, or leave it out"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[0-9]') || !string(self).startsWith('-') && string(self).matches('^[^eE]*[1-9]')",message="cpu must be above zero, for example 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// memory is the amount of memory, for example "256Mi".

@@ -122,7 +122,7 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // +kubebuilder:validation:MaxProperties=10
 // +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).startsWith('-'))",message="an amount cannot be negative: ask for more than zero, or leave the resource out"
 // +kubebuilder:validation:XValidation:rule="self.exists(k, string(self[k]).matches('[1-9]'))",message="at least one amount must be above zero, for example cpu: 500m"
-// +kubebuilder:validation:XValidation:rule="!('cpu' in self) || string(self['cpu']).matches('^[^eE]*[1-9]') || self.exists(k, k.contains('/') && string(self[k]) != '0')",message="cpu must be above zero, for example 500m, or left out; only beside an extended resource such as nvidia.com/gpu may it be 0"
+// +kubebuilder:validation:XValidation:rule="['cpu', 'memory'].all(k, !(k in self) || string(self[k]).matches('^[^eE]*[1-9]'))",message="cpu and memory must be above zero, for example cpu: 500m and memory: 256Mi"
 // +kubebuilder:validation:XValidation:rule="!('memory' in self) || size(string(self['memory'])) > 64 || string(self['memory']).matches('[eE].?[0-9]{3}') || !isQuantity(string(self['memory'])) || quantity(string(self['memory'])).compareTo(quantity('0')) <= 0 || quantity(string(self['memory'])).compareTo(quantity('1Mi')) >= 0",message="memory must be at least 1Mi: without a unit it is a number of bytes, for example 4Gi"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
@@ -133,10 +133,12 @@ type RequestedResources map[corev1.ResourceName]resource.Quantity
 // can be changed. To change anything else, create another Reservation.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf || has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing) && has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="has(self.podShapes) || 'cpu' in self.requestedResources && 'memory' in self.requestedResources",fieldPath=".requestedResources",message="set both cpu and memory, for example cpu: 500m and memory: 256Mi, or podShapes: a virtual node needs both"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.queueTimeout) || has(self.queuePolicy) && self.queuePolicy == 'Queue'",fieldPath=".queueTimeout",message="queueTimeout has no effect without queuePolicy: Queue: set that too, or leave queueTimeout out"
 type ReservationSpec struct {
-	// requestedResources are the amounts to reserve.
+	// requestedResources are the amounts to reserve. cpu and memory are required, unless
+	// podShapes name them: Liqo makes no virtual node Ready without both.
 	// +required
 	RequestedResources RequestedResources `json:"requestedResources"`
 

@@ -266,7 +266,7 @@ func (w *traffic) reserve(c *httptransport.Transport, key string, release bool) 
 	began := time.Now()
 	var name string
 	w.s.persist("reserve "+key, func(ctx context.Context) error {
-		r, err := c.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+		r, err := c.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}})
 		if err == nil {
 			name = r.Name
 		}
@@ -317,7 +317,7 @@ func (w *traffic) end(c *httptransport.Transport) {
 	names := map[string]string{}
 	for key, name := range w.held {
 		w.s.persist("read "+key, func(ctx context.Context) error {
-			r, err := c.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+			r, err := c.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}})
 			if err == nil && (r.Name != name || r.Phase != v1.ReservationPhaseReserved) {
 				return fmt.Errorf("it is %q in phase %s, it was %q", r.Name, r.Phase, name)
 			}
@@ -413,7 +413,7 @@ func TestSuspendedLeaderGrantsNothing(t *testing.T) {
 					}
 					rome := s.connect("rome", urls...)
 					s.persist(key, func(ctx context.Context) error {
-						r, err := rome.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+						r, err := rome.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}})
 						mu.Lock()
 						defer mu.Unlock()
 						if err == nil {
@@ -455,7 +455,7 @@ func TestSuspendedLeaderGrantsNothing(t *testing.T) {
 	rome := s.connect("rome", both...)
 	for key, name := range granted {
 		s.persist("read "+key, func(ctx context.Context) error {
-			r, err := rome.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}})
+			r, err := rome.RequestReservation(ctx, key, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}})
 			if err == nil && r.Name != name {
 				return fmt.Errorf("it is %q, it was %q", r.Name, name)
 			}

@@ -135,7 +135,7 @@ func (a *agent) do(ctx context.Context, in *v1.Instruction) error {
 	return err
 }
 
-var oneCPU = v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1"}}
+var oneCPU = v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}}
 
 // reserve requests one CPU and waits until both sides have carried it out.
 func (a *agent) reserve(key string) string {

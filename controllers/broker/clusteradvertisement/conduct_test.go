@@ -194,7 +194,7 @@ func (w *world) check(err error) {
 func (w *world) advertise(id string) {
 	w.Helper()
 	_, err := w.PublishAdvertisement(w.Context(), id, &v1.Advertisement{
-		ClusterID: id, Epoch: 1, Sequence: 1, Capacity: v1.Amounts{"cpu": "64"}, Allocatable: v1.Amounts{"cpu": "64"},
+		ClusterID: id, Epoch: 1, Sequence: 1, Capacity: v1.Amounts{"cpu": "64", "memory": "64Gi"}, Allocatable: v1.Amounts{"cpu": "64", "memory": "64Gi"},
 	})
 	w.check(err)
 }
@@ -204,7 +204,7 @@ func (w *world) fail(requester, provider, key string) {
 	w.Helper()
 	for n := range 3 {
 		r, err := w.RequestReservation(w.Context(), requester, fmt.Sprintf("request-%s-%d", key, n), &v1.ReservationRequest{
-			Resources: v1.Amounts{"cpu": "1"}, TargetClusterID: provider,
+			Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: provider,
 		})
 		w.check(err)
 		for _, state := range []v1.StatusReportState{v1.StatusReportStateAcknowledged, v1.StatusReportStateRefused} {

@@ -30,7 +30,7 @@ func byHand(uid types.UID) *brokerv1alpha1.Reservation {
 		Namespace: "default", Name: "by-hand", UID: uid, Finalizers: []string{brokerv1alpha1.ReservationFinalizer},
 	}}
 	r.Spec.RequesterID = "rome"
-	r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1")}
+	r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	return r
 }
 
@@ -109,7 +109,7 @@ func lending(t *testing.T) *broker.Broker {
 	}
 	if _, err := b.PublishAdvertisement(t.Context(), "paris", &v1.Advertisement{
 		ClusterID: "paris", Epoch: 1, Sequence: 1,
-		Capacity: v1.Amounts{"cpu": "4"}, Allocatable: v1.Amounts{"cpu": "4"},
+		Capacity: v1.Amounts{"cpu": "4", "memory": "8Gi"}, Allocatable: v1.Amounts{"cpu": "4", "memory": "8Gi"},
 	}); err != nil {
 		t.Fatal(err)
 	}
