@@ -75,9 +75,10 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 	t.Logf("gone %.1f s after the deadline", time.Since(deadline).Seconds())
 	check(t, rome.AwaitNodeGone(ctx, second.Status.NodeName, time.Minute))
 
+	node := brief.Status.NodeName // a request that is over shows none
 	check(t, rome.AwaitPhase(ctx, brief, patience, agentv1alpha1.RequestReleased))
 	awaitEnding(t, rome, brief, metav1.ConditionTrue, agentv1alpha1.ReasonExpired)
-	check(t, rome.AwaitNodeGone(ctx, brief.Status.NodeName, time.Minute))
+	check(t, rome.AwaitNodeGone(ctx, node, time.Minute))
 }
 
 // expiring returns a request that announced its expiry and was then extended. No pod fits on its node.
