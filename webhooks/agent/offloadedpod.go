@@ -96,16 +96,8 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	if inst == nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
-		return admission.Denied(fmt.Sprintf("cluster %q has no live reservation for placement %q: ask for one, or delete the pod", consumer, p.Placement))
-	}
-	if why := describeMalformed(pod); why != "" {
+	if why := describeMismatch(pod, p.Placement, inst, consumer); why != "" {
 		return admission.Denied(why)
-	}
-	// Another webhook of this cluster may have changed the pod, or the mutating one may be missing.
-	if nodes := wire.FromLabels(inst.Spec.NodeSelector); !enforcement.IsBound(&pod.Spec, nodes) {
-		return admission.Denied(fmt.Sprintf("placement %q was granted for nodes with %s and the pod may run elsewhere: this cluster's operator must let the agent's mutating webhook add the node affinity",
-			p.Placement, labels.FormatLabels(nodes)))
 	}
 	limits, err := enforcement.LimitsOf(inst.Kept())
 	if err != nil {
@@ -117,6 +109,23 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 		return admission.Denied(describeExcess(p.Placement, verdict, limits))
 	}
 	return admission.Allowed("")
+}
+
+// describeMismatch returns why a pod of a consumer cannot belong to the placement of inst, whatever its
+// size; "" if it can. inst is nil if there is none.
+func describeMismatch(pod *corev1.Pod, placement string, inst *agentv1alpha1.ProviderInstruction, consumer string) string {
+	if inst == nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
+		return fmt.Sprintf("cluster %q has no live reservation for placement %q: ask for one, or delete the pod", consumer, placement)
+	}
+	if why := describeMalformed(pod); why != "" {
+		return why
+	}
+	// Another webhook of this cluster may have changed the pod, or the mutating one may be missing.
+	if nodes := wire.FromLabels(inst.Spec.NodeSelector); !enforcement.IsBound(&pod.Spec, nodes) {
+		return fmt.Sprintf("placement %q was granted for nodes with %s and the pod may run elsewhere: this cluster's operator must let the agent's mutating webhook add the node affinity",
+			placement, labels.FormatLabels(nodes))
+	}
+	return ""
 }
 
 // instructionOf returns the ProviderInstruction of a placement, nil if there is none.
