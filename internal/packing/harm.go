@@ -63,7 +63,7 @@ func supplyOf(column int32, others []Group) supply {
 		for _, need := range g.Needs {
 			if need.Column == column && need.Amount > 0 && g.Count > 0 {
 				s.total += float64(need.Amount) * float64(g.Count)
-				s.least, s.unit = min(s.least, need.Amount), divisor(need.Amount, s.unit)
+				s.least, s.unit = min(s.least, need.Amount), greatestDivisor(need.Amount, s.unit)
 				s.groups = append(s.groups, g)
 			}
 		}
@@ -71,7 +71,7 @@ func supplyOf(column int32, others []Group) supply {
 	return s
 }
 
-func divisor(a, b int64) int64 {
+func greatestDivisor(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}
@@ -94,8 +94,8 @@ func (n *Nodes) harmIn(need Need, target Pod, others []Group) float64 {
 	}
 	var prices []price
 	for at := range n.bins {
-		places := n.fit(at, target)
-		if free := n.free(at, need.Column); places > 0 && free != NotNamed && s.mayUse(n.bins[at].class) {
+		places := n.countFit(at, target)
+		if free := n.freeAt(at, need.Column); places > 0 && free != NotNamed && s.mayUse(n.bins[at].class) {
 			prices = n.appendPrices(prices, &s, free, places, need.Amount, n.bins[at].count)
 		}
 	}

@@ -65,29 +65,29 @@ func (n *Nodes) CopyFrom(m *Nodes) {
 func (n *Nodes) Place(pod Pod, count int64) int64 {
 	missing := count
 	for at := 0; at < len(n.bins) && missing > 0; at++ {
-		each := n.fit(at, pod)
+		each := n.countFit(at, pod)
 		if each == 0 {
 			continue
 		}
-		missing = n.fill(at, pod, each, missing)
+		missing = n.fillGroup(at, pod, each, missing)
 	}
 	return count - missing
 }
 
-// fill puts up to each pods on every node of a group and returns how many of the missing ones are
+// fillGroup puts up to each pods on every node of a group and returns how many of the missing ones are
 // left. It splits the group if its nodes do not all get the same number.
-func (n *Nodes) fill(at int, pod Pod, each, missing int64) int64 {
+func (n *Nodes) fillGroup(at int, pod Pod, each, missing int64) int64 {
 	full := missing / each
 	if full >= n.bins[at].count {
-		n.take(at, pod, each)
+		n.takePods(at, pod, each)
 		return missing - each*n.bins[at].count
 	}
-	n.split(at, full)
+	n.splitGroup(at, full)
 	if rest := missing % each; rest > 0 {
-		n.split(at+1, 1)
-		n.take(at+1, pod, rest)
+		n.splitGroup(at+1, 1)
+		n.takePods(at+1, pod, rest)
 	}
-	n.take(at, pod, each)
+	n.takePods(at, pod, each)
 	return 0
 }
 
@@ -95,7 +95,7 @@ func (n *Nodes) fill(at int, pod Pod, each, missing int64) int64 {
 func (n *Nodes) Count(pod Pod) int64 {
 	var sum int64
 	for at := range n.bins {
-		if each := n.fit(at, pod); each > 0 {
+		if each := n.countFit(at, pod); each > 0 {
 			if n.bins[at].count > (math.MaxInt64-sum)/each {
 				return math.MaxInt64
 			}
@@ -109,7 +109,7 @@ func (n *Nodes) Count(pod Pod) int64 {
 func (n *Nodes) Room(column int32, on []bool) int64 {
 	var sum int64
 	for at, b := range n.bins {
-		if free := n.free(at, column); b.count > 0 && free > 0 && isOn(on, b.class) {
+		if free := n.freeAt(at, column); b.count > 0 && free > 0 && isOn(on, b.class) {
 			if b.count > (math.MaxInt64-sum)/free {
 				return math.MaxInt64
 			}
@@ -124,23 +124,23 @@ func (n *Nodes) TakeRoomiest(column int32, amount int64, on []bool) {
 	for amount > 0 {
 		best := -1
 		for at := range n.bins {
-			free := n.free(at, column)
-			if n.bins[at].count > 0 && free > 0 && isOn(on, n.bins[at].class) && (best < 0 || free > n.free(best, column)) {
+			free := n.freeAt(at, column)
+			if n.bins[at].count > 0 && free > 0 && isOn(on, n.bins[at].class) && (best < 0 || free > n.freeAt(best, column)) {
 				best = at
 			}
 		}
 		if best < 0 {
 			return
 		}
-		free := n.free(best, column)
-		amount = n.fill(best, Pod{Needs: []Need{{Column: column, Amount: 1}}}, free, amount)
+		free := n.freeAt(best, column)
+		amount = n.fillGroup(best, Pod{Needs: []Need{{Column: column, Amount: 1}}}, free, amount)
 	}
 }
 
 func isOn(on []bool, class int32) bool { return on == nil || on[class] }
 
-// fit returns how many pods fit on each node of a group.
-func (n *Nodes) fit(at int, pod Pod) int64 {
+// countFit returns how many pods fit on each node of a group.
+func (n *Nodes) countFit(at int, pod Pod) int64 {
 	b := n.bins[at]
 	if b.count == 0 || !isOn(pod.On, b.class) {
 		return 0
@@ -148,23 +148,23 @@ func (n *Nodes) fit(at int, pod Pod) int64 {
 	return PerNode(n.room[b.at:b.at+n.width], pod.Needs)
 }
 
-func (n *Nodes) free(at int, column int32) int64 {
+func (n *Nodes) freeAt(at int, column int32) int64 {
 	if column < 0 || int(column) >= n.width {
 		return NotNamed
 	}
 	return n.room[n.bins[at].at+int(column)]
 }
 
-// split leaves count nodes in a group and moves the others to a new one behind it.
-func (n *Nodes) split(at int, count int64) {
+// splitGroup leaves count nodes in a group and moves the others to a new one behind it.
+func (n *Nodes) splitGroup(at int, count int64) {
 	b := n.bins[at]
 	n.bins[at].count = count
 	n.bins = slices.Insert(n.bins, at+1, bin{b.count - count, len(n.room), b.class})
 	n.room = append(n.room, n.room[b.at:b.at+n.width]...)
 }
 
-// take subtracts pods from each node of a group.
-func (n *Nodes) take(at int, pod Pod, each int64) {
+// takePods subtracts pods from each node of a group.
+func (n *Nodes) takePods(at int, pod Pod, each int64) {
 	room := n.room[n.bins[at].at:][:n.width]
 	for _, need := range pod.Needs {
 		if need.Column >= 0 && int(need.Column) < len(room) && room[need.Column] != NotNamed {

@@ -54,7 +54,7 @@ func TestPlaceFillsTheFirstNodes(t *testing.T) {
 func (n *Nodes) roomLeft() (all []int64) {
 	for at := range n.bins {
 		for range n.bins[at].count {
-			all = append(all, n.free(at, 0))
+			all = append(all, n.freeAt(at, 0))
 		}
 	}
 	slices.Sort(all)
@@ -160,14 +160,14 @@ func fewestPlaces(n *Nodes, target Pod, pods []Group) int64 {
 			continue
 		}
 		for at := range n.bins {
-			if n.fit(at, pods[i].Pod) == 0 {
+			if n.countFit(at, pods[i].Pod) == 0 {
 				continue
 			}
-			n.take(at, pods[i].Pod, 1)
+			n.takePods(at, pods[i].Pod, 1)
 			pods[i].Count--
 			fewest = min(fewest, fewestPlaces(n, target, pods))
 			pods[i].Count++
-			n.take(at, pods[i].Pod, -1)
+			n.takePods(at, pods[i].Pod, -1)
 		}
 	}
 	return fewest

@@ -279,9 +279,9 @@ func (n *node) freeAmounts() quantity.Amounts {
 	return room
 }
 
-// layout visits every pod, so it is for decisions and not for every change.
-func (a *accounts) layout() Layout {
-	a.reshape()
+// newLayout visits every pod, so it is for decisions and not for every change.
+func (a *accounts) newLayout() Layout {
+	a.updateHistogram()
 	out := Layout{Nodes: a.histogram.shapesAt(0), Running: map[string][]quantity.Amounts{}}
 	for _, r := range a.pods {
 		if r.placement != nil && r.node.facts.counts {
@@ -293,16 +293,16 @@ func (a *accounts) layout() Layout {
 	return out
 }
 
-// reshape brings the histogram up to date.
-func (a *accounts) reshape() {
+// updateHistogram brings the histogram up to date.
+func (a *accounts) updateHistogram() {
 	for n := range a.reshaped {
 		a.histogram.moveNode(n)
 	}
 	clear(a.reshaped)
 }
 
-func (a *accounts) snapshot() Snapshot {
-	a.reshape()
+func (a *accounts) newSnapshot() Snapshot {
+	a.updateHistogram()
 	used := make(map[string]quantity.Amounts, len(a.used))
 	for name, p := range a.used {
 		used[name] = p.sum.Clone()

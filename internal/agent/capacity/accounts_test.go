@@ -171,7 +171,7 @@ func TestRunningTotalsEqualARecount(t *testing.T) {
 				a.pending.replacePods(w.unbound)
 			},
 			"": func(t *rapid.T) {
-				want, got := w.recount(), a.snapshot()
+				want, got := w.recount(), a.newSnapshot()
 				if diff := cmp.Diff(want, got, sameFigures); diff != "" {
 					t.Fatalf("snapshot (-recount +running):\n%s", diff)
 				}
@@ -195,7 +195,7 @@ func TestShapesNeverPromiseMoreThanThereIs(t *testing.T) {
 			"cpu": rng.Int64N(64000), "memory": rng.Int64N(256 << 30), "pods": rng.Int64N(110), "nvidia.com/gpu": rng.Int64N(9),
 		}})
 	}
-	s := a.snapshot()
+	s := a.newSnapshot()
 	if len(s.NodeShapes) > MaxShapes {
 		t.Fatalf("%d shapes", len(s.NodeShapes))
 	}
@@ -219,7 +219,7 @@ func TestShapesNeverPromiseMoreThanThereIs(t *testing.T) {
 		n := fmt.Sprint("n", i)
 		again.setNode(n, a.nodes[n].facts)
 	}
-	if diff := cmp.Diff(s.NodeShapes, again.snapshot().NodeShapes); diff != "" {
+	if diff := cmp.Diff(s.NodeShapes, again.newSnapshot().NodeShapes); diff != "" {
 		t.Errorf("shapes depend on the order of events:\n%s", diff)
 	}
 }
@@ -273,7 +273,7 @@ func benchKey(i int) podKey { return podKey{byte(i), byte(i >> 8), byte(i >> 16)
 
 func BenchmarkSnapshotAfterFiftyPodEvents(b *testing.B) {
 	a := large()
-	a.snapshot()
+	a.newSnapshot()
 	rng := rand.New(rand.NewPCG(3, 4))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -281,16 +281,16 @@ func BenchmarkSnapshotAfterFiftyPodEvents(b *testing.B) {
 			i := rng.IntN(150000)
 			a.setPod(benchKey(i), podFacts{node: fmt.Sprint("node-", i%5000), request: request{milliCPU: rng.Int64N(1000)}})
 		}
-		a.snapshot()
+		a.newSnapshot()
 	}
 }
 
 func BenchmarkSnapshotUnchanged(b *testing.B) {
 	a := large()
-	a.snapshot()
+	a.newSnapshot()
 	b.ReportAllocs()
 	for b.Loop() {
-		a.snapshot()
+		a.newSnapshot()
 	}
 }
 
@@ -310,7 +310,7 @@ func BenchmarkHeapPerPod(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		a := large()
-		a.snapshot()
+		a.newSnapshot()
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/150000, "B/pod")
@@ -332,7 +332,7 @@ func TestShapesTellNodesApartByTheLabelsThatAreShown(t *testing.T) {
 	}
 	products := func() map[string]int64 {
 		got := map[string]int64{}
-		for _, s := range a.snapshot().NodeShapes {
+		for _, s := range a.newSnapshot().NodeShapes {
 			got[fmt.Sprint(s.Labels)] += s.Count
 		}
 		return got

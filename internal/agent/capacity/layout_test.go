@@ -25,7 +25,7 @@ func TestLayoutShowsNodesExactlyAndPodsByPlacement(t *testing.T) {
 		},
 		Running: map[string][]quantity.Amounts{"res-aaaaaaaaaa-1": {{"cpu": 500, "memory": 0, "pods": 1}}},
 	}
-	if diff := cmp.Diff(want, a.layout()); diff != "" {
+	if diff := cmp.Diff(want, a.newLayout()); diff != "" {
 		t.Errorf("layout (-want +got):\n%s", diff)
 	}
 }

@@ -135,14 +135,14 @@ func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 func (w *Watcher) Snapshot() Snapshot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.accounts.snapshot()
+	return w.accounts.newSnapshot()
 }
 
 // Layout returns what is free on which nodes, and which pods run.
 func (w *Watcher) Layout() Layout {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.accounts.layout()
+	return w.accounts.newLayout()
 }
 
 // Fits reports whether a request fits into the capacity that no pod of this cluster has

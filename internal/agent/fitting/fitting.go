@@ -55,7 +55,7 @@ func Unused(kept quantity.Amounts, promised []Pods, running []quantity.Amounts) 
 		rest = rest.Sub(pod)
 		best := -1
 		for i := range left {
-			if left[i].Count > 0 && covers(left[i].Each, pod) && (best < 0 || covers(left[best].Each, left[i].Each)) {
+			if left[i].Count > 0 && isCovered(left[i].Each, pod) && (best < 0 || isCovered(left[best].Each, left[i].Each)) {
 				best = i
 			}
 		}
@@ -71,9 +71,9 @@ func Unused(kept quantity.Amounts, promised []Pods, running []quantity.Amounts) 
 	return slices.DeleteFunc(left, func(p Pods) bool { return p.Count == 0 }), rest.Max(nil)
 }
 
-// covers reports whether a promised pod of the given size is at least as large as pod. It ignores
+// isCovered reports whether a promised pod of the given size is at least as large as pod. It ignores
 // the resource pods: every pod counts as one, even if its size does not name that resource.
-func covers(size, pod quantity.Amounts) bool {
+func isCovered(size, pod quantity.Amounts) bool {
 	for name, amount := range pod {
 		if amount > size[name] && name != corev1.ResourcePods {
 			return false
@@ -109,12 +109,12 @@ func (m *Misfit) Message() string {
 			quantity.Format(s.Resource, s.Need), s.Resource, quantity.Format(s.Resource, s.Have))
 	}
 	if m.Fit >= m.Count {
-		return fmt.Sprintf("%d pods of %s fit here, but only on nodes that pods promised to others need", m.Count, format(m.Each))
+		return fmt.Sprintf("%d pods of %s fit here, but only on nodes that pods promised to others need", m.Count, formatAmounts(m.Each))
 	}
-	return fmt.Sprintf("of %d pods of %s only %d fit on the nodes here, next to the pods promised to others", m.Count, format(m.Each), m.Fit)
+	return fmt.Sprintf("of %d pods of %s only %d fit on the nodes here, next to the pods promised to others", m.Count, formatAmounts(m.Each), m.Fit)
 }
 
-func format(each quantity.Amounts) string {
+func formatAmounts(each quantity.Amounts) string {
 	var parts []string
 	for _, name := range each.Names() {
 		parts = append(parts, fmt.Sprintf("%s %s", name, quantity.Format(name, each[name])))
@@ -134,13 +134,13 @@ func Check(nodes []Node, others []Promise, wanted Promise) *Misfit {
 		return &Misfit{Short: short}
 	}
 	for k, kind := range f.promises[me].kinds {
-		if fit := f.certain(me, k, me+1); fit < kind.Count {
+		if fit := f.countCertain(me, k, me+1); fit < kind.Count {
 			return &Misfit{Pods: wanted.Pods[kind.from], Fit: fit}
 		}
 	}
 	for i := range others {
 		for k, kind := range f.promises[i].kinds {
-			if with := f.certain(i, k, me+1); with < kind.Count && with < f.certain(i, k, me) {
+			if with := f.countCertain(i, k, me+1); with < kind.Count && with < f.countCertain(i, k, me) {
 				first := f.promises[me].kinds[0]
 				return &Misfit{Pods: wanted.Pods[first.from], Fit: first.Count}
 			}
@@ -219,7 +219,7 @@ func (f *floor) nameAll(free quantity.Amounts) {
 // promiseOf sorts the pods by size, the largest first. On nodes that limit their pods, each pod
 // takes a slot.
 func (f *floor) promiseOf(in Promise, slots bool) promise {
-	out := promise{on: f.selected(in.NodeSelector)}
+	out := promise{on: f.selectClasses(in.NodeSelector)}
 	total := in.Rest
 	for i, p := range in.Pods {
 		each := p.Each.Max(nil)
@@ -227,7 +227,7 @@ func (f *floor) promiseOf(in Promise, slots bool) promise {
 			each = each.Max(quantity.Amounts{corev1.ResourcePods: 1})
 		}
 		total = total.Add(p.Each.Times(p.Count))
-		out.kinds = append(out.kinds, kind{packing.Group{Pod: packing.Pod{Needs: f.needs(each), On: out.on}, Count: p.Count}, i})
+		out.kinds = append(out.kinds, kind{packing.Group{Pod: packing.Pod{Needs: f.needsOf(each), On: out.on}, Count: p.Count}, i})
 	}
 	share := func(k kind) (most float64) {
 		for name, amount := range in.Pods[k.from].Each {
@@ -238,7 +238,7 @@ func (f *floor) promiseOf(in Promise, slots bool) promise {
 		return most
 	}
 	slices.SortStableFunc(out.kinds, func(a, b kind) int { return cmp.Compare(share(b), share(a)) })
-	for _, n := range f.needs(in.Rest) {
+	for _, n := range f.needsOf(in.Rest) {
 		if n.Column >= 0 && f.names[n.Column] != corev1.ResourcePods {
 			out.rest = append(out.rest, n)
 		}
@@ -246,7 +246,7 @@ func (f *floor) promiseOf(in Promise, slots bool) promise {
 	return out
 }
 
-func (f *floor) selected(labels map[string]string) []bool {
+func (f *floor) selectClasses(labels map[string]string) []bool {
 	if len(labels) == 0 {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (f *floor) selected(labels map[string]string) []bool {
 	return on
 }
 
-func (f *floor) needs(amounts quantity.Amounts) (out []packing.Need) {
+func (f *floor) needsOf(amounts quantity.Amounts) (out []packing.Need) {
 	for _, name := range amounts.Names() {
 		if amounts[name] <= 0 {
 			continue
@@ -276,17 +276,17 @@ func (f *floor) needs(amounts quantity.Amounts) (out []packing.Need) {
 	return out
 }
 
-// certain returns how many pods of a kind of a promise fit wherever the scheduler puts the pods
+// countCertain returns how many pods of a kind of a promise fit wherever the scheduler puts the pods
 // of the other ones of the first upTo promises. Pods of its own promise are placed in the
 // kindest order, the largest first.
-func (f *floor) certain(of, which, upTo int) int64 {
+func (f *floor) countCertain(of, which, upTo int) int64 {
 	p := &f.promises[of]
 	target := p.kinds[which]
 	f.scratch.CopyFrom(&f.nodes)
 	for _, k := range p.kinds[:which] {
 		f.scratch.Place(k.Pod, k.Count)
 	}
-	return max(0, f.scratch.Count(target.Pod)-f.scratch.Harm(target.Pod, f.against(of, upTo)))
+	return max(0, f.scratch.Count(target.Pod)-f.scratch.Harm(target.Pod, f.groupsOfOthers(of, upTo)))
 }
 
 // shortOnSelected returns which amounts of a promise besides its pods are not free on the nodes that
@@ -310,8 +310,8 @@ func (f *floor) shortOnSelected(of int) (short quantity.Shortage) {
 	return short
 }
 
-// against returns the pods of the other promises.
-func (f *floor) against(of, upTo int) []packing.Group {
+// groupsOfOthers returns the pods of the other promises.
+func (f *floor) groupsOfOthers(of, upTo int) []packing.Group {
 	var all []packing.Group
 	for i := range upTo {
 		if i == of {
