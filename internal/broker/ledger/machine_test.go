@@ -244,7 +244,7 @@ var trials = []struct {
 		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
 	}},
 	{"change", 8, (*machine).anyChange},
-	{"settle", 10, (*machine).anySettle},
+	{"settle", 12, (*machine).anySettle},
 	{"silence", 2, func(m *machine, c choose) Event {
 		e := &Silence{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
 		if c(2) == 0 {
@@ -262,7 +262,7 @@ var trials = []struct {
 	{"lift pauses", 1, func(_ *machine, c choose) Event {
 		return Event{Change: &LiftPauses{ClusterID: oneOf(c, paris, berlin, rome, "nowhere"), Mark: oneOf(c, "", "one", "two", "three", strings.Repeat("x", 64+c(2)))}}
 	}},
-	{"forget cluster", 3, (*machine).anyForgetCluster},
+	{"forget cluster", 1, (*machine).anyForgetCluster},
 	{"shut", 1, func(m *machine, c choose) Event { return shut(oneOf(c, rome, "athens"), m.anyKey(c)) }},
 	{"forget", 3, (*machine).anyForget},
 	{"lineage", 1, (*machine).anyLineage},
