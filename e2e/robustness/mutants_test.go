@@ -43,7 +43,7 @@ var finders = map[string]finder{
 	"out-of-order":      byModel(" waits"),
 	"equal-victim":      byModel("has to make room for one of priority"),
 	"late-take":         byModel("over: true"),
-	"patient-trial":     byModel("its network is being set up since", "was given up with", "was to be given up with"),
+	"patient-trial":     byModel("its node waits since", "was given up with", "was to be given up with"),
 	"short-pause":       byLedger("it is suspended"),
 	"one-word":          byLedger("it is suspended"),
 	"accomplice":        byLedger("it is suspended"),

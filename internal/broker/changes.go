@@ -20,7 +20,11 @@ func (c *changes) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		if cluster := c.s.book.Cluster(change.ClusterID); cluster.Agent && cluster.AgentSince.Equal(e.At) {
-			c.publishAll(cluster) // the provider has an agent from now on
+			// The provider, or the requester, has an agent from now on: their deadlines begin.
+			c.publishAll(cluster)
+			for _, r := range c.s.news.reservationsOf(change.ClusterID) {
+				c.publishChange(r)
+			}
 		}
 	case *ledger.Silence:
 		c.publishAll(c.s.book.Cluster(change.ClusterID))

@@ -54,6 +54,9 @@ type Timeouts struct {
 	// Healing is how long a provider may be silent before its reservations move to others. It
 	// is at least Silence.
 	Healing time.Duration
+	// NotReady is how long a virtual node that was Ready may be NotReady before its reservation
+	// moves to another provider.
+	NotReady time.Duration
 }
 
 // advertiseEvery is the interval at which agents are asked to advertise.
@@ -63,7 +66,7 @@ func (t *Timeouts) advertiseEvery() time.Duration { return t.Silence / 3 }
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Placement: ledger.Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: 10 * time.Minute},
-		Silence:   90 * time.Second, Healing: 90 * time.Second,
+		Silence:   90 * time.Second, Healing: 90 * time.Second, NotReady: 5 * time.Minute,
 	}
 }
 

@@ -61,14 +61,23 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 	case ledger.HealBegin:
 		begin := h.s.began
 		if r.CalledBack() == nil {
-			timeouts := &h.s.config().Timeouts
-			lost := h.s.book.Cluster(r.Current().Provider).LostSince
-			begin = laterOf(h.s.began.Add(timeouts.Silence), lost.Add(timeouts.Healing))
+			begin = laterOf(h.s.began.Add(h.s.config().Timeouts.Silence), h.moveAt(r.Current()))
 		}
 		return laterOf(laterOf(begin, h.s.recovery.recoveryDeadline()), h.retryAt[r.Name])
 	default:
 		return h.s.now()
 	}
+}
+
+// moveAt returns when a reservation may leave its provider: the earliest instant at which the provider
+// was silent, or the node NotReady, for long enough.
+func (h *healing) moveAt(p *ledger.Placement) time.Time {
+	timeouts, lost := &h.s.config().Timeouts, h.s.book.Cluster(p.Provider).LostSince
+	at := lost.Add(timeouts.Healing)
+	if unready := p.NodeSince.Time().Add(timeouts.NotReady); p.IsUnready() && (lost.IsZero() || unready.Before(at)) {
+		return unready
+	}
+	return at
 }
 
 // isDue reports whether a healing step is due now and comes before any other deadline.
@@ -85,7 +94,7 @@ func (h *healing) advanceHealing(r *ledger.Reservation) error {
 		return h.beginHealing(r)
 	case ledger.HealFinish:
 		older := r.Beside(p)
-		return h.leavePlacement(r, older, r.WhyLeft(older))
+		return h.leavePlacement(r, older, h.s.book.WhyLeft(r, older))
 	case ledger.HealReturn:
 		return h.leavePlacement(r, p, ledger.ProviderBack)
 	}
@@ -114,7 +123,7 @@ func (h *healing) beginHealing(r *ledger.Reservation) error {
 	}
 	if err == nil {
 		h.s.log.Info("healing: granted a placement on another provider", "reservation", r.Name, "from", left.Provider,
-			"reason", r.WhyLeft(left), "to", c.provider)
+			"reason", h.s.book.WhyLeft(r, left), "to", c.provider)
 	}
 	return err
 }
@@ -184,6 +193,10 @@ func (h *healing) describeHealing(r *ledger.Reservation) string {
 	older := r.Beside(p)
 	if older == nil {
 		return ""
+	}
+	if h.s.book.WhyLeft(r, older) == ledger.NodeLost {
+		return fmt.Sprintf("the virtual node %s on %s is not Ready; %s takes over once its virtual node %s is",
+			brokerv1alpha1.PlacementName(r.Name, older.Number), older.Provider, p.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number))
 	}
 	return fmt.Sprintf("%s is silent; %s takes over, and workloads on %s stay until the virtual node %s is Ready",
 		older.Provider, p.Provider, older.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number))

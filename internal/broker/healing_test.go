@@ -313,3 +313,60 @@ func TestAReservationThatMakesRoomAfterItsHealingFailed(t *testing.T) {
 		}
 	})
 }
+
+// The provider still answers, and its node is lost.
+func TestReservationMovesAwayFromANodeThatIsNotReady(t *testing.T) {
+	notReady := DefaultTimeouts().NotReady
+	lost := func(f *fleet, change ...func(*v1.ReservationRequest)) *v1.Reservation {
+		r := f.servedByParis(change...)
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady)
+		return r
+	}
+	t.Run("after the configured time, and it counts once another node is Ready", func(t *testing.T) {
+		inFleet(t, func(f *fleet) {
+			r := lost(f)
+			f.pass(notReady-time.Second, "")
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady) // does not put it off
+			f.wantPlacements(r, "before", "Reserved: paris=Acknowledged")
+			f.pass(2*time.Second, "")
+			f.wantPlacements(r, "afterwards", "Reserved: paris=Acknowledged berlin=Assigned")
+			if record, _ := f.recordOf("paris"); record.Dropped != 0 {
+				t.Errorf("nobody else serves yet, and paris has %+v", record)
+			}
+			f.kill()
+			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+			f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
+			synctest.Wait()
+			f.wantPlacements(r, "once the new node is Ready", "Active: paris=Withdrawing(NodeNotReady) berlin=Ready")
+			record, share := f.recordOf("paris")
+			view, err := f.Cluster(context.Background(), "paris")
+			if record.Dropped != 1 || share != "0.50" || err != nil || view.Failures["rome"] != 1 {
+				t.Errorf("paris: %+v, %s, failures %v, %v", record, share, view.Failures, err)
+			}
+		})
+	})
+	t.Run("unless it is Ready again", func(t *testing.T) {
+		inFleet(t, func(f *fleet) {
+			r := lost(f)
+			f.pass(notReady+time.Second, "")
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+			synctest.Wait()
+			f.wantPlacements(r, "once it is", "Active: paris=Ready berlin=Withdrawing(ProviderBack)")
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady)
+			f.pass(notReady-time.Second, "")
+			if got := f.get("rome", r.Name); len(got.Placements) != 2 {
+				t.Errorf("its time did not begin anew: %+v", got.Placements)
+			}
+		})
+	})
+	t.Run("not if its user waits", func(t *testing.T) {
+		inFleet(t, func(f *fleet) {
+			r := lost(f, func(q *v1.ReservationRequest) { q.Healing = v1.ReservationRequestHealingWait })
+			f.pass(2*notReady, "")
+			f.wantPlacements(r, "after twice the time", "Reserved: paris=Acknowledged")
+			if got := f.get("rome", r.Name).Message; !strings.Contains(got, "has not been Ready since") {
+				t.Errorf("rome is told %q", got)
+			}
+		})
+	})
+}

@@ -84,11 +84,9 @@ func (o *oracle) waitedRightly(known *told, p *ledger.Placement, was *promise, n
 	if !p.AcknowledgedAt.IsZero() && was.ackedAt.IsZero() {
 		was.ackedAt = now
 	}
-	if was.served = was.served || p.EverReady; was.served {
-		was.connecting = time.Time{}
-	}
-	if !p.NodeSince.Time().Equal(was.connecting) {
-		return fmt.Errorf("its network is being set up since %s, the broker counts from %s", was.connecting, p.NodeSince.Time())
+	was.followNode(p, now)
+	if want := laterOf(was.connecting, was.unready); was.reason == "" && p.Withdrawn == "" && !p.NodeSince.Time().Equal(want) {
+		return fmt.Errorf("its node waits since %s, the broker counts from %s", want, p.NodeSince.Time())
 	}
 	if was.reason != "" || p.Withdrawn != "NeverReady" && p.Withdrawn != "NeverConnected" {
 		return nil
@@ -97,6 +95,25 @@ func (o *oracle) waitedRightly(known *told, p *ledger.Placement, was *promise, n
 		return fmt.Errorf("it was given up with %s, want %s at %s", p.Withdrawn, why, by)
 	}
 	return nil
+}
+
+// followNode follows whether the node is Ready.
+func (was *promise) followNode(p *ledger.Placement, now time.Time) {
+	if was.served = was.served || p.EverReady; was.served {
+		was.connecting = time.Time{}
+	}
+	switch {
+	case p.Ready:
+		was.unready = time.Time{}
+	case was.ready && p.Withdrawn == "":
+		was.unready = now
+	}
+	was.ready = p.Ready
+}
+
+// isUnready reports whether a placement's node is NotReady for so long that the reservation may move.
+func (was *promise) isUnready(now time.Time) bool {
+	return !was.unready.IsZero() && now.Sub(was.unready) >= 5*time.Minute
 }
 
 // nodesInTime returns an error if a placement stands whose node is overdue. A broker that started

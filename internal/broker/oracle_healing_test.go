@@ -67,14 +67,14 @@ func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time
 	if len(standing) == 2 && len(r.Placements) > len(known.placements) {
 		older := standing[0]
 		_, calledBack := o.wantsBack(known, older.Number)
-		leaves := !o.lends(older.Provider, now) && !known.patient || calledBack
+		leaves := !known.patient && (!o.lends(older.Provider, now) || known.placements[older.Number-1].isUnready(now)) || calledBack
 		if !leaves || older.AcknowledgedAt.IsZero() {
 			return fmt.Errorf("it got a placement on %s beside the one on %s, patient: %t", standing[1].Provider, older.Provider, known.patient)
 		}
 	}
 	for i := range known.placements {
 		p := &r.Placements[i]
-		if p.Withdrawn != ledger.ProviderLost || p.Provider == o.forgot || known.placements[i].givenUp || r.EndReason != "" {
+		if p.Withdrawn != ledger.ProviderLost && p.Withdrawn != ledger.NodeLost || p.Provider == o.forgot || known.placements[i].givenUp || r.EndReason != "" {
 			continue
 		}
 		// The serving provider may have recalled the placement in the same step, so that it

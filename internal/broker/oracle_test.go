@@ -114,9 +114,11 @@ type promise struct {
 	// ackedAt is when it was acknowledged, connecting when its requester reported with effect that
 	// only the network is missing.
 	ackedAt, connecting time.Time
-	// served reports whether its node was ever Ready.
-	served  bool
-	givenUp bool
+	// served reports whether its node was ever Ready, ready whether it is. unready is when it no
+	// longer was.
+	served, ready bool
+	unready       time.Time
+	givenUp       bool
 	// reason is why it was given up, at is when.
 	reason string
 	at     time.Time

@@ -111,7 +111,8 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 	switch report.State {
 	case v1.StatusReportStateReady, v1.StatusReportStateNotReady:
 		ready := report.State == v1.StatusReportStateReady
-		if p.Ready == ready && r.Stands(p) {
+		known := p.Ready == ready && (ready || !p.EverReady || p.IsUnready())
+		if known && r.Stands(p) {
 			return nil
 		}
 		return rs.s.record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})

@@ -322,6 +322,9 @@ func (rs *reservations) describeState(r *ledger.Reservation) string {
 	if !rs.s.book.HasAgent(r.Requester) {
 		return fmt.Sprintf("capacity of %s is locked; %q is not an enrolled cluster, so no cluster peers", p.Provider, r.Requester)
 	}
+	if p.IsUnready() {
+		return fmt.Sprintf("virtual node %s on %s has not been Ready since %s", brokerv1alpha1.PlacementName(r.Name, p.Number), p.Provider, p.NodeSince.Time().Format(time.RFC3339))
+	}
 	if by := rs.s.connectBy(r, p); !by.IsZero() {
 		return fmt.Sprintf("setting up the network between %s and %s until %s", r.Requester, p.Provider, by.UTC().Format(time.RFC3339))
 	}

@@ -72,6 +72,22 @@ func TestNetworkHasItsOwnTime(t *testing.T) {
 	})
 }
 
+func TestNodeHasADeadlineOnceTheRequestersAgentEnrols(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "16", "64Gi")
+		r := f.reserve("rome", "request-1", request("2", "4Gi"))
+		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		f.pass(limits.Ready+time.Minute, "rome")
+		f.wantPlacements(r, "without an agent of rome", "Reserved: paris=Acknowledged")
+		f.pass(limits.Ready-time.Second, "")
+		f.wantPlacements(r, "before the time of its agent is over", "Reserved: paris=Acknowledged")
+		f.pass(2*time.Second, "")
+		if got := f.get("rome", r.Name); got.Placements[0].Reason != "NeverReady" {
+			t.Errorf("afterwards: %+v, want NeverReady", got.Placements)
+		}
+	})
+}
+
 func TestNodeThatIsReadyNoLongerWaitsForItsNetwork(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")

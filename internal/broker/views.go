@@ -172,6 +172,9 @@ type ReservationView struct {
 	// ConnectBy is when the node must be Ready while the network between the clusters is being set
 	// up, else zero.
 	ConnectBy time.Time
+	// UnreadySince is when the requester reported that the node is no longer Ready, and MoveAt when
+	// the reservation may move to another provider for it; both are zero while the node is Ready.
+	UnreadySince, MoveAt time.Time
 	// LostSince is when the silent provider last called; zero if no provider is silent.
 	LostSince time.Time
 	// Lost is the silent provider; "" if there is none.
@@ -224,6 +227,9 @@ func (rs *reservations) viewOf(r *ledger.Reservation) *ReservationView {
 	if p := r.Serving(); p != nil {
 		v.Lost, v.LostSince = rs.s.healing.silentProvider(r)
 		v.ConnectBy = rs.s.connectBy(r, p)
+		if p.IsUnready() && r.Stands(p) {
+			v.UnreadySince, v.MoveAt = p.NodeSince.Time(), rs.s.healing.moveAt(p)
+		}
 		v.Endpoint, v.ProviderHasAgent = rs.s.book.Cluster(p.Provider).Endpoint, rs.s.book.HasAgent(p.Provider)
 	}
 	if r.Notice != nil {

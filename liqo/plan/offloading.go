@@ -136,6 +136,12 @@ func (v *ConsumerView) isOffloadingEnding() bool {
 }
 
 func offloadingAspect(v ConsumerView) placement.Aspect {
+	if len(v.Offloading) == 0 {
+		return placement.Aspect{
+			True: true, Reason: agentv1alpha1.ReasonOffloading,
+			Message: fmt.Sprintf("it offloads no namespace: pods go to %q only from namespaces whose NamespaceOffloading selects it", v.Provider),
+		}
+	}
 	var waits []placement.Aspect
 	for _, o := range v.Offloading {
 		if a := o.aspectFor(&v); !a.True {

@@ -190,3 +190,16 @@ func TestOffloadingSaysWhatIsInTheWay(t *testing.T) {
 		})
 	}
 }
+
+// Nobody in the broker's cluster knows which namespaces a member has.
+func TestPlacementWithoutNamespacesSaysHowPodsGetThere(t *testing.T) {
+	actions, s := ForConsumer(consumer(func(v *ConsumerView) { v.Offloading = nil }))
+	if got := s.Offloading; !got.True || !strings.Contains(got.Message, `NamespaceOffloading selects it`) || !strings.Contains(got.Message, `"paris"`) {
+		t.Errorf("got %+v", got)
+	}
+	for _, a := range actions {
+		if a.Do == WriteOffloading {
+			t.Errorf("it offloads %q", a.Namespace)
+		}
+	}
+}

@@ -200,6 +200,10 @@ var bySchema = map[string]wrong{
 		brokerConfig + `{timeouts: {network: 1s}}`,
 		[]string{"spec.timeouts.network", "network must be at least 30s"},
 	},
+	"a configuration that leaves nodes that are NotReady for a second": {
+		brokerConfig + `{timeouts: {notReady: 1s}}`,
+		[]string{"spec.timeouts.notReady", "notReady must be at least 30s"},
+	},
 	"a configuration that heals before it calls a cluster silent": {
 		brokerConfig + `{timeouts: {healing: 1m}}`,
 		[]string{"spec.timeouts", "healing must be at least silence (90s by default)"},

@@ -217,6 +217,14 @@ type Timeouts struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('15s') && duration(self) <= duration('24h')",message="healing must be at least 15s and at most 24h, for example 10m"
 	Healing *metav1.Duration `json:"healing,omitempty"`
+
+	// notReady is how long a virtual node that was Ready may be NotReady before its reservation
+	// moves to another provider, unless the reservation's healing is Wait. It is not healing,
+	// because the provider still answers: often the node comes back before Kubernetes evicts its
+	// pods, which is after 5m. It defaults to 5m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('30s') && duration(self) <= duration('24h')",message="notReady must be at least 30s and at most 24h, for example 5m"
+	NotReady *metav1.Duration `json:"notReady,omitempty"`
 }
 
 // MemberBudget limits one cluster's use of the broker. The broker refuses calls beyond a limit

@@ -51,6 +51,9 @@ const (
 	// another provider is about to take over. It is absent until the provider is silent for the
 	// first time.
 	ConditionProviderReachable = "ProviderReachable"
+	// ConditionNodeReady is false while the virtual node is not Ready although it was. It is absent
+	// until that happens for the first time.
+	ConditionNodeReady = "NodeReady"
 	// ConditionNetworkConnected is false while the network between requester and provider is being
 	// set up, with the time until which the broker waits for it. It is absent where the virtual
 	// node never waited for the network alone.
@@ -97,6 +100,8 @@ const (
 	ReasonProviderBack     = "ProviderBack"
 	ReasonMigrating        = "Migrating"
 	ReasonMigrated         = "Migrated"
+	ReasonNodeReady        = "NodeReady"
+	ReasonNodeNotReady     = "NodeNotReady"
 	ReasonNetworkPending   = "NetworkPending"
 	ReasonNetworkConnected = "NetworkConnected"
 )
@@ -385,7 +390,7 @@ type ReservationStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are Ready, Reserved and Acknowledged, and where they apply NoConsumer,
-	// Changed, ProviderReachable, NetworkConnected, Preempted and Recalled.
+	// Changed, ProviderReachable, NodeReady, NetworkConnected, Preempted and Recalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

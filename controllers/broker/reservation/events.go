@@ -30,6 +30,7 @@ func (r *Reconciler) recordEvents(was brokerv1alpha1.ReservationStatus, after *b
 		{brokerv1alpha1.ConditionPreempted, metav1.ConditionTrue, "Preempt"},
 		{brokerv1alpha1.ConditionRecalled, metav1.ConditionTrue, "Recall"},
 		{brokerv1alpha1.ConditionProviderReachable, metav1.ConditionFalse, "Reach"},
+		{brokerv1alpha1.ConditionNodeReady, metav1.ConditionFalse, "Watch"},
 		{brokerv1alpha1.ConditionNetworkConnected, "", "Connect"}, // waiting is normal
 	} {
 		if c := message.ChangedCondition(is.Conditions, was.Conditions, of.condition); c != nil {

@@ -72,7 +72,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 			status.Candidates[i].PricePerHour, status.Candidates[i].Currency = "", ""
 		}
 	}
-	for _, c := range slices.Concat(conditionsOf(v), preemptedConditions(v, obj.Status.Conditions), recallConditions(v, obj.Status.Conditions), reachableConditions(v, obj.Status)) {
+	for _, c := range slices.Concat(conditionsOf(v), preemptedConditions(v, obj.Status.Conditions), recallConditions(v, obj.Status.Conditions), reachableConditions(v, obj.Status), nodeConditions(v, obj.Status.Conditions)) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -193,6 +193,30 @@ func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.Reserv
 		if left := leftSince(v, before); left != "" {
 			c.Reason, c.Message = brokerv1alpha1.ReasonMigrated, targetOf(v)+" has taken over from "+left+", which is silent"
 		}
+	}
+	return []metav1.Condition{c}
+}
+
+// nodeConditions returns the condition NodeReady of a reservation whose virtual node is, or was, no longer
+// Ready. Other reservations do not have the condition.
+func nodeConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+	c := metav1.Condition{Type: brokerv1alpha1.ConditionNodeReady}
+	newest := v.Current()
+	switch {
+	case !v.UnreadySince.IsZero():
+		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonNodeNotReady
+		c.Message = "the virtual node on " + v.Serving().Provider + " has not been Ready since " + v.UnreadySince.UTC().Format(time.RFC3339) + "; "
+		if v.Patient || v.Target != "" {
+			c.Message += "the reservation waits for it, until it expires or is released"
+		} else {
+			c.Message += "after " + v.MoveAt.UTC().Format(time.RFC3339) + " the reservation moves to another cluster with room"
+		}
+	case v.Phase == ledger.Active && meta.IsStatusConditionFalse(before, c.Type):
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonNodeReady, "the virtual node on "+targetOf(v)+" is Ready"
+	case newest != nil && v.Stands(newest) && meta.IsStatusConditionFalse(before, c.Type):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonMigrating, newest.Provider+" takes over once its virtual node is Ready"
+	default:
+		return nil
 	}
 	return []metav1.Condition{c}
 }

@@ -121,6 +121,51 @@ func TestStatusShowsThatTheNetworkIsSetUp(t *testing.T) {
 	}
 }
 
+func TestStatusShowsThatTheNodeIsNoLongerReady(t *testing.T) {
+	const at = ledger.Instant(time.Second)
+	lost := ledger.Placement{Number: 1, Provider: "paris", AcknowledgedAt: at, EverReady: true, NodeSince: at}
+	fresh := ledger.Placement{Number: 2, Provider: "berlin", AcknowledgedAt: at}
+	ready, left := fresh, lost
+	ready.Ready, ready.EverReady, left.Withdrawn = true, true, ledger.NodeLost
+	steps := []struct {
+		phase      ledger.Phase
+		placements []ledger.Placement
+		want       string
+	}{
+		{ledger.Reserved, []ledger.Placement{lost}, "False NodeNotReady"},
+		{ledger.Reserved, []ledger.Placement{lost, fresh}, "False Migrating"},
+		{ledger.Active, []ledger.Placement{left, ready}, "True NodeReady"},
+	}
+	recorder, obj := events.NewFakeRecorder(8), &brokerv1alpha1.Reservation{}
+	r := &Reconciler{recorder: recorder}
+	for _, step := range steps {
+		v := &broker.ReservationView{
+			Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}}, Placements: step.placements},
+			Phase:       step.phase, PlacementPhases: make([]ledger.PlacementPhase, len(step.placements)), ProviderHasAgent: true, RequesterHasAgent: true,
+		}
+		if len(step.placements) == 1 {
+			v.UnreadySince, v.MoveAt = time.Unix(0, 0), time.Unix(300, 0)
+		}
+		before := obj.Status
+		obj.Status = statusOf(v, obj)
+		r.recordEvents(before, obj)
+		got := ""
+		if c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionNodeReady); c != nil {
+			got = string(c.Status) + " " + c.Reason
+		}
+		if got != step.want {
+			t.Errorf("%s with %+v: NodeReady is %q, want %q", step.phase, step.placements, got, step.want)
+		}
+	}
+	warned := false
+	for len(recorder.Events) > 0 {
+		warned = strings.HasPrefix(<-recorder.Events, "Warning NodeNotReady the virtual node on paris has not been Ready since 1970-01-01T00:00:00Z; after 1970-01-01T00:05:00Z") || warned
+	}
+	if !warned {
+		t.Error("no event warns that the node is not Ready")
+	}
+}
+
 // The CRD allows 32.
 func TestStatusListsTheNewestAndStandingPlacements(t *testing.T) {
 	view := func(phases ...ledger.PlacementPhase) *broker.ReservationView {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Heal grants a second placement to a reservation whose provider is silent or has recalled it.
+// Heal grants a second placement to a reservation whose provider is silent or has recalled it, or
+// whose node is no longer Ready.
 // Both placements hold capacity. The one that is given up holds it until its provider confirms
 // that it is gone.
 type Heal struct {
@@ -18,6 +19,9 @@ type Heal struct {
 const (
 	// ProviderLost: the provider was silent, and another one now serves the reservation.
 	ProviderLost = "ProviderLost"
+	// NodeLost: the requester reported that the node is no longer Ready, and another provider now
+	// serves the reservation. Without that, the requester may be at fault.
+	NodeLost = "NodeNotReady"
 	// ProviderBack: before the second provider served, the first one called again or withdrew
 	// its recall.
 	ProviderBack = "ProviderBack"
@@ -61,7 +65,7 @@ func (s *State) Healing(r *Reservation) HealStep {
 		return HealBegin
 	case s.clusters.isServing(r, p):
 		return HealFinish
-	case r.isCalledBack(older), !s.Cluster(older.Provider).LostSince.IsZero():
+	case r.isCalledBack(older), !s.Cluster(older.Provider).LostSince.IsZero(), older.IsUnready():
 		return HealNothing
 	default:
 		return HealReturn
@@ -69,12 +73,19 @@ func (s *State) Healing(r *Reservation) HealStep {
 }
 
 // WhyLeft returns the reason for giving up the older of two placements once the new one serves.
-func (r *Reservation) WhyLeft(older *Placement) string {
-	if r.isCalledBack(older) {
+func (s *State) WhyLeft(r *Reservation, older *Placement) string {
+	switch {
+	case r.isCalledBack(older):
 		return Recalled
+	case s.Cluster(older.Provider).LostSince.IsZero() && older.IsUnready():
+		return NodeLost
+	default:
+		return ProviderLost
 	}
-	return ProviderLost
 }
+
+// IsUnready reports whether the node of a placement was Ready and no longer is.
+func (p *Placement) IsUnready() bool { return p.EverReady && !p.Ready && !p.NodeSince.IsZero() }
 
 // Beside returns the placement that stands beside another one, nil if there is none.
 func (r *Reservation) Beside(p *Placement) *Placement {
@@ -105,7 +116,7 @@ func (h *Heal) checkAgainst(s *State) error {
 	r := s.reservations[h.Name]
 	switch {
 	case s.Healing(r) != HealBegin:
-		return fmt.Errorf("reservation %q: %w: it has no single placement whose provider is silent or calls it back", h.Name, ErrTaken)
+		return fmt.Errorf("reservation %q: %w: it has no single placement whose provider is silent or calls it back, or whose node is no longer Ready", h.Name, ErrTaken)
 	case h.Provider == r.Current().Provider:
 		return fmt.Errorf("reservation %q: %w: %q is the provider it leaves", h.Name, ErrTaken, h.Provider)
 	}
@@ -118,7 +129,7 @@ func (h *Heal) applyTo(s *State, at time.Time) {
 
 // mustLeave reports whether another placement has to replace this one.
 func (cs *clusters) mustLeave(r *Reservation, p *Placement) bool {
-	return r.isCalledBack(p) || !cs.byID[p.Provider].LostSince.IsZero() && !r.Patient
+	return r.isCalledBack(p) || !r.Patient && (!cs.byID[p.Provider].LostSince.IsZero() || p.IsUnready())
 }
 
 // isServing reports whether both sides that have an agent have confirmed a placement.

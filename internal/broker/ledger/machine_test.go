@@ -381,7 +381,7 @@ func (m *machine) anyWithdraw(c choose) Event {
 	if c(20) == 0 {
 		e.Change.(*Withdraw).Reason = ""
 	} else {
-		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "NeverConnected", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
+		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "NodeNotReady", "NeverConnected", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
 	}
 	e.Change.(*Withdraw).Refused = e.Change.(*Withdraw).Reason != "" && c(4) == 0
 	return e

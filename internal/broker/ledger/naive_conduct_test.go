@@ -52,6 +52,8 @@ func (n *naive) blameProvider(g *naiveGrant, e *Event) {
 	points := 0
 	if e.Change.(*Withdraw).Reason != "ProviderLost" {
 		switch {
+		case e.Change.(*Withdraw).Reason == "NodeNotReady":
+			points = 2
 		case e.Change.(*Withdraw).Refused && g.acked.IsZero():
 			points = 1
 		case e.Change.(*Withdraw).Refused, e.Change.(*Withdraw).Reason == "Unacknowledged":

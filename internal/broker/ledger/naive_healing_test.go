@@ -28,7 +28,8 @@ func (n *naive) refusalsToHeal(h *Heal) (no []error) {
 	for _, g := range standing {
 		refuse(n.hasAgent(entry.requester) && !g.readyOnce, ErrTaken)
 		refuse(g.provider == h.Provider || g.acked.IsZero() || n.noticeFor(g) != nil, ErrTaken)
-		refuse(g.recalled.IsZero() && (n.clusters[g.provider].lost.IsZero() || entry.wants.patient), ErrTaken)
+		unready := g.readyOnce && !g.ready && !g.connecting.IsZero()
+		refuse(g.recalled.IsZero() && (n.clusters[g.provider].lost.IsZero() && !unready || entry.wants.patient), ErrTaken)
 	}
 	if n.clusters[h.Provider] == nil {
 		return append(no, ErrUnknown)

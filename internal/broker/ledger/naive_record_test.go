@@ -40,7 +40,7 @@ func (n *naive) noteWithdrawn(g *naiveGrant, e *Event) {
 	n.blameProvider(g, e)
 	kind := ""
 	switch {
-	case e.Change.(*Withdraw).Reason == "ProviderLost", e.Change.(*Withdraw).Refused && g.readyOnce:
+	case e.Change.(*Withdraw).Reason == "ProviderLost", e.Change.(*Withdraw).Reason == "NodeNotReady", e.Change.(*Withdraw).Refused && g.readyOnce:
 		kind = "dropped"
 	case e.Change.(*Withdraw).Refused:
 		kind = "refused"

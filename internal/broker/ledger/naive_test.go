@@ -80,7 +80,8 @@ type naiveGrant struct {
 	provider string
 	assigned time.Time
 	acked    time.Time
-	// connecting is when its requester reported that only the network is missing.
+	// connecting is when its requester reported that only the network is missing, or that the
+	// node is no longer Ready.
 	connecting time.Time
 	ready      bool
 	readyOnce  bool
@@ -397,8 +398,10 @@ func (n *naive) recordEvent(e *Event) {
 		}
 		g.ready = change.Ready
 		g.readyOnce = g.readyOnce || g.ready
-		if g.readyOnce {
+		if g.ready {
 			g.connecting = time.Time{}
+		} else if g.readyOnce && g.connecting.IsZero() {
+			g.connecting = e.At
 		}
 	case *Connect:
 		n.findGrant(change.PlacementRef).connecting = e.At

@@ -77,10 +77,16 @@ func (e *NodeReady) checkAgainst(s *State) error { return s.checkStanding(e.Plac
 func (e *NodeReady) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(e.PlacementRef)
 	p.Ready, r.Changed = e.Ready, s.position
+	switch {
+	case e.Ready:
+		p.NodeSince = 0
+	case p.EverReady && p.NodeSince.IsZero():
+		p.NodeSince = instantOf(at)
+	}
 	if !e.Ready || p.EverReady {
 		return
 	}
-	p.EverReady, p.NodeSince = true, 0
+	p.EverReady = true
 	s.clusters.noteServed(at, r, p)
 	record := s.clusters.recordOf(p)
 	record.addKept(at)
@@ -103,7 +109,7 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 func (cs *clusters) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
 	in := cs.recordOf(p)
 	switch {
-	case w.Reason == ProviderLost, w.Refused && p.EverReady:
+	case w.Reason == ProviderLost, w.Reason == NodeLost, w.Refused && p.EverReady:
 		in.addBroken(at, &in.Dropped, promise)
 	case w.Refused:
 		in.addBroken(at, &in.Refused, promise/2)
@@ -122,6 +128,8 @@ func (cs *clusters) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
 	switch {
 	case w.Reason == ProviderLost:
 		return 0
+	case w.Reason == NodeLost:
+		return failurePoints
 	case !w.Refused && w.Reason == string(DueAcknowledgement):
 		return failurePoints
 	case !w.Refused, cs.byID[p.Provider].Lending.Refuses(r.Requester) != "":

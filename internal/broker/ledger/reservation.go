@@ -65,8 +65,8 @@ type Placement struct {
 	AssignedAt Instant
 	// AcknowledgedAt is when the provider accepted it; zero before.
 	AcknowledgedAt Instant
-	// NodeSince is when its requester reported that the network of its node is being set up; zero
-	// before, and once the node was Ready.
+	// NodeSince is when its requester reported that the network of its node is being set up, or,
+	// once the node was Ready, that it no longer is; zero for neither.
 	NodeSince Instant `json:",omitzero"`
 	// Withdrawn is why the placement was given up before the reservation's end; "" if it was
 	// not.

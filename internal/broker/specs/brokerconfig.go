@@ -79,6 +79,7 @@ func readTimeouts(set *brokerv1alpha1.Timeouts, timeouts broker.Timeouts) broker
 	}{
 		{set.Acknowledgement, &timeouts.Placement.Acknowledge}, {set.Readiness, &timeouts.Placement.Ready},
 		{set.Network, &timeouts.Placement.Network}, {set.Silence, &timeouts.Silence}, {set.Healing, &timeouts.Healing},
+		{set.NotReady, &timeouts.NotReady},
 	} {
 		if one.set != nil {
 			*one.into = one.set.Duration

@@ -46,11 +46,12 @@ func TestDefaultTTLKeepsWithinMaxDuration(t *testing.T) {
 func TestTimeoutsAreReadAndDefaultOneByOne(t *testing.T) {
 	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 	defaults := broker.DefaultTimeouts()
-	readiness, network, silence, healing := defaults, defaults, defaults, defaults
+	readiness, network, silence, healing, notReady := defaults, defaults, defaults, defaults, defaults
 	readiness.Placement.Ready = 10 * time.Minute
 	network.Placement.Network = 5 * time.Minute
 	silence.Silence, silence.Healing = 5*time.Minute, 5*time.Minute
 	healing.Healing = time.Hour
+	notReady.NotReady = time.Hour
 	for name, tc := range map[string]struct {
 		set  *brokerv1alpha1.Timeouts
 		want broker.Timeouts
@@ -60,6 +61,7 @@ func TestTimeoutsAreReadAndDefaultOneByOne(t *testing.T) {
 		"one of them":                  {&brokerv1alpha1.Timeouts{Readiness: of(10 * time.Minute)}, readiness},
 		"slow load balancers":          {&brokerv1alpha1.Timeouts{Network: of(5 * time.Minute)}, network},
 		"a silence that is longer":     {&brokerv1alpha1.Timeouts{Silence: of(5 * time.Minute)}, silence},
+		"patience with lost nodes":     {&brokerv1alpha1.Timeouts{NotReady: of(time.Hour)}, notReady},
 		"patience with silent members": {&brokerv1alpha1.Timeouts{Healing: of(time.Hour)}, healing},
 	} {
 		t.Run(name, func(t *testing.T) {
