@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -362,13 +363,17 @@ func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 		"a virtual node gets a namespace":           {try: node(nodeName, func(n *corev1.Node) { n.Labels["namespace.broker.fluidos.eu/demo"] = "true" }), allowed: true},
 		"a virtual node gets a namespace, and more": {try: node(nodeName, func(n *corev1.Node) { n.Labels["namespace.broker.fluidos.eu/demo"], n.Labels["a"] = "true", "b" })},
 		"another node gets a namespace":             {try: node("worker", func(n *corev1.Node) { n.Labels = map[string]string{"namespace.broker.fluidos.eu/demo": "true"} })},
-		"a virtual node loses a label":              {try: node(nodeName, func(n *corev1.Node) { delete(n.Labels, "liqo.io/type") })},
-		"a pod on a virtual node is deleted":        {try: remove(inside), allowed: true},
-		"a pod on a virtual node is killed":         {try: remove(inside, client.GracePeriodSeconds(0))},
-		"a pod on another node is deleted":          {try: remove(beside)},
-		"a pod is evicted":                          {try: evict(inside, nil), allowed: true},
-		"a pod is evicted with no grace":            {try: evict(inside, new(int64(0)))},
-		"a pod is evicted that was not offloaded":   {try: evict(outside, nil)},
+		"a virtual node gets its request": {try: node(nodeName, func(n *corev1.Node) {
+			maps.Copy(n.Labels, agentv1alpha1.RequestNodeLabels("demo", "my-request"))
+		}), allowed: true},
+		"another node gets a request":             {try: node("worker", func(n *corev1.Node) { n.Labels = agentv1alpha1.RequestNodeLabels("demo", "my-request") })},
+		"a virtual node loses a label":            {try: node(nodeName, func(n *corev1.Node) { delete(n.Labels, "liqo.io/type") })},
+		"a pod on a virtual node is deleted":      {try: remove(inside), allowed: true},
+		"a pod on a virtual node is killed":       {try: remove(inside, client.GracePeriodSeconds(0))},
+		"a pod on another node is deleted":        {try: remove(beside)},
+		"a pod is evicted":                        {try: evict(inside, nil), allowed: true},
+		"a pod is evicted with no grace":          {try: evict(inside, new(int64(0)))},
+		"a pod is evicted that was not offloaded": {try: evict(outside, nil)},
 	}
 	// A new policy takes effect after a moment.
 	m.check(wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {

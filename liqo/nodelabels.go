@@ -10,16 +10,18 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// usableBy returns the labels that name the namespaces whose pods may use a placement's virtual
-// node: the namespace of its request, and the namespaces that the request names. Without a
-// request or namespaces, as for a Reservation made in the broker's cluster, all may use it.
-func usableBy(inst *agentv1alpha1.ReservationInstruction) map[string]string {
+// agentLabels returns the labels that the agent sets on a placement's virtual node. They name the
+// request, by which pods select the node, and the namespaces whose pods may use it: that of the
+// request, and those that the request names. Without a request or namespaces, as for a
+// Reservation made in the broker's cluster, all may use it.
+func agentLabels(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	labels := map[string]string{}
 	for _, namespace := range inst.Spec.Namespaces {
 		labels[agentv1alpha1.NamespaceLabelPrefix+namespace] = "true"
 	}
 	switch ref := inst.Spec.RequestRef; {
 	case ref != nil:
+		maps.Copy(labels, agentv1alpha1.RequestNodeLabels(ref.Namespace, ref.Name))
 		labels[agentv1alpha1.NamespaceLabelPrefix+ref.Namespace] = "true"
 	case len(labels) == 0:
 		labels[agentv1alpha1.SharedLabel] = "true"
@@ -27,27 +29,32 @@ func usableBy(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	return labels
 }
 
-// tenancyLabels returns the node's labels that name the namespaces whose pods may use it.
-func tenancyLabels(labels map[string]string) map[string]string {
+// labelsOfAgent selects from a node's labels those that the agent sets.
+func labelsOfAgent(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {
-		if key == agentv1alpha1.SharedLabel || strings.HasPrefix(key, agentv1alpha1.NamespaceLabelPrefix) {
+		switch key {
+		case agentv1alpha1.SharedLabel, agentv1alpha1.RequestLabel, agentv1alpha1.RequestNamespaceLabel:
 			out[key] = value
+		default:
+			if strings.HasPrefix(key, agentv1alpha1.NamespaceLabelPrefix) {
+				out[key] = value
+			}
 		}
 	}
 	return out
 }
 
-// openNode labels the virtual node with the namespaces that may use it. Before that, no pod
-// that passed the webhook is scheduled there.
+// openNode labels the virtual node with its request and the namespaces that may use it. Before
+// that, no pod that passed the webhook is scheduled there.
 func (p consumerSide) openNode(ctx context.Context, s *consumerScene) error {
 	update := s.node.DeepCopy()
-	for key := range tenancyLabels(update.Labels) {
+	for key := range labelsOfAgent(update.Labels) {
 		delete(update.Labels, key)
 	}
 	if update.Labels == nil {
 		update.Labels = map[string]string{}
 	}
-	maps.Copy(update.Labels, usableBy(s.inst))
+	maps.Copy(update.Labels, agentLabels(s.inst))
 	return client.IgnoreNotFound(p.opts.Client.Patch(ctx, update, client.MergeFrom(s.node)))
 }

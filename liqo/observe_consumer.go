@@ -113,7 +113,7 @@ func (p consumerSide) observeSlice(ctx context.Context, s *consumerScene) error 
 	found, err := object.Get(ctx, s.reader, "", s.Name, &node)
 	if found {
 		s.node, s.Node = &node, nodeView(&node)
-		s.Node.Opened = maps.Equal(tenancyLabels(node.Labels), usableBy(s.inst))
+		s.Node.Opened = maps.Equal(labelsOfAgent(node.Labels), agentLabels(s.inst))
 	}
 	return err
 }

@@ -103,6 +103,7 @@ func TestAProviderLeadsLiqoNowhereElse(t *testing.T) {
 		"a node of another reservation":             {node(with("broker.fluidos.eu/reservation", "res-bbbbbbbbbb")), false},
 		"a node of a reservation by an expression":  {node(with("broker.fluidos.eu/reservation", "res-a.*")), false},
 		"a node that wants the pods of a namespace": {node(with("namespace.broker.fluidos.eu/kube-system", "true")), false},
+		"a node of somebody's request":              {node(with("broker.fluidos.eu/request", "my-request")), false},
 		"a node for everybody":                      {node(with("broker.fluidos.eu/shared", "true")), false},
 		"a node with the hostname of another":       {node(with("kubernetes.io/hostname", "worker")), false},
 		"a node that looks like a control plane":    {node(with("node-role.kubernetes.io/control-plane", "")), false},

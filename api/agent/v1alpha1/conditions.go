@@ -219,7 +219,7 @@ const (
 	ReasonProviderUnreachable = "ProviderUnreachable"
 	// ReasonSliceDenied means that the provider denies a slice that it had granted.
 	ReasonSliceDenied = "SliceDenied"
-	// ReasonPodsRejected means that the provider rejects pods of the virtual node.
+	// ReasonPodsRejected means that pods on the virtual node have no copy at the provider.
 	ReasonPodsRejected = "PodsRejected"
 	// ReasonUnreachable is set by a consumer that gives a placement up because it cannot reach
 	// the provider's API server.
@@ -260,8 +260,13 @@ const (
 	ManagedByValue = "liqo-resource-broker"
 
 	// ReservationLabel carries the reservation's name on instructions, slices and virtual
-	// nodes. Users pin pods to a reservation with a node selector on it.
+	// nodes.
 	ReservationLabel = "broker.fluidos.eu/reservation"
+	// RequestLabel and RequestNamespaceLabel on a virtual node name the ResourceRequest that it
+	// serves. They outlive the reservation: a request that is created again under its name has
+	// nodes with the same labels. The agent sets them; see RequestNodeLabels for their values.
+	RequestLabel          = "broker.fluidos.eu/request"
+	RequestNamespaceLabel = "broker.fluidos.eu/request-namespace"
 	// NamespaceLabelPrefix plus the name of a namespace is a label on virtual nodes. Pods of
 	// that namespace may use the node's reservation. The agent sets it.
 	NamespaceLabelPrefix = "namespace.broker.fluidos.eu/"
