@@ -21,7 +21,7 @@ func ReservationRequest(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1
 		amounts["memory"] = rr.Spec.Memory.String()
 	}
 	req := &v1.ReservationRequest{Resources: amounts, Priority: rr.Spec.Priority, RequesterID: clusterID}
-	FromRequirements(&rr.Spec.Requirements, req)
+	FromRequirements(inNamespace(rr.Namespace, &rr.Spec.Requirements), req)
 	if rr.Spec.Duration != nil {
 		req.DurationSeconds = int64(rr.Spec.Duration.Round(time.Second) / time.Second)
 	}

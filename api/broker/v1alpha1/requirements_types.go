@@ -53,8 +53,9 @@ type Constraints struct {
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
 
-	// affinity lists groups of the same requester's reservations. While any reservation of
-	// these groups exists, only its provider may provide.
+	// affinity lists groups of other ResourceRequests in the same namespace, or of other
+	// Reservations with the same requester. While any of these exists, only its provider may
+	// provide.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -62,8 +63,8 @@ type Constraints struct {
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a group is made of letters, digits, '-', '_' and '.', for example web"
 	Affinity []string `json:"affinity,omitempty"`
 
-	// antiAffinity lists groups of the same requester's reservations whose providers may not
-	// provide. To spread reservations, put them into one group and list it here.
+	// antiAffinity lists groups, as in affinity, whose providers may not provide. To spread
+	// requests, put them into one group and list it here.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -182,8 +183,8 @@ type DataVolume struct {
 
 // Requirements are what a request demands of its provider besides amounts.
 type Requirements struct {
-	// group is the name under which affinity and antiAffinity of the same requester's other
-	// reservations refer to this one.
+	// group is the name under which affinity and antiAffinity of others refer to this one: of other
+	// ResourceRequests in the same namespace, or of other Reservations with the same requester.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="group must be made of letters, digits, '-', '_' and '.'"
