@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -146,13 +147,16 @@ func (m *member) populate() {
 	m.create(tenant)
 	m.create(&authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Name, Name: nodeName, Labels: peer}})
 	for _, name := range []string{"demo", "closed"} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if name == "demo" {
-			ns.Labels = map[string]string{consts.SchedulingLiqoLabel: consts.SchedulingLiqoLabelValue}
-		}
-		m.create(ns)
+		m.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		m.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}})
 	}
+	m.create(&offloadingv1beta1.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: object.OffloadingName},
+		Spec: offloadingv1beta1.NamespaceOffloadingSpec{
+			NamespaceMappingStrategy: offloadingv1beta1.DefaultNameMappingStrategyType, PodOffloadingStrategy: offloadingv1beta1.LocalPodOffloadingStrategyType,
+			ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{}},
+		},
+	})
 	for _, name := range []string{nodeName, "worker"} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if name == nodeName {

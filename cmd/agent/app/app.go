@@ -33,6 +33,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/lendingpolicy"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/reservationinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/resourcequota"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/resourcerequest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
@@ -353,6 +354,9 @@ func (a *agent) addControllers(config *rest.Config) error {
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, Reader: a.mgr.GetAPIReader(),
 	})
 	if err := a.requests.SetupWithManager(a.mgr); err != nil {
+		return err
+	}
+	if err := resourcequota.SetupWithManager(a.mgr); err != nil {
 		return err
 	}
 	if err := reservationinstruction.SetupWithManager(a.mgr, consumes); err != nil {

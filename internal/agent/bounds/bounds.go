@@ -59,14 +59,34 @@ func Read(ctx context.Context, c client.Reader, namespace string) (Bounds, error
 
 // Sums reports whether a quota bounds the requests of the namespace together.
 func (b Bounds) Sums() bool {
-	for _, q := range b.Quotas {
-		for key := range q.Spec.Hard {
-			if strings.HasPrefix(string(key), quotaPrefix) {
-				return true
-			}
+	return slices.ContainsFunc(b.Quotas, func(q corev1.ResourceQuota) bool { return BoundsRequests(&q) })
+}
+
+// BoundsRequests reports whether a quota bounds the ResourceRequests of its namespace together.
+func BoundsRequests(q *corev1.ResourceQuota) bool {
+	for key := range q.Spec.Hard {
+		if strings.HasPrefix(string(key), quotaPrefix) {
+			return true
 		}
 	}
 	return false
+}
+
+// Used returns how much the live ResourceRequests of a quota's namespace use of each key that
+// bounds them. Kubernetes accepts only whole numbers for such keys, so amounts are rounded up.
+func Used(q *corev1.ResourceQuota, requests []agentv1alpha1.ResourceRequest) corev1.ResourceList {
+	used := corev1.ResourceList{}
+	for key := range q.Spec.Hard {
+		if strings.HasPrefix(string(key), quotaPrefix) {
+			used[key] = resource.Quantity{}
+		}
+	}
+	for name, amount := range sumLive(nil, requests) {
+		if _, bounded := used[QuotaKey(name)]; bounded && name != Priority {
+			used[QuotaKey(name)] = *resource.NewQuantity(amount.Value(), amount.Format)
+		}
+	}
+	return used
 }
 
 // Check returns the bounds that a request exceeds. Others are the requests that count in its
@@ -130,12 +150,12 @@ func checkQuota(quota string, hard, asked, used corev1.ResourceList) field.Error
 	return errs
 }
 
-// sumLive adds up the amounts of all live requests except rr.
+// sumLive adds up the amounts of all live requests except rr, which may be nil.
 func sumLive(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for i := range others {
 		o := &others[i]
-		if o.Name == rr.Name || IsOver(o) {
+		if rr != nil && o.Name == rr.Name || IsOver(o) {
 			continue
 		}
 		for name, q := range askedBy(o) {

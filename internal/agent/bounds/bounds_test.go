@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -107,5 +108,16 @@ func TestARequestDoesNotCountAgainstItself(t *testing.T) {
 	all := fromYAML[agentv1alpha1.ResourceRequestList](t, others).Items
 	if errs := b.Check(&all[0], all); len(errs) > 0 {
 		t.Error(errs)
+	}
+}
+
+func TestUsedCountsTheKeysOfTheQuota(t *testing.T) {
+	quota := fromYAML[corev1.ResourceQuota](t, `{spec: {hard: {pods: 4, resourcerequests.liqo.io/cpu: 16, resourcerequests.liqo.io/nvidia.com.gpu: 2,
+		resourcerequests.liqo.io/ephemeral-storage: 1Gi, resourcerequests.liqo.io/liqo.io.priority: 9}}}`)
+	used := Used(&quota, fromYAML[agentv1alpha1.ResourceRequestList](t, others).Items)
+	want := fromYAML[corev1.ResourceQuota](t, `{spec: {hard: {resourcerequests.liqo.io/cpu: 6, resourcerequests.liqo.io/nvidia.com.gpu: 1,
+		resourcerequests.liqo.io/ephemeral-storage: 0, resourcerequests.liqo.io/liqo.io.priority: 0}}}`).Spec.Hard
+	if diff := cmp.Diff(want, used); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
 	}
 }
