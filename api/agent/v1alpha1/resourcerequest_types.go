@@ -165,6 +165,12 @@ type ResourceRequestStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	NodeName string `json:"nodeName,omitempty"`
 
+	// nodeLabels are the labels of the virtual node by which pods can select it: its request and
+	// reservation, and the provider's region and zone.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+
 	// reservedAt is when the broker reserved the capacity.
 	// +optional
 	ReservedAt *metav1.Time `json:"reservedAt,omitempty"`

@@ -907,6 +907,13 @@ func (in *ResourceRequestStatus) DeepCopyInto(out *ResourceRequestStatus) {
 		*out = new(brokerv1alpha1.Granted)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.NodeLabels != nil {
+		in, out := &in.NodeLabels, &out.NodeLabels
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.ReservedAt != nil {
 		in, out := &in.ReservedAt, &out.ReservedAt
 		*out = (*in).DeepCopy()

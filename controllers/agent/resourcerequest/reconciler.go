@@ -126,6 +126,9 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 		}
 	}
 	status.mirrorInstructions(all, access)
+	if err := r.showNode(ctx, rr); err != nil {
+		return never, err
+	}
 	return again, r.updateNamespaces(ctx, rr, all, access.Open)
 }
 

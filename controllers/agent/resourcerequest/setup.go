@@ -34,6 +34,7 @@ import (
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests/status,verbs=patch
 // +kubebuilder:rbac:groups=liqo.io,resources=reservationinstructions,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

@@ -1,0 +1,45 @@
+package resourcerequest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// shownLabels are the labels of a virtual node that the status shows besides those of the request.
+var shownLabels = []string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone, agentv1alpha1.ReservationLabel}
+
+// showNode shows in the status which labels the virtual node has, because users of a namespace may
+// not read nodes. Labels are set before the node is Ready and do not change afterwards, so nodes
+// need no watch.
+func (r *Reconciler) showNode(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+	if rr.Status.NodeName == "" {
+		rr.Status.NodeLabels = nil
+		return nil
+	}
+	var node corev1.Node
+	if err := r.client.Get(ctx, client.ObjectKey{Name: rr.Status.NodeName}, &node); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read virtual node %q: %w", rr.Status.NodeName, err)
+	} else if err != nil {
+		rr.Status.NodeLabels = nil
+		return nil
+	}
+	rr.Status.NodeLabels = selectableLabels(rr, node.Labels)
+	return nil
+}
+
+// selectableLabels returns the labels by which pods of the request may select its node.
+func selectableLabels(rr *agentv1alpha1.ResourceRequest, ofNode map[string]string) map[string]string {
+	labels := maps.Clone(agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name))
+	for _, key := range shownLabels {
+		if value, ok := ofNode[key]; ok {
+			labels[key] = value
+		}
+	}
+	return labels
+}
