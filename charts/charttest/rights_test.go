@@ -162,7 +162,7 @@ func TestRightsAreNeverExcessive(t *testing.T) {
 func TestRightsCoverTheMarkersInTheCode(t *testing.T) {
 	folders := map[string][]string{
 		"broker": {"controllers/broker/brokerconfig", "controllers/broker/clusteradvertisement", "controllers/broker/reservation", "webhooks/broker"},
-		"agent":  {"controllers/agent/advertisement", "controllers/agent/resourcerequest", "webhooks/agent"},
+		"agent":  {"controllers/agent/advertisement", "controllers/agent/resourcequota", "controllers/agent/resourcerequest", "webhooks/agent"},
 	}
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {
