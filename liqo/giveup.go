@@ -84,7 +84,7 @@ func (s *consumerScene) observeParting() {
 
 func (p consumerSide) recheckAfter(s *consumerScene) time.Duration {
 	switch {
-	case !s.Release && s.Health.Delivered && p.opts.Rejected != nil:
+	case !s.Release && s.Health.Delivered && p.opts.Unaccepted != nil:
 		return healthInterval
 	case !s.Release:
 		return 0

@@ -11,10 +11,13 @@ import (
 // healthInterval is how often to count the pods on a virtual node. They are not watched.
 const healthInterval = 30 * time.Second
 
+// acceptWithin is how long Liqo may take to copy a pod to the provider. It usually takes a second.
+const acceptWithin = 30 * time.Second
+
 func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
 	s.Health.Delivered = s.inst.Status.Delivered
-	if p.opts.Rejected != nil && !s.Release {
-		s.Health.Rejected = p.opts.Rejected(s.Name)
+	if p.opts.Unaccepted != nil && !s.Release {
+		s.Health.Unaccepted, s.Health.UnacceptedPod = p.opts.Unaccepted(s.Name, s.now.Add(-acceptWithin))
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
 )
 
-// Options configure a Peering. LiqoNamespace, Remote, Rejected, CheckEndpoint, Proxies,
+// Options configure a Peering. LiqoNamespace, Remote, Unaccepted, CheckEndpoint, Proxies,
 // GatewayService, GuardElsewhere, ReclaimAfter, GiveUpAfter, Clock, Log and DrainTimeout are
 // optional.
 type Options struct {
@@ -39,8 +39,9 @@ type Options struct {
 	// client's rights, this agent does the provider's part. The error says what is missing.
 	// If Remote is nil, this agent does not do the provider's part.
 	Remote func(provider string) (client.Client, error)
-	// Rejected counts the pods on a virtual node that the provider refuses. It may be nil.
-	Rejected func(nodeName string) int
+	// Unaccepted counts the pods that were bound to a virtual node before an instant and have no
+	// copy at the provider, and names one of them. It may be nil.
+	Unaccepted func(nodeName string, before time.Time) (count int, pod string)
 
 	// CheckEndpoint refuses an API server that this cluster must not connect to; nil allows
 	// all. Proxies are the proxies that providers may ask this cluster to use.

@@ -14,8 +14,10 @@ type HealthView struct {
 	Delivered bool
 	// Unreachable says why Liqo does not reach the provider's API server; empty if it does.
 	Unreachable string
-	// Rejected counts the pods on the node that the provider refuses.
-	Rejected int
+	// Unaccepted counts the pods on the node that have no copy at the provider although they have
+	// been there for a while. UnacceptedPod is one of them, as namespace/name.
+	Unaccepted    int
+	UnacceptedPod string
 }
 
 // healthAspect says what is wrong with a delivered placement, and what to do about it. Of
@@ -39,9 +41,10 @@ func healthAspect(v *ConsumerView) placement.Aspect {
 	case !v.Node.Ready:
 		return placement.Waiting(agentv1alpha1.ReasonNodeNotReady,
 			"virtual node %q is not Ready: %s; see its virtual kubelet in the tenant namespace of %q", v.Name, cmp.Or(v.Node.Message, "no reason is given"), v.Provider)
-	case h.Rejected > 0:
+	case h.Unaccepted > 0:
 		return placement.Waiting(agentv1alpha1.ReasonPodsRejected,
-			"%q does not accept %d pods of node %q: see their events; usually the quota is used up, or a pod has no requests and limits", v.Provider, h.Rejected, v.Name)
+			"%d pods of node %q, such as %q, do not start, because %q has not accepted them: the event FailedReflection in kubectl describe pod says why; usually their limits differ from their requests or are missing, or the reservation is used up; correct or delete them",
+			h.Unaccepted, v.Name, h.UnacceptedPod, v.Provider)
 	}
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy, Message: fmt.Sprintf("%q serves node %q", v.Provider, v.Name)}
 }

@@ -37,8 +37,8 @@ type node struct {
 	known bool
 	facts nodeFacts
 	pods  int
-	// rejected counts the pods that the provider behind a virtual node rejects.
-	rejected int
+	// waiting are the pods that the node has not accepted; nil if there are none.
+	waiting map[podKey]waitingPod
 	// own and used split the requests on the node into those of own pods and those of
 	// placements.
 	own  quantity.Amounts
@@ -65,7 +65,6 @@ type podRecord struct {
 	node      *node
 	placement *placement
 	request   request
-	rejected  bool
 }
 
 func newAccounts() *accounts {
@@ -129,16 +128,18 @@ func (a *accounts) setPod(key podKey, facts podFacts) bool {
 		return a.removePod(key)
 	}
 	if old, ok := a.pods[key]; ok {
-		if old.node.name == facts.node && old.placementName() == facts.placement && old.rejected == facts.rejected && old.request.equal(&facts.request) {
+		if old.node.name == facts.node && old.placementName() == facts.placement && old.request.equal(&facts.request) {
+			old.node.setWaiting(key, facts.waiting)
 			return false
 		}
 		a.removePod(key)
 	}
-	record := podRecord{node: a.nodeOf(facts.node), request: facts.request, rejected: facts.rejected}
+	record := podRecord{node: a.nodeOf(facts.node), request: facts.request}
 	if facts.placement != "" {
 		record.placement = a.placementOf(facts.placement)
 	}
 	a.pods[key] = record
+	record.node.setWaiting(key, facts.waiting)
 	a.chargePod(&record, +1)
 	return true
 }
@@ -149,6 +150,7 @@ func (a *accounts) removePod(key podKey) bool {
 		return false
 	}
 	delete(a.pods, key)
+	record.node.setWaiting(key, waitingPod{})
 	a.chargePod(&record, -1)
 	a.dropIfEmpty(record.node)
 	if p := record.placement; p != nil && p.pods == 0 {
@@ -194,9 +196,6 @@ func (a *accounts) addNode(n *node, sign int64) {
 func (a *accounts) chargePod(r *podRecord, sign int64) {
 	n := r.node
 	n.pods += int(sign)
-	if r.rejected {
-		n.rejected += int(sign)
-	}
 	a.reshaped[n] = struct{}{}
 	if r.placement == nil {
 		r.request.addTo(n.own, sign)
@@ -210,6 +209,34 @@ func (a *accounts) chargePod(r *podRecord, sign int64) {
 	if n.facts.counts {
 		r.request.addTo(r.placement.sum, sign)
 	}
+}
+
+// setWaiting records whether the node has accepted a pod. That changes no figure.
+func (n *node) setWaiting(key podKey, w waitingPod) {
+	if w.name == "" {
+		delete(n.waiting, key)
+		return
+	}
+	if n.waiting == nil {
+		n.waiting = map[podKey]waitingPod{}
+	}
+	n.waiting[key] = w
+}
+
+// waitingSince counts the pods that were bound to the node before an instant and that it has not
+// accepted, and names the one that waits longest.
+func (n *node) waitingSince(before int64) (count int, longest string) {
+	var first waitingPod
+	for _, w := range n.waiting {
+		if w.since >= before {
+			continue
+		}
+		count++
+		if first.name == "" || w.since < first.since || w.since == first.since && w.name < first.name {
+			first = w
+		}
+	}
+	return count, first.name
 }
 
 func (n *node) chargePlacement(p *placement, r *request, sign int64) {

@@ -26,8 +26,6 @@ const (
 	originNodeLabel = "offloading.liqo.io/nodename"
 	// controlPlaneRole is a label of Kubernetes.
 	controlPlaneRole = "node-role.kubernetes.io/control-plane"
-	// rejectedReason is the status reason of a pod on a virtual node that the provider rejects.
-	rejectedReason = "OffloadingBackOff"
 )
 
 // The creator of a placement's pods is the user of its ResourceSlice. Liqo names that user
@@ -153,8 +151,17 @@ type podFacts struct {
 	// placement is the one that the pod runs for; empty for a pod of this cluster's own.
 	placement string
 	request   request
-	// rejected reports whether the pod is on a virtual node whose provider rejects it.
-	rejected bool
+	// waiting is set until the pod's node has accepted it.
+	waiting waitingPod
+}
+
+// waitingPod is a pod that is bound to a node which has not accepted it. The zero value means
+// none.
+type waitingPod struct {
+	// since is when the pod was bound to the node, in Unix seconds.
+	since int64
+	// name is namespace/name.
+	name string
 }
 
 // request holds the requests of a pod. Most pods request only the three resources that have a
@@ -213,9 +220,26 @@ func factsOfPod(pod *corev1.Pod) podFacts {
 		return podFacts{}
 	}
 	return podFacts{
-		node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod),
-		rejected: pod.Status.Reason == rejectedReason,
+		node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod), waiting: waitingOf(pod),
 	}
+}
+
+// waitingOf returns a pod that its node has not accepted. Every kubelet sets a pod's host IP with
+// the first status that it writes. Liqo's virtual kubelet writes that status once the pod exists
+// at the provider; until then, and if the provider refuses the pod, it writes none, or one without
+// a host IP while the namespace is not offloaded.
+func waitingOf(pod *corev1.Pod) waitingPod {
+	if pod.Status.HostIP != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
+		return waitingPod{}
+	}
+	since := pod.CreationTimestamp.Time
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return waitingPod{since: since.Unix(), name: pod.Namespace + "/" + pod.Name}
 }
 
 // requestOf applies Kubernetes' own rules: init containers and sidecars, overhead, pod-level

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,14 +154,16 @@ func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	return w.accounts.fitsFree(request)
 }
 
-// Rejected returns how many pods on a virtual node its provider rejects.
-func (w *Watcher) Rejected(nodeName string) int {
+// Unaccepted counts the pods that were bound to a node before an instant and that the node has not
+// accepted. On a virtual node these have no copy at the provider. It also returns the namespace
+// and name of the pod that waits longest.
+func (w *Watcher) Unaccepted(nodeName string, before time.Time) (count int, longest string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.accounts.nodes[nodeName]; n != nil {
-		return n.rejected
+		return n.waitingSince(before.Unix())
 	}
-	return 0
+	return 0, ""
 }
 
 // Room returns the capacity that pods can still request on each of the given nodes that count,
