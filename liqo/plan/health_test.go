@@ -28,12 +28,12 @@ func TestHealthOfPlacements(t *testing.T) {
 		"the provider takes the slice back": {
 			func(v *ConsumerView) { v.Slice.Denied, v.Slice.Message = true, "no reservation"; v.Node = notReady }, agentv1alpha1.ReasonSliceDenied, "no reservation",
 		},
-		"the node is not Ready":        {func(v *ConsumerView) { v.Node = notReady }, agentv1alpha1.ReasonNodeNotReady, "kubelet stopped posting"},
-		"the node is gone":             {func(v *ConsumerView) { v.Node = NodeView{} }, agentv1alpha1.ReasonNodeNotReady, "no reason is given"},
+		"the node is not Ready": {func(v *ConsumerView) { v.Node = notReady }, agentv1alpha1.ReasonNodeNotReady, "kubelet stopped posting"},
+		"the node is gone":      {func(v *ConsumerView) { v.Node = NodeView{} }, agentv1alpha1.ReasonNodeNotReady, "no reason is given"},
 		"the provider refuses some pods": {
 			func(v *ConsumerView) { v.Health.Unaccepted, v.Health.UnacceptedPod = 3, "demo/a" }, agentv1alpha1.ReasonPodsRejected, `3 pods of node "res-a-1", such as "demo/a"`,
 		},
-		"it is taken down":             {func(v *ConsumerView) { v.Release = true }, "", ""},
+		"it is taken down": {func(v *ConsumerView) { v.Release = true }, "", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
