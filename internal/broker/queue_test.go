@@ -89,7 +89,7 @@ func TestRequestWaitsWhenNothingFits(t *testing.T) {
 		if second.Phase != v1.ReservationPhaseQueued || second.Queue.Position != 1 || second.Queue.Reason != v1.QueuePlaceReasonNoCandidate {
 			t.Fatalf("%s, %+v", second.Phase, second.Queue)
 		}
-		for _, part := range []string{"place 1 of 1", "rome: ", "paris: "} {
+		for _, part := range []string{"place 1 of 1", "no cluster can hold cpu=4 memory=4Gi: paris: "} {
 			if !strings.Contains(second.Message, part) {
 				t.Errorf("nothing of %q in %q", part, second.Message)
 			}
