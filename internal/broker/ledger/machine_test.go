@@ -243,8 +243,8 @@ var trials = []struct {
 	{"renew", 2, func(m *machine, c choose) Event {
 		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
 	}},
-	{"change", 8, (*machine).anyChange},
-	{"settle", 10, (*machine).anySettle},
+	{"change", 10, (*machine).anyChange},
+	{"settle", 14, (*machine).anySettle},
 	{"silence", 2, func(m *machine, c choose) Event {
 		e := &Silence{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
 		if c(2) == 0 {
