@@ -243,8 +243,8 @@ var trials = []struct {
 	{"renew", 2, func(m *machine, c choose) Event {
 		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
 	}},
-	{"change", 8, (*machine).anyChange},
-	{"settle", 12, (*machine).anySettle},
+	{"change", 10, (*machine).anyChange},
+	{"settle", 14, (*machine).anySettle},
 	{"silence", 2, func(m *machine, c choose) Event {
 		e := &Silence{ClusterID: oneOf(c, paris, berlin, oslo, "nowhere")}
 		if c(2) == 0 {
@@ -381,7 +381,7 @@ func (m *machine) anyWithdraw(c choose) Event {
 	if c(20) == 0 {
 		e.Change.(*Withdraw).Reason = ""
 	} else {
-		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "NodeNotReady", "NeverConnected", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
+		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "NeverConnected", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
 	}
 	e.Change.(*Withdraw).Refused = e.Change.(*Withdraw).Reason != "" && c(4) == 0
 	return e
