@@ -17,16 +17,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// podsThatProvidersRefuse are pods whose copies a provider with Liqo's Hard limits refuses.
-func podsThatProvidersRefuse() map[string]corev1.ResourceRequirements {
-	amounts := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
-	}
-	return map[string]corev1.ResourceRequirements{
-		"nothing":     {},
-		"no-limits":   {Requests: amounts("50m", "32Mi")},
-		"high-limits": {Requests: amounts("50m", "32Mi"), Limits: amounts("100m", "64Mi")},
-	}
+// refusedByProviders returns resources of pods whose copies a provider with Liqo's Hard limits refuses.
+func refusedByProviders(cpu, memory string) map[string]corev1.ResourceRequirements {
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("4Gi")}
+	return map[string]corev1.ResourceRequirements{"nothing": {}, "no-limits": {Requests: requests}, "high-limits": {Requests: requests, Limits: limits}}
 }
 
 func podWith(name string, resources corev1.ResourceRequirements, change ...func(*corev1.PodSpec)) *corev1.Pod {
@@ -52,7 +47,8 @@ func TestARequestLeavesOtherPodsOfItsNamespaceAlone(t *testing.T) {
 		spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
 	var pods []*corev1.Pod
-	for name, resources := range podsThatProvidersRefuse() {
+	// Large enough that the cluster advertises every one that goes.
+	for name, resources := range refusedByProviders("500m", "512Mi") {
 		for i := range 4 {
 			pods = append(pods, podWith(fmt.Sprintf("%s-%d", name, i), resources))
 		}
@@ -123,7 +119,7 @@ func TestARequestIsUnhealthyWhileItsProviderRefusesPods(t *testing.T) {
 	}
 	awaitHealth(agentv1alpha1.ReasonHealthy)
 	var pods []*corev1.Pod
-	for name, resources := range podsThatProvidersRefuse() {
+	for name, resources := range refusedByProviders("50m", "32Mi") {
 		pods = append(pods, podWith(name, resources, func(spec *corev1.PodSpec) { spec.NodeSelector = map[string]string{agentv1alpha1.RequestLabel: r.Name} }))
 		check(t, rome.Create(ctx, pods[len(pods)-1]))
 	}
