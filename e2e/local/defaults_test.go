@@ -69,6 +69,9 @@ func TestARequestLeavesOtherPodsOfItsNamespaceAlone(t *testing.T) {
 			t.Errorf("pod %q is on the virtual node", pod.Name)
 		}
 	}
+	for _, pod := range pods {
+		check(t, rome.DeleteAndWait(ctx, pod, time.Minute))
+	}
 }
 
 // TestAPinnedDeploymentOutlivesItsRequest deploys before the request exists, as GitOps may, and creates the request again
