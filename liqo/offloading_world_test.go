@@ -70,6 +70,6 @@ func TestASecondStrategyWaitsForTheFirst(t *testing.T) {
 	check(rome.client.Delete(t.Context(), first))
 	consume(second)
 	if s, providers := inForce(); s != (plan.Strategy{}).WithDefaults() || !cmp.Equal(providers, []string{"berlin"}) {
-		t.Errorf("after the first: %s for %v, want LocalAndRemote for berlin", s, providers)
+		t.Errorf("after the first: %s for %v, want Local for berlin", s, providers)
 	}
 }

@@ -120,6 +120,11 @@ func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
 					t.Errorf("pods of other namespaces: %+v", other)
 				}
 			}
+			for _, pinned := range mutatingWebhooks(t, c, test.values, "pinned.pods.liqo.io") {
+				if *pinned.FailurePolicy != admissionregistrationv1.Fail || len(pinned.MatchConditions) != 1 || len(pinned.NamespaceSelector.MatchExpressions) != 2 {
+					t.Errorf("pods that select a request: %+v", pinned)
+				}
+			}
 			hooks := mutatingWebhooks(t, c, test.values, "pods.liqo.io")
 			if configured := len(hooks) == 1; configured != test.configured {
 				t.Fatalf("%d webhooks", len(hooks))

@@ -21,20 +21,28 @@ type Strategy struct {
 func (s Strategy) String() string { return fmt.Sprintf("%s and %s", s.Pods, s.Names) }
 
 // WishOf returns the strategy that a request sets. Fields that it leaves open are empty.
+//
+// A request that enforces compliance concerns all pods of its namespaces, and Liqo's label on
+// these, which calls the webhook for such pods, is absent with Local.
 func WishOf(o *agentv1alpha1.Offloading) Strategy {
 	if o == nil {
 		return Strategy{}
 	}
-	return Strategy{
+	wish := Strategy{
 		Pods:  offloadingv1beta1.PodOffloadingStrategyType(o.PodOffloadingStrategy),
 		Names: offloadingv1beta1.NamespaceMappingStrategyType(o.NamespaceMappingStrategy),
 	}
+	if wish.Pods == "" && o.PodCompliance == agentv1alpha1.PodComplianceEnforce {
+		wish.Pods = offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType
+	}
+	return wish
 }
 
-// WithDefaults sets empty fields to their defaults.
+// WithDefaults sets empty fields to their defaults. By default Liqo changes no pod: the agent's
+// webhook lets pods that select the request's node go there, and all others stay as they are.
 func (s Strategy) WithDefaults() Strategy {
 	if s.Pods == "" {
-		s.Pods = offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType
+		s.Pods = offloadingv1beta1.LocalPodOffloadingStrategyType
 	}
 	if s.Names == "" {
 		s.Names = offloadingv1beta1.DefaultNameMappingStrategyType
@@ -43,10 +51,9 @@ func (s Strategy) WithDefaults() Strategy {
 }
 
 // meetsWish reports whether an object that the agent did not make satisfies a request. Its owner
-// decides the fields that the request leaves open, as long as pods may leave the cluster.
+// decides the fields that the request leaves open.
 func (s Strategy) meetsWish(wish Strategy) bool {
-	pods := s.Pods == wish.Pods || wish.Pods == "" && s.Pods != offloadingv1beta1.LocalPodOffloadingStrategyType
-	return pods && (wish.Names == "" || s.Names == wish.Names)
+	return (wish.Pods == "" || s.Pods == wish.Pods) && (wish.Names == "" || s.Names == wish.Names)
 }
 
 // Claim is the offloading that one placement wants for a namespace.

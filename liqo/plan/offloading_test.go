@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	both     = Strategy{}.WithDefaults()
+	both     = Strategy{Pods: offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType}.WithDefaults()
 	remote   = Strategy{Pods: offloadingv1beta1.RemotePodOffloadingStrategyType}.WithDefaults()
-	local    = Strategy{Pods: offloadingv1beta1.LocalPodOffloadingStrategyType}.WithDefaults()
+	local    = Strategy{}.WithDefaults()
 	sameName = Strategy{Names: offloadingv1beta1.EnforceSameNameMappingStrategyType}.WithDefaults()
 )
 
-// wanted returns an agreement on the default strategy.
+// wanted returns an agreement on LocalAndRemote.
 func wanted(providers ...string) Agreement {
 	return Agreement{Strategy: both, By: `request "demo/first"`, Providers: providers}
 }
@@ -29,7 +29,7 @@ func wanted(providers ...string) Agreement {
 func offloaded(name string, providers ...string) OffloadingView {
 	return OffloadingView{
 		Name: name, NamespaceExists: true, Labelled: true, ObjectView: ours,
-		Wanted: wanted(providers...), InForce: both, Selected: providers, Required: true, Ready: true,
+		Wish: both, Wanted: wanted(providers...), InForce: both, Selected: providers, Required: true, Ready: true,
 	}
 }
 
@@ -66,6 +66,27 @@ func TestRequestsAgreeOnAStrategy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, Agree(test.inForce, test.claims)); diff != "" {
 				t.Errorf("agreement (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRequestsLeavePodsThatDoNotSelectThemInTheCluster(t *testing.T) {
+	enforced := &agentv1alpha1.Offloading{PodCompliance: agentv1alpha1.PodComplianceEnforce}
+	for name, tt := range map[string]struct {
+		offloading *agentv1alpha1.Offloading
+		want       Strategy
+	}{
+		"by default":                             {nil, local},
+		"with other fields set":                  {&agentv1alpha1.Offloading{PodCompliance: agentv1alpha1.PodComplianceNone}, local},
+		"unless all pods are to go":              {&agentv1alpha1.Offloading{PodOffloadingStrategy: agentv1alpha1.PodOffloadingRemote}, remote},
+		"unless all pods may go":                 {&agentv1alpha1.Offloading{PodOffloadingStrategy: agentv1alpha1.PodOffloadingLocalAndRemote}, both},
+		"unless all pods are pinned":             {enforced, both},
+		"unless all pods are pinned, and may go": {&agentv1alpha1.Offloading{PodOffloadingStrategy: agentv1alpha1.PodOffloadingRemote, PodCompliance: agentv1alpha1.PodComplianceEnforce}, remote},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := WishOf(tt.offloading).WithDefaults(); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
@@ -152,7 +173,11 @@ func TestOffloadingSaysWhatIsInTheWay(t *testing.T) {
 			reason: agentv1alpha1.ReasonOffloadingConflict, want: `for request "demo/first"`,
 		},
 		"a person's object is as good": {
-			change: func(o *OffloadingView) { o.Ours, o.InForce, o.Selected = false, remote, nil },
+			change: func(o *OffloadingView) { o.Ours, o.Wish, o.InForce, o.Selected = false, Strategy{}, remote, nil },
+			reason: agentv1alpha1.ReasonOffloading,
+		},
+		"a person's object leaves all but pinned pods here, as the request does": {
+			change: func(o *OffloadingView) { o.Ours, o.Wish, o.InForce, o.Labelled = false, Strategy{}, local, false },
 			reason: agentv1alpha1.ReasonOffloading,
 		},
 		"a person's object does not select the provider": {
@@ -165,7 +190,7 @@ func TestOffloadingSaysWhatIsInTheWay(t *testing.T) {
 		},
 		"a person's object has other names than asked for": {
 			change: func(o *OffloadingView) { o.Ours, o.Wish = false, sameName },
-			reason: agentv1alpha1.ReasonOffloadingConflict, want: "wants LocalAndRemote and EnforceSameName",
+			reason: agentv1alpha1.ReasonOffloadingConflict, want: "wants Local and EnforceSameName",
 		},
 		"the namespace may not have its name elsewhere": {
 			change: func(o *OffloadingView) { o.Wish, o.Wanted = sameName, Agreement{} },

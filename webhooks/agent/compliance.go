@@ -23,20 +23,33 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=list;watch
 
-// PodPath is the path of the webhook for pods of offloaded namespaces.
-const PodPath = "/mutate--v1-pod"
+// Paths of the webhooks for new pods.
+const (
+	// PodPath is for all pods of namespaces that Liqo offloads.
+	PodPath = "/mutate--v1-pod"
+	// OtherPodPath is for those pods of other namespaces that select a request's virtual node, or
+	// tolerate virtual nodes.
+	OtherPodPath = "/mutate--v1-pod-other"
+)
 
-// SetupPods registers the webhook for pods of offloaded namespaces. It reads requests and
-// virtual nodes from the cache, so that pods do not wait for the API server.
+// SetupPods registers the webhooks for new pods. They read requests and virtual nodes from the
+// cache, so that pods do not wait for the API server.
 func SetupPods(mgr ctrl.Manager) {
-	c := &compliance{cache: mgr.GetClient(), reader: mgr.GetAPIReader()}
-	mgr.GetWebhookServer().Register(PodPath, &admission.Webhook{Handler: c})
+	c := compliance{cache: mgr.GetClient(), reader: mgr.GetAPIReader()}
+	server := mgr.GetWebhookServer()
+	server.Register(OtherPodPath, &admission.Webhook{Handler: &c})
+	offloaded := c
+	offloaded.offloaded = true
+	server.Register(PodPath, &admission.Webhook{Handler: &offloaded})
 }
 
 type compliance struct {
 	cache client.Reader
 	// reader reads Namespaces, which are not cached.
 	reader client.Reader
+	// offloaded is true for pods of namespaces that Liqo offloads. They may use the virtual nodes
+	// of their namespace's requests without selecting them.
+	offloaded bool
 }
 
 // Handle implements admission.Handler. It keeps a pod off nodes that are reserved for other
@@ -50,25 +63,17 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 	if why := c.pinnedElsewhere(ctx, pod, req.Namespace); why != "" {
 		return admission.Denied(why)
 	}
-	var verdict webhooks.Verdict
-	nodes, err := c.reservedNodes(ctx, req.Namespace)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "pod left unchanged", "namespace", req.Namespace)
-		verdict.Warn("the agent could not list the ResourceRequests of this namespace, so the pod's requests and limits stay unchanged")
-		nodes = nil
-	}
 	// The same types marshal both sides of the patch. A field that they do not know is in
 	// neither side and stays unchanged.
 	before, err := json.Marshal(pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	complied, changed := makeCompliant(pod, nodes)
-	if len(complied.Errors) > 0 {
-		return admission.Denied(complied.Errors.ToAggregate().Error())
+	verdict, changed := c.preparePod(ctx, pod, req.Namespace)
+	if len(verdict.Errors) > 0 {
+		return admission.Denied(verdict.Errors.ToAggregate().Error())
 	}
-	verdict.Warnings = append(verdict.Warnings, complied.Warnings...)
-	if changed = confineToNamespace(pod, req.Namespace) || changed; !changed {
+	if !changed {
 		return admission.Allowed("").WithWarnings(verdict.Warnings...)
 	}
 	after, err := json.Marshal(pod)
@@ -78,15 +83,46 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 	return admission.PatchResponseFromRaw(before, after).WithWarnings(verdict.Warnings...)
 }
 
+// preparePod changes a pod for the virtual nodes that it may run on, and reports whether it
+// changed anything.
+func (c *compliance) preparePod(ctx context.Context, pod *corev1.Pod, namespace string) (webhooks.Verdict, bool) {
+	pinned, changed := selectsRequest(&pod.Spec), false
+	if pinned {
+		changed = qualifyRequests(&pod.Spec, namespace)
+		changed = tolerateVirtualNodes(&pod.Spec) || changed
+	}
+	verdict, complied := c.complyWithRequests(ctx, pod, namespace, pinned)
+	confined := confineToNamespace(pod, namespace, c.offloaded || selectsVirtualNodes(&pod.Spec))
+	return verdict, changed || complied || confined
+}
+
+// complyWithRequests makes a pod comply with the requests that offload its namespace.
+func (c *compliance) complyWithRequests(ctx context.Context, pod *corev1.Pod, namespace string, pinned bool) (v webhooks.Verdict, changed bool) {
+	var requests agentv1alpha1.ResourceRequestList
+	err := c.cache.List(ctx, &requests)
+	var nodes []reservedNode
+	if err == nil {
+		nodes, err = c.reservedNodes(ctx, requests.Items, namespace)
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "pod left unchanged", "namespace", namespace)
+		v.Warn("the agent could not list the ResourceRequests of this namespace, so the pod's requests and limits stay unchanged")
+		return v, false
+	}
+	v, changed = makeCompliant(pod, nodes)
+	if len(v.Errors) == 0 && pinned && !leavesPinnedPods(requests.Items, &pod.Spec) {
+		warnings, equalised := equalisePod(&pod.Spec)
+		v.Warnings = append(v.Warnings, warnings...)
+		changed = changed || equalised
+	}
+	return v, changed
+}
+
 // reservedNodes lists the virtual nodes of requests that offload the namespace and have
 // podCompliance Enforce, except those that take no pods.
-func (c *compliance) reservedNodes(ctx context.Context, namespace string) (out []reservedNode, err error) {
-	var all agentv1alpha1.ResourceRequestList
-	if err := c.cache.List(ctx, &all); err != nil {
-		return nil, fmt.Errorf("listing ResourceRequests: %w", err)
-	}
-	for i := range all.Items {
-		rr := &all.Items[i]
+func (c *compliance) reservedNodes(ctx context.Context, requests []agentv1alpha1.ResourceRequest, namespace string) (out []reservedNode, err error) {
+	for i := range requests {
+		rr := &requests[i]
 		if !wantsCompliance(rr) {
 			continue
 		}

@@ -56,7 +56,7 @@ func TestPodsComplyWithMatchingRequests(t *testing.T) {
 				tc.namespace = "team"
 			}
 			c := clusterWith(t, interceptor.Funcs{}, rr)
-			got := (&compliance{cache: c, reader: c}).Handle(t.Context(), podRequest(tc.namespace,
+			got := (&compliance{cache: c, reader: c, offloaded: true}).Handle(t.Context(), podRequest(tc.namespace,
 				`{"requests":{"cpu":"100m","memory":"64Mi"}}`))
 			var want []string
 			if tc.complies {
@@ -78,7 +78,7 @@ func TestPodsComplyWithMatchingRequests(t *testing.T) {
 			if diff := cmp.Diff(want, patches); diff != "" || !got.Allowed || !confined {
 				t.Errorf("allowed %t, patches (-want +got):\n%s", got.Allowed, diff)
 			}
-			refused := (&compliance{cache: c, reader: c}).Handle(t.Context(), podRequest(tc.namespace, `{}`))
+			refused := (&compliance{cache: c, reader: c, offloaded: true}).Handle(t.Context(), podRequest(tc.namespace, `{}`))
 			if refused.Allowed == tc.complies || tc.complies && !strings.Contains(refused.Result.Message, "LimitRange") {
 				t.Errorf("a pod that requests nothing: %+v", refused.AdmissionResponse)
 			}
@@ -90,7 +90,7 @@ func TestFailedLookupDoesNotBlockThePod(t *testing.T) {
 	c := clusterWith(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("the API server is away")
 	}})
-	got := (&compliance{cache: c, reader: c}).Handle(t.Context(), podRequest("team", `{}`))
+	got := (&compliance{cache: c, reader: c, offloaded: true}).Handle(t.Context(), podRequest("team", `{}`))
 	if !got.Allowed || len(got.Patches) != 1 || got.Patches[0].Path != "/spec/affinity" || len(got.Warnings) != 1 {
 		t.Errorf("got %+v, want it let in, kept off others' nodes, with a warning", got)
 	}

@@ -46,7 +46,7 @@ func makeCompliant(pod *corev1.Pod, nodes []reservedNode) (webhooks.Verdict, boo
 			names[i] = r.Request
 		}
 		v.Warn("the pod is not pinned, because several ResourceRequests offload this namespace: %s; choose one with the node selector %s",
-			strings.Join(names, ", "), agentv1alpha1.ReservationLabel)
+			strings.Join(names, ", "), agentv1alpha1.RequestLabel)
 		return v, false
 	}
 	spec := field.NewPath("spec")
@@ -99,9 +99,12 @@ func equaliseResources(r *corev1.ResourceRequirements) (changed bool) {
 	return changed
 }
 
+// requiredResources are those that a provider that enforces reservations wants of each container.
+var requiredResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
 // missingRequests returns errors for required requests without a value.
 func missingRequests(path *field.Path, r *corev1.ResourceRequirements, request string) (errs field.ErrorList) {
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+	for _, name := range requiredResources {
 		if _, ok := r.Requests[name]; !ok {
 			errs = append(errs, field.Required(path.Key(string(name)),
 				"the provider of ResourceRequest "+request+" admits no pod without it: set it, or give the namespace a LimitRange with defaults"))

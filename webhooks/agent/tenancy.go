@@ -72,50 +72,56 @@ func mayUse(node *corev1.Node, namespace string) bool {
 	})
 }
 
+// unreserved selects nodes that belong to no reservation.
+var unreserved = corev1.NodeSelectorRequirement{Key: agentv1alpha1.ReservationLabel, Operator: corev1.NodeSelectorOpDoesNotExist}
+
 // nodePermissions returns the alternatives by which a node is open to pods of a namespace. A
 // node must meet one of them.
 func nodePermissions(namespace string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{
-		{Key: agentv1alpha1.ReservationLabel, Operator: corev1.NodeSelectorOpDoesNotExist},
+		unreserved,
 		{Key: agentv1alpha1.NamespaceLabelPrefix + namespace, Operator: corev1.NodeSelectorOpExists},
 		{Key: agentv1alpha1.SharedLabel, Operator: corev1.NodeSelectorOpExists},
 	}
 }
 
 // confineToNamespace adds required node affinity that keeps a pod off nodes reserved for other
-// namespaces, and reports whether it changed anything. The affinity depends only on the pod's
-// namespace, so it also covers later reservations.
+// namespaces, and reports whether it changed anything. The affinity depends only on the pod and
+// its namespace, so it also covers later reservations. Without mayUseReserved it keeps the pod off
+// all reserved nodes.
 //
 // The terms of an affinity are alternatives. Each of the pod's own terms is combined with each
 // permission.
-func confineToNamespace(pod *corev1.Pod, namespace string) bool {
+func confineToNamespace(pod *corev1.Pod, namespace string, mayUseReserved bool) bool {
 	allowed := nodePermissions(namespace)
-	var own []corev1.NodeSelectorTerm
-	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		own = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	} else {
-		own = []corev1.NodeSelectorTerm{{}}
+	if !mayUseReserved {
+		allowed = []corev1.NodeSelectorRequirement{unreserved}
 	}
+	own := requiredTerms(&pod.Spec)
 	absent := pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
 		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil
+	if absent {
+		own = []corev1.NodeSelectorTerm{{}}
+	}
 	var terms []corev1.NodeSelectorTerm
+	changed := absent
 	for _, term := range own {
 		// An empty term of the pod itself matches no node, and must not match any afterwards.
 		if !absent && isEmpty(term) || isConfined(term, allowed) {
 			terms = append(terms, term)
 			continue
 		}
+		changed = true
 		for _, permission := range allowed {
 			combined := *term.DeepCopy()
 			combined.MatchExpressions = append(combined.MatchExpressions, permission)
 			terms = append(terms, combined)
 		}
 	}
-	if !absent && len(terms) == len(own) {
-		return false
+	if changed {
+		requireNodes(&pod.Spec, terms)
 	}
-	requireNodes(&pod.Spec, terms)
-	return true
+	return changed
 }
 
 func isEmpty(term corev1.NodeSelectorTerm) bool {

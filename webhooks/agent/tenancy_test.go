@@ -28,11 +28,11 @@ func nodeWith(name string, labels ...string) *corev1.Node {
 
 var (
 	worker = nodeWith("worker")
-	// unreserved is a virtual node that a user created, without a reservation.
-	unreserved = nodeWith("mine", "liqo.io/type=virtual-node")
-	ofAlice    = nodeWith("res-aaaaaaaaaa-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-aaaaaaaaaa", "namespace.broker.fluidos.eu/alice=true")
-	ofBoth     = nodeWith("res-bbbbbbbbbb-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-bbbbbbbbbb", "namespace.broker.fluidos.eu/alice=true", "namespace.broker.fluidos.eu/bob=true")
-	ofAll      = nodeWith("res-cccccccccc-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-cccccccccc", "broker.fluidos.eu/shared=true")
+	// unreservedNode is a virtual node that a user created, without a reservation.
+	unreservedNode = nodeWith("mine", "liqo.io/type=virtual-node")
+	ofAlice        = nodeWith("res-aaaaaaaaaa-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-aaaaaaaaaa", "namespace.broker.fluidos.eu/alice=true")
+	ofBoth         = nodeWith("res-bbbbbbbbbb-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-bbbbbbbbbb", "namespace.broker.fluidos.eu/alice=true", "namespace.broker.fluidos.eu/bob=true")
+	ofAll          = nodeWith("res-cccccccccc-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-cccccccccc", "broker.fluidos.eu/shared=true")
 	// unopened has no label of the agent yet.
 	unopened = nodeWith("res-dddddddddd-1", "liqo.io/type=virtual-node", "broker.fluidos.eu/reservation=res-dddddddddd")
 )
@@ -69,23 +69,54 @@ func TestPodsStayOffNodesReservedForOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf(t, tt.pod)
-			confineToNamespace(pod, tt.namespace)
-			var got []string
-			for _, node := range []*corev1.Node{worker, unreserved, ofAll, ofBoth, ofAlice, unopened} {
-				if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil {
-					t.Fatal(err)
-				} else if ok {
-					got = append(got, node.Name)
-				}
-			}
-			if diff := cmp.Diff(strings.Fields(tt.want), got, cmp.Transformer("set", asSet)); diff != "" {
+			confineToNamespace(pod, tt.namespace, true)
+			if diff := cmp.Diff(strings.Fields(tt.want), nodesFor(t, pod), cmp.Transformer("set", asSet)); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
-			if before := pod.DeepCopy(); confineToNamespace(pod, tt.namespace) || cmp.Diff(before, pod) != "" {
+			if before := pod.DeepCopy(); confineToNamespace(pod, tt.namespace, true) || cmp.Diff(before, pod) != "" {
 				t.Error("asked again it changes what it has changed")
 			}
 		})
 	}
+}
+
+// Pods that do not select a reservation may tolerate every node.
+func TestOtherPodsStayOffAllReservedNodes(t *testing.T) {
+	for name, tt := range map[string]struct{ pod, want string }{
+		"without affinity": {`{containers: [{name: a}]}`, "worker mine"},
+		"with an affinity of their own": {
+			`{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [mine]}]}]}}}, containers: [{name: a}]}`, "worker",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := podOf(t, tt.pod)
+			confineToNamespace(pod, "alice", false)
+			if diff := cmp.Diff(strings.Fields(tt.want), nodesFor(t, pod), cmp.Transformer("set", asSet)); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+			if before := pod.DeepCopy(); confineToNamespace(pod, "alice", false) || cmp.Diff(before, pod) != "" {
+				t.Error("asked again it changes what it has changed")
+			}
+		})
+	}
+}
+
+func nodesFor(t *testing.T, pod *corev1.Pod) []string {
+	t.Helper()
+	return nodesAmong(t, pod, worker, unreservedNode, ofAll, ofBoth, ofAlice, unopened)
+}
+
+// nodesAmong returns the nodes that the scheduler's own matching allows.
+func nodesAmong(t *testing.T, pod *corev1.Pod, nodes ...*corev1.Node) (names []string) {
+	t.Helper()
+	for _, node := range nodes {
+		if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			names = append(names, node.Name)
+		}
+	}
+	return names
 }
 
 func asSet(names []string) map[string]bool {

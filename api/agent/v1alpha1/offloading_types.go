@@ -1,7 +1,8 @@
 package v1alpha1
 
-// PodOffloadingStrategy says where new pods of offloaded namespaces may run: Local (only in
-// this cluster), Remote (only on virtual nodes) or LocalAndRemote.
+// PodOffloadingStrategy says where new pods of offloaded namespaces run unless they select a
+// request's virtual node: Local (in this cluster), Remote (only on virtual nodes) or
+// LocalAndRemote.
 //
 // +kubebuilder:validation:Enum=Local;Remote;LocalAndRemote
 type PodOffloadingStrategy string
@@ -25,15 +26,17 @@ const (
 	NamespaceMappingEnforceSameName NamespaceMappingStrategy = "EnforceSameName"
 )
 
-// PodCompliance says whether the agent changes new pods of offloaded namespaces: None (it
-// leaves them unchanged) or Enforce.
+// PodCompliance says which new pods of offloaded namespaces the agent makes acceptable to
+// providers that enforce reservations: None, those that are Pinned to the request, or all of
+// them (Enforce).
 //
-// +kubebuilder:validation:Enum=None;Enforce
+// +kubebuilder:validation:Enum=None;Pinned;Enforce
 type PodCompliance string
 
 // Values of PodCompliance.
 const (
 	PodComplianceNone    PodCompliance = "None"
+	PodCompliancePinned  PodCompliance = "Pinned"
 	PodComplianceEnforce PodCompliance = "Enforce"
 )
 
@@ -42,9 +45,11 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.podCompliance) || self.podCompliance != 'Enforce' || !has(self.podOffloadingStrategy) || self.podOffloadingStrategy != 'Local'",message="podCompliance Enforce pins pods to the virtual node, podOffloadingStrategy Local keeps them in this cluster: choose one"
 type Offloading struct {
-	// podOffloadingStrategy says where new pods of the namespaces may run: Local, Remote or
-	// LocalAndRemote (the default). With any of them, the node selector
-	// broker.fluidos.eu/reservation pins a pod to one reservation.
+	// podOffloadingStrategy says where new pods of the namespaces run that do not select the
+	// virtual node: Local (the default) leaves them in this cluster, Remote sends them to virtual
+	// nodes, and with LocalAndRemote, the default with podCompliance Enforce, they run wherever
+	// the scheduler finds room. With any of them, the node selector broker.fluidos.eu/request
+	// pins a pod to a request.
 	// +optional
 	PodOffloadingStrategy PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty"`
 
@@ -55,9 +60,10 @@ type Offloading struct {
 	// +optional
 	NamespaceMappingStrategy NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty"`
 
-	// podCompliance makes new pods of the namespaces acceptable to providers that enforce
-	// reservations. Enforce gives pods limits equal to their requests, and the node selector of
-	// this request's reservation. None (the default) leaves them unchanged.
+	// podCompliance makes new pods acceptable to providers that enforce reservations. Pinned (the
+	// default) gives pods that select the request's node limits equal to their requests. Enforce
+	// does so for all new pods of the namespaces, gives them the node selector of this request's
+	// reservation, and refuses those without requests. None leaves all pods unchanged.
 	// +optional
 	PodCompliance PodCompliance `json:"podCompliance,omitempty"`
 }

@@ -101,8 +101,8 @@ type ResourceRequestSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Namespaces *[]string `json:"namespaces,omitempty"`
 
-	// offloading says how these namespaces are offloaded. By default new pods may run in both
-	// clusters, and namespaces get a new name at the provider.
+	// offloading says how these namespaces are offloaded. By default only pods that select the
+	// virtual node run there, and namespaces get a new name at the provider.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a ResourceRequest only cpu, memory, resources, duration and release can be changed: delete it and create another"
 	Offloading *Offloading `json:"offloading,omitempty"`
@@ -160,7 +160,7 @@ type ResourceRequestStatus struct {
 	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
 
 	// nodeName is the name of the virtual node. Pin pods to it with the node selector
-	// broker.fluidos.eu/reservation: <reservationName>.
+	// broker.fluidos.eu/request: <name of this object>.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	NodeName string `json:"nodeName,omitempty"`
