@@ -220,7 +220,7 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node shape: %w", err)
 		}
-		offer.Shapes = append(offer.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: s.NodeLabels})
+		offer.Shapes = append(offer.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: s.NodeLabels, Taints: s.Taints})
 	}
 	if !reflect.DeepEqual(adv.Cost, v1.Cost{}) {
 		offer.Cost = &adv.Cost
@@ -258,6 +258,9 @@ func checkWords(o *ledger.Offer) error {
 	}
 	for _, s := range o.Shapes {
 		if err := requirements.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
+			return err
+		}
+		if err := requirements.CheckTaints("taints of nodes", s.Taints); err != nil {
 			return err
 		}
 	}

@@ -180,13 +180,13 @@ func TestGrowthMeetsTheRequirements(t *testing.T) {
 		"within the highest price":  {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.6", Currency: "EUR"}}), "6", ""},
 		"above the highest price":   {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.6", Currency: "EUR"}}), "7", "costs 0.7 EUR an hour, at most 0.6 is accepted"},
 		"on the selected nodes":     {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "6", ""},
-		"beyond the selected nodes": {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "7", "has 4 of cpu free on the nodes asked for, 5 is needed"},
+		"beyond the selected nodes": {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "7", "has 4 of cpu free on the nodes that the request selects and tolerates, 5 is needed"},
 		"of pods, in the room on all nodes": {with(func(r *v1.ReservationRequest) {
 			r.PodShapes = []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}}}
 		}), "12", ""},
 		"of pods, beyond the nodes": {with(func(r *v1.ReservationRequest) {
 			r.PodShapes = []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}}}
-		}), "13", "has 10 of cpu free on the nodes asked for, 11 is needed"},
+		}), "13", "has 10 of cpu free on the nodes that the request selects and tolerates, 11 is needed"},
 		"to less, above the highest price": {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.2", Currency: "EUR"}}), "1", ""},
 		"without requirements":             {with(func(*v1.ReservationRequest) {}), "13", ""},
 	}

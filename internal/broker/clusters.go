@@ -49,10 +49,12 @@ type clusters struct {
 	byID map[string]*presence
 	// reshaped holds the clusters whose node shapes in the market are out of date.
 	reshaped clusterSet
+	// tainted holds the clusters that offer tainted nodes.
+	tainted clusterSet
 }
 
 func newClusters(s *session) clusters {
-	return clusters{s: s, byID: map[string]*presence{}, reshaped: clusterSet{}}
+	return clusters{s: s, byID: map[string]*presence{}, reshaped: clusterSet{}, tainted: clusterSet{}}
 }
 
 // presenceOf returns the presence of a cluster. It creates one for an unknown cluster.
@@ -121,6 +123,7 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 		Lending:     c.Lending,
 	}
 	cs.reshaped.add(c.ClusterID)
+	cs.noteTaints(c)
 	setPrices(&candidate, c.Cost)
 	if err := cs.s.market.Upsert(candidate); err != nil {
 		cs.s.log.Error(err, "cluster ignored in decisions", "cluster", c.ClusterID)

@@ -53,6 +53,8 @@ func CheckRequirements(amounts quantity.Amounts, asked brokerv1alpha1.Requiremen
 func (d *decider) newDecisionRequest(q *Request, tried []string) *decision.Request {
 	if needsShapes(q) {
 		d.s.clusters.updateShapes()
+	} else {
+		d.s.clusters.updateTaintedShapes()
 	}
 	near, apart := d.neighboursOf(q)
 	demands := q.Demands()

@@ -145,6 +145,7 @@ func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 		in.PodShapes = wire.FromPodShapes(demands.PodShapes)
 		if demands.Constraints != nil {
 			in.NodeSelector = wire.FromLabels(demands.Constraints.NodeSelector)
+			in.Tolerations = demands.Constraints.Tolerations
 		}
 	}
 	return in

@@ -327,7 +327,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	more, moved := hasMore(qu.s.clusters.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && qu.line.First(free, func(name string) bool {
 		q, tried := qu.s.requestAndTried(qu.s.book.Reservation(name))
-		return (more || needsShapes(q)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
+		return (more || needsShapes(q) || qu.s.clusters.offersTainted(o.ClusterID)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
 	}) != ""
 }
 

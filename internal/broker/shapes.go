@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -16,11 +18,41 @@ func needsShapes(q *Request) bool {
 // on a cluster but not in use yet.
 func (cs *clusters) updateShapes() {
 	for id := range cs.reshaped {
-		if c := cs.s.book.Cluster(id); c != nil {
-			cs.s.market.SetShapes(id, decision.Debit(c.Shapes, cs.listCommitments(c)))
-		}
+		cs.updateShapesOf(id)
 	}
 	clear(cs.reshaped)
+}
+
+// updateTaintedShapes does that for the clusters that offer tainted nodes. There a request has to
+// fit on the nodes that it tolerates, whatever else it demands.
+func (cs *clusters) updateTaintedShapes() {
+	for id := range cs.tainted {
+		if _, outdated := cs.reshaped[id]; outdated {
+			cs.updateShapesOf(id)
+			delete(cs.reshaped, id)
+		}
+	}
+}
+
+func (cs *clusters) updateShapesOf(id string) {
+	if c := cs.s.book.Cluster(id); c != nil {
+		cs.s.market.SetShapes(id, decision.Debit(c.Shapes, cs.listCommitments(c)))
+	}
+}
+
+// offersTainted reports whether a cluster offers tainted nodes.
+func (cs *clusters) offersTainted(id string) bool {
+	_, offers := cs.tainted[id]
+	return offers
+}
+
+// noteTaints notes whether a cluster offers tainted nodes.
+func (cs *clusters) noteTaints(c *ledger.Cluster) {
+	if slices.ContainsFunc(c.Shapes, func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
+		cs.tainted.add(c.ClusterID)
+	} else {
+		delete(cs.tainted, c.ClusterID)
+	}
 }
 
 // listCommitments returns the capacity that is promised on a cluster and not in use. Pod shapes
@@ -31,7 +63,7 @@ func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 		asked := r.Demands()
 		out := decision.Commitment{Amounts: unused}
 		if asked.Constraints != nil {
-			out.Nodes = asked.Constraints.NodeSelector
+			out.Nodes, out.Tolerations = asked.Constraints.NodeSelector, asked.Constraints.Tolerations
 		}
 		// Once a part is in use, the broker does not know which pods of the shapes run.
 		if len(asked.PodShapes) > 0 && !used {

@@ -9,7 +9,9 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // with changes a request for one core and one GiB.
@@ -102,6 +104,44 @@ func TestProviderLearnsWhichPodsToFit(t *testing.T) {
 			t.Errorf("the consumer gets %v and %v", got.PodShapes, got.NodeSelector)
 		}
 	})
+}
+
+// Paris offers four cores on ordinary nodes and eight on tainted ones.
+func TestTaintedNodesAreGrantedToThoseWhoTolerateThem(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		offer := func(taints ...brokerv1alpha1.Taint) {
+			f.advertise("paris", "12", "64Gi", nodes(
+				v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}},
+				v1.NodeShape{Count: 2, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}, Taints: taints, NodeLabels: v1.Labels{"gpu": "a100"}},
+			))
+		}
+		offer(brokerv1alpha1.Taint{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"})
+		tolerations := []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}
+		req := request("8", "1Gi")
+		req.Constraints = &v1.Constraints{Tolerations: tolerations, NodeSelector: map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}}
+		r := f.reserve("rome", "tolerates", req)
+		if diff := cmp.Diff(tolerations, f.told("paris", r, v1.InstructionRoleProvider).Tolerations); diff != "" {
+			t.Errorf("tolerations of the provider's instruction (-want +got):\n%s", diff)
+		}
+		if got := f.told("rome", r, v1.InstructionRoleConsumer).Tolerations; got != nil {
+			t.Errorf("the consumer is told %v", got)
+		}
+		f.reserve("rome", "plain", request("3", "1Gi"))
+		if _, err := f.RequestReservation(f.t.Context(), "rome", "too-much", request("2", "1Gi")); fault.ReasonOf(err) != fault.NoCandidate {
+			t.Error("a request without tolerations got room on tainted nodes")
+		}
+		// Once nothing is tainted, sums decide again.
+		offer()
+		f.reserve("rome", "later", request("1", "1Gi"))
+	})
+}
+
+func TestOffersOfReservedTaintsAreRefused(t *testing.T) {
+	for _, taint := range []brokerv1alpha1.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}, {Key: "spot"}, {Effect: "NoExecute"}} {
+		if err := CheckOffer(&ledger.Offer{Shapes: []quantity.NodeShape{{Count: 1, Taints: []brokerv1alpha1.Taint{taint}}}}); err == nil {
+			t.Errorf("%+v is accepted", taint)
+		}
+	}
 }
 
 func TestAMoveHonoursTheTerms(t *testing.T) {

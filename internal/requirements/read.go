@@ -54,6 +54,7 @@ func checkConstraints(k *brokerv1alpha1.Constraints) error {
 		CheckWords("affinity", maxNamed, k.Affinity...),
 		CheckWords("antiAffinity", maxNamed, k.AntiAffinity...),
 		CheckLabels("nodeSelector", k.NodeSelector, maxNamed),
+		checkTolerations(k.Tolerations),
 	)
 	if err == nil && k.DataLocality != "" {
 		err = CheckLabels("dataLocality", map[string]string{DataLabel(k.DataLocality): ""}, maxNamed)

@@ -115,6 +115,7 @@ func ToProviderInstruction(in *v1.Instruction, received time.Time) (agentv1alpha
 		Resources:          resources,
 		PodShapes:          shapes,
 		NodeSelector:       ToLabels(in.NodeSelector),
+		Tolerations:        in.Tolerations,
 		Change:             in.Change,
 		ExpiresAt:          ExpiresAt(in.RemainingSeconds, received),
 		Release:            in.State != v1.InstructionStateHold,

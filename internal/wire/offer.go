@@ -66,7 +66,7 @@ func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
 	}
 	out := make([]v1.NodeShape, len(in))
 	for i, shape := range in {
-		out[i] = v1.NodeShape{Count: shape.Count, Free: FromResourceList(shape.Free), NodeLabels: FromLabels(shape.NodeLabels)}
+		out[i] = v1.NodeShape{Count: shape.Count, Free: FromResourceList(shape.Free), NodeLabels: FromLabels(shape.NodeLabels), Taints: shape.Taints}
 	}
 	return out
 }

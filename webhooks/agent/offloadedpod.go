@@ -96,7 +96,8 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	if why := describeMismatch(pod, p.Placement, inst, consumer); why != "" {
+	lent, _ := j.Nodes()
+	if why := describeMismatch(pod, p.Placement, inst, consumer, lent); why != "" {
 		return admission.Denied(why)
 	}
 	limits, err := enforcement.LimitsOf(inst.Kept())
@@ -113,7 +114,7 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 
 // describeMismatch returns why a pod of a consumer cannot belong to the placement of inst, whatever its
 // size; "" if it can. inst is nil if there is none.
-func describeMismatch(pod *corev1.Pod, placement string, inst *agentv1alpha1.ProviderInstruction, consumer string) string {
+func describeMismatch(pod *corev1.Pod, placement string, inst *agentv1alpha1.ProviderInstruction, consumer string, lent enforcement.LentNodes) string {
 	if inst == nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
 		return fmt.Sprintf("cluster %q has no live reservation for placement %q: ask for one, or delete the pod", consumer, placement)
 	}
@@ -124,6 +125,10 @@ func describeMismatch(pod *corev1.Pod, placement string, inst *agentv1alpha1.Pro
 	if nodes := wire.FromLabels(inst.Spec.NodeSelector); !enforcement.IsBound(&pod.Spec, nodes) {
 		return fmt.Sprintf("placement %q was granted for nodes with %s and the pod may run elsewhere: this cluster's operator must let the agent's mutating webhook add the node affinity",
 			placement, labels.FormatLabels(nodes))
+	}
+	lent = lent.For(&inst.Spec)
+	if key := lent.StrangeToleration(&pod.Spec); key != "" {
+		return fmt.Sprintf("placement %q was not granted a toleration of %s: name it in constraints.tolerations of the ResourceRequest, or remove it from the pod", placement, key)
 	}
 	return ""
 }
@@ -223,7 +228,7 @@ func (j *podJudge) nodesFor(ctx context.Context, pod *corev1.Pod) (enforcement.L
 	}
 	inst, err := j.instructionOf(ctx, placement)
 	if inst != nil { // admitPod refuses a pod without an instruction
-		nodes.Labels = wire.FromLabels(inst.Spec.NodeSelector)
+		nodes = nodes.For(&inst.Spec)
 	}
 	return nodes, err
 }

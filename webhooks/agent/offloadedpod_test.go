@@ -148,6 +148,11 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 		"a pod of which one term allows other nodes": {
 			inst: forA100, pod: offloadedPodOf("a", "1m", allowing("gpu", "a100"), allowing("zone", "b")), code: 403, says: `may run elsewhere`,
 		},
+		"a pod that tolerates a taint it was not granted": {
+			pod: offloadedPodOf("a", "1m", tolerating("dedicated")), code: 403,
+			says: `placement "res-0123456789-1" was not granted a toleration of dedicated: name it in constraints.tolerations`,
+		},
+		"a pod that tolerates a taint of Kubernetes": {pod: offloadedPodOf("a", "1m", tolerating("node.kubernetes.io/not-ready"))},
 		"a pod bound to the nodes that were granted": {inst: forA100, pod: offloadedPodOf("a", "1m", allowing("gpu", "a100"))},
 		"a pod of an administrator":                  {pod: offloadedPodOf("a", "64", func(p *corev1.Pod) { p.OwnerReferences = nil })},
 		"a pod that names its node": {
@@ -199,6 +204,39 @@ func TestRefusedPodsAreCountedAndDryRunsAreNot(t *testing.T) {
 
 func forA100(i *agentv1alpha1.ProviderInstruction) {
 	i.Spec.NodeSelector = map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}
+}
+
+func tolerating(key string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+	}
+}
+
+// Paris offers two kinds of tainted nodes, and the placement was granted one.
+func TestOffloadedPodsGetTheTolerationsOfTheirPlacement(t *testing.T) {
+	j := newPodJudge(t, func(i *agentv1alpha1.ProviderInstruction) {
+		i.Spec.Tolerations = []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}
+	})
+	j.Nodes = func() (enforcement.LentNodes, bool) {
+		return enforcement.LentNodes{Selector: labels.Everything(), Taints: []brokerv1alpha1.Taint{
+			{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "spot", Effect: "NoExecute"},
+		}}, true
+	}
+	pod := offloadedPodOf("a", "1m", tolerating("spot"))
+	if got := j.admitPod(t.Context(), requestFor(t, pod)); got.Allowed || !strings.Contains(got.Result.Message, "toleration of spot") {
+		t.Errorf("a toleration that was not granted: %+v", got.Result)
+	}
+	nodes, err := j.nodesFor(t.Context(), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes.Confine(&pod.Spec)
+	if got := pod.Spec.Tolerations; len(got) != 1 || got[0].Key != "dedicated" || got[0].Value != "gpu" {
+		t.Errorf("tolerations %+v, want dedicated=gpu alone", got)
+	}
+	if got := j.admitPod(t.Context(), requestFor(t, pod)); !got.Allowed {
+		t.Errorf("the confined pod is refused: %s", got.Result.Message)
+	}
 }
 
 // allowing adds a term of node affinity to a pod.

@@ -53,6 +53,7 @@ var calls = map[string]call{
 	"longer than can be counted":            reserve(`{"resources": {"cpu": "1"}, "durationSeconds": 9223372036854775807}`, "durationSeconds", "is too long, the most is 315360000"),
 	"for ten seconds":                       reserve(`{"resources": {"cpu": "1"}, "durationSeconds": 10}`, "durationSeconds", "60"),
 	"of negative priority":                  reserve(`{"resources": {"cpu": "1"}, "priority": -1}`, "priority", "0"),
+	"a toleration of a control plane":       reserve(`{"resources": {"cpu": "1"}, "constraints": {"tolerations": [{"key": "node-role.kubernetes.io/control-plane"}]}}`, "constraints.tolerations[0]", "never offered: use a key of your own"),
 	"an unknown field":                      reserve(`{"resources": {"cpu": "1"}, "reserved": {"cpu": "1"}}`, `unknown field ["reserved"]`),
 	"a target with a name that is too long": reserve(`{"resources": {"cpu": "1"}, "targetClusterID": "`+strings.Repeat("a", 41)+`"}`, "targetClusterID", "40"),
 	"more than any cluster has": {

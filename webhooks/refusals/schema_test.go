@@ -64,6 +64,18 @@ var bySchema = map[string]wrong{
 		resourceRequest + `{cpu: 1, offloading: {podOffloadingStrategy: Local, podCompliance: Enforce}}`,
 		[]string{"spec.offloading", "choose one"},
 	},
+	"a request that tolerates a taint of Kubernetes": {
+		resourceRequest + `{cpu: 1, memory: 1Gi, constraints: {tolerations: [{key: node.kubernetes.io/unschedulable, operator: Exists}]}}`,
+		[]string{"spec.constraints.tolerations[0].key", "never offered: use a key of your own"},
+	},
+	"a request that tolerates every taint": {
+		resourceRequest + `{cpu: 1, memory: 1Gi, constraints: {tolerations: [{operator: Exists}]}}`,
+		[]string{"spec.constraints.tolerations[0].key", "Required"},
+	},
+	"a request that tolerates every value and one": {
+		resourceRequest + `{cpu: 1, memory: 1Gi, constraints: {tolerations: [{key: spot, operator: Exists, value: a}]}}`,
+		[]string{"spec.constraints.tolerations[0]", "operator Exists has no value: leave it out, or use Equal"},
+	},
 	"a reservation of a negative amount": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: "-1Gi"}}`,
 		[]string{"spec.requestedResources", "an amount cannot be negative: ask for more than zero, or leave the resource out"},

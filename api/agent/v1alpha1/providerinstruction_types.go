@@ -56,6 +56,13 @@ type ProviderInstructionSpec struct {
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]brokerv1alpha1.LabelValue `json:"nodeSelector,omitempty"`
 
+	// tolerations are the taints that the consumer asked to tolerate. The agent gives the
+	// placement's pods a toleration for each of them that this cluster offers.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Tolerations []brokerv1alpha1.Toleration `json:"tolerations,omitempty"`
+
 	// change is the number of the change of resources that awaits this cluster's answer; 0 if
 	// there is none. Until the answer, status.granted stays in force.
 	// +optional

@@ -495,6 +495,11 @@ func (in *ProviderInstructionSpec) DeepCopyInto(out *ProviderInstructionSpec) {
 			(*out)[key] = val
 		}
 	}
+	if in.Tolerations != nil {
+		in, out := &in.Tolerations, &out.Tolerations
+		*out = make([]brokerv1alpha1.Toleration, len(*in))
+		copy(*out, *in)
+	}
 	if in.ExpiresAt != nil {
 		in, out := &in.ExpiresAt, &out.ExpiresAt
 		*out = (*in).DeepCopy()

@@ -53,6 +53,14 @@ type Constraints struct {
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
 
+	// tolerations name taints of nodes that the pods of the request tolerate, so that they may run
+	// there. A node with other taints does not count. Only nodes whose taints the provider offers
+	// are known. The pods get the tolerations at the provider.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Tolerations []Toleration `json:"tolerations,omitempty"`
+
 	// affinity lists groups of other ResourceRequests in the same namespace, or of other
 	// Reservations with the same requester. While any of these exists, only its provider may
 	// provide.
@@ -90,6 +98,33 @@ type Constraints struct {
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, self[k].matches('^([^<>=!~].*|[<>]= *[0-9]+([.][0-9]+)?)?$'))",message="a claim is required with a value, with >= or <= and a decimal number, for example >=99.9, or with \"\" for any value"
 	RequiredClaims map[string]LabelValue `json:"requiredClaims,omitempty"`
+}
+
+// Toleration matches taints of a node, like a toleration of a pod.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || size(self.value) == 0",message="operator Exists has no value: leave it out, or use Equal"
+type Toleration struct {
+	// key is the key of the taint. Keys of Kubernetes, Liqo, this product and autoscalers are not
+	// accepted.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([^/]*[.])?(kubernetes[.]io|k8s[.]io|liqo[.]io|fluidos[.]eu|karpenter[.]sh)/|^(ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|CriticalAddonsOnly)$')",message="key belongs to Kubernetes, Liqo, this product or an autoscaler, whose taints are never offered: use a key of your own"
+	Key string `json:"key"`
+
+	// operator is Equal (the default) or Exists, which matches every value.
+	// +optional
+	// +kubebuilder:validation:Enum=Equal;Exists
+	Operator string `json:"operator,omitempty"`
+
+	// value is the value of the taint.
+	// +optional
+	Value LabelValue `json:"value,omitempty"`
+
+	// effect is NoSchedule or NoExecute; empty matches both.
+	// +optional
+	// +kubebuilder:validation:Enum=NoSchedule;NoExecute
+	Effect string `json:"effect,omitempty"`
 }
 
 // LabelValue is the value of a label or of a claim.

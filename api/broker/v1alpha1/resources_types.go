@@ -133,4 +133,29 @@ type NodeShape struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeLabels map[string]LabelValue `json:"nodeLabels,omitempty"`
+
+	// taints are the taints of these nodes. Only requests that tolerate all of them count the
+	// nodes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Taints []Taint `json:"taints,omitempty"`
+}
+
+// Taint keeps pods off a node that do not tolerate it.
+type Taint struct {
+	// key is the key of the taint.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Key string `json:"key"`
+
+	// value is the value of the taint.
+	// +optional
+	Value LabelValue `json:"value,omitempty"`
+
+	// effect is NoSchedule or NoExecute.
+	// +required
+	// +kubebuilder:validation:Enum=NoSchedule;NoExecute
+	Effect string `json:"effect"`
 }

@@ -559,6 +559,9 @@ type Instruction struct {
 	// can forget the placement.
 	State InstructionState `json:"state"`
 
+	// Tolerations Taints that the requester asked to tolerate. Sent to the provider.
+	Tolerations []Toleration `json:"tolerations,omitempty,omitzero"`
+
 	// Unattended The provider has no agent. Sent to the consumer, which may then do the
 	// provider's part.
 	Unattended bool `json:"unattended,omitempty,omitzero"`
@@ -682,6 +685,9 @@ type NodeShape struct {
 	// NodeLabels The labels of these nodes that the cluster publishes. A request's nodeSelector
 	// matches against them.
 	NodeLabels Labels `json:"nodeLabels,omitempty,omitzero"`
+
+	// Taints The taints of these nodes. Only requests that tolerate all of them count the nodes.
+	Taints []Taint `json:"taints,omitempty,omitzero"`
 }
 
 // Notice Announces the end of the placement; absent without one.
@@ -1056,6 +1062,12 @@ type StatusReportRole string
 // (its operator takes no reservations that were made in the broker's cluster) or
 // Invalid (its agent cannot carry the instruction out) the reservation ends.
 type StatusReportState string
+
+// Taint defines model for Taint.
+type Taint = brokerv1alpha1.Taint
+
+// Toleration defines model for Toleration.
+type Toleration = brokerv1alpha1.Toleration
 
 // Topology defines model for Topology.
 type Topology = brokerv1alpha1.Topology

@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
@@ -120,9 +121,10 @@ func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) s
 }
 
 // nodesShort returns why a placement does not fit on the nodes; "" if it does, or if it names
-// neither pods nor nodes. Over-subscription does not count: a pod needs real room.
+// neither pods nor nodes and may run on all of them. Over-subscription does not count: a pod needs
+// real room.
 func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
-	if len(inst.Spec.PodShapes) == 0 && len(inst.Spec.NodeSelector) == 0 {
+	if len(inst.Spec.PodShapes) == 0 && !a.picksNodes(&inst.Spec) {
 		return "", nil
 	}
 	layout := a.capacity.Layout()
@@ -132,7 +134,7 @@ func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted q
 	}
 	nodes := make([]fitting.Node, len(layout.Nodes))
 	for i, s := range layout.Nodes {
-		nodes[i] = fitting.Node{Count: s.Count, Free: s.Free, Labels: s.Labels}
+		nodes[i] = fitting.Node{Count: s.Count, Free: s.Free, Labels: s.Labels, Taints: s.Taints}
 	}
 	var promises []fitting.Promise
 	for _, name := range slices.Sorted(maps.Keys(others)) {
@@ -151,6 +153,13 @@ func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted q
 	return "", nil
 }
 
+// picksNodes reports whether the pods of a placement may run on some of the lent nodes only.
+func (a *admission) picksNodes(placement *agentv1alpha1.ProviderInstructionSpec) bool {
+	return len(placement.NodeSelector) > 0 || slices.ContainsFunc(a.capacity.Snapshot().NodeShapes, func(n quantity.NodeShape) bool {
+		return !requirements.TolerateAll(placement.Tolerations, n.Taints)
+	})
+}
+
 // promiseOf returns the part of a placement that does not run yet.
 func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts, running []quantity.Amounts) (fitting.Promise, error) {
 	promised := make([]fitting.Pods, len(inst.Spec.PodShapes))
@@ -161,7 +170,7 @@ func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts
 		}
 		promised[i] = fitting.Pods{Count: int64(p.Count), Each: each}
 	}
-	out := fitting.Promise{NodeSelector: wire.FromLabels(inst.Spec.NodeSelector)}
+	out := fitting.Promise{NodeSelector: wire.FromLabels(inst.Spec.NodeSelector), Tolerations: inst.Spec.Tolerations}
 	out.Pods, out.Rest = fitting.Unused(amounts, promised, running)
 	return out, nil
 }

@@ -156,6 +156,11 @@ func shaped(name string, count int32, cores string, enforced bool, nodes map[str
 	return inst
 }
 
+func tolerating(inst *agentv1alpha1.ProviderInstruction) *agentv1alpha1.ProviderInstruction {
+	inst.Spec.Tolerations = []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}
+	return inst
+}
+
 func selecting(inst *agentv1alpha1.ProviderInstruction, nodes map[string]brokerv1alpha1.LabelValue) *agentv1alpha1.ProviderInstruction {
 	inst.Spec.NodeSelector = nodes
 	return inst
@@ -169,18 +174,31 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 		wants   *agentv1alpha1.ProviderInstruction
 		others  []*agentv1alpha1.ProviderInstruction
 		running map[string][]quantity.Amounts
+		// tainted is true if the nodes without a GPU have a taint that is offered.
+		tainted bool
 		refused string
 	}{
-		"pods that fill every node":                    {wants: shaped("a", 4, "4", false, nil)},
-		"pods that fit into the sum only":              {wants: shaped("a", 5, "3", false, nil), refused: "of 5 pods of cpu 3 only 4 fit on the nodes here"},
-		"a pod that is larger than any node":           {wants: shaped("a", 1, "5", false, nil), refused: "of 1 pods of cpu 5 only 0 fit"},
-		"no shapes, so the sum decides":                {wants: provides("a", "16", agentv1alpha1.InstructionPending, false)},
-		"pods that fit on the nodes asked for":         {wants: shaped("a", 2, "4", false, gpu)},
-		"pods that need other nodes as well":           {wants: shaped("a", 3, "4", false, gpu), refused: "of 3 pods of cpu 4 only 2 fit"},
+		"pods that fill every node":            {wants: shaped("a", 4, "4", false, nil)},
+		"pods that fit into the sum only":      {wants: shaped("a", 5, "3", false, nil), refused: "of 5 pods of cpu 3 only 4 fit on the nodes here"},
+		"a pod that is larger than any node":   {wants: shaped("a", 1, "5", false, nil), refused: "of 1 pods of cpu 5 only 0 fit"},
+		"no shapes, so the sum decides":        {wants: provides("a", "16", agentv1alpha1.InstructionPending, false)},
+		"pods that fit on the nodes asked for": {wants: shaped("a", 2, "4", false, gpu)},
+		"pods that need other nodes as well":   {wants: shaped("a", 3, "4", false, gpu), refused: "of 3 pods of cpu 4 only 2 fit"},
+		"amounts beside tainted nodes":         {tainted: true, wants: provides("a", "8", agentv1alpha1.InstructionPending, false)},
+		"amounts that are free on tainted nodes only": {
+			tainted: true, wants: provides("a", "9", agentv1alpha1.InstructionPending, false), refused: "requested 9 of cpu, but the nodes that the request selects and tolerates have only 8 free",
+		},
+		"amounts that are free on nodes that the request tolerates": {tainted: true, wants: tolerating(provides("a", "16", agentv1alpha1.InstructionPending, false))},
+		"pods on tainted nodes":                    {tainted: true, wants: shaped("a", 3, "4", false, nil), refused: "of 3 pods of cpu 4 only 2 fit"},
+		"pods on nodes that the request tolerates": {tainted: true, wants: tolerating(shaped("a", 4, "4", false, nil))},
+		"pods next to those that tolerate the taint": {
+			tainted: true, wants: shaped("a", 2, "4", false, nil), others: []*agentv1alpha1.ProviderInstruction{tolerating(shaped("b", 1, "1", true, nil))},
+			refused: "of 2 pods of cpu 4 only 1 fit",
+		},
 		"amounts that are free on the nodes asked for": {wants: selecting(provides("a", "8", agentv1alpha1.InstructionPending, false), gpu)},
 		"amounts that are free on other nodes as well": {
 			wants:   selecting(provides("a", "9", agentv1alpha1.InstructionPending, false), gpu),
-			refused: "requested 9 of cpu, but the nodes that the request selects have only 8 free",
+			refused: "requested 9 of cpu, but the nodes that the request selects and tolerates have only 8 free",
 		},
 		"amounts next to pods promised on the same nodes": {
 			wants:  selecting(provides("a", "5", agentv1alpha1.InstructionPending, false), gpu),
@@ -243,6 +261,10 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 				{Count: 2, Free: quantity.Amounts{"cpu": 4000, "pods": 110}},
 			}}}
 			free.Allocatable = quantity.Amounts{"cpu": 16000, "pods": 440}
+			if test.tainted {
+				free.layout.Nodes[1].Taints = []brokerv1alpha1.Taint{{Key: "dedicated", Value: "batch", Effect: "NoSchedule"}}
+				free.NodeShapes = free.layout.Nodes
+			}
 			for name, pods := range test.running {
 				free.Allocatable = quantity.Amounts{"cpu": 20000, "pods": 440}
 				free.Used = map[string]quantity.Amounts{name: cores(int64(len(pods)))}

@@ -244,7 +244,7 @@ func (a *agent) addCapacity(config *rest.Config) error {
 	if file := a.settings.file; file != nil {
 		pricer := pricing.New(a.watcher, clock.RealClock{}, a.log.WithName("pricing"))
 		file.Follow(func(c *configuration.Configuration) {
-			a.watcher.Lend(c.Nodes, slices.Sorted(maps.Values(c.PriceLabels))...)
+			a.watcher.Lend(c.Nodes, a.offeredTaints(c.Taints), slices.Sorted(maps.Values(c.PriceLabels))...)
 			pricer.Follow(c)
 		})
 		a.settings.pricer = pricer

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
@@ -79,7 +80,17 @@ func (onEveryReplica) NeedLeaderElection() bool { return false }
 // lentNodes returns the nodes that consumers' pods may run on, and whether they are known yet.
 func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
 	l, known := a.watcher.Lendable()
-	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred}, known
+	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred, Taints: l.Taints}, known
+}
+
+// offeredTaints returns the taints that this cluster offers. Without the webhook it offers none,
+// because nothing would keep pods that were not granted them off these nodes.
+func (a *agent) offeredTaints(configured []brokerv1alpha1.Taint) []brokerv1alpha1.Taint {
+	if len(configured) > 0 && !a.webhook.Enabled() {
+		a.log.Info("WARNING: offer.taints is ignored, because the agent's webhook is off: set webhook.enabled=true in the agent's chart")
+		return nil
+	}
+	return configured
 }
 
 // guardedCondition returns the condition that reports whether admission limits peers to their reservations,

@@ -2,9 +2,10 @@ package app
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // placeholderSettings returns how to manage placeholder pods. With --hold=Ledger the agent only
@@ -16,17 +17,17 @@ func (a *agent) placeholderSettings() *providerinstruction.Placeholders {
 	}
 	return &providerinstruction.Placeholders{
 		Namespace: a.podNamespace, Image: a.placeholderImage, PriorityClass: a.placeholderClass,
-		Pods: a.offloaded.pods, Room: a.watcher.Room, Nodes: a.placeholderNodes,
+		Pods: a.offloaded.pods, Room: a.watcher.Room, Confine: a.confinePlaceholder,
 	}
 }
 
-// placeholderNodes selects the nodes with the given labels that consumers' pods may run on.
-// Elsewhere placeholder pods would be useless.
-func (a *agent) placeholderNodes(labels map[string]string) *corev1.NodeSelector {
+// confinePlaceholder restricts a placeholder to the nodes that the pods of its placement may run on.
+// Elsewhere it would be useless.
+func (a *agent) confinePlaceholder(pod *corev1.PodSpec, placement *agentv1alpha1.ProviderInstructionSpec) {
 	nodes, known := a.lentNodes()
 	if !known {
-		return object.OwnNodes()
+		nodes.Selector = labels.Everything()
 	}
-	nodes.Labels = labels
-	return nodes.NodeSelector()
+	nodes = nodes.For(placement)
+	nodes.Confine(pod)
 }

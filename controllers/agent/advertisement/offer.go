@@ -110,7 +110,7 @@ func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *
 func (o *offer) advertisementSpec() agentv1alpha1.AdvertisementSpec {
 	shapes := make([]brokerv1alpha1.NodeShape, len(o.shapes))
 	for i, s := range o.shapes {
-		shapes[i] = brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels)}
+		shapes[i] = brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels), Taints: s.Taints}
 	}
 	return agentv1alpha1.AdvertisementSpec{
 		ClusterID:   o.ClusterID,

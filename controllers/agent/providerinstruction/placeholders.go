@@ -18,7 +18,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placeholder"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 // Placeholders configures the pods that keep reserved capacity. Placeholders of placements that
@@ -34,8 +33,8 @@ type Placeholders struct {
 	// Room returns the capacity that pods can still request on nodes, without counting
 	// placeholders.
 	Room func(nodes []string) map[string]quantity.Amounts
-	// Nodes selects the nodes with all of the given labels that pods of consumers may run on.
-	Nodes func(labels map[string]string) *corev1.NodeSelector
+	// Confine restricts a pod to the nodes that pods of a placement may run on.
+	Confine func(*corev1.PodSpec, *agentv1alpha1.ProviderInstructionSpec)
 }
 
 // placeholderKeeper keeps all placeholders up to date with all placements.
@@ -57,7 +56,7 @@ func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
 
 // applyPlan carries out one plan for all placements. The resulting events trigger the next pass.
 func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
-	view, nodes, err := r.observeCluster(ctx)
+	view, placements, err := r.observeCluster(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,13 +66,13 @@ func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
 		aspects[name] = holdAspect(plan.Held[name])
 	}
 	r.enqueueAll(r.holds.replaceAll(aspects))
-	return r.carryOutPlan(ctx, plan, nodes)
+	return r.carryOutPlan(ctx, plan, placements)
 }
 
-// observeCluster returns the state of the placements that placeholders hold, and the labels of the
-// nodes that each was granted for.
-func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, map[string]map[string]string, error) {
-	view, labels := placeholder.View{Reserved: map[string]quantity.Amounts{}}, map[string]map[string]string{}
+// observeCluster returns the state of the placements that placeholders hold, and these placements by
+// name.
+func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, map[string]*agentv1alpha1.ProviderInstructionSpec, error) {
+	view, placements := placeholder.View{Reserved: map[string]quantity.Amounts{}}, map[string]*agentv1alpha1.ProviderInstructionSpec{}
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &instructions, client.InNamespace(r.Reconciler.opts.Namespace)); err != nil {
 		return view, nil, err
@@ -87,7 +86,7 @@ func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.Vie
 		if err != nil {
 			return view, nil, fmt.Errorf("placement %q: %w", inst.Name, err)
 		}
-		view.Reserved[inst.Name], labels[inst.Name] = amounts, wire.FromLabels(inst.Spec.NodeSelector)
+		view.Reserved[inst.Name], placements[inst.Name] = amounts, &inst.Spec
 	}
 	var pods corev1.PodList
 	if err := r.pods.List(ctx, &pods); err != nil {
@@ -104,7 +103,7 @@ func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.Vie
 		}
 	}
 	view.Room = r.opts.Room(nodes)
-	return view, labels, nil
+	return view, placements, nil
 }
 
 func placeholderOf(pod *corev1.Pod, placement string) placeholder.Placeholder {
@@ -132,9 +131,9 @@ func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
 
 // carryOutPlan nominates a pod before it deletes a placeholder, so that no other pod takes the
 // freed capacity.
-func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan, labels map[string]map[string]string) error {
+func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan, placements map[string]*agentv1alpha1.ProviderInstructionSpec) error {
 	for _, h := range plan.Create {
-		if err := r.client.Create(ctx, r.opts.podFor(h, labels[h.Placement])); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := r.client.Create(ctx, r.opts.podFor(h, placements[h.Placement])); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("making placeholder %q: %w", h.Name, err)
 		}
 		if h.Nominated != "" {
@@ -157,16 +156,16 @@ func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.P
 	return nil
 }
 
-// podFor returns a pod for nodes with the given labels. It does nothing, meets the restricted Pod
+// podFor returns a pod for the nodes of a placement. It does nothing, meets the restricted Pod
 // Security Standard and terminates at once when it is deleted.
-func (p *Placeholders) podFor(h placeholder.Placeholder, labels map[string]string) *corev1.Pod {
+func (p *Placeholders) podFor(h placeholder.Placeholder, placement *agentv1alpha1.ProviderInstructionSpec) *corev1.Pod {
 	requests, limits := h.Amounts.ToResourceList(), corev1.ResourceList{}
 	for name, amount := range requests {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
 			limits[name] = amount // Kubernetes requires limits for extended resources
 		}
 	}
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: h.Name, Labels: map[string]string{
 			agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue, agentv1alpha1.PlaceholderLabel: h.Placement,
 		}},
@@ -179,7 +178,6 @@ func (p *Placeholders) podFor(h placeholder.Placeholder, labels map[string]strin
 				RunAsNonRoot: new(true), RunAsUser: new(int64(65535)), RunAsGroup: new(int64(65535)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: p.Nodes(labels)}},
 			Containers: []corev1.Container{{
 				Name: "pause", Image: p.Image,
 				Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},
@@ -190,4 +188,6 @@ func (p *Placeholders) podFor(h placeholder.Placeholder, labels map[string]strin
 			}},
 		},
 	}
+	p.Confine(&pod.Spec, placement)
+	return pod
 }

@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // bench is a provider with one placement of two cores and a GPU.
@@ -40,32 +41,28 @@ func newBench(t *testing.T) *bench {
 		}
 		return free
 	}
-	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Nodes: nodesWith}
+	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Confine: confined}
 	return &bench{T: t, inst: inst, placeholderKeeper: &placeholderKeeper{Reconciler: r, opts: opts, pods: r.client}}
 }
 
-// nodesWith selects the own nodes that have all of the labels.
-func nodesWith(labels map[string]string) *corev1.NodeSelector {
-	s := object.OwnNodes()
-	for key, value := range labels {
-		term := &s.NodeSelectorTerms[0]
-		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
-	}
-	return s
+// confined restricts a pod to nodes with the placement's labels, of a cluster that offers one taint.
+func confined(pod *corev1.PodSpec, placement *agentv1alpha1.ProviderInstructionSpec) {
+	nodes := enforcement.LentNodes{Selector: labels.Everything(), Taints: []brokerv1alpha1.Taint{{Key: "dedicated", Effect: "NoSchedule"}}}.For(placement)
+	nodes.Confine(pod)
 }
 
 func TestPlaceholdersKeepRoomOnTheNodesAskedFor(t *testing.T) {
 	b := newBench(t)
 	b.inst.Spec.NodeSelector = map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}
+	b.inst.Spec.Tolerations = []brokerv1alpha1.Toleration{{Key: "dedicated"}}
 	b.check(b.client.Update(t.Context(), b.inst))
 	pods := b.look()
 	if len(pods) != 2 {
 		t.Fatalf("%d placeholders, want 2", len(pods))
 	}
 	for i := range pods {
-		got := pods[i].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		if diff := cmp.Diff(nodesWith(map[string]string{"gpu": "a100"}), got); diff != "" {
-			t.Errorf("nodes of placeholder %s (-want +got):\n%s", pods[i].Name, diff)
+		if spec := &pods[i].Spec; !enforcement.IsBound(spec, map[string]string{"gpu": "a100"}) || len(spec.Tolerations) != 1 || spec.Tolerations[0].Key != "dedicated" {
+			t.Errorf("placeholder %s has affinity %+v and tolerations %+v", pods[i].Name, spec.Affinity, spec.Tolerations)
 		}
 	}
 }

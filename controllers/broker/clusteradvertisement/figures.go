@@ -62,7 +62,7 @@ func agentSpec(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertiseme
 		spec.Topology = &brokerv1alpha1.Topology{Region: v.Region, Zone: v.Zone}
 	}
 	for _, s := range v.Shapes {
-		spec.NodeShapes = append(spec.NodeShapes, brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: toResourceList(s.Free), NodeLabels: wire.ToLabels(s.Labels)})
+		spec.NodeShapes = append(spec.NodeShapes, brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: toResourceList(s.Free), NodeLabels: wire.ToLabels(s.Labels), Taints: s.Taints})
 	}
 	return spec
 }

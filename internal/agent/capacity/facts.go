@@ -1,9 +1,11 @@
 package capacity
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -45,9 +48,12 @@ type nodeFacts struct {
 	allocatable quantity.Amounts
 	ours        bool
 	counts      bool
-	// barred is true for a node that accepts no ordinary pods. controlPlane is true for a node
-	// that is labelled as part of the control plane.
+	// barred is true for a node that accepts neither ordinary pods nor those that tolerate the
+	// offered taints. controlPlane is true for a node that is labelled as part of the control
+	// plane.
 	barred, controlPlane bool
+	// taints are the offered ones, sorted; nil if the node has none of them.
+	taints []brokerv1alpha1.Taint
 	// labels are the published ones; nil if the node has none of them.
 	labels map[string]string
 	// kept are the labels that Lend asks for; nil if the node has none of them.
@@ -55,14 +61,15 @@ type nodeFacts struct {
 }
 
 func (f nodeFacts) equal(g nodeFacts) bool {
-	return f.ours == g.ours && f.counts == g.counts && f.barred == g.barred && f.controlPlane == g.controlPlane && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) &&
+	return f.ours == g.ours && f.counts == g.counts && f.barred == g.barred && f.controlPlane == g.controlPlane && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) && slices.Equal(f.taints, g.taints) &&
 		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
 }
 
 func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 	ours := node.Labels[nodeTypeLabel] != virtualNode
-	barred, troubled := readTaints(node)
+	taints, barred, troubled := readTaints(node, lent.taints)
 	_, controlPlane := node.Labels[controlPlaneRole]
+	barred = barred || controlPlane && len(taints) > 0
 	return nodeFacts{
 		capacity:     boundedAmounts(node.Status.Capacity),
 		allocatable:  boundedAmounts(node.Status.Allocatable),
@@ -70,6 +77,7 @@ func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 		counts:       ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !barred && !troubled,
 		barred:       barred,
 		controlPlane: controlPlane,
+		taints:       taints,
 		labels:       selectLabels(node.Labels, shown),
 		kept:         selectLabels(node.Labels, lent.labels),
 	}
@@ -100,12 +108,13 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// readTaints reports whether a taint keeps ordinary pods off the node: barred for one that
-// somebody set, troubled for one that Kubernetes sets while the node has a problem.
+// readTaints returns the taints of a node that are offered, and reports whether another one keeps
+// ordinary pods off: barred for one that somebody set, troubled for one that Kubernetes sets while
+// the node has a problem.
 //
 // It ignores the taint of a device that the node has, because pods that request devices tolerate
 // the taints of those devices.
-func readTaints(node *corev1.Node) (barred, troubled bool) {
+func readTaints(node *corev1.Node, offered []brokerv1alpha1.Taint) (taints []brokerv1alpha1.Taint, barred, troubled bool) {
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
 		device := node.Status.Allocatable[corev1.ResourceName(t.Key)]
@@ -115,10 +124,20 @@ func readTaints(node *corev1.Node) (barred, troubled bool) {
 		case strings.HasPrefix(t.Key, conditionTaint):
 			troubled = true
 		default:
-			barred = true
+			is := brokerv1alpha1.Taint{Key: t.Key, Value: brokerv1alpha1.LabelValue(t.Value), Effect: string(t.Effect)}
+			if at := slices.Index(offered, is); at >= 0 {
+				taints = append(taints, offered[at]) // shares its strings
+			} else {
+				barred = true
+			}
 		}
 	}
-	return barred, troubled
+	slices.SortFunc(taints, compareTaints)
+	return taints, barred, troubled
+}
+
+func compareTaints(a, b brokerv1alpha1.Taint) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
 }
 
 // conditionTaint is the prefix of the taints that Kubernetes derives from a node's state.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -238,6 +239,60 @@ func TestWhichNodesCount(t *testing.T) {
 				t.Errorf("facts (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestNodesWithOfferedTaintsCount(t *testing.T) {
+	gpu := brokerv1alpha1.Taint{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}
+	spot := brokerv1alpha1.Taint{Key: "spot", Effect: "NoExecute"}
+	lent := &lendable{nodes: labels.Everything(), taints: []brokerv1alpha1.Taint{spot, gpu}}
+	for name, tc := range map[string]struct {
+		taints         []corev1.Taint
+		plane          bool
+		want           []brokerv1alpha1.Taint
+		counts, barred bool
+	}{
+		"without taints":         {counts: true},
+		"with an offered taint":  {taints: []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}}, want: []brokerv1alpha1.Taint{gpu}, counts: true},
+		"with two offered ones":  {taints: []corev1.Taint{{Key: "spot", Effect: "NoExecute"}, {Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}}, want: []brokerv1alpha1.Taint{gpu, spot}, counts: true},
+		"with one not offered":   {taints: []corev1.Taint{{Key: "spot", Effect: "NoExecute"}, {Key: "payroll", Effect: "NoSchedule"}}, want: []brokerv1alpha1.Taint{spot}, barred: true},
+		"with another value":     {taints: []corev1.Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}}, barred: true},
+		"with another effect":    {taints: []corev1.Taint{{Key: "spot", Effect: "NoSchedule"}}, barred: true},
+		"with a full disk too":   {taints: []corev1.Taint{{Key: "spot", Effect: "NoExecute"}, {Key: "node.kubernetes.io/disk-pressure", Effect: "NoSchedule"}}, want: []brokerv1alpha1.Taint{spot}},
+		"of the control plane":   {taints: []corev1.Taint{{Key: "spot", Effect: "NoExecute"}}, plane: true, want: []brokerv1alpha1.Taint{spot}, barred: true},
+		"only avoided and noted": {taints: []corev1.Taint{{Key: "spot", Effect: "PreferNoSchedule"}}, counts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := readyNode(func(n *corev1.Node) {
+				n.Spec.Taints = tc.taints
+				if tc.plane {
+					n.Labels[controlPlaneRole] = ""
+				}
+			})
+			got := factsOfNode(n, nil, lent)
+			if diff := cmp.Diff(tc.want, got.taints); diff != "" || got.counts != tc.counts || got.barred != tc.barred {
+				t.Errorf("counts %t, barred %t, taints (-want +got):\n%s", got.counts, got.barred, diff)
+			}
+		})
+	}
+}
+
+func TestShapesKeepTaintedNodesApart(t *testing.T) {
+	spot := []brokerv1alpha1.Taint{{Key: "spot", Effect: "NoExecute"}}
+	a := newAccounts()
+	for name, taints := range map[string][]brokerv1alpha1.Taint{"a": nil, "b": spot, "c": spot} {
+		a.setNode(name, nodeFacts{allocatable: quantity.Amounts{"cpu": 4000}, ours: true, counts: true, taints: taints})
+	}
+	counts := map[bool]int64{}
+	for _, s := range a.snapshot().NodeShapes {
+		counts[len(s.Taints) > 0] += s.Count
+	}
+	if diff := cmp.Diff(map[bool]int64{false: 1, true: 2}, counts); diff != "" {
+		t.Errorf("nodes by whether they are tainted (-want +got):\n%s", diff)
+	}
+	merged := mergeTail([]quantity.NodeShape{{Count: 1, Free: quantity.Amounts{"cpu": 4}}, {Count: 1, Free: quantity.Amounts{"cpu": 3}}, {Count: 2, Free: quantity.Amounts{"cpu": 2}, Taints: spot}}, 2)
+	if diff := cmp.Diff(spot, merged[1].Taints); diff != "" || merged[1].Count != 3 {
+		t.Errorf("taints of %d merged nodes (-want +got):\n%s", merged[1].Count, diff)
 	}
 }
 

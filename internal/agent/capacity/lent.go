@@ -5,12 +5,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // lendable defines which nodes are lent, and which of their labels are kept.
 type lendable struct {
 	nodes  labels.Selector
+	taints []brokerv1alpha1.Taint
 	labels []string
 }
 
@@ -50,8 +52,11 @@ type Lendable struct {
 	// ControlPlanes is true if a node labelled as part of the control plane accepts ordinary
 	// pods.
 	ControlPlanes bool
-	// Barred are the other nodes with a taint that somebody set against ordinary pods, sorted.
+	// Barred are the other nodes with a taint that somebody set against ordinary pods and that is
+	// not offered, sorted.
 	Barred []string
+	// Taints are the offered ones.
+	Taints []brokerv1alpha1.Taint
 }
 
 // Lendable describes the nodes that this cluster lends; ok is false until the nodes are known.
@@ -61,7 +66,7 @@ func (w *Watcher) Lendable() (l Lendable, ok bool) {
 	if !w.nodesKnown {
 		return Lendable{}, false
 	}
-	l.Nodes = w.lent.nodes
+	l.Nodes, l.Taints = w.lent.nodes, w.lent.taints
 	for _, n := range w.accounts.nodes {
 		l.ControlPlanes = l.ControlPlanes || n.known && n.facts.ours && n.facts.controlPlane && !n.facts.barred
 	}

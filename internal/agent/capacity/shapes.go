@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -27,10 +28,10 @@ var significant = [...]int{63, 5, 4, 3, 2, 1}
 type histogram struct {
 	ids   map[corev1.ResourceName]uint64
 	names []corev1.ResourceName
-	// labels are all label sets seen so far, indexed by their number.
-	labels   []map[string]string
-	labelIDs map[string]uint64
-	counts   [len(significant)]map[string]int32
+	// kinds are all sets of labels and taints seen so far, indexed by their number.
+	kinds   []nodeKind
+	kindIDs map[string]uint64
+	counts  [len(significant)]map[string]int32
 
 	// shown caches the last result of shapes; nil after a change.
 	shown []quantity.NodeShape
@@ -46,7 +47,7 @@ type shape struct {
 }
 
 func newHistogram() histogram {
-	h := histogram{ids: map[corev1.ResourceName]uint64{}, labelIDs: map[string]uint64{}}
+	h := histogram{ids: map[corev1.ResourceName]uint64{}, kindIDs: map[string]uint64{}}
 	for level := range h.counts {
 		h.counts[level] = map[string]int32{}
 	}
@@ -89,7 +90,7 @@ func (h *histogram) removeShape(s *shape) {
 // shapeKey encodes the labels and the free amounts of a node, rounded down to a level. It omits
 // resources with nothing free, so the key also encodes the shape.
 func (h *histogram) shapeKey(n *node, names []corev1.ResourceName, level int) []byte {
-	h.buf = binary.AppendUvarint(h.buf[:0], h.labelID(n.facts.labels))
+	h.buf = binary.AppendUvarint(h.buf[:0], h.kindID(nodeKind{n.facts.labels, n.facts.taints}))
 	for _, name := range names {
 		free := roundDown(n.freeOf(name), significant[level])
 		if free == 0 {
@@ -111,39 +112,48 @@ func (h *histogram) resourceID(name corev1.ResourceName) uint64 {
 	return id
 }
 
-func (h *histogram) labelID(labels map[string]string) uint64 {
-	text := labelText(labels)
-	id, ok := h.labelIDs[text]
+// nodeKind is the published part of a node that does not depend on its pods.
+type nodeKind struct {
+	labels map[string]string
+	taints []brokerv1alpha1.Taint
+}
+
+func (h *histogram) kindID(kind nodeKind) uint64 {
+	text := kind.text()
+	id, ok := h.kindIDs[text]
 	if !ok {
-		id = uint64(len(h.labels))
-		h.labelIDs[text] = id
-		h.labels = append(h.labels, labels)
+		id = uint64(len(h.kinds))
+		h.kindIDs[text] = id
+		h.kinds = append(h.kinds, kind)
 	}
 	return id
 }
 
-// labelText returns a text that orders label sets.
-func labelText(labels map[string]string) string {
+// text orders kinds.
+func (k nodeKind) text() string {
 	var text strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		text.WriteString(key + "=" + labels[key] + "\n")
+	for _, key := range slices.Sorted(maps.Keys(k.labels)) {
+		text.WriteString(key + "=" + k.labels[key] + "\n")
+	}
+	for _, t := range k.taints {
+		text.WriteString(":" + t.Key + "=" + string(t.Value) + ":" + t.Effect + "\n")
 	}
 	return text.String()
 }
 
-func (h *histogram) decodeKey(key string) (quantity.Amounts, map[string]string) {
+func (h *histogram) decodeKey(key string) (quantity.Amounts, nodeKind) {
 	free := quantity.Amounts{corev1.ResourceCPU: 0, corev1.ResourceMemory: 0}
 	if _, limited := h.ids[corev1.ResourcePods]; limited {
 		free[corev1.ResourcePods] = 0 // without it, a node that is full would look unlimited
 	}
-	labels, used := binary.Uvarint([]byte(key))
+	kind, used := binary.Uvarint([]byte(key))
 	for buf := []byte(key)[used:]; len(buf) > 0; {
 		id, n := binary.Uvarint(buf)
 		amount, m := binary.Uvarint(buf[n:])
 		free[h.names[id]] = int64(amount)
 		buf = buf[n+m:]
 	}
-	return free, h.labels[labels]
+	return free, h.kinds[kind]
 }
 
 // finestShapes returns the histogram at the finest level that has at most MaxShapes shapes. If even
@@ -165,17 +175,17 @@ func (h *histogram) finestShapes() []quantity.NodeShape {
 func (h *histogram) shapesAt(level int) []quantity.NodeShape {
 	out := make([]quantity.NodeShape, 0, len(h.counts[level]))
 	for key, count := range h.counts[level] {
-		free, labels := h.decodeKey(key)
-		out = append(out, quantity.NodeShape{Count: int64(count), Free: free, Labels: labels})
+		free, kind := h.decodeKey(key)
+		out = append(out, quantity.NodeShape{Count: int64(count), Free: free, Labels: kind.labels, Taints: kind.taints})
 	}
 	slices.SortFunc(out, func(a, b quantity.NodeShape) int {
-		return cmp.Or(compareFree(b.Free, a.Free), cmp.Compare(labelText(a.Labels), labelText(b.Labels)))
+		return cmp.Or(compareFree(b.Free, a.Free), cmp.Compare(nodeKind{a.Labels, a.Taints}.text(), nodeKind{b.Labels, b.Taints}.text()))
 	})
 	return out
 }
 
 // mergeTail merges the last shapes into one, so that at most limit remain. The merged shape has
-// no labels, because its nodes need not share any.
+// no labels, because its nodes need not share any, and the taints of all its nodes.
 func mergeTail(shapes []quantity.NodeShape, limit int) []quantity.NodeShape {
 	if len(shapes) <= limit {
 		return shapes
@@ -184,10 +194,13 @@ func mergeTail(shapes []quantity.NodeShape, limit int) []quantity.NodeShape {
 	tail.Free, tail.Labels = tail.Free.Clone(), nil
 	for _, s := range shapes[limit:] {
 		tail.Count += s.Count
+		tail.Taints = append(slices.Clip(tail.Taints), s.Taints...)
 		for name, free := range tail.Free {
 			tail.Free[name] = min(free, s.Free[name])
 		}
 	}
+	slices.SortFunc(tail.Taints, compareTaints)
+	tail.Taints = slices.Compact(tail.Taints)
 	return append(slices.Clip(shapes[:limit-1]), tail)
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -87,16 +88,16 @@ func (w *Watcher) PlaceholdersIn(namespace string) *Watcher {
 	return w
 }
 
-// Lend restricts the nodes that count to those that match a selector, and keeps their labels
-// with the given keys for Lent. It requests a new list of nodes and takes effect with that
+// Lend restricts the nodes that count to those that match a selector and have no taints against
+// ordinary pods but the offered ones. It keeps their labels with the given keys for Lent. It requests a new list of nodes and takes effect with that
 // list. Other labels are dropped unless they are published.
-func (w *Watcher) Lend(nodes labels.Selector, keys ...string) {
+func (w *Watcher) Lend(nodes labels.Selector, taints []brokerv1alpha1.Taint, keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lent.nodes.String() == nodes.String() && slices.Equal(w.lent.labels, keys) {
+	if w.lent.nodes.String() == nodes.String() && slices.Equal(w.lent.taints, taints) && slices.Equal(w.lent.labels, keys) {
 		return
 	}
-	w.lent = &lendable{nodes: nodes, labels: keys}
+	w.lent = &lendable{nodes: nodes, taints: taints, labels: keys}
 	if w.listAgain != nil {
 		w.listAgain()
 	}

@@ -90,7 +90,7 @@ func TestOnlyNodesThatAreLentCount(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.Lend(selector)
+			w.Lend(selector, nil)
 			synctest.Wait()
 		}
 		expect := func(nodes int, allocatable, allocated int64) {
@@ -255,7 +255,7 @@ func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
 		synctest.Wait()
 		expect(node(nil))
 
-		w.Lend(labels.Everything(), "price", "other")
+		w.Lend(labels.Everything(), nil, "price", "other")
 		if nodes, revision := w.Lent(0); nodes != nil || revision != 0 {
 			t.Errorf("listed without the labels: %v of revision %d", nodes, revision)
 		}

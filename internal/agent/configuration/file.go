@@ -28,6 +28,9 @@ type cluster struct {
 type offer struct {
 	// NodeSelector selects the nodes to lend from, in the syntax of kubectl's --selector.
 	NodeSelector string `yaml:"nodeSelector"`
+	// Taints are those of nodes to lend to requests that tolerate them, in the syntax of kubectl
+	// taint.
+	Taints []string `yaml:"taints"`
 	// Share and Headroom are the defaults for resources that set none.
 	Share     string              `yaml:"share"`
 	Headroom  string              `yaml:"headroom"`

@@ -32,6 +32,8 @@ type Configuration struct {
 	Labels, Claims map[string]string
 	// Nodes selects the nodes to lend from.
 	Nodes labels.Selector
+	// Taints are the taints of nodes that are lent to requests that tolerate them.
+	Taints []brokerv1alpha1.Taint
 	// Offer limits how much of them is lent.
 	Offer offering.Rules
 	// Prices of lent capacity; nil if the file has none. If nodes provide prices, it holds the
@@ -62,6 +64,7 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	r.noteError(requirements.CheckLabels("cluster.labels", c.Labels, maxLabels))
 	r.noteError(requirements.CheckClaims("cluster.claims", c.Claims, maxLabels))
 	c.Nodes = r.readSelector("offer.nodeSelector", f.Offer.NodeSelector)
+	c.Taints = r.readTaints("offer.taints", f.Offer.Taints)
 	c.Offer = r.readOffer(&f.Offer)
 	if f.Prices.File != "" {
 		r.readPricesFile(&f.Prices, read, c)
@@ -94,6 +97,19 @@ func (r *reader) readSelector(field, text string) labels.Selector {
 		return labels.Nothing()
 	}
 	return selector
+}
+
+func (r *reader) readTaints(field string, texts []string) (out []brokerv1alpha1.Taint) {
+	for _, text := range texts {
+		taint, err := requirements.ParseTaint(text)
+		if err != nil {
+			r.refuseField("%s: %w; write a taint as kubectl shows it, for example dedicated=gpu:NoSchedule", field, err)
+			continue
+		}
+		out = append(out, taint)
+	}
+	r.noteError(requirements.CheckCount(field, len(texts), requirements.MaxTaints))
+	return out
 }
 
 func (r *reader) readOffer(o *offer) offering.Rules {

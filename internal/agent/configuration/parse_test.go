@@ -109,6 +109,7 @@ func TestSampleSetsEveryKey(t *testing.T) {
 	c.Nodes = nil
 	want := &Configuration{
 		Region: "eu-south", Zone: "eu-south-1", Labels: map[string]string{"tier": "gold"}, Claims: map[string]string{"availability": "99.9"},
+		Taints: []brokerv1alpha1.Taint{{Key: "dedicated", Value: "batch", Effect: "NoSchedule"}},
 		Offer: offering.Rules{
 			Withheld:      offering.Percentages{All: 20, Of: map[corev1.ResourceName]int64{"cpu": 50}},
 			HeadroomShare: offering.Percentages{All: 10, Of: map[corev1.ResourceName]int64{"memory": 0}},
@@ -208,6 +209,8 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 		"a malformed ratio":                        {text: head + "offer: {resources: {cpu: {overSubscription: 150%}}}\n", want: []string{"offer.resources.cpu.overSubscription", `"150%" is not a ratio`}},
 		"over-subscribed devices":                  {text: head + "offer: {resources: {nvidia.com/gpu: {overSubscription: 2}}}\n", want: []string{"cannot be over-subscribed"}},
 		"a malformed selector":                     {text: head + "offer: {nodeSelector: 'a in b'}\n", want: []string{`offer.nodeSelector: "a in b" is not a selector`, "pool=lend"}},
+		"a taint without effect":                   {text: head + "offer: {taints: [dedicated=gpu]}\n", want: []string{`offer.taints: "dedicated=gpu": taint dedicated has no effect`, "dedicated=gpu:NoSchedule"}},
+		"a taint of Kubernetes":                    {text: head + "offer: {taints: ['node.kubernetes.io/unschedulable:NoSchedule']}\n", want: []string{"offer.taints", "never offered"}},
 		"an invalid region":                        {text: head + "cluster: {region: 'eu south'}\n", want: []string{`cluster.region: "eu south"`}},
 		"an invalid label":                         {text: head + "cluster: {labels: {'a b': c}}\n", want: []string{`cluster.labels: "a b" is not a label key`}},
 		"an invalid claim":                         {text: head + "cluster: {claims: {'a b': c}}\n", want: []string{`cluster.claims: "a b" is not a claim name`}},
@@ -252,6 +255,17 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 				t.Errorf("%q names a type of Go", err)
 			}
 		})
+	}
+}
+
+func TestOfferedTaints(t *testing.T) {
+	c, err := Parse([]byte(head+"offer: {taints: ['dedicated=gpu:NoSchedule', 'example.com/spot:NoExecute']}\n"), noFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []brokerv1alpha1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "example.com/spot", Effect: "NoExecute"}}
+	if diff := cmp.Diff(want, c.Taints); diff != "" {
+		t.Errorf("taints (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,6 +1,7 @@
 package enforcement
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -9,6 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
 const (
@@ -28,6 +35,15 @@ type LentNodes struct {
 	// Labels are the node labels that a placement was granted for; nil if it was granted for any
 	// lent node.
 	Labels map[string]string
+	// Taints are the offered ones, and Tolerations those that a placement was granted.
+	Taints      []brokerv1alpha1.Taint
+	Tolerations []brokerv1alpha1.Toleration
+}
+
+// For returns the nodes of one placement.
+func (l LentNodes) For(spec *agentv1alpha1.ProviderInstructionSpec) LentNodes {
+	l.Labels, l.Tolerations = wire.FromLabels(spec.NodeSelector), spec.Tolerations
+	return l
 }
 
 // requireLabels returns the requirements of nodes with all of these labels, sorted by key.
@@ -84,10 +100,54 @@ func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.selectorTerm()}}
 }
 
-// Confine restricts a pod to these nodes, in addition to the pod's own requirements. It reports
-// whether that changed the pod.
+// Confine restricts a pod to these nodes, in addition to the pod's own requirements, and replaces
+// its tolerations of taints that somebody set by the granted ones. It reports whether that changed
+// the pod.
 func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
-	return joinTerms(spec, l.selectorTerm())
+	changed = joinTerms(spec, l.selectorTerm())
+	before := len(spec.Tolerations)
+	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool { return l.isStrange(spec, &t) })
+	changed = changed || len(spec.Tolerations) != before
+	for _, t := range l.granted() {
+		if !slices.ContainsFunc(spec.Tolerations, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) }) {
+			spec.Tolerations, changed = append(spec.Tolerations, t), true
+		}
+	}
+	return changed
+}
+
+// StrangeToleration returns the key of a toleration of a pod that its placement was not granted, ""
+// for none.
+func (l *LentNodes) StrangeToleration(spec *corev1.PodSpec) string {
+	for i := range spec.Tolerations {
+		if t := &spec.Tolerations[i]; l.isStrange(spec, t) {
+			return cmp.Or(t.Key, "every taint")
+		}
+	}
+	return ""
+}
+
+func (l *LentNodes) granted() []corev1.Toleration {
+	return requirements.TolerationsFor(l.Tolerations, l.Taints)
+}
+
+// isStrange reports whether a toleration opens nodes that the placement was not granted. It accepts
+// tolerations of the taints of devices that the pod requests. Those of reserved keys are up to the
+// admission policy.
+func (l *LentNodes) isStrange(spec *corev1.PodSpec, t *corev1.Toleration) bool {
+	switch {
+	case t.Key != "" && requirements.IsReservedTaint(t.Key), requestsDevice(spec, t.Key):
+		return false
+	}
+	return !slices.ContainsFunc(l.granted(), func(g corev1.Toleration) bool { return equality.Semantic.DeepEqual(g, *t) })
+}
+
+func requestsDevice(spec *corev1.PodSpec, key string) bool {
+	requests := func(c corev1.Container) bool {
+		amount := c.Resources.Requests[corev1.ResourceName(key)]
+		return amount.Sign() > 0
+	}
+	return quantity.IsExtended(corev1.ResourceName(key)) && (slices.ContainsFunc(spec.Containers, requests) || slices.ContainsFunc(spec.InitContainers, requests))
 }
 
 // joinTerms adds the requirements of a term to every term of a pod.

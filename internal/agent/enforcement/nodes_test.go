@@ -4,12 +4,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"pgregory.net/rapid"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 func lent(t interface{ Fatal(...any) }, selector string, barred ...string) LentNodes {
@@ -85,6 +90,49 @@ func TestConfineAllowsLentNodesOnly(t *testing.T) {
 			}
 			if again := p.DeepCopy(); tc.lent.Confine(&again.Spec) {
 				t.Errorf("a second look changes the pod:\n%s", cmp.Diff(p.Spec, again.Spec))
+			}
+		})
+	}
+}
+
+func TestPodsTolerateExactlyWhatTheirPlacementWasGranted(t *testing.T) {
+	notReady := corev1.Toleration{Key: "node.kubernetes.io/not-ready", Operator: "Exists", Effect: "NoExecute"}
+	gpu := corev1.Toleration{Key: "dedicated", Operator: "Equal", Value: "gpu", Effect: "NoSchedule"}
+	device := corev1.Toleration{Key: "nvidia.com/gpu", Operator: "Exists"}
+	l := lent(t, "")
+	l.Taints = []brokerv1alpha1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "spot", Effect: "NoExecute"}}
+	for name, tc := range map[string]struct {
+		granted []brokerv1alpha1.Toleration
+		pod     []corev1.Toleration
+		devices string
+		want    []corev1.Toleration
+		strange string
+	}{
+		"nothing is granted":                {pod: []corev1.Toleration{notReady}, want: []corev1.Toleration{notReady}},
+		"a granted one is added":            {granted: []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}, pod: []corev1.Toleration{notReady}, want: []corev1.Toleration{notReady, gpu}},
+		"one that is not offered is not":    {granted: []brokerv1alpha1.Toleration{{Key: "payroll"}}},
+		"an offered one that nobody grants": {pod: []corev1.Toleration{gpu}, strange: "dedicated"},
+		"a wider one than granted":          {granted: []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}, pod: []corev1.Toleration{{Key: "dedicated", Operator: "Exists"}}, want: []corev1.Toleration{gpu}, strange: "dedicated"},
+		"of a taint that is yet to come":    {pod: []corev1.Toleration{{Key: "payroll", Operator: "Exists"}, notReady}, want: []corev1.Toleration{notReady}, strange: "payroll"},
+		"every taint":                       {pod: []corev1.Toleration{{Operator: "Exists"}}, strange: "every taint"},
+		"of a device that it requests":      {pod: []corev1.Toleration{device}, devices: "1", want: []corev1.Toleration{device}},
+		"of a device that it does not":      {pod: []corev1.Toleration{device}, strange: "nvidia.com/gpu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := l.For(&agentv1alpha1.ProviderInstructionSpec{Tolerations: tc.granted})
+			spec := &corev1.PodSpec{Tolerations: tc.pod, Containers: []corev1.Container{{Name: "a"}}}
+			if tc.devices != "" {
+				spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(tc.devices)}
+			}
+			if got := nodes.StrangeToleration(spec); got != tc.strange {
+				t.Errorf("strange: %q, want %q", got, tc.strange)
+			}
+			nodes.Confine(spec)
+			if diff := cmp.Diff(tc.want, spec.Tolerations, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("tolerations (-want +got):\n%s", diff)
+			}
+			if nodes.StrangeToleration(spec) != "" || nodes.Confine(spec.DeepCopy()) {
+				t.Error("a second look changes the pod")
 			}
 		})
 	}

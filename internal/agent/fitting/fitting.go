@@ -20,8 +20,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // Node is a number of nodes with the same labels and free amounts.
@@ -29,6 +31,8 @@ type Node struct {
 	Count  int64
 	Free   quantity.Amounts
 	Labels map[string]string
+	// Taints are the offered ones.
+	Taints []brokerv1alpha1.Taint
 }
 
 // Pods are a number of pods of one size.
@@ -44,6 +48,7 @@ type Promise struct {
 	Rest quantity.Amounts
 	// NodeSelector are the labels of the nodes that the pods may run on.
 	NodeSelector map[string]string
+	Tolerations  []brokerv1alpha1.Toleration
 }
 
 // Unused returns the part of a placement that does not run yet. Each running pod stands for one
@@ -105,7 +110,7 @@ type Misfit struct {
 // Message is a sentence for the consumer.
 func (m *Misfit) Message() string {
 	if s := m.Short; s.Resource != "" {
-		return fmt.Sprintf("requested %s of %s, but the nodes that the request selects have only %s free, next to what is promised to others",
+		return fmt.Sprintf("requested %s of %s, but the nodes that the request selects and tolerates have only %s free, next to what is promised to others",
 			quantity.Format(s.Resource, s.Need), s.Resource, quantity.Format(s.Resource, s.Have))
 	}
 	if m.Fit >= m.Count {
@@ -125,9 +130,6 @@ func formatAmounts(each quantity.Amounts) string {
 // Check returns the pods or amounts of a new placement that do not fit on the nodes next to the
 // other promises; nil if all fit. It leaves amounts to the caller that may be on any node.
 func Check(nodes []Node, others []Promise, wanted Promise) *Misfit {
-	if len(wanted.Pods) == 0 && len(wanted.NodeSelector) == 0 {
-		return nil
-	}
 	f := newFloor(nodes, others, wanted)
 	me := len(others)
 	if short := f.shortOnSelected(me); short.Resource != "" {
@@ -155,8 +157,8 @@ type floor struct {
 	// names are the resources by column.
 	names []corev1.ResourceName
 	nodes packing.Nodes
-	// labels are the label sets of the nodes, by class.
-	labels   []map[string]string
+	// classes are nodes of which each has other labels or taints.
+	classes  []*Node
 	promises []promise
 	// scratch is reused.
 	scratch packing.Nodes
@@ -183,12 +185,12 @@ func newFloor(nodes []Node, others []Promise, wanted Promise) *floor {
 	_, slots := f.columns[corev1.ResourcePods]
 	classes := map[string]int32{}
 	for i := range nodes {
-		key := fmt.Sprint(nodes[i].Labels)
+		key := fmt.Sprint(nodes[i].Labels, nodes[i].Taints)
 		class, known := classes[key]
 		if !known {
-			class = int32(len(f.labels))
+			class = int32(len(f.classes))
 			classes[key] = class
-			f.labels = append(f.labels, nodes[i].Labels)
+			f.classes = append(f.classes, &nodes[i])
 		}
 		free := make([]int64, len(f.names))
 		for c, name := range f.names {
@@ -219,7 +221,7 @@ func (f *floor) nameAll(free quantity.Amounts) {
 // promiseOf sorts the pods by size, the largest first. On nodes that limit their pods, each pod
 // takes a slot.
 func (f *floor) promiseOf(in Promise, slots bool) promise {
-	out := promise{on: f.selectClasses(in.NodeSelector)}
+	out := promise{on: f.selectClasses(in)}
 	total := in.Rest
 	for i, p := range in.Pods {
 		each := p.Each.Max(nil)
@@ -246,18 +248,14 @@ func (f *floor) promiseOf(in Promise, slots bool) promise {
 	return out
 }
 
-func (f *floor) selectClasses(labels map[string]string) []bool {
-	if len(labels) == 0 {
-		return nil
+// selectClasses returns the classes of nodes that the pods of a promise may run on; nil for all.
+func (f *floor) selectClasses(in Promise) []bool {
+	on := make([]bool, len(f.classes))
+	for class, n := range f.classes {
+		on[class] = requirements.HasAll(n.Labels, in.NodeSelector) && requirements.TolerateAll(in.Tolerations, n.Taints)
 	}
-	on := make([]bool, len(f.labels))
-	for class, have := range f.labels {
-		on[class] = true
-		for key, value := range labels {
-			if has, ok := have[key]; !ok || has != value {
-				on[class] = false
-			}
-		}
+	if !slices.Contains(on, false) {
+		return nil
 	}
 	return on
 }

@@ -301,7 +301,11 @@ func outcomeOf(t *testing.T, c *cluster, b *released) outcome {
 func TestAPlacementKeepsItsNodesWhileTheBrokerDoesNotKnowThem(t *testing.T) {
 	c := newCluster(t)
 	for _, nodes := range []map[string]string{{"gpu": "a100"}, nil} {
-		in := instruction(v1.InstructionRoleProvider, v1.InstructionStateHold, func(in *v1.Instruction) { in.NodeSelector = nodes })
+		in := instruction(v1.InstructionRoleProvider, v1.InstructionStateHold, func(in *v1.Instruction) {
+			if in.NodeSelector = nodes; nodes != nil {
+				in.Tolerations = []v1.Toleration{{Key: "dedicated"}}
+			}
+		})
 		if err := writeProvider(t.Context(), c, &Options{Namespace: "default"}, &in, time.Now()); err != nil {
 			t.Fatal(err)
 		}
@@ -310,8 +314,8 @@ func TestAPlacementKeepsItsNodesWhileTheBrokerDoesNotKnowThem(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-aaaaaaaaaa-1"}, obj); err != nil {
 		t.Fatal(err)
 	}
-	if got := obj.Spec.NodeSelector["gpu"]; got != "a100" {
-		t.Errorf("node selector %v, want gpu=a100", obj.Spec.NodeSelector)
+	if got := obj.Spec.NodeSelector["gpu"]; got != "a100" || len(obj.Spec.Tolerations) != 1 {
+		t.Errorf("node selector %v, tolerations %v, want gpu=a100 and dedicated", obj.Spec.NodeSelector, obj.Spec.Tolerations)
 	}
 }
 

@@ -51,6 +51,9 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 	if len(spec.NodeSelector) == 0 {
 		spec.NodeSelector = obj.Spec.NodeSelector
 	}
+	if len(spec.Tolerations) == 0 {
+		spec.Tolerations = obj.Spec.Tolerations
+	}
 	spec.Release = spec.Release || obj.Spec.Release
 	spec.Unpeer = spec.Unpeer || obj.Spec.Unpeer
 	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)

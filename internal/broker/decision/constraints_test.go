@@ -59,11 +59,11 @@ func TestConstraints(t *testing.T) {
 		},
 		"more CPU than nodes of the model have": {
 			request: Request{Amounts: size(9, 1)}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "A100"}},
-			want: NodesDoNotMatch, message: "has 8 of cpu free on the nodes asked for, 9 is needed",
+			want: NodesDoNotMatch, message: "has 8 of cpu free on the nodes that the request selects and tolerates, 9 is needed",
 		},
 		"another model": {
 			request: Request{Amounts: quantity.Amounts{gpu: 1}}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "H100"}},
-			want: NodesDoNotMatch, message: "has 0 of nvidia.com/gpu free on the nodes asked for, 1 is needed",
+			want: NodesDoNotMatch, message: "has 0 of nvidia.com/gpu free on the nodes that the request selects and tolerates, 1 is needed",
 		},
 		"pods on nodes of the model alone": {
 			request: Request{Amounts: size(12, 3), PodShapes: []brokerv1alpha1.PodShape{podsOf(3, size(4, 1))}},
@@ -92,6 +92,53 @@ func TestConstraints(t *testing.T) {
 			}
 			if tc.id == "" {
 				tc.id = "paris"
+			}
+			got, ok := Check(m, &r, tc.id)
+			if got.Reason != tc.want || ok != (tc.want == "") || !strings.Contains(got.Message(), tc.message) {
+				t.Errorf("%t %q: %s, want %q: %s", ok, got.Reason, got.Message(), tc.want, tc.message)
+			}
+		})
+	}
+}
+
+// Berlin has 8 cores on ordinary nodes, 16 on nodes for GPUs and 4 that may vanish.
+func TestTaintedNodesCountForRequestsThatTolerateThem(t *testing.T) {
+	dedicated := []brokerv1alpha1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}}
+	berlin := cluster("berlin", 28, 28, 112, 112)
+	berlin.Shapes = []quantity.NodeShape{
+		{Count: 2, Free: size(4, 16)},
+		{Count: 2, Free: size(8, 32), Taints: dedicated, Labels: map[string]string{"gpu": "a100"}},
+		{Count: 1, Free: size(4, 16), Taints: append([]brokerv1alpha1.Taint{{Key: "spot", Effect: "NoExecute"}}, dedicated...)},
+	}
+	m := newMarketWith(t, berlin, cluster("oslo", 16, 16, 64, 64))
+	gpu := []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}
+	all := append([]brokerv1alpha1.Toleration{{Key: "spot"}}, gpu...)
+	for name, tc := range map[string]struct {
+		request     Request
+		tolerations []brokerv1alpha1.Toleration
+		nodes       map[string]brokerv1alpha1.LabelValue
+		id          string
+		want        Reason
+		message     string
+	}{
+		"as much as ordinary nodes have":          {request: Request{Amounts: size(8, 1)}},
+		"more than ordinary nodes have":           {request: Request{Amounts: size(9, 1)}, want: NodesDoNotMatch, message: "has 8 of cpu free on the nodes that the request selects and tolerates, 9 is needed"},
+		"as much as tolerated nodes have":         {request: Request{Amounts: size(24, 1)}, tolerations: gpu},
+		"more than tolerated nodes have":          {request: Request{Amounts: size(25, 1)}, tolerations: gpu, want: NodesDoNotMatch},
+		"all nodes":                               {request: Request{Amounts: size(28, 1)}, tolerations: all},
+		"a toleration of something else":          {request: Request{Amounts: size(9, 1)}, tolerations: []brokerv1alpha1.Toleration{{Key: "other"}}, want: NodesDoNotMatch},
+		"tolerated nodes with a label":            {request: Request{Amounts: size(16, 1)}, tolerations: gpu, nodes: map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}},
+		"a label of nodes that are not tolerated": {request: Request{Amounts: size(1, 1)}, nodes: map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}, want: NodesDoNotMatch},
+		"pods that need a tolerated node":         {request: Request{Amounts: size(8, 1), PodShapes: []brokerv1alpha1.PodShape{podsOf(1, size(8, 1))}}, tolerations: gpu},
+		"pods that need a node not tolerated":     {request: Request{Amounts: size(8, 1), PodShapes: []brokerv1alpha1.PodShape{podsOf(1, size(8, 1))}}, want: ShapeDoesNotFit},
+		"pods of two sizes, not tolerated":        {request: Request{Amounts: size(7, 2), PodShapes: []brokerv1alpha1.PodShape{podsOf(1, size(6, 1)), podsOf(1, size(1, 1))}}, want: ShapeDoesNotFit},
+		"a cluster without tainted nodes":         {request: Request{Amounts: size(16, 1)}, id: "oslo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tc.request
+			r.Requester, r.Constraints = "rome", &brokerv1alpha1.Constraints{Tolerations: tc.tolerations, NodeSelector: tc.nodes}
+			if tc.id == "" {
+				tc.id = "berlin"
 			}
 			got, ok := Check(m, &r, tc.id)
 			if got.Reason != tc.want || ok != (tc.want == "") || !strings.Contains(got.Message(), tc.message) {

@@ -31,6 +31,7 @@ type contest struct {
 	constrained   bool
 	allowed, some rowSet
 	nodeLabels    map[string]brokerv1alpha1.LabelValue
+	tolerations   []brokerv1alpha1.Toleration
 	maxPrice      maxPrice
 
 	// Scratch memory for placing pods.
@@ -108,9 +109,9 @@ func (m *Market) beginContest(r *Request) *contest {
 	}
 	c.needs = m.resolveNeeds(c.needs[:0], r.Amounts)
 	c.sortKinds(r.PodShapes)
-	c.nodeLabels = nil
+	c.nodeLabels, c.tolerations = nil, nil
 	if r.Constraints != nil {
-		c.nodeLabels = r.Constraints.NodeSelector
+		c.nodeLabels, c.tolerations = r.Constraints.NodeSelector, r.Constraints.Tolerations
 	}
 	c.applyConstraints()
 	c.setMaxPrice(r.Constraints)
@@ -136,7 +137,7 @@ func (c *contest) releaseRequest() {
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = 0
 	}
-	c.request, c.links, c.nodeLabels, c.exceeded = nil, nil, nil, nil
+	c.request, c.links, c.nodeLabels, c.tolerations, c.exceeded = nil, nil, nil, nil, nil
 }
 
 // resolveNeeds appends the needs sorted by name. So every run reports the same unmet need and
@@ -216,7 +217,7 @@ func (c *contest) checkCandidate(i int) (Reason, int) {
 	if reason, k := c.checkNeeds(i); reason != "" {
 		return reason, k
 	}
-	if len(c.nodeLabels) > 0 {
+	if c.checksNodes(i) {
 		if k, ok := c.checkNodes(i); !ok {
 			return NodesDoNotMatch, k
 		}

@@ -18,6 +18,13 @@ type Commitment struct {
 	Pods []brokerv1alpha1.PodShape
 	// Nodes are the labels of the nodes on which the capacity was promised.
 	Nodes map[string]brokerv1alpha1.LabelValue
+	// Tolerations are those of the promised pods.
+	Tolerations []brokerv1alpha1.Toleration
+}
+
+// mayUse reports whether the promised pods may run on nodes of a shape.
+func (c *Commitment) mayUse(s *quantity.NodeShape) bool {
+	return requirements.TolerateAll(c.Tolerations, s.Taints) && requirements.HasAll(s.Labels, c.Nodes)
 }
 
 // Debit subtracts commitments from a histogram of nodes and returns the room left for the next
@@ -30,12 +37,12 @@ func Debit(shapes []quantity.NodeShape, commitments []Commitment) []quantity.Nod
 		rest := c.Amounts
 		for k := range c.Pods {
 			placed, each := int64(0), requirements.PodAmounts(&c.Pods[k])
-			left, placed = debitPods(left, each, int64(c.Pods[k].Count), c.Nodes)
+			left, placed = debitPods(left, each, int64(c.Pods[k].Count), c)
 			rest = rest.Sub(each.Times(placed))
 		}
 		for _, name := range rest.Names() {
 			if amount := rest[name]; amount > 0 && name != corev1.ResourcePods {
-				left = debitAmount(left, name, amount, c.Nodes)
+				left = debitAmount(left, name, amount, c)
 			}
 		}
 	}
@@ -43,10 +50,10 @@ func Debit(shapes []quantity.NodeShape, commitments []Commitment) []quantity.Nod
 }
 
 // debitPods places as many of count equal pods as fit.
-func debitPods(shapes []quantity.NodeShape, each quantity.Amounts, count int64, labels map[string]brokerv1alpha1.LabelValue) (left []quantity.NodeShape, placed int64) {
+func debitPods(shapes []quantity.NodeShape, each quantity.Amounts, count int64, c *Commitment) (left []quantity.NodeShape, placed int64) {
 	for i := 0; i < len(shapes) && placed < count; i++ {
 		s := shapes[i]
-		if !requirements.HasAll(s.Labels, labels) {
+		if !c.mayUse(&s) {
 			continue
 		}
 		pod := each
@@ -63,9 +70,9 @@ func debitPods(shapes []quantity.NodeShape, each quantity.Amounts, count int64, 
 		default:
 			full, rest := missing/fit, missing%fit
 			parts := []quantity.NodeShape{
-				{Count: full, Free: s.Free.Sub(pod.Times(fit)), Labels: s.Labels},
-				{Count: min(rest, 1), Free: s.Free.Sub(pod.Times(rest)), Labels: s.Labels},
-				{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels},
+				{Count: full, Free: s.Free.Sub(pod.Times(fit)), Labels: s.Labels, Taints: s.Taints},
+				{Count: min(rest, 1), Free: s.Free.Sub(pod.Times(rest)), Labels: s.Labels, Taints: s.Taints},
+				{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels, Taints: s.Taints},
 			}
 			parts = slices.DeleteFunc(parts, func(part quantity.NodeShape) bool { return part.Count == 0 })
 			return slices.Concat(shapes[:i], parts, shapes[i+1:]), count
@@ -89,9 +96,9 @@ func timesInto(pod, free quantity.Amounts) int64 {
 }
 
 // debitAmount deducts an amount of one resource, beginning with the nodes with the most room.
-func debitAmount(shapes []quantity.NodeShape, name corev1.ResourceName, amount int64, labels map[string]brokerv1alpha1.LabelValue) []quantity.NodeShape {
+func debitAmount(shapes []quantity.NodeShape, name corev1.ResourceName, amount int64, c *Commitment) []quantity.NodeShape {
 	for amount > 0 {
-		i := findRoomiest(shapes, name, labels)
+		i := findRoomiest(shapes, name, c)
 		if i < 0 {
 			return shapes
 		}
@@ -104,9 +111,9 @@ func debitAmount(shapes []quantity.NodeShape, name corev1.ResourceName, amount i
 		}
 		full, rest := amount/free, amount%free
 		parts := []quantity.NodeShape{
-			{Count: full, Free: s.Free.Sub(quantity.Amounts{name: free}), Labels: s.Labels},
-			{Count: min(rest, 1), Free: s.Free.Sub(quantity.Amounts{name: rest}), Labels: s.Labels},
-			{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels},
+			{Count: full, Free: s.Free.Sub(quantity.Amounts{name: free}), Labels: s.Labels, Taints: s.Taints},
+			{Count: min(rest, 1), Free: s.Free.Sub(quantity.Amounts{name: rest}), Labels: s.Labels, Taints: s.Taints},
+			{Count: s.Count - full - min(rest, 1), Free: s.Free, Labels: s.Labels, Taints: s.Taints},
 		}
 		parts = slices.DeleteFunc(parts, func(part quantity.NodeShape) bool { return part.Count == 0 })
 		return slices.Concat(shapes[:i], parts, shapes[i+1:])
@@ -114,10 +121,10 @@ func debitAmount(shapes []quantity.NodeShape, name corev1.ResourceName, amount i
 	return shapes
 }
 
-func findRoomiest(shapes []quantity.NodeShape, name corev1.ResourceName, labels map[string]brokerv1alpha1.LabelValue) int {
+func findRoomiest(shapes []quantity.NodeShape, name corev1.ResourceName, c *Commitment) int {
 	best := -1
 	for i, s := range shapes {
-		if s.Count > 0 && s.Free[name] > 0 && requirements.HasAll(s.Labels, labels) && (best < 0 || s.Free[name] > shapes[best].Free[name]) {
+		if s.Count > 0 && s.Free[name] > 0 && c.mayUse(&s) && (best < 0 || s.Free[name] > shapes[best].Free[name]) {
 			best = i
 		}
 	}

@@ -52,6 +52,29 @@ func TestDebit(t *testing.T) {
 	}
 }
 
+func TestDebitSparesNodesThatThePodsDoNotTolerate(t *testing.T) {
+	taints := []brokerv1alpha1.Taint{{Key: "dedicated", Effect: "NoSchedule"}}
+	nodes := func(ordinary, tainted int64) []quantity.NodeShape {
+		return []quantity.NodeShape{{Count: 1, Free: size(ordinary, 16)}, {Count: 1, Free: size(tainted, 16), Taints: taints}}
+	}
+	tolerations := []brokerv1alpha1.Toleration{{Key: "dedicated"}}
+	for name, tc := range map[string]struct {
+		promised Commitment
+		want     []quantity.NodeShape
+	}{
+		"amounts":         {Commitment{Amounts: size(5, 0)}, nodes(0, 8)},
+		"amounts that do": {Commitment{Amounts: size(5, 0), Tolerations: tolerations}, nodes(4, 3)},
+		"pods":            {Commitment{Amounts: size(4, 0), Pods: []brokerv1alpha1.PodShape{podsOf(2, size(2, 0))}}, nodes(0, 8)},
+		"pods that do":    {Commitment{Amounts: size(6, 0), Pods: []brokerv1alpha1.PodShape{podsOf(1, size(6, 0))}, Tolerations: tolerations}, nodes(4, 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Debit(nodes(4, 8), []Commitment{tc.promised})); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Two requests that fit one after the other, with the first debited, fit together.
 func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
 	someShapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {

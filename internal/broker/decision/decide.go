@@ -44,7 +44,7 @@ func CheckGrowth(m *Market, r *Request, rest quantity.Amounts, id string) (Rejec
 	}
 	i, which := int(row), 0
 	reason := c.checkPrice(i)
-	if reason == "" && (len(r.PodShapes) > 0 || len(c.nodeLabels) > 0) {
+	if reason == "" && (len(r.PodShapes) > 0 || c.checksNodes(i)) {
 		c.needs = m.resolveNeeds(c.needs[:0], rest)
 		if k, fits := c.checkNodes(i); !fits {
 			reason, which = NodesDoNotMatch, k

@@ -106,6 +106,8 @@ const (
 	rated
 	// choosy candidates restrict the requesters to which they lend.
 	choosy
+	// tainted candidates have nodes that only some requests tolerate.
+	tainted
 	// suspended candidates take no new reservations of some requesters, see Standing.
 	suspended
 )
@@ -191,7 +193,7 @@ func (m *Market) Upsert(c Candidate) error {
 	m.lends[i] = c.Lending
 	m.setReliability(i, c.Reliability)
 	m.setFacts(i, facts{c.Region, c.Zone, c.Labels, c.Claims})
-	m.shapes[i] = m.readShapes(i, c.Shapes)
+	m.setShapes(i, c.Shapes)
 	m.updateAvailability(i)
 	return nil
 }
@@ -227,9 +229,14 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 func (m *Market) SetShapes(id string, shapes []quantity.NodeShape) bool {
 	i, ok := m.row[id]
 	if ok {
-		m.shapes[i] = m.readShapes(i, shapes)
+		m.setShapes(i, shapes)
 	}
 	return ok
+}
+
+func (m *Market) setShapes(i int32, shapes []quantity.NodeShape) {
+	m.shapes[i] = m.readShapes(i, shapes)
+	m.setMark(i, tainted, slices.ContainsFunc(m.shapes[i], func(s shape) bool { return len(s.taints) > 0 }))
 }
 
 // SetStale marks a candidate stale or fresh and reports whether it is in the market.

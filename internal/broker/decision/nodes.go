@@ -1,9 +1,12 @@
 package decision
 
-import "github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+// checksNodes reports whether the amounts of the request must fit on some of the nodes of a row.
+func (c *contest) checksNodes(i int) bool {
+	return len(c.nodeLabels) > 0 || c.market.marks[i]&tainted != 0
+}
 
-// checkNodes compares the needs with the free room on the nodes that the request selects. Room
-// on other nodes does not count.
+// checkNodes compares the needs with the free room on the nodes that the request selects and
+// tolerates. Room on other nodes does not count.
 func (c *contest) checkNodes(i int) (need int, ok bool) {
 	for k := range c.needs {
 		if c.selectedRoom(i, &c.needs[k]) < c.needs[k].amount {
@@ -13,7 +16,7 @@ func (c *contest) checkNodes(i int) (need int, ok bool) {
 	return 0, true
 }
 
-// selectedRoom returns the free amount of a resource on the selected nodes of a row, but at
+// selectedRoom returns the free amount of a resource on these nodes of a row, but at
 // most the needed amount.
 func (c *contest) selectedRoom(i int, n *need) int64 {
 	var room int64
@@ -21,7 +24,7 @@ func (c *contest) selectedRoom(i int, n *need) int64 {
 	for k := range nodes {
 		s := &nodes[k]
 		free := s.freeOf(n.column)
-		if free <= 0 || !requirements.HasAll(s.labels, c.nodeLabels) {
+		if free <= 0 || !c.admits(s) {
 			continue
 		}
 		if missing := n.amount - room; s.count > (missing-1)/free {

@@ -9,7 +9,6 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // kind is one size of wanted pods. Its needs are podNeeds[from:to].
@@ -63,7 +62,7 @@ func (c *contest) packPods(nodes []shape) (placed int64, ok bool) {
 	}
 	c.nodes.Reset(width)
 	for k := range nodes {
-		if s := &nodes[k]; requirements.HasAll(s.labels, c.nodeLabels) {
+		if s := &nodes[k]; c.admits(s) {
 			c.nodes.Add(s.count, s.free, 0)
 		}
 	}

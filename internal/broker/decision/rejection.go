@@ -55,7 +55,8 @@ const (
 	NeverAdvertised Reason = "NeverAdvertised"
 	// InsufficientResource: not enough of a resource is free.
 	InsufficientResource Reason = "InsufficientResource"
-	// NodesDoNotMatch: not enough of a resource is free on the requested nodes.
+	// NodesDoNotMatch: not enough of a resource is free on the nodes that the request selects and
+	// tolerates.
 	NodesDoNotMatch Reason = "NodesDoNotMatch"
 	// ShapeDoesNotFit: the sums suffice, but the pods do not fit on the nodes.
 	ShapeDoesNotFit Reason = "ShapeDoesNotFit"
@@ -113,7 +114,7 @@ func (r Rejection) Message() string {
 		return fmt.Sprintf("has %s of %s free, %s is needed",
 			quantity.Format(r.Resource, r.Have), r.Resource, quantity.Format(r.Resource, r.Need))
 	case NodesDoNotMatch:
-		return fmt.Sprintf("has %s of %s free on the nodes asked for, %s is needed",
+		return fmt.Sprintf("has %s of %s free on the nodes that the request selects and tolerates, %s is needed",
 			quantity.Format(r.Resource, r.Have), r.Resource, quantity.Format(r.Resource, r.Need))
 	case ShapeDoesNotFit:
 		return fmt.Sprintf("has room on its nodes for %d of %d pods", r.Have, r.Need)

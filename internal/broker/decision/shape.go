@@ -2,7 +2,9 @@ package decision
 
 import (
 	"maps"
+	"slices"
 
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
@@ -13,6 +15,12 @@ type shape struct {
 	count  int64
 	free   []int64
 	labels map[string]string
+	taints []brokerv1alpha1.Taint
+}
+
+// admits reports whether the pods of the request may run on nodes of a shape.
+func (c *contest) admits(s *shape) bool {
+	return requirements.TolerateAll(c.tolerations, s.taints) && requirements.HasAll(s.labels, c.nodeLabels)
 }
 
 const notNamed = packing.NotNamed
@@ -33,7 +41,7 @@ func (m *Market) readShapes(i int32, shapes []quantity.NodeShape) []shape {
 				free[k] = max(v, 0)
 			}
 		}
-		out = append(out, shape{s.Count, free, maps.Clone(s.Labels)})
+		out = append(out, shape{s.Count, free, maps.Clone(s.Labels), slices.Clone(s.Taints)})
 	}
 	return out
 }
@@ -70,7 +78,7 @@ func (c *contest) countFitting(nodes []shape, pod []packing.Need, want int64) in
 	for k := range nodes {
 		s := &nodes[k]
 		each := packing.PerNode(s.free, pod)
-		if each == 0 || !requirements.HasAll(s.labels, c.nodeLabels) {
+		if each == 0 || !c.admits(s) {
 			continue
 		}
 		missing := want - placed

@@ -54,7 +54,7 @@ func ReadOffer(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) 
 		if err != nil {
 			return nil, err
 		}
-		o.Shapes = append(o.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: wire.FromLabels(s.NodeLabels)})
+		o.Shapes = append(o.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: wire.FromLabels(s.NodeLabels), Taints: s.Taints})
 	}
 	o.Cost = spec.Cost.DeepCopy()
 	return o, nil

@@ -1,0 +1,123 @@
+package requirements
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+)
+
+// MaxTaints bounds the taints of a node shape, and those that a cluster offers.
+const MaxTaints = 16
+
+// reservedKeys are the keys of taints by which Kubernetes, autoscalers, Liqo and this product keep
+// nodes free. The admission policy for consumers' pods refuses the same ones.
+var reservedKeys = regexp.MustCompile(`^([^/]*[.])?(kubernetes[.]io|k8s[.]io|liqo[.]io|fluidos[.]eu|karpenter[.]sh)/` +
+	`|^(ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|CriticalAddonsOnly)$`)
+
+// IsReservedTaint reports whether no cluster may offer nodes with taints of a key.
+func IsReservedTaint(key string) bool { return reservedKeys.MatchString(key) }
+
+// CheckTaints returns an error for taints that no cluster may offer.
+func CheckTaints(field string, taints []brokerv1alpha1.Taint) error {
+	if err := CheckCount(field, len(taints), MaxTaints); err != nil {
+		return err
+	}
+	for _, t := range taints {
+		if err := checkTaint(field, t.Key, string(t.Value), t.Effect); err != nil {
+			return err
+		}
+		if t.Effect == "" {
+			return fmt.Errorf("%s: taint %s has no effect: name NoSchedule or NoExecute", field, t.Key)
+		}
+	}
+	return nil
+}
+
+// checkTolerations returns an error for tolerations that no cluster grants: without a key, or of a
+// reserved one.
+func checkTolerations(tolerations []brokerv1alpha1.Toleration) error {
+	if err := CheckCount("tolerations", len(tolerations), maxNamed); err != nil {
+		return err
+	}
+	for i, t := range tolerations {
+		field := fmt.Sprintf("tolerations[%d]", i)
+		if err := checkTaint(field, t.Key, string(t.Value), t.Effect); err != nil {
+			return err
+		}
+		switch corev1.TolerationOperator(t.Operator) {
+		case "", corev1.TolerationOpEqual:
+		case corev1.TolerationOpExists:
+			if t.Value != "" {
+				return fmt.Errorf("%s: value %q: operator Exists has none, leave it out or use Equal", field, message.Clip(string(t.Value), 80))
+			}
+		default:
+			return fmt.Errorf("%s: operator %q: use Equal or Exists", field, message.Clip(t.Operator, 40))
+		}
+	}
+	return nil
+}
+
+func checkTaint(field, key, value, effect string) error {
+	if key == "" {
+		return fmt.Errorf("%s: key is empty: name the key of the taint, no provider grants every one", field)
+	}
+	if err := CheckLabels(field, map[string]string{key: value}, 1); err != nil {
+		return err
+	}
+	if IsReservedTaint(key) {
+		return fmt.Errorf("%s: %s belongs to Kubernetes, Liqo, this product or an autoscaler, whose taints are never offered: use a key of your own", field, key)
+	}
+	if !slices.Contains([]string{"", string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectNoExecute)}, effect) {
+		return fmt.Errorf("%s: effect %q: use NoSchedule or NoExecute", field, message.Clip(effect, 40))
+	}
+	return nil
+}
+
+// ParseTaint reads a taint in the syntax of kubectl taint: key=value:effect or key:effect.
+func ParseTaint(text string) (brokerv1alpha1.Taint, error) {
+	pair, effect, _ := strings.Cut(text, ":")
+	key, value, _ := strings.Cut(pair, "=")
+	t := brokerv1alpha1.Taint{Key: key, Value: brokerv1alpha1.LabelValue(value), Effect: effect}
+	return t, CheckTaints(fmt.Sprintf("%.80q", text), []brokerv1alpha1.Taint{t})
+}
+
+// TolerateAll reports whether pods with the tolerations may run on nodes with all of the taints.
+func TolerateAll(tolerations []brokerv1alpha1.Toleration, taints []brokerv1alpha1.Taint) bool {
+	for i := range taints {
+		if !tolerates(tolerations, &taints[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func tolerates(tolerations []brokerv1alpha1.Toleration, taint *brokerv1alpha1.Taint) bool {
+	for i := range tolerations {
+		t := &tolerations[i]
+		if t.Key == taint.Key && (t.Effect == "" || t.Effect == taint.Effect) &&
+			(t.Operator == string(corev1.TolerationOpExists) || t.Value == taint.Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// TolerationsFor returns the tolerations that pods of a request get where some taints are offered:
+// exactly the offered taints that the request tolerates, so that a toleration of every value opens
+// nothing else.
+func TolerationsFor(tolerations []brokerv1alpha1.Toleration, offered []brokerv1alpha1.Taint) (out []corev1.Toleration) {
+	for i := range offered {
+		if o := &offered[i]; tolerates(tolerations, o) {
+			out = append(out, corev1.Toleration{
+				Key: o.Key, Operator: corev1.TolerationOpEqual, Value: string(o.Value), Effect: corev1.TaintEffect(o.Effect),
+			})
+		}
+	}
+	return out
+}
