@@ -284,7 +284,7 @@ func TestShapesKeepTaintedNodesApart(t *testing.T) {
 		a.setNode(name, nodeFacts{allocatable: quantity.Amounts{"cpu": 4000}, ours: true, counts: true, taints: taints})
 	}
 	counts := map[bool]int64{}
-	for _, s := range a.snapshot().NodeShapes {
+	for _, s := range a.newSnapshot().NodeShapes {
 		counts[len(s.Taints) > 0] += s.Count
 	}
 	if diff := cmp.Diff(map[bool]int64{false: 1, true: 2}, counts); diff != "" {
