@@ -34,11 +34,11 @@ func TestForgottenClusterLeavesNothingBehind(t *testing.T) {
 
 	var lent, used *v1.Reservation
 	s.persist("reserve on berlin", func(ctx context.Context) (err error) {
-		lent, err = rome.RequestReservation(ctx, "request-of-rome", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "2"}, TargetClusterID: "berlin"})
+		lent, err = rome.RequestReservation(ctx, "request-of-rome", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}, TargetClusterID: "berlin"})
 		return err
 	})
 	s.persist("reserve for berlin", func(ctx context.Context) (err error) {
-		used, err = berlin.RequestReservation(ctx, "request-of-berlin", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "2"}})
+		used, err = berlin.RequestReservation(ctx, "request-of-berlin", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}})
 		return err
 	})
 	for name, c := range map[string]interface {
