@@ -90,7 +90,7 @@ type Server struct {
 	clock    clock.PassiveClock
 
 	// identify returns the caller, for limits, logs and operations.
-	identify    func(*http.Request) (string, error)
+	identify func(*http.Request) (string, error)
 	// unknownPath is the answer to a path that is not served.
 	unknownPath string
 	description *description
