@@ -270,7 +270,7 @@ func (m *member) wantPods(namespace string, want map[string]string) {
 	}
 }
 
-func TestANodeIsDrainedOnAnAPIServer(t *testing.T) {
+func TestDrainOnAPIServer(t *testing.T) {
 	m := startMember(t)
 	t.Run("the agent drains virtual nodes only", func(t *testing.T) { m.in(t).drainsVirtualNodesOnly(t) })
 	t.Run("as budgets allow, and then by its deadline", func(t *testing.T) { m.in(t).drainsByItsDeadline(t) })

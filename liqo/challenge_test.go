@@ -48,7 +48,7 @@ func TestOtherChallengesAreNotAnswered(t *testing.T) {
 }
 
 // A message with an invalid challenge must not stop the placement, either.
-func TestAChallengeThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidChallengeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.sites["paris"].silent = true

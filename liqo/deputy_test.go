@@ -60,7 +60,7 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	}
 }
 
-func TestAClusterWithoutAgentGrantsWhatIsReserved(t *testing.T) {
+func TestProviderWithoutAgentGrantsReservedAmounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := unattended(t)
 		w.reserve("rome", "paris", "res-a")

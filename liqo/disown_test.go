@@ -46,7 +46,7 @@ func TestReplicatedMapsOfBeforeAreDisowned(t *testing.T) {
 
 // A replicated map belongs to its peer with or without the label. The peering is not over before
 // the map is gone, and the map's end wakes the instructions that wait for it.
-func TestADisownedMapStillBelongsToItsPeer(t *testing.T) {
+func TestDisownedMapStillBelongsToPeer(t *testing.T) {
 	w := newWorld(t)
 	paris := w.sites["paris"]
 	for name, labels := range map[string]map[string]string{

@@ -9,7 +9,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-func TestAConsumerPartsFromAProviderThatDoesNotHelp(t *testing.T) {
+func TestConsumerPartsFromUnhelpfulProvider(t *testing.T) {
 	tests := map[string]struct {
 		lost func(*world)
 		back func(*world)

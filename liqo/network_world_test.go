@@ -96,7 +96,7 @@ func (w *world) wantNothingPrivateToCross() {
 }
 
 // A connected pair sends no messages until one side needs something.
-func TestAConnectedPairIsQuietAndHeals(t *testing.T) {
+func TestConnectedPairIsQuietAndHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetworked(t)
 		w.reserve("rome", "paris", "res-a")
@@ -145,7 +145,7 @@ func TestBothDirectionsShareOneConnection(t *testing.T) {
 	})
 }
 
-func TestSomebodyElsesNetworkIsUsedAndStays(t *testing.T) {
+func TestForeignNetworkIsUsedAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNetworked(t)
 		w.reserve("rome", "paris", "res-a")

@@ -19,7 +19,7 @@ import (
 )
 
 // Placements of two requests name one namespace and want different strategies.
-func TestASecondStrategyWaitsForTheFirst(t *testing.T) {
+func TestSecondStrategyWaitsForFirst(t *testing.T) {
 	rome := newWorld(t).sites["rome"]
 	check := func(err error) {
 		t.Helper()

@@ -40,7 +40,7 @@ func TestTwoClustersPeerAndPart(t *testing.T) {
 	}
 }
 
-func TestASecondPlacementNeedsNoHandshake(t *testing.T) {
+func TestSecondPlacementNeedsNoHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
@@ -79,7 +79,7 @@ func TestPlacementsThatLeaveTogetherLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestTheOtherDirectionKeepsWhatItNeeds(t *testing.T) {
+func TestOtherDirectionKeepsItsObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
@@ -97,7 +97,7 @@ func TestTheOtherDirectionKeepsWhatItNeeds(t *testing.T) {
 	})
 }
 
-func TestAPeeringHeals(t *testing.T) {
+func TestPeeringHeals(t *testing.T) {
 	tests := map[string]struct {
 		harm func(*world)
 	}{
@@ -134,7 +134,7 @@ func TestAPeeringHeals(t *testing.T) {
 	}
 }
 
-func TestAKeyChangeIsFollowedOnlyWhereNothingUsesTheOld(t *testing.T) {
+func TestKeyChangesOnlyWhileUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
@@ -159,7 +159,7 @@ func TestAKeyChangeIsFollowedOnlyWhereNothingUsesTheOld(t *testing.T) {
 
 // Liqo renews the certificate in the Identity by itself. After that, the credentials of the
 // handshake are older, and the broker may still deliver them again.
-func TestARenewedCertificateIsKept(t *testing.T) {
+func TestRenewedCertificateIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
@@ -181,7 +181,7 @@ func TestARenewedCertificateIsKept(t *testing.T) {
 	})
 }
 
-func TestAnEarlierPeeringsMessagesAreNotUsed(t *testing.T) {
+func TestMessagesOfEarlierPeeringAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
@@ -206,7 +206,7 @@ func TestAnEarlierPeeringsMessagesAreNotUsed(t *testing.T) {
 	})
 }
 
-func TestAPersonsPeeringIsUsedAndLeft(t *testing.T) {
+func TestForeignPeeringIsUsedAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")
@@ -225,7 +225,7 @@ func TestAPersonsPeeringIsUsedAndLeft(t *testing.T) {
 	})
 }
 
-func TestAReservationReleasedAtOnceLeavesNothing(t *testing.T) {
+func TestImmediateReleaseLeavesNothing(t *testing.T) {
 	for delay := range 12 {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

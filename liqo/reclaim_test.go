@@ -47,7 +47,7 @@ func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 	}
 }
 
-func TestAConsumerKeepsWhatStandsAndComesBackAfterAReclaim(t *testing.T) {
+func TestConsumerReturnsAfterReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for _, name := range []string{"res-a", "res-b"} {

@@ -151,7 +151,7 @@ func TestCredentialsThatLeadElsewhereBecomeNoIdentity(t *testing.T) {
 	}
 }
 
-func TestTheServerOfAPeeringIsRecorded(t *testing.T) {
+func TestPeeringServerIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		checked := map[string]int{}

@@ -147,7 +147,7 @@ func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
 }
 
 // The agent reads in this quota which kinds of Liqo Kubernetes counts.
-func TestTheProbeListsTheLimitedKindsOfLiqo(t *testing.T) {
+func TestProbeListsLimitedKindsOfLiqo(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	byDefault := []string{"count/shadowendpointslices.offloading.liqo.io", "count/shadowpods.offloading.liqo.io"}
 	for name, test := range map[string]struct {
@@ -186,7 +186,7 @@ func TestTheProbeListsTheLimitedKindsOfLiqo(t *testing.T) {
 }
 
 // What happens to peers in tenant namespaces that somebody else made.
-func TestTheGuardElsewhere(t *testing.T) {
+func TestGuardInAnotherNamespace(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {
 		values string

@@ -16,9 +16,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// TestADeploymentRollsOutOnAFullSlice checks that a rolling update succeeds on a slice without room
+// TestDeploymentRollsOutOnFullSlice checks that a rolling update succeeds on a slice without room
 // for one more pod.
-func TestADeploymentRollsOutOnAFullSlice(t *testing.T) {
+func TestDeploymentRollsOutOnFullSlice(t *testing.T) {
 	s := open(t)
 	const name = "full"
 	five, one := int32(5), intstr.FromInt32(1)
@@ -37,10 +37,10 @@ func TestADeploymentRollsOutOnAFullSlice(t *testing.T) {
 	s.awaitNoPods(t, s.attacker)
 }
 
-// TestARefusedPodStartsOnceItsPredecessorHasEnded covers a gap between Liqo and the agent. Liqo
+// TestRefusedPodStartsAfterItsPredecessor covers a gap between Liqo and the agent. Liqo
 // stops counting a pod when its ShadowPod is deleted, and waits longer after each refusal of a pod.
 // The agent counts the pod until it has ended, and then makes Liqo retry at once.
-func TestARefusedPodStartsOnceItsPredecessorHasEnded(t *testing.T) {
+func TestRefusedPodStartsAfterItsPredecessor(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
 	first, second := s.attacker.heavy("first"), s.attacker.heavy("second")

@@ -19,9 +19,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// TestAConsumerThatWantsMoreThanIsReserved uses the credentials that the consumer's control plane
+// TestConsumerExceedsItsReservation uses the credentials that the consumer's control plane
 // has at the provider to obtain more than was reserved.
-func TestAConsumerThatWantsMoreThanIsReserved(t *testing.T) {
+func TestConsumerExceedsItsReservation(t *testing.T) {
 	s := open(t)
 	rome := s.attacker
 	before, err := s.env.Granted(t.Context(), provider, "rome")

@@ -32,10 +32,10 @@ func (s *scene) stopAgent(t *testing.T) (resume func()) {
 	return resume
 }
 
-// TestNothingStartsWhileTheAgentIsDown checks that admission holds without an agent: consumers
+// TestNoPodStartsWhileAgentIsDown checks that admission holds without an agent: consumers
 // start nothing, and the provider's own users are not disturbed. The test sets
 // webhook.failurePolicy to Ignore, which applies only to ResourceRequests and must not admit pods.
-func TestNothingStartsWhileTheAgentIsDown(t *testing.T) {
+func TestNoPodStartsWhileAgentIsDown(t *testing.T) {
 	s := openToSpoil(t)
 	withValues(t, s.env, provider, map[string]any{"webhook": map[string]any{"failurePolicy": "Ignore"}})
 	resume := s.stopAgent(t)

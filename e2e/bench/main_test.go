@@ -29,9 +29,9 @@ var small = settings{
 	pods: 60, nodes: 4, podEvents: 50, window: 300 * time.Millisecond,
 }
 
-// TestEveryStudyPrintsItsFigures checks only that every figure is measured: the values depend on other load. The
+// TestStudiesPrintTheirFigures checks only that every figure is measured: the values depend on other load. The
 // study of peerings uses the clusters of e2e/local and is tested there.
-func TestEveryStudyPrintsItsFigures(t *testing.T) {
+func TestStudiesPrintTheirFigures(t *testing.T) {
 	figures := map[string]int{
 		"decision": 1, "answers": 3, "advertisements": 2, "delivery": 1, "projection": 3, "failover": 1, "scale": 3, "agent": 4, "hostile": 1,
 	}

@@ -172,9 +172,9 @@ func TestPausedLeaderGrantsNothing(t *testing.T) {
 	checkPromises(s, w, l, time.Now())
 }
 
-// TestNothingIsGrantedWithoutTheAPIServer checks that the broker grants nothing without the API
+// TestNoGrantWithoutAPIServer checks that the broker grants nothing without the API
 // server, and that no reservation ends because of that.
-func TestNothingIsGrantedWithoutTheAPIServer(t *testing.T) {
+func TestNoGrantWithoutAPIServer(t *testing.T) {
 	random := seededRandom(t)
 	s, w, l := startRun(t, random, 2, nil)
 	awaitProgress(s, w, 50)

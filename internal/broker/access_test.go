@@ -116,7 +116,7 @@ func TestHealingContinuesForLostProviderThatIsDenied(t *testing.T) {
 	})
 }
 
-func TestADeniedRequesterGetsNothingHoweverItIsAskedFor(t *testing.T) {
+func TestDeniedRequesterGetsNothing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		f.allow(brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"rome"}})
@@ -152,7 +152,7 @@ func TestApprovalIsForClustersWithAnAgent(t *testing.T) {
 	})
 }
 
-func TestNothingIsDecidedBeforeTheConfigurationIsKnown(t *testing.T) {
+func TestDecisionsWaitForConfiguration(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		f.mu.Lock()

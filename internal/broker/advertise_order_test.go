@@ -24,7 +24,7 @@ func (f *fleet) advertiseAs(epoch, sequence int64) (int64, error) {
 }
 
 // An agent has no clock that the broker could trust: whoever asks for an epoch last is in force.
-func TestTheAgentThatStartedLastIsInForce(t *testing.T) {
+func TestLatestAgentIsInForce(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		steps := []struct {
 			what            string

@@ -248,7 +248,7 @@ func TestGrowthTakesNothingThatIsKeptForAnother(t *testing.T) {
 
 // A restarted broker serves no request before it has heard from the clusters. Capacity that is
 // free then may belong to a waiting request.
-func TestGrowthDoesNotOvertakeWhoWaits(t *testing.T) {
+func TestGrowthDoesNotJumpQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
 		first := f.reserve("berlin", "request-1", waiting("16", "1Gi"))
@@ -275,7 +275,7 @@ func TestGrowthDoesNotOvertakeWhoWaits(t *testing.T) {
 	})
 }
 
-func TestWhenAmountsMayBeChanged(t *testing.T) {
+func TestAmountsChangeInEachPhase(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", lasting(time.Hour))
@@ -319,7 +319,7 @@ func TestWhenAmountsMayBeChanged(t *testing.T) {
 }
 
 // Amounts that the provider may have granted meanwhile are held until the placement is gone.
-func TestAChangeThatTheProviderNeverAnswers(t *testing.T) {
+func TestUnansweredChange(t *testing.T) {
 	tests := map[string]struct {
 		cpu string
 		// paris and berlin are the free amounts there after the move.
@@ -356,7 +356,7 @@ func TestAChangeThatTheProviderNeverAnswers(t *testing.T) {
 	}
 }
 
-func TestAReservationThatEndsUnansweredHoldsTheMostUntilItIsGone(t *testing.T) {
+func TestUnansweredChangeHoldsLargerAmountsUntilGone(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
 		f.mustResize(r, 2, "6", "8Gi")

@@ -86,7 +86,7 @@ func TestBoundsThatAreLoweredLeaveWhatIsReserved(t *testing.T) {
 	})
 }
 
-func TestADurationBeyondTimeIsRefused(t *testing.T) {
+func TestOverflowingDurationIsRefused(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		body := request("1", "1Gi")

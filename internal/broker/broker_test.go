@@ -77,7 +77,7 @@ func TestOneKeyOneReservation(t *testing.T) {
 	})
 }
 
-func TestARequestThatArrivesAfterItsReleaseReservesNothing(t *testing.T) {
+func TestRequestAfterItsReleaseReservesNothing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		for range 2 {
@@ -116,7 +116,7 @@ func TestRefusalSaysWhyForEveryClusterButTheRequester(t *testing.T) {
 	})
 }
 
-func TestAPlacementThatFailsIsFollowedByTheNextBest(t *testing.T) {
+func TestFailedPlacementIsFollowedByNextBest(t *testing.T) {
 	tests := map[string]func(f *fleet, r *v1.Reservation){
 		"the provider refuses": func(f *fleet, r *v1.Reservation) {
 			f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
@@ -174,7 +174,7 @@ func TestAPlacementThatFailsIsFollowedByTheNextBest(t *testing.T) {
 }
 
 // Agents that lost the broker need time to find it again.
-func TestABrokerThatCameBackWaitsForThoseItHasSomethingFor(t *testing.T) {
+func TestReturnedBrokerWaitsForClustersWithNews(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")
@@ -197,7 +197,7 @@ func TestABrokerThatCameBackWaitsForThoseItHasSomethingFor(t *testing.T) {
 	})
 }
 
-func TestAReservationWithoutAnyProviderLeftFails(t *testing.T) {
+func TestReservationWithoutProviderFails(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")
@@ -231,7 +231,7 @@ func TestExpiryComesAtItsInstantAndNeverBefore(t *testing.T) {
 	})
 }
 
-func TestAReservationWithoutDurationLivesAsLongAsItIsRenewed(t *testing.T) {
+func TestRenewalKeepsReservationWithoutDuration(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("2", "4Gi"))
@@ -251,7 +251,7 @@ func TestAReservationWithoutDurationLivesAsLongAsItIsRenewed(t *testing.T) {
 	})
 }
 
-func TestABrokerThatWasAwayGivesRequestersTimeToRenew(t *testing.T) {
+func TestReturnedBrokerGivesTimeToRenew(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("2", "4Gi"))
@@ -266,7 +266,7 @@ func TestABrokerThatWasAwayGivesRequestersTimeToRenew(t *testing.T) {
 	})
 }
 
-func TestARestartKeepsEverything(t *testing.T) {
+func TestRestartKeepsState(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")
@@ -286,7 +286,7 @@ func TestARestartKeepsEverything(t *testing.T) {
 	})
 }
 
-func TestNothingIsGrantedWhileTheJournalCannotBeWritten(t *testing.T) {
+func TestNoGrantWithoutJournal(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		f.store.Inject(func(journaltest.Call) journaltest.Fault { return journaltest.Refused })
@@ -306,7 +306,7 @@ func TestNothingIsGrantedWhileTheJournalCannotBeWritten(t *testing.T) {
 	})
 }
 
-func TestAnAdvertisementThatWasNotTakenCanBeRepeated(t *testing.T) {
+func TestRejectedAdvertisementCanBeRepeated(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		adv := &v1.Advertisement{ClusterID: "paris", Epoch: 1, Sequence: 1, Capacity: v1.Amounts{"cpu": "4"}, Allocatable: v1.Amounts{"cpu": "4"}}
 		f.store.Inject(func(journaltest.Call) journaltest.Fault { return journaltest.Refused })
@@ -323,7 +323,7 @@ func TestAnAdvertisementThatWasNotTakenCanBeRepeated(t *testing.T) {
 	})
 }
 
-func TestASilentClusterTakesNothingNew(t *testing.T) {
+func TestSilentClusterGetsNothingNew(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		f.reserve("rome", "request-1", request("1", "1Gi"))
@@ -342,7 +342,7 @@ func TestASilentClusterTakesNothingNew(t *testing.T) {
 	})
 }
 
-func TestAnOfferIsBelievedOnlyAsItStoodLast(t *testing.T) {
+func TestOnlyLatestOfferCounts(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "100", "64Gi")
 		// The change is too small to be worth a record, but the room no longer suffices.
@@ -378,7 +378,7 @@ func TestUsageOfReservationsIsNotSubtractedTwice(t *testing.T) {
 	})
 }
 
-func TestARequestThatCannotBeMeantIsRefused(t *testing.T) {
+func TestInvalidRequestIsRefused(t *testing.T) {
 	many := v1.Amounts{}
 	for i := range maxResources + 1 {
 		many[fmt.Sprintf("example.com/r%d", i)] = "1"
@@ -451,7 +451,7 @@ func TestIdentityIsTheCallersAlone(t *testing.T) {
 	})
 }
 
-func TestALongPollReturnsWithTheNews(t *testing.T) {
+func TestLongPollReturnsNews(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		list, err := f.FetchInstructions(context.Background(), "paris", "", 0)

@@ -65,7 +65,7 @@ func (f *fleet) wantStopped(err error, figure, detail string) {
 	}
 }
 
-func TestAMemberWritesNoMoreToTheJournalThanItsBudget(t *testing.T) {
+func TestJournalBudgetLimitsMember(t *testing.T) {
 	const most = 1 << 20
 	withBudget(t, func(b *Budget) { b.JournalPerHour = most }, func(f *fleet) {
 		began := f.records()
@@ -91,7 +91,7 @@ func TestAMemberWritesNoMoreToTheJournalThanItsBudget(t *testing.T) {
 	})
 }
 
-func TestTheBookForgetsTheOldestOfAMemberThatAsksTooMuch(t *testing.T) {
+func TestBookForgetsOldestOverBudget(t *testing.T) {
 	withBudget(t, func(b *Budget) { b.Reservations, b.JournalPerHour = 100, 1<<30 }, func(f *fleet) {
 		kept := f.reserve("rome", "kept-0001", request("1", "1Gi"))
 		for i := range 500 {
@@ -121,7 +121,7 @@ func TestTheBookForgetsTheOldestOfAMemberThatAsksTooMuch(t *testing.T) {
 }
 
 // The terms of a request may be large.
-func TestTheBookHoldsABoundedNumberOfBytesOfAMember(t *testing.T) {
+func TestBookBoundsBytesPerMember(t *testing.T) {
 	withBudget(t, func(b *Budget) { b.Reservations = 10 }, func(f *fleet) {
 		req := request("1", "1Gi")
 		req.Constraints = &v1.Constraints{}
@@ -166,7 +166,7 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 	})
 }
 
-func TestOneMemberCannotFillTheQueue(t *testing.T) {
+func TestMemberCannotFillQueue(t *testing.T) {
 	withBudget(t, func(b *Budget) { b.Waiting = 5 }, func(f *fleet) {
 		for i := range 5 {
 			f.reserve("evil", fmt.Sprintf("request-%04d", i), waiting("200000", "1Gi"))
@@ -238,7 +238,7 @@ func TestInstructionsComeInPages(t *testing.T) {
 
 // An honest advertisement with many placements must fit into the journal, and be the same after
 // a restart.
-func TestALargeAdvertisementIsWrittenInParts(t *testing.T) {
+func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 	for name, size := range map[string]struct{ usages, shapes int }{
 		"some hundred placements": {1500, 64},
 		"the most there may be":   {4096, 256},
@@ -316,7 +316,7 @@ func TestManyInventedPlacementsAreRecordedAsOneSum(t *testing.T) {
 	})
 }
 
-func TestAnAdvertisementThatNoRecordHoldsIsRefusedWithTheFigure(t *testing.T) {
+func TestOversizedAdvertisementIsRefusedWithItsSize(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
 		labels := map[string]string{}
 		for i := range 16 {

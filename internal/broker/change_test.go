@@ -24,7 +24,7 @@ func (f *fleet) change(id, nameOrKey string, generation int64, d time.Duration) 
 }
 
 // The change happens ten minutes after a reservation for an hour.
-func TestAReservationIsHeldForLongerOrShorter(t *testing.T) {
+func TestDurationIsChanged(t *testing.T) {
 	tests := map[string]struct {
 		generation int64
 		duration   time.Duration
@@ -79,7 +79,7 @@ func TestAReservationIsHeldForLongerOrShorter(t *testing.T) {
 	}
 }
 
-func TestAChangeIsMadeOnceAndOutlivesARestart(t *testing.T) {
+func TestChangeIsMadeOnceAndSurvivesRestart(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", lasting(time.Hour))
@@ -101,7 +101,7 @@ func TestAChangeIsMadeOnceAndOutlivesARestart(t *testing.T) {
 	})
 }
 
-func TestOnlyTheRequesterMayChangeAReservation(t *testing.T) {
+func TestOnlyRequesterChangesReservation(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", lasting(time.Hour))
@@ -126,7 +126,7 @@ func TestOnlyTheRequesterMayChangeAReservation(t *testing.T) {
 }
 
 // A requester that repeats a refused request still wants its reservation.
-func TestARefusedChangeDoesNotEndAReservationThatIsRenewed(t *testing.T) {
+func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("2", "4Gi"))
@@ -159,7 +159,7 @@ func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*Request, *Reservat
 	return q, view
 }
 
-func TestAnObjectIsChangedByItsGeneration(t *testing.T) {
+func TestChangesFollowObjectGeneration(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		request, view := f.reserveObject(lasting(time.Hour))

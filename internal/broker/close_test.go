@@ -13,7 +13,7 @@ import (
 // The provider has freed everything, and the consumer is silent. Only the consumer's
 // confirmation is missing, which may never come. If the consumer returns, it gets its
 // instruction, and the reservation is forgotten then.
-func TestAConsumerThatIsGoneIsNotWaitedFor(t *testing.T) {
+func TestSilentConsumerDelaysNoRelease(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")

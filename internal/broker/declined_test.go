@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-func TestARequesterThatRefusesAReservationEndsItAtOnce(t *testing.T) {
+func TestRefusalByRequesterEndsReservation(t *testing.T) {
 	for _, reason := range []string{declined, unusable} {
 		t.Run(reason, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
@@ -41,7 +41,7 @@ func TestARequesterThatRefusesAReservationEndsItAtOnce(t *testing.T) {
 	}
 }
 
-func TestARequesterCannotRefuseWhatHasServed(t *testing.T) {
+func TestRequesterCannotRefuseServedPlacement(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		err := f.ReportStatus(context.Background(), "rome", r.Name, &v1.StatusReport{

@@ -10,7 +10,7 @@ import (
 
 // The extra time that agents get after the broker was away, to acknowledge and to become Ready,
 // does not extend a requested duration.
-func TestADurationEndsOnTimeAfterTheBrokerWasAway(t *testing.T) {
+func TestDurationEndsOnTimeAfterOutage(t *testing.T) {
 	tests := map[string]func(f *fleet, r *v1.Reservation){
 		"the provider has not acknowledged": func(*fleet, *v1.Reservation) {},
 		"the node is not Ready": func(f *fleet, r *v1.Reservation) {

@@ -45,7 +45,7 @@ func TestFollowerContinuesWhereTheLeaderEnded(t *testing.T) {
 
 // A follower that has read more records than a restored API server has notices the loss itself,
 // without a cluster's cursor.
-func TestAFollowerNoticesARestoredState(t *testing.T) {
+func TestFollowerNoticesRestoredState(t *testing.T) {
 	for title, seen := range map[string]bool{"while it follows": true, "when it takes over": false} {
 		t.Run(title, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
@@ -73,7 +73,7 @@ func TestAFollowerNoticesARestoredState(t *testing.T) {
 }
 
 // A follower waits for a journal that does not exist yet or cannot be read now.
-func TestAFollowerBeginsWhenItCan(t *testing.T) {
+func TestFollowerStartsServingWhenItCan(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		if err := f.newBroker().keepUp(context.Background()); err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ const (
 )
 
 // The broker is killed after every step.
-func TestAReservationOfALostProviderIsMovedOnceTheNewNodeIsReady(t *testing.T) {
+func TestHealingMovesOnceNewNodeIsReady(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.pass(staleAfter-time.Second, "paris")
@@ -148,7 +148,7 @@ func TestHealingContinuesAfterARestart(t *testing.T) {
 	}
 }
 
-func TestTheOlderPlacementStandsUntilANewOneServes(t *testing.T) {
+func TestOlderPlacementStandsUntilNewOneServes(t *testing.T) {
 	tests := map[string]struct {
 		happens func(f *fleet, r *v1.Reservation)
 		want    string
@@ -205,7 +205,7 @@ func TestTheOlderPlacementStandsUntilANewOneServes(t *testing.T) {
 	}
 }
 
-func TestWithoutAnotherClusterALostProviderIsWaitedFor(t *testing.T) {
+func TestHealingWaitsWithoutAnotherCluster(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis(func(req *v1.ReservationRequest) { req.Resources = v1.Amounts{"cpu": "10", "memory": "1Gi"} })
 		f.pass(10*time.Minute, "paris")
@@ -234,7 +234,7 @@ func TestReservationWithHealingWaitIsNotMoved(t *testing.T) {
 }
 
 // A requester that does not learn of a new placement cannot use it.
-func TestNothingIsMovedWhileTheRequesterIsSilentToo(t *testing.T) {
+func TestHealingWaitsForSilentRequester(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		for range 10 {
@@ -294,7 +294,7 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 }
 
 // If the newer of two placements was given up first, the older one is given up last.
-func TestAReservationThatMakesRoomAfterItsHealingFailed(t *testing.T) {
+func TestPreemptionAfterFailedHealing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
 		config.Preemption = PreemptionConfig{LowerPriority: true, Grace: 30 * time.Second} // berlin may be tried again after a minute

@@ -16,7 +16,7 @@ func (f *fleet) lends(id string, terms v1.Lending) {
 	f.advertise(id, "16", "64Gi", func(a *v1.Advertisement) { a.Lending = terms })
 }
 
-func TestAProviderIsPassedOverByItsOperatorsWish(t *testing.T) {
+func TestPausedProviderIsPassedOver(t *testing.T) {
 	tests := map[string]struct {
 		terms v1.Lending
 		want  string
@@ -74,7 +74,7 @@ func TestPlacementsStayWhereLendingIsPaused(t *testing.T) {
 	})
 }
 
-func TestTheReasonOfARefusalIsKept(t *testing.T) {
+func TestRefusalReasonIsKept(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		f.advertise("berlin", "8", "16Gi")

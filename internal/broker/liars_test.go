@@ -220,7 +220,7 @@ func (f *fleet) refusal(requester, key, from string) string {
 	return err.Error()
 }
 
-func TestOneRequesterCannotPauseAProviderForOthers(t *testing.T) {
+func TestRequesterCannotPauseProviderForOthers(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		for _, id := range []string{"rome", "paris", "berlin"} {
 			f.advertise(id, "64", "256Gi")
@@ -247,7 +247,7 @@ func TestOneRequesterCannotPauseAProviderForOthers(t *testing.T) {
 	})
 }
 
-func TestAPauseEndsWithATrial(t *testing.T) {
+func TestPauseEndsWithTrial(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "64", "256Gi")
 		f.advertise("paris", "64", "256Gi")
@@ -326,7 +326,7 @@ func TestExceededGrantsKeepAConsumerFromTheProviderThatSaysSo(t *testing.T) {
 	})
 }
 
-func TestAnOperatorLiftsPausesOnceForEachMark(t *testing.T) {
+func TestPausesAreLiftedOncePerMark(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "64", "256Gi")
 		f.advertise("paris", "64", "256Gi")

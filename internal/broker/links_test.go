@@ -162,7 +162,7 @@ func TestWaitingRequestIsServedOnceALinkRecovers(t *testing.T) {
 	})
 }
 
-func TestAConsumerThatCannotReachItsProviderGetsTheNextAtOnce(t *testing.T) {
+func TestUnreachableProviderIsReplacedAtOnce(t *testing.T) {
 	cannot := v1.StatusReport{Placement: 1, Role: consumer, State: v1.StatusReportStateRefused, Reason: unreachable, Message: "i/o timeout"}
 	tests := map[string]struct {
 		before func(f *fleet, r *v1.Reservation)

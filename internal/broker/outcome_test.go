@@ -10,7 +10,7 @@ import (
 )
 
 // A refusal claims that nothing was changed only if that is certain.
-func TestARefusalDoesNotSayMoreThanIsKnown(t *testing.T) {
+func TestRefusalClaimsOnlyKnownFacts(t *testing.T) {
 	tests := map[string]struct {
 		happens journaltest.Fault
 		want    string

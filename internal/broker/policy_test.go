@@ -172,7 +172,7 @@ func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
 	}
 }
 
-func TestARatioThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidRatioIsRefused(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		adv := &v1.Advertisement{ClusterID: "paris", Epoch: 1, Sequence: 1, OverSubscription: map[string]string{"nvidia.com/gpu": "2"}}
 		if _, err := f.PublishAdvertisement(f.t.Context(), "paris", adv); fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), "cannot be over-subscribed") {

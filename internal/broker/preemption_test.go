@@ -147,7 +147,7 @@ func TestVictimsOfPreemption(t *testing.T) {
 	}
 }
 
-func TestARequestThatDoesNotWaitTakesNobodysPlace(t *testing.T) {
+func TestRequestWithoutQueueingJumpsNoQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
 		f.advertise("paris", "4", "8Gi")
@@ -161,7 +161,7 @@ func TestARequestThatDoesNotWaitTakesNobodysPlace(t *testing.T) {
 
 // The test follows preemption from the notice to the grant. At no time is more promised than
 // available.
-func TestAPlaceIsTakenOnlyOnceItsHolderHasGone(t *testing.T) {
+func TestPlaceIsReusedOnlyAfterItsHolderIsGone(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
 		f.advertise("rome", "1", "1Gi")
@@ -231,7 +231,7 @@ func TestAPlaceIsTakenOnlyOnceItsHolderHasGone(t *testing.T) {
 	})
 }
 
-func TestWhereAVictimGoes(t *testing.T) {
+func TestVictimIsMovedQueuedOrEnded(t *testing.T) {
 	tests := map[string]struct {
 		victim    *v1.ReservationRequest
 		elsewhere bool
@@ -273,7 +273,7 @@ func TestWhereAVictimGoes(t *testing.T) {
 	}
 }
 
-func TestANoticeIsTakenBack(t *testing.T) {
+func TestNoticeIsWithdrawn(t *testing.T) {
 	tests := map[string]struct {
 		happens func(f *fleet, r *v1.Reservation)
 		want    string
@@ -485,7 +485,7 @@ func TestVictimsOnAClusterThatShrank(t *testing.T) {
 }
 
 // When a victim is gone, its usage beyond its hold becomes free as well.
-func TestAVictimThatUsesMoreThanItHolds(t *testing.T) {
+func TestVictimUsesMoreThanItHolds(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
 		f.advertise("paris", "4", "8Gi")
@@ -524,7 +524,7 @@ func TestVictimsSufficeOnceAnotherHoldsLess(t *testing.T) {
 	})
 }
 
-func TestANoticeSurvivesACrash(t *testing.T) {
+func TestNoticeSurvivesCrash(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
 		f.advertise("berlin", "1", "1Gi")
@@ -573,7 +573,7 @@ func TestDeniedClusterIsNotServed(t *testing.T) {
 
 // The victims of two preemptors have left a cluster that then shrank: the first one is served
 // rather than neither.
-func TestOfTwoWhoseVictimsHaveGoneTheFirstIsServed(t *testing.T) {
+func TestFirstOfTwoPreemptingRequestsIsServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
 		f.advertise("paris", "4", "8Gi")

@@ -24,7 +24,7 @@ func inQueueDisaster(t *testing.T, cpu string, test func(f *fleet, old *journalt
 }
 
 // No waiting request is served from capacity that a restored state shows as free.
-func TestARestoredStateServesNobodyUntilClustersHaveAnnounced(t *testing.T) {
+func TestRestoredBrokerWaitsForAnnouncements(t *testing.T) {
 	inQueueDisaster(t, "8", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
 		f.advertise("paris", "8", "16Gi")
 		second := f.carriedOut("berlin", f.reserve("berlin", "key-0002", asked("4"))) // it will be lost
@@ -74,7 +74,7 @@ func TestServedWaitingRequestIsAdoptedAfterARestore(t *testing.T) {
 
 // A restarted broker serves no request before it has heard from the clusters. Waiting requests
 // then get free capacity before a reservation that lost its placement.
-func TestAMoveDoesNotOvertakeWhoWaits(t *testing.T) {
+func TestMoveDoesNotJumpQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.offerByHand("oslo", 4, 8)
@@ -97,7 +97,7 @@ func TestAMoveDoesNotOvertakeWhoWaits(t *testing.T) {
 }
 
 // If the broker dies while a request waits, the wait ends at the same time as planned.
-func TestAWaitThatOutlivesItsBrokerEndsOnTime(t *testing.T) {
+func TestQueueTimeoutSurvivesRestart(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "1", "1Gi")
 		r := f.reserve("rome", "key-0001", waiting("4", "1Gi", patient(90)))

@@ -230,7 +230,7 @@ func TestWaitingRequestsAreServedInOrder(t *testing.T) {
 	}
 }
 
-func TestCapacityThatComesServesWhoWaits(t *testing.T) {
+func TestNewCapacityServesQueue(t *testing.T) {
 	tests := map[string]func(f *fleet){
 		"a cluster grows": func(f *fleet) { f.advertise("paris", "8", "8Gi") },
 		"a cluster grows by as little as is needed": func(f *fleet) {
@@ -267,7 +267,7 @@ func TestCapacityThatComesServesWhoWaits(t *testing.T) {
 	}
 }
 
-func TestANewRequestDoesNotOvertake(t *testing.T) {
+func TestNewRequestDoesNotJumpQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
 		first := f.reserve("rome", "request-1", waiting("2", "1Gi"))
@@ -294,7 +294,7 @@ func TestFreedClustersAreOfferedInQueueOrder(t *testing.T) {
 	})
 }
 
-func TestAWaitEndsAtItsInstantAndNeverBefore(t *testing.T) {
+func TestQueueTimeoutEndsExactlyOnTime(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "1", "1Gi")
 		r := f.reserve("rome", "request-1", waiting("4", "1Gi", patient(90)))
@@ -332,7 +332,7 @@ func TestLeavingTheQueue(t *testing.T) {
 	})
 }
 
-func TestTheQueueIsBounded(t *testing.T) {
+func TestQueueIsBounded(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
 		config.Queue.MaxLength = 1
@@ -347,7 +347,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	})
 }
 
-func TestTheQueueSurvivesACrash(t *testing.T) {
+func TestQueueSurvivesCrash(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "4", "8Gi")
@@ -368,7 +368,7 @@ func TestTheQueueSurvivesACrash(t *testing.T) {
 	})
 }
 
-func TestARequestThatWaitsIsHeldForItsWholeDuration(t *testing.T) {
+func TestQueuedRequestKeepsItsWholeDuration(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
 		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
@@ -382,7 +382,7 @@ func TestARequestThatWaitsIsHeldForItsWholeDuration(t *testing.T) {
 	})
 }
 
-func TestAReservationThatLosesItsPlacementWaitsIfItMay(t *testing.T) {
+func TestReservationWithoutPlacementQueues(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "4", "8Gi")
@@ -447,7 +447,7 @@ func TestSearchTriesEveryProviderOnce(t *testing.T) {
 	})
 }
 
-func TestAReservationObjectWaits(t *testing.T) {
+func TestReservationObjectQueues(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
 		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
@@ -468,7 +468,7 @@ func TestAReservationObjectWaits(t *testing.T) {
 	})
 }
 
-func TestARequestThatWaitsIsChanged(t *testing.T) {
+func TestQueuedRequestIsChanged(t *testing.T) {
 	tests := map[string]struct {
 		asked int64
 		edit  time.Duration
@@ -505,7 +505,7 @@ func TestARequestThatWaitsIsChanged(t *testing.T) {
 	}
 }
 
-func TestOneThatWaitsForLessIsServedAtOnce(t *testing.T) {
+func TestReducedQueuedRequestIsServedAtOnce(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
 		f.reserve("berlin", "request-1", request("3", "1Gi"))
@@ -517,7 +517,7 @@ func TestOneThatWaitsForLessIsServedAtOnce(t *testing.T) {
 	})
 }
 
-func TestOneThatWaitsAgainIsHeldForWhatWasLeft(t *testing.T) {
+func TestRequeuedReservationKeepsRemainingDuration(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "4", "8Gi")

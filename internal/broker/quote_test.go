@@ -19,7 +19,7 @@ func (f *fleet) quote(req *v1.ReservationRequest) *v1.Quote {
 }
 
 // A quote shows the result of the next request, and changes nothing.
-func TestAQuoteIsTheDecisionThatIsNotTaken(t *testing.T) {
+func TestQuoteMatchesDecision(t *testing.T) {
 	requests := map[string]*v1.ReservationRequest{
 		"for anybody":            with(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }),
 		"for one by name":        with(func(r *v1.ReservationRequest) { r.DurationSeconds, r.TargetClusterID = 7200, "paris" }),
@@ -57,7 +57,7 @@ func TestAQuoteIsTheDecisionThatIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestAQuoteNamesPricesAndReasons(t *testing.T) {
+func TestQuoteNamesPricesAndReasons(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("oslo", "8", "8Gi", func(a *v1.Advertisement) {
 			a.Cost = v1.Cost{CPUCost: "0.1", MemoryCost: "0", StorageCost: "0.001", EgressCost: "0.09", Currency: "USD"}
@@ -92,7 +92,7 @@ func TestAQuoteNamesPricesAndReasons(t *testing.T) {
 	})
 }
 
-func TestAQuoteIsRefusedForWhatNoClusterCanMean(t *testing.T) {
+func TestInvalidQuoteIsRefused(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "8Gi")
 		if _, err := f.RequestQuote(f.t.Context(), "rome", "", request("-1", "1Gi")); fault.ReasonOf(err) != fault.Invalid {

@@ -48,7 +48,7 @@ func (f *fleet) wantAvailable(id, want string) {
 	}
 }
 
-func TestAQuoteIsHeldAndTakenOver(t *testing.T) {
+func TestHeldQuoteIsTakenOver(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "16Gi", priced("0.2", "EUR"))
 		f.advertise("berlin", "4", "8Gi", priced("0.1", "EUR"))
@@ -83,7 +83,7 @@ func TestAQuoteIsHeldAndTakenOver(t *testing.T) {
 	})
 }
 
-func TestAHoldEndsAtItsInstantAndNeverBefore(t *testing.T) {
+func TestHeldQuoteEndsExactlyOnTime(t *testing.T) {
 	ends := map[string]struct {
 		meanwhile func(f *fleet)
 		after     time.Duration
@@ -115,7 +115,7 @@ func TestAHoldEndsAtItsInstantAndNeverBefore(t *testing.T) {
 	}
 }
 
-func TestOneKeyIsOneHold(t *testing.T) {
+func TestOneKeyOneHeldQuote(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "16Gi", priced("0.2", "EUR"))
 		req := with(func(r *v1.ReservationRequest) {
@@ -228,7 +228,7 @@ func TestHeldQuotesAreLimited(t *testing.T) {
 }
 
 // If no cluster fits, the quote is not held, and its key is free.
-func TestNothingIsHeldWhereNothingFits(t *testing.T) {
+func TestNoQuoteIsHeldWhereNothingFits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "1", "1Gi")
 		quote, err := f.RequestQuote(context.Background(), "rome", "quote-01", held(60, request("8", "1Gi")))
@@ -261,7 +261,7 @@ func TestHoldsAndTheQueue(t *testing.T) {
 }
 
 // A held quote is never preempted.
-func TestAHoldIsNotPreempted(t *testing.T) {
+func TestHeldQuoteIsNotPreempted(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
 		f.advertise("paris", "4", "8Gi")
@@ -335,7 +335,7 @@ func TestHeldPodShapesDoNotShareANode(t *testing.T) {
 }
 
 // A quote held before etcd was restored may have been taken over since.
-func TestNothingStaysHeldInARestoredState(t *testing.T) {
+func TestRestoredStateDropsHeldQuotes(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "8", "16Gi")

@@ -60,7 +60,7 @@ func TestRecalledPlacementIsLeftOnceTheNewNodeIsReady(t *testing.T) {
 	})
 }
 
-func TestACallBackThatIsWithdrawn(t *testing.T) {
+func TestWithdrawnRecall(t *testing.T) {
 	tests := map[string]struct {
 		before func(f *fleet, r *v1.Reservation)
 		want   string
@@ -121,7 +121,7 @@ func TestRecalledPlacementWithoutAlternativeStaysUntilItsDeadline(t *testing.T) 
 	}
 }
 
-func TestARepeatedCallBackWritesNothing(t *testing.T) {
+func TestRepeatedRecallWritesNothing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis(func(r *v1.ReservationRequest) { r.TargetClusterID = "paris" })
 		f.callsBack(r, in(10*time.Minute))
@@ -138,7 +138,7 @@ func TestARepeatedCallBackWritesNothing(t *testing.T) {
 	})
 }
 
-func TestACallBackIsOfThePlacementsOwnProvider(t *testing.T) {
+func TestOnlyOwnProviderRecallsPlacement(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.advertise("berlin", "12", "64Gi", func(a *v1.Advertisement) {
@@ -149,7 +149,7 @@ func TestACallBackIsOfThePlacementsOwnProvider(t *testing.T) {
 	})
 }
 
-func TestAnOlderAdvertisementCallsNothingBack(t *testing.T) {
+func TestOlderAdvertisementRecallsNothing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.callsBack(r, in(10*time.Minute))
@@ -167,7 +167,7 @@ func TestAnOlderAdvertisementCallsNothingBack(t *testing.T) {
 	})
 }
 
-func TestADeadlineThatPassedWhileTheBrokerWasAwayWaitsForTheProvidersWord(t *testing.T) {
+func TestMissedDeadlineWaitsForProvider(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis(func(r *v1.ReservationRequest) { r.TargetClusterID = "paris" })
 		f.callsBack(r, in(time.Minute))

@@ -64,7 +64,7 @@ func TestPromisesKeptAndBroken(t *testing.T) {
 
 // A node that does not become Ready may be the consumer's fault. It counts against the provider
 // only once another provider's node is Ready.
-func TestANodeThatNeverWasReadyCountsOnceAnotherOneIs(t *testing.T) {
+func TestNodeThatNeverWasReadyFailsOnceAnotherIsReady(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "16", "64Gi")

@@ -273,7 +273,7 @@ func TestHoldingsAfterARestoredState(t *testing.T) {
 }
 
 // A provider must not create a reservation in another cluster's name.
-func TestARequesterHearsNothingOfWhatItDidNotAskFor(t *testing.T) {
+func TestRequesterGetsNoForeignInstructions(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
 		f.announceUnclaimed(old, "res-forged0000", 1, "1")
 		for _, in := range f.poll("rome", "").Instructions {
@@ -353,7 +353,7 @@ func TestHoldingsAreRequestedOnlyAfterARestore(t *testing.T) {
 
 // A broker that keeps running during a restore notices it without a cluster's cursor: it
 // remembers its own records.
-func TestABrokerThatLivesThroughARestoredStateNoticesByItself(t *testing.T) {
+func TestRunningBrokerNoticesRestoredState(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
 		f.reserve("rome", "key-0001", request("1", "1Gi"))
 		for _, obj := range f.server.Objects() {
@@ -375,7 +375,7 @@ func TestABrokerThatLivesThroughARestoredStateNoticesByItself(t *testing.T) {
 	})
 }
 
-func TestARecoveryOutlivesItsBroker(t *testing.T) {
+func TestRecoverySurvivesRestart(t *testing.T) {
 	four := onParis("4", "4Gi")
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
 		r := f.carriedOut("rome", f.reserve("rome", "key-0001", four))

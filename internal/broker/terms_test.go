@@ -144,7 +144,7 @@ func TestOffersOfReservedTaintsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAMoveHonoursTheTerms(t *testing.T) {
+func TestMoveHonoursConstraints(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		eu := func(a *v1.Advertisement) { a.Topology.Region = "eu" }
 		f.advertise("paris", "64", "64Gi", eu)
@@ -234,7 +234,7 @@ func TestRequestsInPodShapesDoNotShareANode(t *testing.T) {
 	})
 }
 
-func TestTermsThatCannotBeMeantAreRefused(t *testing.T) {
+func TestInvalidRequirementsAreRefused(t *testing.T) {
 	cases := map[string]struct {
 		request *v1.ReservationRequest
 		want    string

@@ -26,7 +26,7 @@ func (f *fleet) setTimeouts(change func(*Timeouts)) {
 }
 
 // Timeouts apply to placements that were granted before they changed.
-func TestANodeHasTheConfiguredTimeToBecomeReady(t *testing.T) {
+func TestReadyTimeoutIsConfigurable(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "16", "64Gi")
@@ -122,7 +122,7 @@ func TestProviderGetsNoTimeForItsNetworkByItsOwnWord(t *testing.T) {
 	})
 }
 
-func TestAClusterIsStaleAfterTheConfiguredSilence(t *testing.T) {
+func TestClusterIsStaleAfterConfiguredSilence(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.setTimeouts(func(ts *Timeouts) { ts.Silence, ts.Healing = 5*time.Minute, 5*time.Minute })
 		receipt, err := f.PublishAdvertisement(context.Background(), "paris", &v1.Advertisement{

@@ -2,7 +2,7 @@ package lending
 
 import "testing"
 
-func TestTermsRefuse(t *testing.T) {
+func TestPolicyRefuses(t *testing.T) {
 	tests := map[string]struct {
 		policy *Policy
 		want   Reason
@@ -27,7 +27,7 @@ func TestTermsRefuse(t *testing.T) {
 	}
 }
 
-func TestOrNilReturnsNilForTermsThatRefuseNobody(t *testing.T) {
+func TestOrNilReturnsNilForPolicyWithoutRestriction(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy Policy
 		none   bool

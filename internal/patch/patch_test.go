@@ -113,7 +113,7 @@ func TestDeleteLeavesTheFinalizersOfOthers(t *testing.T) {
 	}
 }
 
-func TestOnlyConflictsAreTriedAgainWithoutAnError(t *testing.T) {
+func TestOnlyConflictsAreRetriedSilently(t *testing.T) {
 	away := errors.New("away")
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "a", errors.New("written"))
 	for name, test := range map[string]struct {

@@ -148,7 +148,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-func TestAdvertisementsAreWrittenAsTheySay(t *testing.T) {
+func TestAdvertisementsAreConvertedCompletely(t *testing.T) {
 	spec := &agentv1alpha1.AdvertisementSpec{
 		Cost: &brokerv1alpha1.Cost{
 			CPUCost: "0.04", MemoryCost: "0.005", StorageCost: "0.1", EgressCost: "0.2", Currency: "EUR",

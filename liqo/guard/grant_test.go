@@ -100,7 +100,7 @@ func TestDecideGrantsWhatThisClusterHasAgreedTo(t *testing.T) {
 	}
 }
 
-func TestDecideDeniesWhatNobodyReserved(t *testing.T) {
+func TestDecideDeniesUnreservedAmounts(t *testing.T) {
 	now := metav1.NewTime(time.Unix(0, 0))
 	tests := map[string]struct {
 		peer   string

@@ -26,7 +26,7 @@ func answerOf(t *testing.T, k handshaketest.KeyPair, as string, nonce []byte) *A
 	return &Answer{TenantNamespace: "liqo-tenant-paris", PublicKey: k.PEM, CSR: csr, Signature: signature}
 }
 
-func TestOnlyTheHolderOfTheKeyIsAnswered(t *testing.T) {
+func TestOnlyKeyHolderIsAnswered(t *testing.T) {
 	rome, other := handshaketest.NewKeyPair(t), handshaketest.NewKeyPair(t)
 	nonce := []byte("nonce of paris for rome")
 	twoOrganisations := func(a *Answer) {
@@ -94,7 +94,7 @@ func TestCredentialsMustFitThisCluster(t *testing.T) {
 	}
 }
 
-func TestAMessageIsReadOnlyByTheOneItIsFor(t *testing.T) {
+func TestMessageIsReadOnlyByRecipient(t *testing.T) {
 	base := Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: "e", Step: StepChallenge}
 	tests := map[string]struct {
 		change       func(*Message)

@@ -103,7 +103,7 @@ func TestInstallationsAreJudged(t *testing.T) {
 	}
 }
 
-func TestTheAddressThatLiqoGivesToPeers(t *testing.T) {
+func TestAddressThatLiqoGivesToPeers(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                               "",
 		"--api-server-address-override":  "",

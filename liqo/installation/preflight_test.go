@@ -29,7 +29,7 @@ import (
 
 // The preflight reads the objects of Liqo's own chart on a real API server, with the shipped
 // rights.
-func TestLiqoIsLookedAt(t *testing.T) {
+func TestLiqoIsChecked(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	admin, err := client.New(plane.RESTConfig(), client.Options{})
 	check(t, err)

@@ -9,7 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 )
 
-func TestAPeersNetworkIsChecked(t *testing.T) {
+func TestPeerNetworkIsChecked(t *testing.T) {
 	endpoint := func(change func(*networkingv1beta1.EndpointStatus)) func(*Network) {
 		return func(n *Network) { change(n.Endpoint) }
 	}

@@ -269,7 +269,7 @@ func TestConsumerTakesAPlacementDown(t *testing.T) {
 	}
 }
 
-func TestHomeIsLeftToWhoeverNeedsIt(t *testing.T) {
+func TestHomeIsKeptWhileNeeded(t *testing.T) {
 	empty := HomeView{Namespace: ours, ForeignCluster: true}
 	tests := map[string]struct {
 		change func(*HomeView)

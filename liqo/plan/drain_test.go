@@ -43,7 +43,7 @@ func refused(at time.Time) func(*PodView) {
 
 func at(now time.Time) func(*ConsumerView) { return func(v *ConsumerView) { v.Drain.Now = now } }
 
-func TestANodeIsDrained(t *testing.T) {
+func TestNodeIsDrained(t *testing.T) {
 	asIs := func(*ConsumerView) {}
 	unreachable := func(v *ConsumerView) { v.Node.Ready = false }
 	minute := drainBegan.Add(time.Minute)
@@ -171,7 +171,7 @@ func TestPodsAreAskedAFewAtATime(t *testing.T) {
 	}
 }
 
-func TestADrainSaysWhatHoldsIt(t *testing.T) {
+func TestDrainNamesBlockingPods(t *testing.T) {
 	minute := drainBegan.Add(time.Minute)
 	other := func(p *PodView) { p.Tried, p.Refusal = minute, "forbidden" }
 	tests := map[string]struct {

@@ -64,7 +64,7 @@ func TestProviderTakesWhatIsNotGivenBack(t *testing.T) {
 	}
 }
 
-func TestATenantIsRestoredUnlessAPersonDrainedIt(t *testing.T) {
+func TestTenantIsRestoredUnlessDrainedByHand(t *testing.T) {
 	for name, test := range map[string]struct {
 		tenant TenantView
 		want   []Verb

@@ -92,7 +92,7 @@ func TestRequestsLeavePodsThatDoNotSelectThemInTheCluster(t *testing.T) {
 	}
 }
 
-func TestAnAgreementDoesNotFlap(t *testing.T) {
+func TestAgreementDoesNotFlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategies := rapid.SampledFrom([]Strategy{both, remote, local, sameName})
 		draw := rapid.Custom(func(t *rapid.T) Claim {

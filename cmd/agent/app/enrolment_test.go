@@ -32,9 +32,9 @@ import (
 
 const agentName = "liqo-resource-broker-agent"
 
-// TestAnAgentEnrolsItsCluster runs the agent's binary with only the shipped rights. The agent waits
+// TestAgentEnrolsItsCluster runs the agent's binary with only the shipped rights. The agent waits
 // for a certificate, reports why, gets one and shows it.
-func TestAnAgentEnrolsItsCluster(t *testing.T) {
+func TestAgentEnrolsItsCluster(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	c := installAgent(t, plane)
 	site := identitytest.New(t, clock.RealClock{})

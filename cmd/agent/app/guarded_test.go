@@ -7,7 +7,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-func TestTheConditionNamesTheGuardThatIsOffAndTheRemedy(t *testing.T) {
+func TestConditionNamesDisabledGuardAndRemedy(t *testing.T) {
 	for name, test := range map[string]struct {
 		policies, webhooks bool
 		reason, remedy     string

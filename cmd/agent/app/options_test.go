@@ -74,7 +74,7 @@ func TestErrorNamesTheWrongFlag(t *testing.T) {
 	}
 }
 
-func TestAnEnrolledAgentKnowsItsNamespace(t *testing.T) {
+func TestEnrolledAgentKnowsItsNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	o := defaultOptions()
 	o.certPath, o.identitySecret = "/certs", "agent-identity"

@@ -177,7 +177,7 @@ spec:
 %s`, name, cpu, memory, more)
 }
 
-func TestABrokerWithoutAgents(t *testing.T) {
+func TestBrokerWithoutAgents(t *testing.T) {
 	b := newBench(t)
 
 	b.apply(localCluster)

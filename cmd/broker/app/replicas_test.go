@@ -330,9 +330,9 @@ func (w *traffic) end(c *httptransport.Transport) {
 	}
 }
 
-// TestAFollowerTakesOver checks that a cluster that knows only the follower's address is served
+// TestFollowerTakesOver checks that a cluster that knows only the follower's address is served
 // even when the leader fails.
-func TestAFollowerTakesOver(t *testing.T) {
+func TestFollowerTakesOver(t *testing.T) {
 	s := newSite(t, 2)
 	s.lend("paris", "100000")
 

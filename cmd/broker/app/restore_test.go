@@ -184,8 +184,8 @@ func (s *site) withoutEtcd(f func(files string) error) {
 	s.check(s.plane.StartAPIServer(s.t.Context()))
 }
 
-// TestARestoredEtcd restores the etcd of the broker's cluster from an older snapshot.
-func TestARestoredEtcd(t *testing.T) {
+// TestRestoredEtcd restores the etcd of the broker's cluster from an older snapshot.
+func TestRestoredEtcd(t *testing.T) {
 	s := newSite(t, 2)
 	rome, paris, berlin := s.agent("rome", "0"), s.agent("paris", "4"), s.agent("berlin", "4")
 	all := []*agent{rome, paris, berlin}

@@ -23,7 +23,7 @@ import (
 
 const installed = "liqo-resource-broker"
 
-func TestABrokerIsUninstalled(t *testing.T) {
+func TestBrokerIsUninstalled(t *testing.T) {
 	b := newBench(t)
 	c := b.Client
 	b.apply(localCluster)

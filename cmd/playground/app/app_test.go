@@ -68,7 +68,7 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-func TestNothingRuns(t *testing.T) {
+func TestStatusWhenNothingRuns(t *testing.T) {
 	dir, _ := keptState(t, "rome")
 	steps := []struct {
 		args []string

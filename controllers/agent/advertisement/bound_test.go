@@ -57,7 +57,7 @@ func (b *bench) newest() *v1.Advertisement {
 	return all[len(all)-1]
 }
 
-func TestAnAdvertisementThatIsTooLargeIsShortenedAtOnce(t *testing.T) {
+func TestTooLargeAdvertisementIsShortenedAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.figures.now.NodeShapes = shapesOf(100)
 	broker := &narrow{Direct: b.broker, most: 30}
@@ -167,7 +167,7 @@ func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
 	}
 }
 
-func TestAnAgentWithoutItsWebhookSaysSoOnce(t *testing.T) {
+func TestMissingWebhookIsReportedOnce(t *testing.T) {
 	b := newBench(t)
 	b.options.Guarded = &metav1.Condition{
 		Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonWebhookDisabled, Message: "set webhook.enabled=true",

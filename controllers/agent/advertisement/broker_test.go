@@ -29,7 +29,7 @@ func (a *another) Ping(ctx context.Context) (*v1.Pong, error) {
 	return pong, nil
 }
 
-func TestWhetherBrokerAndAgentFitStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
+func TestCompatibilityConditionAndItsEvents(t *testing.T) {
 	const isTrue, isFalse = metav1.ConditionTrue, metav1.ConditionFalse
 	b := newBench(t)
 	broker := &another{Direct: b.broker}

@@ -34,7 +34,7 @@ func (n *numbering) PublishAdvertisement(ctx context.Context, adv *v1.Advertisem
 	return &v1.AdvertisementReceipt{Epoch: n.epoch}, nil
 }
 
-func TestAnAgentKeepsTheEpochOfItsFirstReceipt(t *testing.T) {
+func TestAgentKeepsEpochOfItsFirstReceipt(t *testing.T) {
 	b := newBench(t)
 	broker := &numbering{Direct: b.broker, epoch: 6}
 	b.publisher = broker
@@ -51,7 +51,7 @@ func TestAnAgentKeepsTheEpochOfItsFirstReceipt(t *testing.T) {
 }
 
 // A standby with an earlier clock, or a clock that steps back, must not silence the cluster.
-func TestAnOvertakenAgentSaysSoAndAsksForANewEpoch(t *testing.T) {
+func TestOvertakenAgentRequestsNewEpoch(t *testing.T) {
 	b := newBench(t)
 	broker := &numbering{Direct: b.broker}
 	b.publisher = broker

@@ -10,7 +10,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-func TestHowLiqoIsStandsInAConditionWithAnEventAtEachTurn(t *testing.T) {
+func TestLiqoConditionAndItsEvents(t *testing.T) {
 	const (
 		isTrue, isFalse, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 		ready, hidden            = agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden

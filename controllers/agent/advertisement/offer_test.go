@@ -26,7 +26,7 @@ func snapshot() *capacity.Snapshot {
 	}
 }
 
-func TestNothingIsSubtractedTwice(t *testing.T) {
+func TestUsageIsSubtractedOnce(t *testing.T) {
 	cases := map[string]struct {
 		used                           map[string]quantity.Amounts
 		holds                          []hold

@@ -26,7 +26,7 @@ func (l *lookout) Told(links []v1.Link) {
 	}
 }
 
-func TestPeersAreLookedAtForTheBroker(t *testing.T) {
+func TestPeersAreProbedForBroker(t *testing.T) {
 	b := newBench(t)
 	seen := &lookout{}
 	b.options.Peers = seen

@@ -74,7 +74,7 @@ func TestPendingAmountsAreNotSentToTheBroker(t *testing.T) {
 	expect(6, nil)
 }
 
-func TestOfVeryManyKindsOfDemandThoseOfTheClusterAreShown(t *testing.T) {
+func TestPendingAmountsOfOwnResourcesComeFirst(t *testing.T) {
 	pending := quantity.Amounts{"cpu": 1, "zone.example.com/device": 2}
 	for i := range 1000 {
 		pending[corev1.ResourceName(fmt.Sprintf("example.com/%04d", i))] = 3

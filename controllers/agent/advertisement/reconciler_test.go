@@ -118,7 +118,7 @@ func (b *bench) expect(published, writes, events int) {
 	}
 }
 
-func TestTheCertificateIsShownBesideTheRest(t *testing.T) {
+func TestCertificateConditionIsShownBesideOthers(t *testing.T) {
 	b := newBench(t)
 	shown := metav1.Condition{
 		Type: agentv1alpha1.ConditionCertificateValid, Status: metav1.ConditionTrue,
@@ -181,14 +181,14 @@ func TestFirstLookWritesPublishesAndReports(t *testing.T) {
 	}
 }
 
-func TestNothingIsPublishedBeforeEverythingIsCounted(t *testing.T) {
+func TestFirstAdvertisementWaitsForCompleteCount(t *testing.T) {
 	b := newBench(t)
 	b.figures.synced = make(chan struct{})
 	b.after(0)
 	b.expect(0, 0, 0)
 }
 
-func TestTheIntervalIsKeptWithoutWrites(t *testing.T) {
+func TestIntervalIsKeptWithoutWrites(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	for range 3 {
@@ -200,7 +200,7 @@ func TestTheIntervalIsKeptWithoutWrites(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsIntervalCountsUnlessTheBrokersIsShorter(t *testing.T) {
+func TestShorterOfBothIntervalsApplies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asked int32
 		want  time.Duration
@@ -304,7 +304,7 @@ func TestOnlyEnforcedInstructionsCount(t *testing.T) {
 	}
 }
 
-func TestALostBrokerIsReportedOnceAndNotStormed(t *testing.T) {
+func TestUnreachableBrokerIsReportedOnceAndCalledRarely(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.broker.SetDown(true)

@@ -31,7 +31,7 @@ func configured(status metav1.ConditionStatus, reason, message string) []metav1.
 
 // Withheld capacity is advertised as allocated and shown separately in the cluster. Changed
 // settings are published at once.
-func TestTermsAreTakenWhileTheAgentRuns(t *testing.T) {
+func TestSettingsChangeWhileAgentRuns(t *testing.T) {
 	b := newBench(t)
 	settings := &written{conditions: configured(metav1.ConditionTrue, agentv1alpha1.ReasonConfigured, "in force")}
 	b.options.Settings = settings

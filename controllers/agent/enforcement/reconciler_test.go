@@ -236,7 +236,7 @@ func (s *site) cordoned() bool {
 	return slice.GetAnnotations()["liqo.io/cordon"] == "true"
 }
 
-func TestExcessIsEvictedAndTold(t *testing.T) {
+func TestExcessIsEvictedAndReported(t *testing.T) {
 	s := newSite(t)
 	s.run("first", 1, "300m")
 	if s.settled(); s.status().Excess != nil || s.cordoned() {
@@ -280,7 +280,7 @@ func TestNewPodsAreLetInAMinuteAfterTheOthersFit(t *testing.T) {
 }
 
 // The eviction is completed wherever the agent is killed.
-func TestAnEvictionThatWasCutOffIsFinished(t *testing.T) {
+func TestInterruptedEvictionIsFinished(t *testing.T) {
 	for at := range 12 {
 		t.Run(fmt.Sprintf("at write %d", at), func(t *testing.T) {
 			s := newSite(t)
@@ -305,7 +305,7 @@ func TestAnEvictionThatWasCutOffIsFinished(t *testing.T) {
 	}
 }
 
-func TestAnAgreedReductionEvictsNothing(t *testing.T) {
+func TestAgreedReductionEvictsNothing(t *testing.T) {
 	s := newSite(t)
 	s.run("old", -10, "300m")
 	inst := instruction()
@@ -330,7 +330,7 @@ func TestAnAgreedReductionEvictsNothing(t *testing.T) {
 	}
 }
 
-func TestAnEndedPlacementIsLeftToItsReclaim(t *testing.T) {
+func TestEndedPlacementIsLeftToItsReclaim(t *testing.T) {
 	s := newSite(t)
 	inst := instruction()
 	s.check(s.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst))
@@ -367,7 +367,7 @@ func TestLiqoIsWokenForWhatFitsOldestFirst(t *testing.T) {
 	s.wantPhases(map[string]string{"a": "Unknown", "b": "Pending", "large": "Unknown"})
 }
 
-func TestANewShadowPodIsLeftToLiqo(t *testing.T) {
+func TestNewShadowPodIsLeftToLiqo(t *testing.T) {
 	s := newSite(t)
 	s.shadow("new", 0, "100m")
 	if again := s.settled(); again != wakeEvery {

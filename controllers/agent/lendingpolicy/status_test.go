@@ -30,7 +30,7 @@ func provides(namespace, name, refused string) *agentv1alpha1.ProviderInstructio
 	return inst
 }
 
-func TestTheStatusSaysWhatIsInForce(t *testing.T) {
+func TestStatusShowsPolicyInForce(t *testing.T) {
 	soon, later := metav1.NewTime(noon.Add(time.Minute)), metav1.NewTime(noon.Add(time.Hour))
 	first, second := provides("default", "a-1", ""), provides("default", "b-1", "")
 	first.Status.Recalled = &agentv1alpha1.RecalledPlacement{Since: metav1.NewTime(noon), EndsAt: later}
@@ -94,7 +94,7 @@ func TestTheStatusSaysWhatIsInForce(t *testing.T) {
 	}
 }
 
-func TestWithoutAPolicyThereIsNothingToSay(t *testing.T) {
+func TestReconcileWithoutPolicy(t *testing.T) {
 	r := &Reconciler{client: fakeclient.NewClientBuilder().WithScheme(scheme(t)).Build(), options: Options{Clock: clocktesting.NewFakePassiveClock(noon)}}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 		t.Fatal(err)

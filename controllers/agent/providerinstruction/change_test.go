@@ -32,7 +32,7 @@ func (b *broker) heard(t *testing.T, r *Reconciler) v1.StatusReport {
 
 // The second pass is that of a restarted agent: it reports the same and requests no second
 // admission.
-func TestAChangeOfWhatIsKeptIsDecidedOnceAndAnswered(t *testing.T) {
+func TestChangeOfAmountsIsDecidedOnceAndAnswered(t *testing.T) {
 	tests := map[string]struct {
 		wanted    string
 		admission Admission

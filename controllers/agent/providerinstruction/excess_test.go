@@ -71,7 +71,7 @@ func TestExcessIsShownAndReported(t *testing.T) {
 	}
 }
 
-func TestAReductionKeepsWhatWasGrantedBefore(t *testing.T) {
+func TestReductionKeepsEarlierGrant(t *testing.T) {
 	with := func(list corev1.ResourceList, name corev1.ResourceName, amount string) corev1.ResourceList {
 		list[name] = cpus(amount)[corev1.ResourceCPU]
 		return list

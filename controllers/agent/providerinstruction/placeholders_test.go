@@ -151,7 +151,7 @@ func TestPlaceholdersGoWhereTheLedgerHolds(t *testing.T) {
 	}
 }
 
-func TestAPlaceholderGivesWayToAPodOfItsPlacement(t *testing.T) {
+func TestPlaceholderYieldsToPodOfItsPlacement(t *testing.T) {
 	b := newBench(t)
 	b.bind(b.look())
 	before := b.look()

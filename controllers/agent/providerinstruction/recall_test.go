@@ -13,7 +13,7 @@ import (
 )
 
 // The notice period starts when the notice is first given.
-func TestAPlacementIsCalledBack(t *testing.T) {
+func TestPlacementIsRecalled(t *testing.T) {
 	type step struct {
 		after   time.Duration
 		recalls []agentv1alpha1.Recall

@@ -152,7 +152,7 @@ func TestAdmissionIsAskedOnceItAnswers(t *testing.T) {
 	}
 }
 
-func TestAPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
+func TestPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)
@@ -211,7 +211,7 @@ func TestDeletedInstructionWithdrawsItsPlacement(t *testing.T) {
 	}
 }
 
-func TestAPlacementReleasedBeforeItWasDecidedIsNotAdmitted(t *testing.T) {
+func TestUndecidedReleasedPlacementIsNotAdmitted(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	inst.Spec.Release = true
 	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {

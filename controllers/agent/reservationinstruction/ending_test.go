@@ -98,7 +98,7 @@ func TestEndIsAnnounced(t *testing.T) {
 	}
 }
 
-func TestWithoutNoticeAnExpiryIsNotToldAhead(t *testing.T) {
+func TestExpiryIsNotAnnouncedWithoutNotice(t *testing.T) {
 	inst := newInstruction()
 	expires(time.Second)(inst)
 	before := inst.DeepCopy()
@@ -109,7 +109,7 @@ func TestWithoutNoticeAnExpiryIsNotToldAhead(t *testing.T) {
 }
 
 // A reservation that is extended each time it is about to end records one event each time.
-func TestEventsTellOfTheEnd(t *testing.T) {
+func TestEventsReportTheEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*agentv1alpha1.ReservationInstruction)
 		want []string

@@ -24,7 +24,7 @@ func (s *sight) Check(_, endpoint string) (string, bool)         { return s.why,
 func (s *sight) Forget(string)                                   { s.forgotten = true }
 func (s *sight) Checked() <-chan event.TypedGenericEvent[string] { return nil }
 
-func TestAProviderThatCannotBeReachedIsGivenUp(t *testing.T) {
+func TestUnreachableProviderIsGivenUp(t *testing.T) {
 	const endpoint, refused = "https://paris:6443", "connection refused"
 	misled := placement.Aspect{Reason: agentv1alpha1.ReasonHandshakeRefused, Message: "credentials name another API server"}
 	peering := plan.ConsumerState{Phase: agentv1alpha1.InstructionPeering}

@@ -93,7 +93,7 @@ func awaitHeard(t *testing.T, r *Reconciler) {
 	}
 }
 
-func TestWithoutPeeringAnInstructionIsDeliveredAndNeverActive(t *testing.T) {
+func TestInstructionWithoutPeeringIsNeverActive(t *testing.T) {
 	inst := newInstruction()
 	r := newReconciler(t, &broker{}, inst)
 	step(t, r)
@@ -173,7 +173,7 @@ func TestInstructionThatCannotDepartYetIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestAReleasedInstructionStaysWhileTheBrokerIsAway(t *testing.T) {
+func TestReleasedInstructionStaysWhileBrokerIsAway(t *testing.T) {
 	inst := newInstruction()
 	inst.Spec.Release = true
 	b := &broker{err: fault.New(fault.Unavailable, "not now")}
@@ -293,7 +293,7 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 	}
 }
 
-func TestTheBrokerHearsOfTheNode(t *testing.T) {
+func TestNodeIsReportedToBroker(t *testing.T) {
 	ready := plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, NodeReady: placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady}}
 	connecting := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}, Connecting: true}
 	unready := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady, Message: "kubelet stopped"}}

@@ -44,7 +44,7 @@ func quota(cpu string) *corev1.ResourceQuota {
 }
 
 // No webhook checks these requests; the controller does not submit those outside the bounds.
-func TestARequestOutsideItsBoundsIsNeverAskedFor(t *testing.T) {
+func TestRequestBeyondBoundsIsNotSent(t *testing.T) {
 	cases := map[string]struct {
 		bound client.Object
 		want  string
@@ -90,7 +90,7 @@ func TestBoundsThatAreLoweredLeaveWhatWasAskedFor(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 }
 
-func TestOfRequestsThatFitOnlyAloneOneIsAskedFor(t *testing.T) {
+func TestOneOfRequestsThatFitOnlyAloneIsSent(t *testing.T) {
 	b := newBench(t)
 	b.make(quota("900m"))
 	names := []string{"mine", "second", "third", "fourth"}

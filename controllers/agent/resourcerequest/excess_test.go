@@ -13,7 +13,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-func TestARequestTellsThatPodsExceededItsGrant(t *testing.T) {
+func TestRequestShowsExceededGrant(t *testing.T) {
 	e := editor{rr: &agentv1alpha1.ResourceRequest{}, now: time.Now()}
 	current := &agentv1alpha1.ReservationInstruction{Spec: agentv1alpha1.ReservationInstructionSpec{TargetClusterID: "paris"}}
 	e.setExcess(current)

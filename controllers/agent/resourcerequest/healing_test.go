@@ -92,7 +92,7 @@ func servedByALostProvider(t *testing.T) (b *bench, lost string) {
 	return b, b.request().Status.TargetClusterID
 }
 
-func TestARequestStaysActiveWhileAnotherProviderTakesOver(t *testing.T) {
+func TestRequestStaysActiveDuringTakeover(t *testing.T) {
 	b, lost := servedByALostProvider(t)
 	b.expectServed("once its provider is silent", "Active", lost, "False", "ProviderSilent")
 	b.beside("oslo")
@@ -110,7 +110,7 @@ func TestARequestStaysActiveWhileAnotherProviderTakesOver(t *testing.T) {
 	b.expectServed("once the old one is gone", "Active", "oslo", "True", "Migrated")
 }
 
-func TestARequestKeepsAProviderThatIsBackFirst(t *testing.T) {
+func TestRequestKeepsReturnedProvider(t *testing.T) {
 	b, lost := servedByALostProvider(t)
 	b.beside("oslo")
 	b.silent(1, nil)
@@ -118,7 +118,7 @@ func TestARequestKeepsAProviderThatIsBackFirst(t *testing.T) {
 	b.expectServed("once it is back", "Active", lost, "True", "ProviderBack")
 }
 
-func TestARequestIsNotActiveWhileNeitherNodeIsReady(t *testing.T) {
+func TestRequestIsNotActiveWithoutReadyNode(t *testing.T) {
 	b, _ := servedByALostProvider(t)
 	b.beside("oslo")
 	b.node(1, func(inst *agentv1alpha1.ReservationInstruction) {

@@ -55,7 +55,7 @@ func TestRecallConditions(t *testing.T) {
 	}
 }
 
-func TestARequestThatWaitsSaysThatItWasCalledBack(t *testing.T) {
+func TestQueuedRequestShowsRecall(t *testing.T) {
 	e := editor{rr: &agentv1alpha1.ResourceRequest{}, now: time.Unix(1000, 0)}
 	e.setCondition(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, "it has to go")
 	e.setQueued(&v1.QueuePlace{Position: 1, Since: e.now, RemainingSeconds: 60, Reason: v1.QueuePlaceReasonNoCandidate})

@@ -185,7 +185,7 @@ func nodeReady(inst *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-func TestARequestShowsHowItsNetworkIs(t *testing.T) {
+func TestRequestShowsNetworkCondition(t *testing.T) {
 	b := newBench(t)
 	b.broker.Decide = transporttest.Grant
 	b.after(0)
@@ -206,7 +206,7 @@ func TestARequestShowsHowItsNetworkIs(t *testing.T) {
 	}
 }
 
-func TestARequestBecomesReservedAndActive(t *testing.T) {
+func TestRequestBecomesReservedAndActive(t *testing.T) {
 	b := newBench(t)
 	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 		rr := b.request()
@@ -266,7 +266,7 @@ func (b *bench) heard() []string {
 	return out
 }
 
-func TestARequestWithADurationIsNotRenewed(t *testing.T) {
+func TestRequestWithDurationIsNotRenewed(t *testing.T) {
 	b := newBench(t, withDuration(time.Hour))
 	if again := b.after(0); again != never {
 		t.Errorf("asks again in %s", again)
@@ -281,7 +281,7 @@ func TestARequestWithADurationIsNotRenewed(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutADurationIsRenewedUnderItsKey(t *testing.T) {
+func TestRequestWithoutDurationIsRenewedUnderItsKey(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -371,7 +371,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestABrokerThatIsAwayIsAskedAgainUnderTheSameKey(t *testing.T) {
+func TestRequestIsRepeatedUnderTheSameKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer        error
 		reason, words string
@@ -426,7 +426,7 @@ func TestABrokerThatIsAwayIsAskedAgainUnderTheSameKey(t *testing.T) {
 	}
 }
 
-func TestAQueuedRequestIsAskedForUntilItIsGranted(t *testing.T) {
+func TestQueuedRequestIsPolledUntilGranted(t *testing.T) {
 	b := newBench(t)
 	queued := &v1.Reservation{Name: "res-0000000001", Phase: v1.ReservationPhaseQueued, Message: "place 3 in the queue"}
 	b.broker.Decide = func(string, *v1.ReservationRequest) (*v1.Reservation, error) { return queued, nil }
@@ -443,7 +443,7 @@ func TestAQueuedRequestIsAskedForUntilItIsGranted(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 }
 
-func TestAQueuedRequestIsEditedAndReleased(t *testing.T) {
+func TestQueuedRequestIsEditedAndReleased(t *testing.T) {
 	b := newBench(t, withDuration(time.Hour))
 	b.broker.Decide = func(string, *v1.ReservationRequest) (*v1.Reservation, error) {
 		return &v1.Reservation{
@@ -532,7 +532,7 @@ func TestDeletionWhileTheRequestIsInFlight(t *testing.T) {
 	}
 }
 
-func TestDeletionBeforeAnythingWasAskedBothersNobody(t *testing.T) {
+func TestDeletionOfUnsentRequestCallsNoBroker(t *testing.T) {
 	b := newBench(t, func(rr *agentv1alpha1.ResourceRequest) { rr.Finalizers = []string{agentv1alpha1.ReleaseFinalizer} })
 	b.broker.SetDown(true)
 	b.delete()
@@ -562,7 +562,7 @@ func TestDeletionWhileTheBrokerIsAway(t *testing.T) {
 	b.expectGone()
 }
 
-func TestAReservationThatEndsAtTheBrokerIsTakenDown(t *testing.T) {
+func TestReservationEndedByBrokerIsTakenDown(t *testing.T) {
 	b := newBench(t, withDuration(time.Hour))
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -670,7 +670,7 @@ func TestReservationThatNoClusterCanServeFails(t *testing.T) {
 	}
 }
 
-func TestARenewalThatIsRefusedTakesDownWhatWasMade(t *testing.T) {
+func TestRefusedRenewalTakesPeeringDown(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	if _, err := b.broker.ReleaseReservation(t.Context(), uid); err != nil {
@@ -707,7 +707,7 @@ func TestReservationStaysWhileTheBrokerRefusesTheCluster(t *testing.T) {
 	}
 }
 
-func TestAPlacementThatMovesIsNotTheEnd(t *testing.T) {
+func TestMovedPlacementDoesNotEndRequest(t *testing.T) {
 	for name, heard := range map[string]bool{"and its release was heard": true, "and its release was missed": false} {
 		t.Run(name, func(t *testing.T) { testMove(t, heard) })
 	}
@@ -737,7 +737,7 @@ func testMove(t *testing.T, heard bool) {
 	}
 }
 
-func TestAStatusThatIsBehindCondemnsNothing(t *testing.T) {
+func TestStaleStatusCausesNoRelease(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	rr := b.request()
@@ -753,7 +753,7 @@ func TestAStatusThatIsBehindCondemnsNothing(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 }
 
-func TestAReservationThatTheBrokerForgotIsReplaced(t *testing.T) {
+func TestForgottenReservationIsReplaced(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -774,7 +774,7 @@ func TestAReservationThatTheBrokerForgotIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAnInstructionThatWasDeletedIsMadeAgain(t *testing.T) {
+func TestDeletedInstructionIsRecreated(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	if err := b.client.Delete(t.Context(), &b.instructions()[0]); err != nil {
@@ -825,7 +825,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-func TestANamespaceThatOptsInLaterIsOffloaded(t *testing.T) {
+func TestNamespaceThatOptsInLaterIsOffloaded(t *testing.T) {
 	b := newBench(t, withNamespaces("private"))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "private"}}
 	if err := b.client.Create(t.Context(), ns); err != nil {
@@ -849,7 +849,7 @@ func TestANamespaceThatOptsInLaterIsOffloaded(t *testing.T) {
 	}
 }
 
-func TestARequestIsReadyOncePodsCanGoToItsNode(t *testing.T) {
+func TestRequestIsReadyOncePodsCanRun(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	offloading := metav1.Condition{Type: agentv1alpha1.ConditionOffloading, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonOffloading, Message: "waiting for Liqo"}
@@ -868,7 +868,7 @@ func TestARequestIsReadyOncePodsCanGoToItsNode(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 }
 
-func TestAnAgentThatDoesNotPeerStopsAtReserved(t *testing.T) {
+func TestAgentWithoutPeeringStopsAtReserved(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
 	b.carriedOut(func(inst *agentv1alpha1.ReservationInstruction) {
@@ -893,7 +893,7 @@ func (b *bench) edit(change func(*agentv1alpha1.ResourceRequestSpec)) {
 	}
 }
 
-func TestAnEditedDurationIsAgreedWithTheBroker(t *testing.T) {
+func TestEditedDurationIsSentToBroker(t *testing.T) {
 	const agreed = "the change was refused: duration: 2h0m0s is longer"
 	tests := map[string]struct {
 		refusal error
@@ -965,7 +965,7 @@ func TestEditedAmountsAreInForceWhenTheProviderAgrees(t *testing.T) {
 	}
 }
 
-func TestAnEditWaitsWhileTheProviderHasAnotherToAnswer(t *testing.T) {
+func TestEditWaitsForAnswerToEarlierChange(t *testing.T) {
 	b := newBench(t, withDuration(time.Hour))
 	b.after(0)
 	b.carriedOut(nodeReady)
@@ -992,7 +992,7 @@ func TestAnEditWaitsWhileTheProviderHasAnotherToAnswer(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 }
 
-func TestARequestIsReleasedAndStaysToBeRead(t *testing.T) {
+func TestReleasedRequestStaysReadable(t *testing.T) {
 	for name, asked := range map[string]bool{"when it runs": true, "before anything was asked": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -1022,7 +1022,7 @@ func TestARequestIsReleasedAndStaysToBeRead(t *testing.T) {
 	}
 }
 
-func TestWhyAReservationEndedStaysToBeRead(t *testing.T) {
+func TestEndReasonStaysReadable(t *testing.T) {
 	rr := &agentv1alpha1.ResourceRequest{}
 	status := editor{rr: rr}
 	status.setLost("paris gave it up (Unacknowledged)")

@@ -235,7 +235,7 @@ func (w *world) annotate(name types.NamespacedName, mark string) {
 	w.check(w.Update(w.Context(), obj))
 }
 
-func TestAnAnnotationLiftsPausesOnce(t *testing.T) {
+func TestAnnotationLiftsPausesOnce(t *testing.T) {
 	w := newWorld(t)
 	w.advertise("rome")
 	w.advertise("paris")
@@ -264,7 +264,7 @@ func TestAnAnnotationLiftsPausesOnce(t *testing.T) {
 	}
 }
 
-func TestOnlyTheObjectThatShowsAClusterLiftsItsPauses(t *testing.T) {
+func TestOnlyOwnAdvertisementLiftsPauses(t *testing.T) {
 	w := newWorld(t)
 	w.advertise("rome")
 	w.advertise("paris")

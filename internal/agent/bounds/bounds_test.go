@@ -103,7 +103,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestARequestDoesNotCountAgainstItself(t *testing.T) {
+func TestRequestDoesNotCountAgainstItself(t *testing.T) {
 	b := Bounds{Quotas: []corev1.ResourceQuota{fromYAML[corev1.ResourceQuota](t, `{spec: {hard: {resourcerequests.liqo.io/cpu: 6}}}`)}}
 	all := fromYAML[agentv1alpha1.ResourceRequestList](t, others).Items
 	if errs := b.Check(&all[0], all); len(errs) > 0 {

@@ -296,7 +296,7 @@ func TestShapesKeepTaintedNodesApart(t *testing.T) {
 	}
 }
 
-func TestOneOddResourceDoesNotHideTheOthers(t *testing.T) {
+func TestInvalidResourceDoesNotHideOthers(t *testing.T) {
 	got := boundedAmounts(list("cpu", "2", "example.com/half", "500m"))
 	if !got.Equal(quantity.Amounts{"cpu": 2000}) {
 		t.Errorf("got %v", got)

@@ -75,7 +75,7 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 
 // Nodes that are not lent do not count, just as cordoned ones. When they are lent again, their
 // pods count again.
-func TestOnlyNodesThatAreLentCount(t *testing.T) {
+func TestOnlyLentNodesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := readyNode(func(n *corev1.Node) { n.Name, n.Labels = "n2", map[string]string{"pool": "lend"} })
 		pod := &corev1.Pod{

@@ -60,7 +60,7 @@ func TestBookCountsPodsFromTheirAdmission(t *testing.T) {
 	}
 }
 
-func TestBookForgetsWhatNeverCame(t *testing.T) {
+func TestBookForgetsPodsThatNeverCame(t *testing.T) {
 	b := NewBook()
 	b.try("a", "1", 500, noon)
 	if b.try("b", "2", 500, noon.Add(unseenFor-1)) {
@@ -122,7 +122,7 @@ func TestBookIgnoresOtherPods(t *testing.T) {
 	}
 }
 
-func TestBookTellsOfWhatChanged(t *testing.T) {
+func TestBookReportsChangedPlacements(t *testing.T) {
 	b := NewBook()
 	b.OnAdd(object("a", "1", 500), true)
 	var told []string

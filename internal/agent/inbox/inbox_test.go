@@ -136,7 +136,7 @@ type outcome struct {
 	report             v1.StatusReportState
 }
 
-func TestEveryInstructionAndState(t *testing.T) {
+func TestInstructionsInEveryState(t *testing.T) {
 	const consumer, provider = v1.InstructionRoleConsumer, v1.InstructionRoleProvider
 	const hold, release, ended = v1.InstructionStateHold, v1.InstructionStateRelease, v1.InstructionStateEnded
 	deleting := func(rr *agentv1alpha1.ResourceRequest) {
@@ -298,7 +298,7 @@ func outcomeOf(t *testing.T, c *cluster, b *released) outcome {
 
 // A restored broker does not know the requirements of a placement until its consumer repeats the
 // request. The placement's pods stay bound to the nodes it was granted for.
-func TestAPlacementKeepsItsNodesWhileTheBrokerDoesNotKnowThem(t *testing.T) {
+func TestPlacementKeepsNodesUnknownToBroker(t *testing.T) {
 	c := newCluster(t)
 	for _, nodes := range []map[string]string{{"gpu": "a100"}, nil} {
 		in := instruction(v1.InstructionRoleProvider, v1.InstructionStateHold, func(in *v1.Instruction) {
@@ -319,7 +319,7 @@ func TestAPlacementKeepsItsNodesWhileTheBrokerDoesNotKnowThem(t *testing.T) {
 	}
 }
 
-func TestAnExpiryIsOnlyMovedWhenItMoved(t *testing.T) {
+func TestExpiryIsWrittenOnlyWhenItChanges(t *testing.T) {
 	c := newCluster(t)
 	received := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	write := func(remaining float64, later time.Duration) *metav1.Time {
@@ -339,7 +339,7 @@ func TestAnExpiryIsOnlyMovedWhenItMoved(t *testing.T) {
 	}
 }
 
-func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
+func TestCursorAdvancesAfterAllWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.refuse(apierrors.NewServiceUnavailable("etcd is away"))
@@ -385,7 +385,7 @@ func TestTheCursorWaitsForEverythingToBeWritten(t *testing.T) {
 }
 
 // A deleted instruction is written again if the broker wants it carried out, and only then.
-func TestADeletedInstructionIsPutBack(t *testing.T) {
+func TestDeletedInstructionIsRestored(t *testing.T) {
 	provider := func(state v1.InstructionState) v1.Instruction {
 		return instruction(v1.InstructionRoleProvider, state, func(in *v1.Instruction) { in.Placement = 2 })
 	}
@@ -429,7 +429,7 @@ func TestADeletedInstructionIsPutBack(t *testing.T) {
 	})
 }
 
-func TestOneInstructionDoesNotHoldUpTheOthers(t *testing.T) {
+func TestFailedInstructionDoesNotDelayOthers(t *testing.T) {
 	c := newCluster(t)
 	b := transporttest.New("rome")
 	b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, withKey(uid))) // giving it back fails
@@ -466,7 +466,7 @@ func (stubborn) ReleaseReservation(context.Context, string) (*v1.Reservation, er
 	return nil, fmt.Errorf("%w: timeout", transport.ErrUnreachable)
 }
 
-func TestABrokerThatDoesNotWaitIsPolledAtTheInterval(t *testing.T) {
+func TestBrokerWithoutLongPollIsPolledAtInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
 		p := poller{
@@ -487,7 +487,7 @@ func TestABrokerThatDoesNotWaitIsPolledAtTheInterval(t *testing.T) {
 	})
 }
 
-func TestABrokerThatIsBackIsFoundSoon(t *testing.T) {
+func TestReturnedBrokerIsFoundSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := Options{}
 		options.setDefaults()
@@ -511,7 +511,7 @@ func TestABrokerThatIsBackIsFoundSoon(t *testing.T) {
 	})
 }
 
-func TestAWriteThatAnotherControllerWonIsRepeatedSoonAndQuietly(t *testing.T) {
+func TestConflictingWriteIsRepeatedSoonAndQuietly(t *testing.T) {
 	for name, lost := range map[string]error{
 		"an update": apierrors.NewConflict(schema.GroupResource{}, "res-1", nil),
 		"a create":  apierrors.NewAlreadyExists(schema.GroupResource{}, "res-1"),
@@ -543,7 +543,7 @@ func TestAWriteThatAnotherControllerWonIsRepeatedSoonAndQuietly(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatDoesNotMoveTheCursorIsNoReasonToHurry(t *testing.T) {
+func TestUnchangedCursorKeepsPollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
 		options := Options{}

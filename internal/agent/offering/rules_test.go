@@ -63,7 +63,7 @@ func TestLentAmounts(t *testing.T) {
 	}
 }
 
-func TestAResourceThatIsNotThereIsNotAdvertised(t *testing.T) {
+func TestMissingResourceIsNotAdvertised(t *testing.T) {
 	rules := Rules{Cap: quantity.Amounts{"nvidia.com/gpu": 4}, Headroom: quantity.Amounts{"nvidia.com/gpu": 1}}
 	got := rules.Advertise(quantity.Amounts{cpu: 10}, nil, nil)
 	if len(got.Allocated)+len(got.Withheld) > 0 {
@@ -167,7 +167,7 @@ func (s *situation) naive() int64 {
 	return lent.Int64()
 }
 
-func TestLentAmountsFollowTheTerms(t *testing.T) {
+func TestLentAmountsFollowTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
 		if got, want := s.lendable(), s.naive(); got != want {
@@ -179,7 +179,7 @@ func TestLentAmountsFollowTheTerms(t *testing.T) {
 // A broker that accepts the advertised ratios sees exactly what is lent. With a lower ceiling
 // it never sees more than that. The advertised allocation is never below the requests of own
 // pods.
-func TestABrokerSeesWhatIsLent(t *testing.T) {
+func TestBrokerSeesLentCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
 		reserved := rapid.Int64Range(0, s.allocatable).Draw(t, "reserved")
@@ -210,7 +210,7 @@ func TestABrokerSeesWhatIsLent(t *testing.T) {
 
 // A reservation reduces the remainder by exactly its own amount, until less than the minimum
 // remains.
-func TestAReservationIsCountedOnce(t *testing.T) {
+func TestReservationIsCountedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
 		var reserved int64
@@ -234,7 +234,7 @@ func TestAReservationIsCountedOnce(t *testing.T) {
 }
 
 // Stricter rules never lend more.
-func TestStricterTermsLendNoMore(t *testing.T) {
+func TestStricterRulesLendNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
 		stricter := s

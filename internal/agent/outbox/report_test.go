@@ -60,7 +60,7 @@ func TestReportIsRepeatedUntilTheBrokerAcceptsIt(t *testing.T) {
 	}
 }
 
-func TestAReportIsCutBetweenRunes(t *testing.T) {
+func TestReportIsCutBetweenRunes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broker := &reader{}
 		reports := Reports{Outbox: startOutbox(t), Reporter: broker, Role: v1.StatusReportRoleProvider, Log: logr.Discard()}

@@ -68,7 +68,7 @@ func TestServerThatAnswersIsReachable(t *testing.T) {
 }
 
 // A port that accepts connections without answering does not count as an API server.
-func TestSilenceIsNoAnswer(t *testing.T) {
+func TestSilentPortIsNoAPIServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

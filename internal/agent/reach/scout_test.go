@@ -86,7 +86,7 @@ func isNews(s *Scout) bool {
 	}
 }
 
-func TestPeersAreLookedAtAndToldOnce(t *testing.T) {
+func TestPeersAreProbedAndReportedOnce(t *testing.T) {
 	scouting(t, func(s *Scout, w *world) {
 		s.Ask([]v1.Peer{peer("paris"), peer("berlin")})
 		settle()

@@ -55,7 +55,7 @@ func TestBills(t *testing.T) {
 }
 
 // The cheapest cluster depends on the request.
-func TestTheCheapestIsTheCheapestForThisRequest(t *testing.T) {
+func TestCheapestIsComputedForRequest(t *testing.T) {
 	cores := cluster("cores", 16, 16, 64, 64).withPrices(t, "EUR", "0.01", "0.05")
 	memory := cluster("memory", 16, 16, 64, 64).withPrices(t, "EUR", "0.05", "0.01")
 	far := cluster("far", 16, 16, 64, 64).withPrices(t, "USD", "0.001", "0.001")

@@ -173,7 +173,7 @@ func TestSeveralSizesOfPods(t *testing.T) {
 }
 
 // For every packing, an oracle that tracks each node finds no negative free amount.
-func TestWhatIsPackedFits(t *testing.T) {
+func TestPackedPodsFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
 			return quantity.NodeShape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), rapid.Int64Range(0, 8).Draw(t, "memory"))}
@@ -353,7 +353,7 @@ func TestConstraintsRejectNobodyElse(t *testing.T) {
 }
 
 // The length of a message does not grow with the number of clusters.
-func TestOfManyClustersTheFirstAreNamed(t *testing.T) {
+func TestFirstOfManyClustersAreNamed(t *testing.T) {
 	m := newMarketWith(t, cluster("paris", 16, 16, 64, 64))
 	var near []string
 	for i := range 12 {

@@ -76,7 +76,7 @@ func TestDebitSparesNodesThatThePodsDoNotTolerate(t *testing.T) {
 }
 
 // Two requests that fit one after the other, with the first debited, fit together.
-func TestWhatFitsAfterADebitFitsBeside(t *testing.T) {
+func TestPodsThatFitAfterDebitFitBesideOthers(t *testing.T) {
 	someShapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
 		return quantity.NodeShape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 6).Draw(t, "cpu"), rapid.Int64Range(0, 6).Draw(t, "memory"))}
 	}), 1, 3)

@@ -86,7 +86,7 @@ func TestColumnsAreGivenBack(t *testing.T) {
 	}
 }
 
-func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T) {
+func TestResourceIsLeftOutWhenColumnsRunOut(t *testing.T) {
 	m := newMarketWith(t)
 	for i := range MaxResources / DefaultResourceNames {
 		owner := fmt.Sprintf("owner-%d", i)
@@ -117,7 +117,7 @@ func TestOneResourceIsLeftOutWhenAllColumnsAreInUseAndNotTheCluster(t *testing.T
 
 // A column that is reused for another resource keeps no old values: a market with a history
 // decides like a new one.
-func TestAColumnThatIsReusedForgetsWhatItHeld(t *testing.T) {
+func TestReusedColumnIsCleared(t *testing.T) {
 	m := newMarketWith(t, candidateOffering("berlin", numberedResources("old", 0, 3)), candidateOffering("paris", size(4, 4)))
 	m.SetShapes("berlin", []quantity.NodeShape{{Count: 3, Free: numberedResources("old", 0, 3)}})
 	for _, c := range []Candidate{candidateOffering("berlin", size(2, 2)), candidateOffering("paris", numberedResources("new", 0, 3))} {
@@ -165,7 +165,7 @@ func TestChangesOfUnknownClustersAreReported(t *testing.T) {
 	}
 }
 
-func TestARecordCountsFromWhenItIsSet(t *testing.T) {
+func TestRecordCountsOnceSet(t *testing.T) {
 	m := newMarketWith(t, cluster("berlin", 1, 2, 1, 2), cluster("paris", 1, 2, 1, 2))
 	r := &Request{Requester: "rome", Amounts: size(1, 1), Weights: Weights{Reliability: 1}}
 	if got, _ := Decide(m, r); got != "berlin" {

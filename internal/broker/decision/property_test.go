@@ -204,7 +204,7 @@ func TestDecideAgreesWithExplainWhateverHappenedBefore(t *testing.T) {
 	})
 }
 
-func TestAShortExplanationIsTheStartOfTheFullOne(t *testing.T) {
+func TestShortExplanationIsPrefixOfFullOne(t *testing.T) {
 	large := newFleet(t, 500)
 	rapid.Check(t, func(t *rapid.T) {
 		m, r := large, &Request{Requester: "rome", Amounts: size(rapid.Int64Range(0, 500).Draw(t, "cores"), 1)}
@@ -221,7 +221,7 @@ func TestAShortExplanationIsTheStartOfTheFullOne(t *testing.T) {
 	})
 }
 
-func TestTheAnswerDoesNotDependOnHowTheMarketCameAbout(t *testing.T) {
+func TestDecisionIgnoresHistoryOfMarket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, w := anyMarket(t)
 		names := make([]string, 0, len(w.candidates))
@@ -237,7 +237,7 @@ func TestTheAnswerDoesNotDependOnHowTheMarketCameAbout(t *testing.T) {
 	})
 }
 
-func TestTheWinnerCanProvide(t *testing.T) {
+func TestWinnerCanProvide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, w := anyMarket(t)
 		r := anyRequest(t)
@@ -322,7 +322,7 @@ func TestScoresStayWithinBounds(t *testing.T) {
 	})
 }
 
-func TestTheCheapestWinsAmongEqualResources(t *testing.T) {
+func TestCheapestWinsAmongEqualResources(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMarket()
 		want, cheapest := "", Price(0)
@@ -342,7 +342,7 @@ func TestTheCheapestWinsAmongEqualResources(t *testing.T) {
 	})
 }
 
-func TestAPrunedScanFindsTheSameWinnerInALargeFleet(t *testing.T) {
+func TestPrunedScanFindsSameWinner(t *testing.T) {
 	m := newFleet(t, 3000)
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Request{

@@ -45,7 +45,7 @@ func (f *follower) next(t *testing.T) {
 	f.state = append(f.state, records...)
 }
 
-func TestAFollowerKeepsUp(t *testing.T) {
+func TestFollowerKeepsUp(t *testing.T) {
 	tests := map[string]int{
 		"nothing": 0, "one record": 1, "a segment": 5, "many segments": 60,
 	}
@@ -89,7 +89,7 @@ func (f *follower) takeOver(t *testing.T) error {
 	return err
 }
 
-func TestAFollowerNoticesAnotherHistory(t *testing.T) {
+func TestFollowerNoticesOtherHistory(t *testing.T) {
 	tests := map[string]func(t *testing.T, server *journaltest.Server, former *owner){
 		"the journal is gone": func(_ *testing.T, server *journaltest.Server, _ *owner) {
 			for _, o := range server.Objects() {
@@ -129,7 +129,7 @@ func TestAFollowerNoticesAnotherHistory(t *testing.T) {
 
 // An API server that comes back from a snapshot goes on with other records at the same
 // positions, and even under the same resourceVersion.
-func TestAFollowerNoticesAJournalThatWasSetBack(t *testing.T) {
+func TestFollowerNoticesEarlierJournal(t *testing.T) {
 	for _, more := range []int{0, 1, 2, 3, 4, 30} {
 		t.Run(fmt.Sprintf("and has %d other records", more), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

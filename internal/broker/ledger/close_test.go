@@ -10,7 +10,7 @@ func closeEvent(name string) Event { return Event{Change: &Close{Name: name}} }
 
 // A requester's agent still gets its instruction after the broker stopped waiting for it. Its
 // reservation stays in the book until it has answered.
-func TestAReservationIsClosedWithoutItsRequester(t *testing.T) {
+func TestReservationClosesWithoutRequester(t *testing.T) {
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), reserve("r", paris, cpu(1000)), end("r", EndExpired), providerGone("r", 1))
 	steps := []struct {
 		event Event

@@ -52,7 +52,7 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 	}
 }
 
-func TestAnExplanationIsShort(t *testing.T) {
+func TestExplanationIsShort(t *testing.T) {
 	candidates := make([]brokerv1alpha1.Candidate, 10)
 	for i := range candidates {
 		candidates[i] = brokerv1alpha1.Candidate{ClusterID: fmt.Sprintf("cluster-%06d", 123*i), Score: fmt.Sprintf("66.%02d", i), Criteria: map[string]string{"availability": fmt.Sprintf("50.%02d", i), "cost": "100.00"}, Reason: LowerScore}

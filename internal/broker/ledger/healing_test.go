@@ -128,7 +128,7 @@ func TestHealing(t *testing.T) {
 
 // Each of two standing placements has its own phase. The reservation is Active as long as one
 // is Ready. Both hold capacity until their provider has confirmed.
-func TestTwoPlacementsStandWhileOneIsHealed(t *testing.T) {
+func TestTwoPlacementsStandDuringHealing(t *testing.T) {
 	b := newBook(t, served...)
 	b.applyAll(isLost(paris), heal("r", berlin))
 	r := b.Reservation("r")
@@ -157,7 +157,7 @@ func TestTwoPlacementsStandWhileOneIsHealed(t *testing.T) {
 	b.wantAvailable(paris, cpu(8000))
 }
 
-func TestTheOlderPlacementStandsOn(t *testing.T) {
+func TestOlderPlacementKeepsStanding(t *testing.T) {
 	b := newBook(t, served...)
 	b.applyAll(isLost(paris), heal("r", berlin), withdraw("r", 2))
 	if r := b.Reservation("r"); r.Phase() != Active || r.Current().Number != 1 || r.Provider != paris {
@@ -166,7 +166,7 @@ func TestTheOlderPlacementStandsOn(t *testing.T) {
 	b.wantAvailable(berlin, cpu(7000))
 }
 
-func TestTheEndGivesBothPlacementsUp(t *testing.T) {
+func TestEndGivesUpBothPlacements(t *testing.T) {
 	b := newBook(t, served...)
 	b.applyAll(isLost(paris), heal("r", berlin), end("r", EndExpired), providerGone("r", 2), consumerGone("r", 1), consumerGone("r", 2))
 	if r := b.Reservation("r"); r.Phase() != Releasing {
@@ -178,7 +178,7 @@ func TestTheEndGivesBothPlacementsUp(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedWhileTwoStand(t *testing.T) {
+func TestRefusalsWhileTwoPlacementsStand(t *testing.T) {
 	b := newBook(t, served...)
 	b.applyAll(isLost(paris), heal("r", berlin), acknowledge("r", 2))
 	change := Event{Change: &Edit{Name: "r", Generation: 2, Amounts: cpu(500), Until: begin}}
@@ -194,7 +194,7 @@ func TestWhatIsRefusedWhileTwoStand(t *testing.T) {
 	}
 }
 
-func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
+func TestChangeUnansweredBySilentProvider(t *testing.T) {
 	asked := func(millis int64) []Event {
 		return []Event{
 			{Change: &Edit{Name: "r", Generation: 2, Amounts: cpu(millis), Digest: "new", Fallback: "old", Until: begin}},
@@ -235,7 +235,7 @@ func TestAChangeThatTheLostProviderHasNotAnswered(t *testing.T) {
 }
 
 // After a restore, each provider reports its amounts; those of the remaining placement apply.
-func TestWhatTheProviderKeepsThatStaysIsInForce(t *testing.T) {
+func TestRemainingProvidersAmountsAreInForce(t *testing.T) {
 	b := newBook(t, served...)
 	b.applyAll(isLost(paris), heal("r", berlin), Event{Change: &Restate{PlacementRef: refTo("r", 1), Amounts: cpu(3000)}})
 	if r := b.Reservation("r"); !r.Amounts.Equal(cpu(1000)) {
@@ -249,7 +249,7 @@ func TestWhatTheProviderKeepsThatStaysIsInForce(t *testing.T) {
 	b.wantAvailable(berlin, cpu(7000))
 }
 
-func TestTheLastPlacementThatWasGivenUpIsTheCurrentOne(t *testing.T) {
+func TestLastGivenUpPlacementIsCurrent(t *testing.T) {
 	b := newBook(t, served...)
 	b.applyAll(isLost(paris), heal("r", berlin), withdraw("r", 2), withdraw("r", 1))
 	if p := b.Reservation("r").Current(); p.Number != 1 {

@@ -59,7 +59,7 @@ func TestHeldForQuotes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotHeldIsNotTakenOver(t *testing.T) {
+func TestUnheldQuoteIsNotTakenOver(t *testing.T) {
 	other := take("r", "q", paris, cpu(3000))
 	other.Change.(*Take).Requester = berlin
 	cases := map[string]struct {

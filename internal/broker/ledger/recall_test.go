@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestACallBackEndsAtItsInstant(t *testing.T) {
+func TestRecallEndsOnTime(t *testing.T) {
 	limits := Limits{Acknowledge: time.Hour, Ready: time.Hour}
 	cases := map[string]struct {
 		events []Event
@@ -31,7 +31,7 @@ func TestACallBackEndsAtItsInstant(t *testing.T) {
 	}
 }
 
-func TestWhatIsSettledIsNotCalledBack(t *testing.T) {
+func TestRecallEndsWithItsPlacement(t *testing.T) {
 	for name, events := range map[string][]Event{
 		"withdrawn":          {notCalledBack("r", 1)},
 		"given up":           {withdraw("r", 1)},
@@ -49,7 +49,7 @@ func TestWhatIsSettledIsNotCalledBack(t *testing.T) {
 	}
 }
 
-func TestACallBackOfWhatDoesNotStandIsRefused(t *testing.T) {
+func TestRecallOfEndedPlacementIsRefused(t *testing.T) {
 	cases := map[string]struct {
 		before []Event
 		event  Event

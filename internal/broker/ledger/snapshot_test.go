@@ -88,7 +88,7 @@ func TestEventsSurviveTheJournal(t *testing.T) {
 	}
 }
 
-func TestAnEmptyBookRestores(t *testing.T) {
+func TestEmptyBookIsRestored(t *testing.T) {
 	restored, err := Restore([]byte(newBook(t).encodeSnapshot()))
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func recountedClaim(c *Cluster) quantity.Amounts {
 	return again.claimed
 }
 
-func TestWhatIsFrozenStaysAsItWas(t *testing.T) {
+func TestFrozenViewDoesNotChange(t *testing.T) {
 	events := everyKindOfEvent()
 	for n := range events {
 		b := newBook(t, events[:n]...)
@@ -241,9 +241,9 @@ func TestUnreadableEvents(t *testing.T) {
 	}
 }
 
-// TestEveryKindIsInTheJournal fails for a type with two kinds, and for a kind with a
+// TestEveryEventIsRegistered fails for a type with two kinds, and for a kind with a
 // character that JSON escapes.
-func TestEveryKindIsInTheJournal(t *testing.T) {
+func TestEveryEventIsRegistered(t *testing.T) {
 	if len(kinds) != len(changeTypes) {
 		t.Errorf("%d types for %d kinds", len(kinds), len(changeTypes))
 	}

@@ -207,7 +207,7 @@ func TestPanicsAreAnsweredAndLogged(t *testing.T) {
 	}
 }
 
-func TestEveryRequestHasOneLogLineAndOneCount(t *testing.T) {
+func TestRequestHasOneLogLineAndOneCount(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	client := s.client(t, "rome")
 	s.send(t, client, get, "/api/v1/ping", "")

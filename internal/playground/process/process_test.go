@@ -176,7 +176,7 @@ func TestNewSupervisorKillsOnlyItsLeftovers(t *testing.T) {
 	}
 }
 
-func TestOneSupervisorHoldsAFolder(t *testing.T) {
+func TestSupervisorLocksItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	first := newSupervisor(t, dir)
 	if _, err := NewSupervisor(dir); !errors.Is(err, ErrInUse) {

@@ -42,7 +42,7 @@ func (s *silent) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) 
 
 func (s *silent) Close() {}
 
-func TestABrokerThatAnswersNobodyIsLeftAlone(t *testing.T) {
+func TestBreakerPausesCallsToDeadBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &silent{reason: errors.New("connection refused")}
 		s.away.Store(true)

@@ -57,7 +57,7 @@ func hashOf(t *testing.T, certPEM []byte) string {
 	return pki.KeyHash(cert)
 }
 
-func TestOnlyTheBrokerOfTheHashIsAsked(t *testing.T) {
+func TestOnlyBrokerWithPinnedHashIsCalled(t *testing.T) {
 	s, other := newSite(t), newSite(t)
 	issue := func(ca *pkitest.Authority, ip net.IP, template x509.Certificate) pki.KeyPair {
 		t.Helper()
@@ -166,7 +166,7 @@ func TestEnrolmentAnswers(t *testing.T) {
 	}
 }
 
-func TestAnEnrollerWantsAHashAndAnAddress(t *testing.T) {
+func TestEnrollerRequiresHashAndAddress(t *testing.T) {
 	hash := "sha256:" + strings.Repeat("0", 64)
 	for name, tc := range map[string]struct {
 		url    string

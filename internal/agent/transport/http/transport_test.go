@@ -212,7 +212,7 @@ func TestBrokersThatAreNotTheBrokerAreNotAsked(t *testing.T) {
 	}
 }
 
-func TestAnExpiredCertificateIsNamedBeforeAnythingIsSent(t *testing.T) {
+func TestExpiredCertificateIsReportedBeforeSending(t *testing.T) {
 	s := newSite(t)
 	broker := transporttest.NewBroker()
 	url := s.serve(t, broker, listen(t))
@@ -326,7 +326,7 @@ func TestPollsMoveToAnotherReplicaWhenTheirsStops(t *testing.T) {
 	}
 }
 
-func TestABrokerThatHangsIsUnreachableInTime(t *testing.T) {
+func TestHangingBrokerIsUnreachableInTime(t *testing.T) {
 	s := newSite(t)
 	url := s.stub(t, func(_ nethttp.ResponseWriter, r *nethttp.Request) { <-r.Context().Done() })
 	tr := s.connect(t, s.clientDir(t, "rome"), url)
