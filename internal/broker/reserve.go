@@ -313,6 +313,11 @@ func (rs *reservations) describeState(r *ledger.Reservation) string {
 	case phase == ledger.Released, phase == ledger.Failed:
 		return endOf(r) + "; everything is released"
 	}
+	return rs.describeSetup(r, p)
+}
+
+// describeSetup says what the node of a placement waits for.
+func (rs *reservations) describeSetup(r *ledger.Reservation, p *ledger.Placement) string {
 	if !rs.s.book.HasAgent(p.Provider) {
 		return fmt.Sprintf("capacity of %s is locked; it has no agent to acknowledge it", p.Provider)
 	}

@@ -40,7 +40,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	})
 	boundsRequests := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		quota, ok := o.(*corev1.ResourceQuota)
-		return ok && bounds.BoundsRequests(quota)
+		return ok && bounds.CountsRequests(quota)
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("resourcequota").
@@ -58,7 +58,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var requests *agentv1alpha1.ResourceRequestList
 	for i := range quotas.Items {
 		quota := &quotas.Items[i]
-		if !bounds.BoundsRequests(quota) {
+		if !bounds.CountsRequests(quota) {
 			continue
 		}
 		if requests == nil {

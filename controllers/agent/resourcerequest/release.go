@@ -55,9 +55,7 @@ func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.Resourc
 // instructions are left.
 func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
 	began := status.isReleasing()
-	if again, err = r.giveBack(ctx, rr, status); err != nil {
-		return never, 0, err
-	}
+	again = r.giveBack(ctx, rr, status)
 	all, err := r.releaseInstructions(ctx, rr)
 	if err != nil {
 		return never, 0, err
@@ -71,23 +69,23 @@ func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.Res
 
 // giveBack releases the reservation at the broker, once. The release also closes a key that the
 // broker does not know, so that a request still in flight is rejected on arrival.
-func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (time.Duration, error) {
+func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) time.Duration {
 	if isGivenBack(rr) {
-		return never, nil
+		return never
 	}
 	if !rr.Status.Asked {
 		status.setGivenBack("the broker was never asked for capacity")
-		return never, nil
+		return never
 	}
 	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
-		return r.retries.Get(string(rr.UID)), nil
+		return r.retries.Get(string(rr.UID))
 	}
 	if no, err := r.releaseKey(ctx, rr); err != nil {
 		status.setStuck(err)
-		return r.backOff(rr, no), nil
+		return r.backOff(rr, no)
 	}
 	status.setGivenBack("the broker has released the reservation; the virtual node is being removed")
-	return never, nil
+	return never
 }
 
 // releaseKey releases what the broker holds under the request's key, and closes the key.

@@ -59,11 +59,11 @@ func Read(ctx context.Context, c client.Reader, namespace string) (Bounds, error
 
 // Sums reports whether a quota bounds the requests of the namespace together.
 func (b Bounds) Sums() bool {
-	return slices.ContainsFunc(b.Quotas, func(q corev1.ResourceQuota) bool { return BoundsRequests(&q) })
+	return slices.ContainsFunc(b.Quotas, func(q corev1.ResourceQuota) bool { return CountsRequests(&q) })
 }
 
-// BoundsRequests reports whether a quota bounds the ResourceRequests of its namespace together.
-func BoundsRequests(q *corev1.ResourceQuota) bool {
+// CountsRequests reports whether a quota bounds the ResourceRequests of its namespace together.
+func CountsRequests(q *corev1.ResourceQuota) bool {
 	for key := range q.Spec.Hard {
 		if strings.HasPrefix(string(key), quotaPrefix) {
 			return true

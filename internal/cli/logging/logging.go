@@ -3,6 +3,8 @@
 package logging
 
 import (
+	"slices"
+
 	"github.com/go-logr/logr"
 	uberzap "go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -21,7 +23,7 @@ func Defaults() zap.Options {
 func Start(o *zap.Options) logr.Logger {
 	// Options are copied, so that Start does not change them.
 	set := *o
-	set.ZapOpts = append(set.ZapOpts[:len(set.ZapOpts):len(set.ZapOpts)], uberzap.WrapCore(func(core zapcore.Core) zapcore.Core {
+	set.ZapOpts = append(slices.Clip(set.ZapOpts), uberzap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return quietStart{core}
 	}))
 	log := zap.New(zap.UseFlagOptions(&set))
