@@ -54,8 +54,9 @@ func TestOfferIsReconfiguredWithoutARestart(t *testing.T) {
 		return r.Allocatable.Cpu().Equal(*one.Status.Allocatable.Cpu()) && r.Capacity.Cpu().Equal(*all.Spec.Resources.Capacity.Cpu())
 	}, "one node of paris of "+fmt.Sprint(len(nodes))))
 
-	offers(map[string]any{"offer": map[string]any{"share": "most"}})
-	check(t, awaitOwnCondition(t.Context(), paris, patience, agentv1alpha1.ConditionConfigured, metav1.ConditionFalse, `offer.share: "most" is not a percentage`))
+	// The chart refuses most mistakes itself; it does not read selectors.
+	offers(map[string]any{"offer": map[string]any{"nodeSelector": "pool in lend"}})
+	check(t, awaitOwnCondition(t.Context(), paris, patience, agentv1alpha1.ConditionConfigured, metav1.ConditionFalse, `offer.nodeSelector: "pool in lend" is not a selector`))
 	check(t, awaitRefusal(t.Context(), paris))
 	now, err := env.Advertisement(t.Context(), "paris")
 	check(t, err)
