@@ -18,9 +18,9 @@ const (
 	healEarlyRetry = 5 * time.Second
 )
 
-// healing moves reservations away from a provider that is silent or recalled them. Every step
-// follows from the book, so a broker that stopped between two steps continues with the next.
-// Only the times of retries are kept here.
+// healing moves reservations away from a provider that is silent, that recalled them, or whose
+// node is no longer Ready. Every step follows from the book, so a broker that stopped between two
+// steps continues with the next. Only the times of retries are kept here.
 type healing struct {
 	s *session
 	// retryAt is when each reservation searches for another provider again.

@@ -1,6 +1,7 @@
 package v1alpha1
 
-// Healing says what happens to a reservation whose provider falls silent.
+// Healing says what happens to a reservation whose provider falls silent, or whose node is no
+// longer Ready.
 //
 // +kubebuilder:validation:Enum=Migrate;Wait
 type Healing string

@@ -195,7 +195,8 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
-	// healing says what happens when the provider falls silent. Migrate (the default) moves the
+	// healing says what happens when the provider falls silent, or when the node is no longer Ready
+	// for timeouts.notReady of the BrokerConfig. Migrate (the default) moves the
 	// reservation to another cluster with room; the old virtual node stays until the new one is
 	// Ready. Wait keeps the reservation where it is until the provider is back.
 	// +optional

@@ -967,7 +967,8 @@ type ReservationRequest struct {
 	// refer to this one.
 	Group string `json:"group,omitempty,omitzero"`
 
-	// Healing What happens when the provider falls silent. Migrate (the default) adds a
+	// Healing What happens when the provider falls silent, or when the node is no longer
+	// Ready. Migrate (the default) adds a
 	// placement on another cluster, and withdraws the old one when the new node is
 	// Ready. Wait waits until the provider is back.
 	Healing ReservationRequestHealing `json:"healing,omitempty,omitzero"`
@@ -1010,7 +1011,8 @@ type ReservationRequest struct {
 	Tenant          string `json:"tenant,omitempty,omitzero"`
 }
 
-// ReservationRequestHealing What happens when the provider falls silent. Migrate (the default) adds a
+// ReservationRequestHealing What happens when the provider falls silent, or when the node is no longer
+// Ready. Migrate (the default) adds a
 // placement on another cluster, and withdraws the old one when the new node is
 // Ready. Wait waits until the provider is back.
 type ReservationRequestHealing string
