@@ -85,6 +85,9 @@ func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) erro
 		p.pending = nil
 	} else {
 		p.pending = shareEqualParts(&known.Offer, offer)
+		if reflect.DeepEqual(p.pending, &known.Offer) {
+			p.pending = nil
+		}
 	}
 	p.epoch, p.sequence, p.heard = epoch, sequence, cs.s.now()
 	cs.updateFreshness(offer.ClusterID)

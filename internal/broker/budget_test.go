@@ -291,6 +291,18 @@ func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 	}
 }
 
+// An agent advertises every 30 s, mostly the same.
+func TestUnchangedOfferIsNotRecordedForARefusal(t *testing.T) {
+	withBudget(t, func(*Budget) {}, func(f *fleet) {
+		f.advertise("paris", "100000", "64Ti")
+		before := f.records()
+		_, err := f.RequestReservation(context.Background(), "rome", "key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "200000", "memory": "1Gi"}})
+		if err == nil || f.records() != before {
+			t.Errorf("error %v, %d records were written", err, f.records()-before)
+		}
+	})
+}
+
 // Names that a hostile provider invents must not fill the journal, or others wait while it is written.
 func TestManyInventedPlacementsAreRecordedAsOneSum(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
