@@ -21,15 +21,19 @@ func Defaults() zap.Options {
 
 // Start creates the log, and makes controller-runtime and client-go write to it.
 func Start(o *zap.Options) logr.Logger {
-	// Options are copied, so that Start does not change them.
+	log := newLog(o)
+	ctrl.SetLogger(log)
+	klog.SetLoggerWithOptions(log.WithName("kubernetes"), klog.ContextualLogger(true))
+	return log
+}
+
+// newLog does not change the options.
+func newLog(o *zap.Options) logr.Logger {
 	set := *o
 	set.ZapOpts = append(slices.Clip(set.ZapOpts), uberzap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return quietStart{core}
 	}))
-	log := zap.New(zap.UseFlagOptions(&set))
-	ctrl.SetLogger(log)
-	klog.SetLoggerWithOptions(log.WithName("kubernetes"), klog.ContextualLogger(true))
-	return log
+	return zap.New(zap.UseFlagOptions(&set))
 }
 
 // quietStart logs at debug level what controller-runtime says of each watch and controller that

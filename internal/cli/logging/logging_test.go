@@ -51,7 +51,7 @@ func TestStartOfWatchesIsLoggedForDebugging(t *testing.T) {
 	var out bytes.Buffer
 	o := Defaults()
 	o.DestWriter, o.Level = &out, zapcore.DebugLevel
-	Start(&o).Info("Starting EventSource")
+	newLog(&o).Info("Starting EventSource")
 	if !strings.Contains(out.String(), `"level":"debug"`) {
 		t.Errorf("got %q", out.String())
 	}
