@@ -27,7 +27,7 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
 	brief := expiring(t, rome)
-	first, _ := readyRequest(t, rome, "first", small())
+	first := readyForAnyPod(t, rome, "first")
 	samples, err := e2e.ShippedSamples()
 	check(t, err)
 	check(t, rome.Deploy(ctx, namespace, samples.Deployment, map[string]string{"liqo.io/type": "virtual-node"}))
@@ -42,7 +42,7 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 	}
 	check(t, rome.Create(ctx, budget))
 	t.Cleanup(func() { check(t, client.IgnoreNotFound(rome.Delete(context.Background(), budget))) })
-	second, _ := readyRequest(t, rome, "second", small())
+	second := readyForAnyPod(t, rome, "second")
 
 	fewest := fewestPods(t, rome)
 	began := time.Now()
@@ -81,12 +81,25 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 	check(t, rome.AwaitNodeGone(ctx, node, time.Minute))
 }
 
+// forAnyPod lets pods of the namespace run on any of its virtual nodes, so that they can move from one to another.
+func forAnyPod() *agentv1alpha1.Offloading {
+	return &agentv1alpha1.Offloading{PodOffloadingStrategy: agentv1alpha1.PodOffloadingLocalAndRemote}
+}
+
+func readyForAnyPod(t *testing.T, c *e2e.Cluster, name string) *agentv1alpha1.ResourceRequest {
+	t.Helper()
+	r, err := c.Request(t.Context(), namespace, name, small(), func(s *agentv1alpha1.ResourceRequestSpec) { s.Offloading = forAnyPod() })
+	check(t, err)
+	check(t, c.AwaitReady(t.Context(), r, readyWithin))
+	return r
+}
+
 // expiring returns a request that announced its expiry and was then extended. No pod fits on its node.
 func expiring(t *testing.T, c *e2e.Cluster) *agentv1alpha1.ResourceRequest {
 	t.Helper()
 	tiny := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
 	r, err := c.Request(t.Context(), namespace, "brief", tiny, func(s *agentv1alpha1.ResourceRequestSpec) {
-		s.Duration = &metav1.Duration{Duration: 5 * time.Minute}
+		s.Duration, s.Offloading = &metav1.Duration{Duration: 5 * time.Minute}, forAnyPod()
 	})
 	check(t, err)
 	check(t, c.AwaitReady(t.Context(), r, readyWithin))
