@@ -99,7 +99,7 @@ func (l *life) end() {
 // advertise sends the cluster's capacity and usage.
 func (a *agent) advertise(ctx context.Context) {
 	a.sequence++
-	amounts := v1.Amounts{"cpu": strconv.FormatInt(a.cpus, 10)}
+	amounts := v1.Amounts{"cpu": strconv.FormatInt(a.cpus, 10), "memory": "1Ti"}
 	adv := v1.Advertisement{
 		ClusterID: a.id, Epoch: 1, Sequence: a.sequence, Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{},
 		// The broker must not rely on this clock.

@@ -278,7 +278,7 @@ func (a *attack) wish(random *rand.Rand) hostileCall {
 }
 
 func (a *attack) hold(*rand.Rand) hostileCall {
-	return a.post("/api/v1/quotes", v1.ReservationRequest{Resources: v1.Amounts{slot: "1"}, HoldSeconds: 1})
+	return a.post("/api/v1/quotes", v1.ReservationRequest{Resources: slots(1).Resources, HoldSeconds: 1})
 }
 
 func (a *attack) shut(*rand.Rand) hostileCall {

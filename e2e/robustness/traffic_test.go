@@ -18,7 +18,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// slot is a resource that only the clusters without agents lend.
+// slot is a resource that only the clusters without agents lend. Of cpu and memory, which every reservation needs, they
+// have enough for all slots, and too little for a request of an agent.
 const slot = "example.com/slot"
 
 func clusterName(i int) string { return fmt.Sprintf("lender-%d", i) }
@@ -30,7 +31,11 @@ func (s *site) offerSlots() {
 	config.Spec.StaleThreshold = &metav1.Duration{Duration: 24 * time.Hour}
 	s.check(client.IgnoreAlreadyExists(s.Create(s.t.Context(), config)))
 	for i := range clusters {
-		amounts := corev1.ResourceList{slot: *resource.NewQuantity(capacity, resource.DecimalSI)}
+		amounts := corev1.ResourceList{
+			slot:                  *resource.NewQuantity(capacity, resource.DecimalSI),
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(capacity, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(capacity<<20, resource.BinarySI),
+		}
 		adv := &brokerv1alpha1.ClusterAdvertisement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName(i)}}
 		adv.Spec.ClusterID = clusterName(i)
 		adv.Spec.Resources.Capacity = amounts
@@ -151,7 +156,7 @@ func (c *trafficClient) newKey() string {
 }
 
 func slots(n int8) v1.ReservationRequest {
-	return v1.ReservationRequest{Resources: v1.Amounts{slot: fmt.Sprint(n)}}
+	return v1.ReservationRequest{Resources: v1.Amounts{slot: fmt.Sprint(n), "cpu": "1m", "memory": "1Mi"}}
 }
 
 func (c *trafficClient) reserve(ctx context.Context, mine int) error {
