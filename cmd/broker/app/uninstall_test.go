@@ -39,7 +39,7 @@ func TestBrokerIsUninstalled(t *testing.T) {
 
 	t.Run("a check reports what works and what is missing", func(t *testing.T) {
 		output, err := checked(b)
-		if err == nil || !strings.Contains(err.Error(), "1 of 10 checks failed") {
+		if err == nil || !strings.Contains(err.Error(), "1 of 11 checks failed") {
 			t.Errorf("got %v, want the missing listener to fail", err)
 		}
 		for _, line := range []string{
