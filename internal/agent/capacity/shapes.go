@@ -119,7 +119,7 @@ type nodeKind struct {
 }
 
 func (h *histogram) kindID(kind nodeKind) uint64 {
-	text := kind.text()
+	text := kind.sortKey()
 	id, ok := h.kindIDs[text]
 	if !ok {
 		id = uint64(len(h.kinds))
@@ -129,8 +129,8 @@ func (h *histogram) kindID(kind nodeKind) uint64 {
 	return id
 }
 
-// text orders kinds.
-func (k nodeKind) text() string {
+// sortKey orders kinds.
+func (k nodeKind) sortKey() string {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(k.labels)) {
 		text.WriteString(key + "=" + k.labels[key] + "\n")
@@ -179,7 +179,10 @@ func (h *histogram) shapesAt(level int) []quantity.NodeShape {
 		out = append(out, quantity.NodeShape{Count: int64(count), Free: free, Labels: kind.labels, Taints: kind.taints})
 	}
 	slices.SortFunc(out, func(a, b quantity.NodeShape) int {
-		return cmp.Or(compareFree(b.Free, a.Free), cmp.Compare(nodeKind{a.Labels, a.Taints}.text(), nodeKind{b.Labels, b.Taints}.text()))
+		if c := compareFree(b.Free, a.Free); c != 0 {
+			return c
+		}
+		return cmp.Compare(nodeKind{a.Labels, a.Taints}.sortKey(), nodeKind{b.Labels, b.Taints}.sortKey())
 	})
 	return out
 }
