@@ -105,11 +105,11 @@ func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
 // the pod.
 func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 	changed = joinTerms(spec, l.selectorTerm())
-	before := len(spec.Tolerations)
-	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool { return l.isStrange(spec, &t) })
+	before, granted := len(spec.Tolerations), l.grantedTolerations()
+	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool { return isStrange(spec, &t, granted) })
 	changed = changed || len(spec.Tolerations) != before
-	for _, t := range l.granted() {
-		if !slices.ContainsFunc(spec.Tolerations, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) }) {
+	for _, t := range granted {
+		if !containsToleration(spec.Tolerations, &t) {
 			spec.Tolerations, changed = append(spec.Tolerations, t), true
 		}
 	}
@@ -119,27 +119,32 @@ func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 // StrangeToleration returns the key of a toleration of a pod that its placement was not granted, ""
 // for none.
 func (l *LentNodes) StrangeToleration(spec *corev1.PodSpec) string {
+	granted := l.grantedTolerations()
 	for i := range spec.Tolerations {
-		if t := &spec.Tolerations[i]; l.isStrange(spec, t) {
+		if t := &spec.Tolerations[i]; isStrange(spec, t, granted) {
 			return cmp.Or(t.Key, "every taint")
 		}
 	}
 	return ""
 }
 
-func (l *LentNodes) granted() []corev1.Toleration {
+func (l *LentNodes) grantedTolerations() []corev1.Toleration {
 	return requirements.TolerationsFor(l.Tolerations, l.Taints)
 }
 
 // isStrange reports whether a toleration opens nodes that the placement was not granted. It accepts
 // tolerations of the taints of devices that the pod requests. Those of reserved keys are up to the
 // admission policy.
-func (l *LentNodes) isStrange(spec *corev1.PodSpec, t *corev1.Toleration) bool {
+func isStrange(spec *corev1.PodSpec, t *corev1.Toleration, granted []corev1.Toleration) bool {
 	switch {
 	case t.Key != "" && requirements.IsReservedTaint(t.Key), requestsDevice(spec, t.Key):
 		return false
 	}
-	return !slices.ContainsFunc(l.granted(), func(g corev1.Toleration) bool { return equality.Semantic.DeepEqual(g, *t) })
+	return !containsToleration(granted, t)
+}
+
+func containsToleration(all []corev1.Toleration, t *corev1.Toleration) bool {
+	return slices.ContainsFunc(all, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, *t) })
 }
 
 func requestsDevice(spec *corev1.PodSpec, key string) bool {
