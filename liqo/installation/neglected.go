@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -87,10 +88,6 @@ func sliceLacks(s *authv1beta1.ResourceSlice) string {
 
 // isDenied reports whether Liqo has refused to authenticate the slice, which is an answer.
 func isDenied(s *authv1beta1.ResourceSlice) bool {
-	for i := range s.Status.Conditions {
-		if c := &s.Status.Conditions[i]; c.Type == authv1beta1.ResourceSliceConditionTypeAuthentication {
-			return c.Status == authv1beta1.ResourceSliceConditionDenied
-		}
-	}
-	return false
+	c := authentication.GetCondition(s, authv1beta1.ResourceSliceConditionTypeAuthentication)
+	return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
 }
