@@ -39,7 +39,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			return err
 		}
 		if !repeated {
-			sumStrangers(offer.Used, s.book.Cluster(clusterID))
+			sumUnheld(offer.Used, s.book.Cluster(clusterID))
 			if err := s.clusters.acceptOffer(offer, epoch, adv.Sequence); err != nil {
 				return err
 			}

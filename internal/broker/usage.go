@@ -17,24 +17,24 @@ import (
 const usageRecord = journal.MaxRecordBytes / 2
 
 const (
-	// namedStrangers is how many placements without a hold are recorded by name. An honest provider
+	// namedUnheld is how many placements without a hold are recorded by name. An honest provider
 	// has a few: placements that it takes down, and those that a restored broker lacks.
-	namedStrangers = 64
-	// strangers names the sum of all placements without a hold if there are more.
-	strangers = "strangers"
+	namedUnheld = 64
+	// unheldSum names the sum of all placements without a hold if there are more.
+	unheldSum = "unheld"
 )
 
-// sumStrangers replaces the usage of placements without a hold by their sum if they are many. The
+// sumUnheld replaces the usage of placements without a hold by their sum if they are many. The
 // sum is claimed like its parts, and invented names take no space in the journal. If such a
 // placement gets a hold, both count until the provider's next advertisement.
-func sumStrangers(used map[string]quantity.Amounts, c *ledger.Cluster) {
+func sumUnheld(used map[string]quantity.Amounts, c *ledger.Cluster) {
 	var names []string
 	for placement := range used {
 		if c == nil || !c.Holds(placement) {
 			names = append(names, placement)
 		}
 	}
-	if len(names) <= namedStrangers {
+	if len(names) <= namedUnheld {
 		return
 	}
 	sum := quantity.Amounts{}
@@ -42,7 +42,7 @@ func sumStrangers(used map[string]quantity.Amounts, c *ledger.Cluster) {
 		sum.AddInPlace(used[placement])
 		delete(used, placement)
 	}
-	used[strangers] = sum
+	used[unheldSum] = sum
 }
 
 // tooLarge is the error for an event that does not fit into a record.
