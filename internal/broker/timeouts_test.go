@@ -25,13 +25,20 @@ func (f *fleet) setTimeouts(change func(*Timeouts)) {
 	f.SetConfig(context.Background(), config)
 }
 
+// acknowledgedByParis returns a reservation of rome that waits for its virtual node.
+func (f *fleet) acknowledgedByParis() *v1.Reservation {
+	f.t.Helper()
+	f.advertise("rome", "1", "1Gi")
+	f.advertise("paris", "16", "64Gi")
+	r := f.reserve("rome", "request-1", request("2", "4Gi"))
+	f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+	return r
+}
+
 // Timeouts apply to placements that were granted before they changed.
 func TestReadyTimeoutIsConfigurable(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.advertise("rome", "1", "1Gi")
-		f.advertise("paris", "16", "64Gi")
-		r := f.reserve("rome", "request-1", request("2", "4Gi"))
-		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		r := f.acknowledgedByParis()
 		f.setTimeouts(func(ts *Timeouts) { ts.Placement.Ready = 10 * time.Minute })
 		f.pass(9*time.Minute, "")
 		f.wantPlacements(r, "after nine minutes", "Reserved: paris=Acknowledged")
@@ -42,13 +49,10 @@ func TestReadyTimeoutIsConfigurable(t *testing.T) {
 	})
 }
 
-// A load balancer or a tunnel may take minutes. The broker waits for it, and says until when.
+// A load balancer or tunnel may take minutes to set up. The broker waits for it until a deadline that it reports.
 func TestNetworkHasItsOwnTime(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.advertise("rome", "1", "1Gi")
-		f.advertise("paris", "16", "64Gi")
-		r := f.reserve("rome", "request-1", request("2", "4Gi"))
-		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		r := f.acknowledgedByParis()
 		time.Sleep(20 * time.Second)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting)
 		until := time.Now().Add(limits.Network).UTC().Format(time.RFC3339)
@@ -90,10 +94,7 @@ func TestNodeHasADeadlineOnceTheRequestersAgentEnrols(t *testing.T) {
 
 func TestNodeThatIsReadyNoLongerWaitsForItsNetwork(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.advertise("rome", "1", "1Gi")
-		f.advertise("paris", "16", "64Gi")
-		r := f.reserve("rome", "request-1", request("2", "4Gi"))
-		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		r := f.acknowledgedByParis()
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting) // late
@@ -107,10 +108,7 @@ func TestNodeThatIsReadyNoLongerWaitsForItsNetwork(t *testing.T) {
 // The provider profits from more time, so it is not asked.
 func TestProviderGetsNoTimeForItsNetworkByItsOwnWord(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.advertise("rome", "1", "1Gi")
-		f.advertise("paris", "16", "64Gi")
-		r := f.reserve("rome", "request-1", request("2", "4Gi"))
-		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
+		r := f.acknowledgedByParis()
 		err := f.ReportStatus(context.Background(), "paris", r.Name, &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateConnecting})
 		if fault.ReasonOf(err) != fault.Invalid {
 			t.Errorf("paris reports that it connects: %v, want Invalid", err)
