@@ -23,8 +23,8 @@ const (
 	// hostilePause is the pause between two requests of one caller. Together they exceed a cluster's rate limit, but
 	// leave the machine enough time for the measurement.
 	hostilePause = 100 * time.Millisecond
-	// hostileAdvertisements is how many different advertisements the attacker sends in turn.
-	hostileAdvertisements = 64
+	// preparedAdvertisements is the number of different advertisements that the attacker sends in turn.
+	preparedAdvertisements = 64
 )
 
 // hostile compares how long members wait during another member's attack and without it.
@@ -114,7 +114,7 @@ func (s *site) attacker(url string) (*attacker, error) {
 		return nil, err
 	}
 	a := &attacker{url: url, http: &http.Client{Transport: c.transport}}
-	for n := range hostileAdvertisements {
+	for n := range preparedAdvertisements {
 		a.advertisements = append(a.advertisements, hostileAdvertisement(int64(n)))
 	}
 	return a, nil
@@ -140,7 +140,7 @@ func (a *attacker) send(ctx context.Context) {
 	method, path, body := http.MethodPost, "/api/v1/holdings", bytes.Repeat([]byte("["), 1<<20)
 	switch n % 4 {
 	case 0:
-		path, body = "/api/v1/advertisements", a.advertisements[n/4%hostileAdvertisements]
+		path, body = "/api/v1/advertisements", a.advertisements[n/4%preparedAdvertisements]
 	case 1:
 		method, path, body = http.MethodDelete, fmt.Sprintf("/api/v1/reservations/unknown-%d", n), nil
 	case 2:

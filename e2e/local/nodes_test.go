@@ -28,7 +28,7 @@ func TestPodsRunOnTheNodesAskedFor(t *testing.T) {
 	one := lendable(t, paris)[0]
 	publishModels(t, env, paris, &one)
 
-	r, err := rome.Request(ctx, namespace, "labelled", forFour(), onModel)
+	r, err := rome.Request(ctx, namespace, "labelled", roomForFour(), onModel)
 	check(t, err)
 	check(t, rome.AwaitReady(ctx, r, readyWithin))
 	check(t, deployFour(ctx, rome, r))
@@ -91,7 +91,7 @@ func TestPodsRunOnTaintedNodesThatTheyWereGranted(t *testing.T) {
 	check(t, env.Product.Upgrade(ctx, "paris", configured(env.Product.Values("paris"), map[string]any{"offer": map[string]any{"taints": []any{"dedicated=batch:NoSchedule"}}})))
 	check(t, awaitShape(ctx, paris, func(s *brokerv1alpha1.NodeShape) bool { return len(s.Taints) == 1 }))
 
-	granted, err := rome.Request(ctx, namespace, "granted", forFour(), onModel, func(s *agentv1alpha1.ResourceRequestSpec) {
+	granted, err := rome.Request(ctx, namespace, "granted", roomForFour(), onModel, func(s *agentv1alpha1.ResourceRequestSpec) {
 		s.Constraints.Tolerations = []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}}
 	})
 	check(t, err)
@@ -102,7 +102,7 @@ func TestPodsRunOnTaintedNodesThatTheyWereGranted(t *testing.T) {
 	awaitTwinsOn(t, env, pods, one.Name)
 	check(t, rome.DeleteDeployments(ctx, namespace))
 
-	other, err := rome.Request(ctx, namespace, "other", forFour(), func(s *agentv1alpha1.ResourceRequestSpec) {
+	other, err := rome.Request(ctx, namespace, "other", roomForFour(), func(s *agentv1alpha1.ResourceRequestSpec) {
 		s.Constraints = &brokerv1alpha1.Constraints{IncludeClusters: []string{"paris"}}
 	})
 	check(t, err)
@@ -127,8 +127,8 @@ func onModel(s *agentv1alpha1.ResourceRequestSpec) {
 	s.QueuePolicy = brokerv1alpha1.QueuePolicyQueue
 }
 
-// forFour returns what the pods of deployFour request.
-func forFour() corev1.ResourceList {
+// roomForFour returns amounts in which the pods of deployFour fit.
+func roomForFour() corev1.ResourceList {
 	list := small()
 	list[corev1.ResourceCPU] = resource.MustParse("1")
 	return list

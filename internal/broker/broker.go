@@ -108,7 +108,7 @@ func (b *Broker) Run(ctx context.Context) error {
 			return nil
 		}
 		delay := delayAfter(err)
-		failing.report(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")
+		failing.logTrouble(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):

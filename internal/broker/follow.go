@@ -28,9 +28,9 @@ func (b *Broker) Follow(ctx context.Context) {
 		pause := followEvery
 		switch err := b.keepUp(ctx); {
 		case err == nil:
-			failing.end()
+			failing.clearTrouble()
 		case ctx.Err() == nil:
-			failing.report(b.opts.Log, err, b.opts.Now(), "cannot follow the journal, retrying: this replica could not take over quickly")
+			failing.logTrouble(b.opts.Log, err, b.opts.Now(), "cannot follow the journal, retrying: this replica could not take over quickly")
 			pause = delayAfter(err)
 		}
 		select {

@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// forgottenBecause ends what a forgotten cluster had requested.
+// forgottenBecause is the end reason shown for the reservations that a forgotten cluster had requested.
 const forgottenBecause = "an administrator removed the cluster %q from the broker"
 
 // ForgetCluster removes a cluster that an administrator declares gone for good. It ends what the

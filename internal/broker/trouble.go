@@ -19,10 +19,10 @@ type trouble struct {
 	logged time.Time
 }
 
-// report logs an error unless the same one was logged within the last minute. What heals by itself
+// logTrouble logs an error unless the same one was logged within the last minute. What heals by itself
 // while the journal is away is an info; a damaged journal is an error, since a person must repair
 // it.
-func (t *trouble) report(log logr.Logger, err error, now time.Time, message string) {
+func (t *trouble) logTrouble(log logr.Logger, err error, now time.Time, message string) {
 	if err.Error() == t.text && now.Sub(t.logged) < troubleAgain {
 		return
 	}
@@ -34,5 +34,5 @@ func (t *trouble) report(log logr.Logger, err error, now time.Time, message stri
 	log.Info("WARNING: "+message, "cause", err.Error())
 }
 
-// end forgets the failure, so that it is logged when it returns.
-func (t *trouble) end() { *t = trouble{} }
+// clearTrouble forgets the failure, so that it is logged when it returns.
+func (t *trouble) clearTrouble() { *t = trouble{} }

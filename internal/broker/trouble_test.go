@@ -18,12 +18,12 @@ func TestLastingFailureIsLoggedOnceAMinute(t *testing.T) {
 	start := time.Unix(0, 0)
 	var tr trouble
 	for second := range 61 {
-		tr.report(log, away, start.Add(time.Duration(second)*time.Second), "no journal")
+		tr.logTrouble(log, away, start.Add(time.Duration(second)*time.Second), "no journal")
 	}
-	tr.report(log, damaged, start.Add(61*time.Second), "no journal")
-	tr.report(log, damaged, start.Add(62*time.Second), "no journal")
-	tr.end()
-	tr.report(log, damaged, start.Add(63*time.Second), "no journal")
+	tr.logTrouble(log, damaged, start.Add(61*time.Second), "no journal")
+	tr.logTrouble(log, damaged, start.Add(62*time.Second), "no journal")
+	tr.clearTrouble()
+	tr.logTrouble(log, damaged, start.Add(63*time.Second), "no journal")
 
 	want := []string{`"level"=0 "msg"="WARNING: no journal" "cause"="API server does not answer"`, "WARNING", `"msg"="no journal" "error"=`, `"msg"="no journal" "error"=`}
 	if len(lines) != len(want) {

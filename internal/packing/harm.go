@@ -78,7 +78,7 @@ func greatestDivisor(a, b int64) int64 {
 	return a
 }
 
-// mayUse reports whether any of the pods may run on nodes of a class.
+// mayUse reports whether any of these pods may run on nodes of the class; see Pod.On.
 func (s *supply) mayUse(class int32) bool {
 	return slices.ContainsFunc(s.groups, func(g Group) bool { return isOn(g.On, class) })
 }

@@ -23,7 +23,7 @@ var reservedKeys = regexp.MustCompile(`^([^/]*[.])?(kubernetes[.]io|k8s[.]io|liq
 // IsReservedTaint reports whether no cluster may offer nodes with taints of a key.
 func IsReservedTaint(key string) bool { return reservedKeys.MatchString(key) }
 
-// CheckTaints returns an error for taints that no cluster may offer.
+// CheckTaints returns an error unless a cluster may offer nodes with these taints.
 func CheckTaints(field string, taints []brokerv1alpha1.Taint) error {
 	if err := CheckCount(field, len(taints), MaxTaints); err != nil {
 		return err
@@ -90,14 +90,14 @@ func ParseTaint(text string) (brokerv1alpha1.Taint, error) {
 // TolerateAll reports whether pods with the tolerations may run on nodes with all of the taints.
 func TolerateAll(tolerations []brokerv1alpha1.Toleration, taints []brokerv1alpha1.Taint) bool {
 	for i := range taints {
-		if !tolerates(tolerations, &taints[i]) {
+		if !toleratesTaint(tolerations, &taints[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func tolerates(tolerations []brokerv1alpha1.Toleration, taint *brokerv1alpha1.Taint) bool {
+func toleratesTaint(tolerations []brokerv1alpha1.Toleration, taint *brokerv1alpha1.Taint) bool {
 	for i := range tolerations {
 		t := &tolerations[i]
 		if t.Key == taint.Key && (t.Effect == "" || t.Effect == taint.Effect) &&
@@ -113,7 +113,7 @@ func tolerates(tolerations []brokerv1alpha1.Toleration, taint *brokerv1alpha1.Ta
 // nothing else.
 func TolerationsFor(tolerations []brokerv1alpha1.Toleration, offered []brokerv1alpha1.Taint) (out []corev1.Toleration) {
 	for i := range offered {
-		if o := &offered[i]; tolerates(tolerations, o) {
+		if o := &offered[i]; toleratesTaint(tolerations, o) {
 			out = append(out, corev1.Toleration{
 				Key: o.Key, Operator: corev1.TolerationOpEqual, Value: string(o.Value), Effect: corev1.TaintEffect(o.Effect),
 			})

@@ -1,3 +1,3 @@
-// Package wire converts between the messages of the network (api/rest/v1), the CRDs and
-// amounts in base units. It takes no decisions. It returns an error for values that it cannot read.
+// Package wire converts between the types of the REST API (api/rest/v1), those of the CRDs, and
+// amounts in base units. It makes no decisions, and returns an error for values that it cannot read.
 package wire

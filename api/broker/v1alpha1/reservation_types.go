@@ -54,9 +54,9 @@ const (
 	// ConditionNodeReady is false while the virtual node is not Ready although it was. It is absent
 	// until that happens for the first time.
 	ConditionNodeReady = "NodeReady"
-	// ConditionNetworkConnected is false while the network between requester and provider is being
-	// set up, with the time until which the broker waits for it. It is absent where the virtual
-	// node never waited for the network alone.
+	// ConditionNetworkConnected is false while the virtual node waits only for the network between
+	// requester and provider; its message names the broker's deadline. It is absent if the node
+	// never waited for the network alone.
 	ConditionNetworkConnected = "NetworkConnected"
 	// ConditionChanged shows the outcome of the last edit of spec: true when it is in force,
 	// false when it was refused and the former values stay in force. It is absent before the

@@ -41,12 +41,12 @@ func newBench(t *testing.T) *bench {
 		}
 		return free
 	}
-	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Confine: confined}
+	opts := &Placeholders{Namespace: "broker-system", Image: "registry.example.com/pause:1", PriorityClass: "agent-placeholder", Room: room, Confine: confinePod}
 	return &bench{T: t, inst: inst, placeholderKeeper: &placeholderKeeper{Reconciler: r, opts: opts, pods: r.client}}
 }
 
-// confined restricts a pod to nodes with the placement's labels, of a cluster that offers one taint.
-func confined(pod *corev1.PodSpec, placement *agentv1alpha1.ProviderInstructionSpec) {
+// confinePod confines a pod like the agent of a cluster that offers nodes with taint "dedicated".
+func confinePod(pod *corev1.PodSpec, placement *agentv1alpha1.ProviderInstructionSpec) {
 	nodes := enforcement.LentNodes{Selector: labels.Everything(), Taints: []brokerv1alpha1.Taint{{Key: "dedicated", Effect: "NoSchedule"}}}.For(placement)
 	nodes.Confine(pod)
 }

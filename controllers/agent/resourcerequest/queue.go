@@ -45,7 +45,8 @@ func (e editor) setQueued(place *v1.QueuePlace) {
 // out of date until the broker is asked again.
 const firstPlaces = 16
 
-// refreshPlaces asks for the place of other requests that show the place that this one has got.
+// refreshPlaces enqueues the other requests that show the place in the queue that this one now has,
+// so that they ask the broker for theirs.
 func (r *Reconciler) refreshPlaces(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
 	is, was := rr.Status.Queue, before.Status.Queue
 	if is == nil || is.Position > firstPlaces || was != nil && was.Position == is.Position {

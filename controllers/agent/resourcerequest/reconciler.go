@@ -304,7 +304,7 @@ func isStanding(inst *agentv1alpha1.ReservationInstruction) bool {
 
 // saveStatus writes the status if it changed and records an event for every transition.
 func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
-	editor{rr: rr}.summarize()
+	editor{rr: rr}.setSummary()
 	if equality.Semantic.DeepEqual(rr.Status, before.Status) {
 		return nil
 	}

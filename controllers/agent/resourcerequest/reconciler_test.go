@@ -1027,7 +1027,7 @@ func TestEndReasonStaysReadable(t *testing.T) {
 	status := editor{rr: rr}
 	status.setLost("paris gave it up (Unacknowledged)")
 	status.setOver()
-	status.summarize()
+	status.setSummary()
 	for _, want := range []string{"paris gave it up (Unacknowledged)", "edit the request"} {
 		if !strings.Contains(rr.Status.Message, want) {
 			t.Errorf("message %q does not say %q", rr.Status.Message, want)

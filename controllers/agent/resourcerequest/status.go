@@ -246,8 +246,8 @@ func (e editor) setOver() {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// mirrorInstructions shows the state of the reservation in this cluster, and which of its
-// namespaces are not offloaded.
+// mirrorInstructions copies the state of the request's instructions into its status, and lists the
+// namespaces that are not offloaded.
 func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, access inbox.Access) {
 	s := &e.rr.Status
 	current := currentOf(all)

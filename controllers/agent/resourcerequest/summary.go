@@ -25,8 +25,8 @@ var urgent = []struct {
 	{agentv1alpha1.ConditionChanged, metav1.ConditionUnknown},
 }
 
-// summarize writes reason and message: those of Ready, and of the most urgent condition beside it.
-func (e editor) summarize() {
+// setSummary writes reason and message: those of Ready, and of the most urgent condition beside it.
+func (e editor) setSummary() {
 	s := &e.rr.Status
 	ready := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReady)
 	if ready == nil {

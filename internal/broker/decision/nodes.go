@@ -24,7 +24,7 @@ func (c *contest) selectedRoom(i int, n *need) int64 {
 	for k := range nodes {
 		s := &nodes[k]
 		free := s.freeOf(n.column)
-		if free <= 0 || !c.admits(s) {
+		if free <= 0 || !c.mayUseShape(s) {
 			continue
 		}
 		if missing := n.amount - room; s.count > (missing-1)/free {

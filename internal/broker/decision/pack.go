@@ -62,7 +62,7 @@ func (c *contest) packPods(nodes []shape) (placed int64, ok bool) {
 	}
 	c.nodes.Reset(width)
 	for k := range nodes {
-		if s := &nodes[k]; c.admits(s) {
+		if s := &nodes[k]; c.mayUseShape(s) {
 			c.nodes.Add(s.count, s.free, 0)
 		}
 	}

@@ -18,8 +18,8 @@ type shape struct {
 	taints []brokerv1alpha1.Taint
 }
 
-// admits reports whether the pods of the request may run on nodes of a shape.
-func (c *contest) admits(s *shape) bool {
+// mayUseShape reports whether the pods of the request may run on nodes of a shape.
+func (c *contest) mayUseShape(s *shape) bool {
 	return requirements.TolerateAll(c.tolerations, s.taints) && requirements.HasAll(s.labels, c.nodeLabels)
 }
 
@@ -78,7 +78,7 @@ func (c *contest) countFitting(nodes []shape, pod []packing.Need, want int64) in
 	for k := range nodes {
 		s := &nodes[k]
 		each := packing.PerNode(s.free, pod)
-		if each == 0 || !c.admits(s) {
+		if each == 0 || !c.mayUseShape(s) {
 			continue
 		}
 		missing := want - placed

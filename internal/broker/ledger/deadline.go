@@ -13,8 +13,9 @@ type Limits struct {
 	// Ready is the time from the provider's acknowledgement until the consumer's virtual node
 	// must be Ready for the first time.
 	Ready time.Duration
-	// Network is the time from the requester's report that only the network between the clusters
-	// is missing until the node must be Ready. See State.MayConnect.
+	// Network is how long the network between the two clusters may take to be set up. It starts
+	// when the requester reports that only the network is missing, and the node must be Ready
+	// when it ends. See State.MayConnect.
 	Network time.Duration
 }
 

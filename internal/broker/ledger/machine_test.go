@@ -284,7 +284,7 @@ var trials = []struct {
 	}},
 }
 
-// chooseWants chooses how a request is to be served. Few requests want anything but the defaults.
+// chooseWants sets the optional fields of a request, most of them to their defaults.
 func (m *machine) chooseWants(c choose, r *Request) {
 	r.Patient, r.Queue = c(6) == 0, c(6) == 0
 	r.Wait, r.Priority = oneOf(c, 0, 0, 0, time.Minute), oneOf[int32](c, 0, 0, 0, 7)

@@ -137,8 +137,8 @@ func recoverPanic(a *answer, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// refusal returns the key under which repetitions of a refusal are not logged; "" if the request was not refused.
-func (x *exchange) refusal() string {
+// refusalKey returns the key under which repetitions of a refusal are not logged; "" if the request was not refused.
+func (x *exchange) refusalKey() string {
 	if x.err == nil {
 		return ""
 	}
@@ -153,7 +153,7 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 	}
 	s.metrics.observeRequest(x.operation, code, took)
 	s.noteRefusal(x)
-	suppressed, ok := s.limits.mayLog(x.cluster, x.refusal(), s.clock.Now())
+	suppressed, ok := s.limits.mayLog(x.cluster, x.refusalKey(), s.clock.Now())
 	if !ok && x.reason != fault.Internal {
 		return
 	}

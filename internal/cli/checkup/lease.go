@@ -43,17 +43,17 @@ func (l Lease) judgeSpec(spec *coordinationv1.LeaseSpec) Finding {
 		holder = *spec.HolderIdentity
 	}
 	if spec.RenewTime == nil {
-		return Fail(l.advice(), "no %s has ever held lease %s", l.Process, l.ObjectKey)
+		return Fail(l.adviseRestart(), "no %s has ever held lease %s", l.Process, l.ObjectKey)
 	}
 	silent, last := l.Now().Sub(spec.RenewTime.Time), spec.RenewTime.UTC().Format(time.RFC3339)
 	if holder == "" {
 		if silent <= leaseGrace {
 			return Warn("wait until a replica takes over", "lease %s was released at %s", l.ObjectKey, last)
 		}
-		return Fail(l.advice(), "no %s leads: lease %s was released at %s, %s ago, and none has taken it", l.Process, l.ObjectKey, last, silent.Round(time.Second))
+		return Fail(l.adviseRestart(), "no %s leads: lease %s was released at %s, %s ago, and none has taken it", l.Process, l.ObjectKey, last, silent.Round(time.Second))
 	}
 	if duration := spec.LeaseDurationSeconds; duration != nil && silent > time.Duration(*duration)*time.Second+leaseGrace {
-		return Fail(l.advice(), "%s has not renewed lease %s since %s, %s ago, and no other %s has taken over: they hang, are gone, or cannot write to the API server",
+		return Fail(l.adviseRestart(), "%s has not renewed lease %s since %s, %s ago, and no other %s has taken over: they hang, are gone, or cannot write to the API server",
 			holder, l.ObjectKey, last, silent.Round(time.Second), l.Process)
 	}
 	since := ""
@@ -63,6 +63,6 @@ func (l Lease) judgeSpec(spec *coordinationv1.LeaseSpec) Finding {
 	return Found("%s leads%s", holder, since)
 }
 
-func (l Lease) advice() string {
+func (l Lease) adviseRestart() string {
 	return fmt.Sprintf("kubectl --namespace %s get pods shows the %ss: read their logs, and delete those that hang; a Deployment starts new ones", l.Namespace, l.Process)
 }
