@@ -1,5 +1,5 @@
-# "make" or "make help" lists what there is. Go, make and git are all it takes;
-# the race detector of "make test" also wants a C compiler.
+# "make" or "make help" lists all targets. Go, make and git are enough for most; the race detector of
+# the tests also needs a C compiler.
 
 SHELL       := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,15 +9,10 @@ SHELL       := /usr/bin/env bash
 VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 # What users build: static binaries that do not name the machine they were built on.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/mehdiazizian/liqo-resource-broker/internal/version.linked=$(VERSION)"
-# Packages compile and run three at a time: each integration test boots a Kubernetes API, and
-# often waits for it.
-GO_TEST  := go test -race -shuffle=on -p 3
 # Images, see "make images".
 TAG      ?= dev
 PUSH     ?= false
-# Steps of the broker's model in "make test", how long "make fuzz" takes for each
-# decoder, and the seed of "make soak".
-STEPS    ?= 1000000
+# How long "make fuzz" takes for each decoder, and the seed of "make soak".
 FUZZTIME ?= 10s
 SEED     ?=
 
@@ -86,55 +81,21 @@ generate: manifests ## Write everything that is generated: manifests, the REST s
 tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liqo; minutes the first time, then cached.
 	go run ./cmd/playground build
 
-# The tests are short of processors, and not of memory: all Go programs in them collect
-# their garbage less often.
-test test-attacks test-local test-endings test-waiting test-model test-processes: export GOGC ?= 300
-
 .PHONY: test
-test: tools ## Run every test: unit, property, integration on real API servers, then the story and the attacks on playgrounds. Only e2e is apart.
-	$(GO_TEST) -timeout 15m $(LONGEST) $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(WAITING) $(LONGEST))")
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=line \
-	  test-local test-processes test-model test-endings test-waiting test-attacks BEFORE_ATTACKS=test-endings
+test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; ten minutes.
+	hack/test.sh gate
 
-# The package whose tests take the longest: it begins first, so that nothing waits for it alone.
-LONGEST := ./liqo
-# Packages whose tests wait for servers more than they compute.
-WAITING := ./cmd/broker/app ./internal/playground ./internal/broker/journal
-# Tests of e2e/local that take the longest, mostly waiting for something to be over. They
-# have a playground of their own, beside that of the others. Broker and agents have the race
-# detector there; what calls and watches them has no need of it.
-ENDINGS := KilledAtEveryStep|ConsumerGivesUp|LostProviderIsLeft|EndingReservationAffects|PodsLeave|CyclesLeaveNothing
-LOCAL_TEST := LRB_E2E_RACE=1 go test -shuffle=on -timeout 30m -v ./e2e/local
+.PHONY: test-unit
+test-unit: ## Run the tests that boot nothing: seconds.
+	hack/test.sh unit
 
-# Packages with benchmarks: each runs once, so that one that fails is seen.
-BENCHED = $(addprefix ./,$(sort $(dir $(shell grep -rl '^func Benchmark' --include='*_test.go' internal))))
+.PHONY: test-all
+test-all: tools ## Run every test but e2e, with the race detector: an hour. SUITE="local attacks" runs some of its suites; hack/test.sh lists them.
+	hack/test.sh $(or $(SUITE),all)
 
-# They begin in this order, three at a time: one of them computes while the others mostly
-# wait, and the second playground comes when the programs of the first are built.
-.PHONY: test-local test-processes test-model test-waiting test-endings
-test-local:
-	$(LOCAL_TEST) -skip '$(ENDINGS)'
-
-test-endings:
-	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-endings $(LOCAL_TEST) -run '$(ENDINGS)'
-
-test-waiting:
-	$(GO_TEST) -p 1 -timeout 15m $(WAITING)
-
-test-model:
-	go test -count=1 -timeout 20m -v -run '^TestSimulation$$' ./internal/broker -broker.steps=$(STEPS)
-	go test -count=1 -timeout 10m ./e2e/bench
-	go test -count=1 -timeout 5m -run '^$$' -bench . -benchtime 1x $(BENCHED)
-
-test-processes:
-	go test -count=1 -timeout 30m -v ./e2e/robustness
-
-# In "make test" it waits for test-endings: three playgrounds at once would take more memory
-# than small machines have. Without a limit of time, the adversary may take as long as it is told to.
 .PHONY: test-attacks
-test-attacks: tools $(BEFORE_ATTACKS) ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
-	LRB_PLAYGROUND_DIR=$(CURDIR)/.playground-attacks LRB_E2E_RACE=1 $(if $(ADVERSARY),LRB_ADVERSARY=$(ADVERSARY)) $(if $(SEED),LRB_SEED=$(SEED)) \
-	  go test -count=1 -shuffle=on -timeout $(if $(ADVERSARY),0,30m) -v ./e2e/attacks
+test-attacks: tools ## Attack a provider with the identities that Liqo issued to its consumers; ADVERSARY=10m keeps the random adversary at it, SEED repeats its operations.
+	ADVERSARY=$(ADVERSARY) SEED=$(SEED) hack/test.sh attacks
 
 .PHONY: soak
 soak: tools ## Break the broker as often as docs/reliability.md says, and fuzz every decoder: hours. SEED repeats a run's faults.
@@ -149,11 +110,6 @@ fuzz: ## Fuzz every decoder for FUZZTIME each; what is found stays in testdata.
 	grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z]*' internal liqo | sed 's|/[^/]*_test.go:func | |' | while read -r folder target; do \
 	  echo "$$folder $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$folder" || exit 1; \
 	done
-
-.PHONY: test-unit
-test-unit: ## Run the tests that boot nothing: seconds.
-	$(GO_TEST) -short -timeout 5m $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | \
-	  grep -v -e controlplanetest -e /e2e -e /internal/playground | cut -d ' ' -f 1)
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests with real containers, on kind clusters or on those of E2E_KUBECONFIG; docs/testing.md says more.
@@ -173,7 +129,7 @@ bench: tools ## Measure what docs/performance.md promises, on a quiet machine: a
 
 .PHONY: bench-go
 bench-go: ## Run the benchmarks of decision, ledger, journal and accounting.
-	go test -run '^$$' -bench . -benchmem $(BENCHED)
+	go test -run '^$$' -bench . -benchmem $$(go list ./internal/...)
 
 .PHONY: lint
 lint: ## Run golangci-lint by .golangci.yml; the first time it is built, which takes minutes.
@@ -189,4 +145,4 @@ verify: generate ## Check what a change must keep: generated files up to date, f
 
 .PHONY: clean
 clean: ## Remove binaries, images and the playground's state; built tools stay in the user's cache folder.
-	rm -rf bin dist .playground .playground-endings .playground-attacks
+	rm -rf bin dist .playground .playground-test

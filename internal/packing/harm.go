@@ -6,19 +6,21 @@ import (
 	"slices"
 )
 
-// Group is a number of equal pods.
+// Group is a number of pods of one size.
 type Group struct {
 	Pod
 	Count int64
 }
 
-// Harm returns how many of the places that Count finds for target's pods other pods can take at
-// most, wherever the scheduler puts them and in whatever order they start. The true maximum is
-// hard to compute; Harm may be larger, and never smaller.
+// Harm returns by how much other pods can at most reduce n.Count(target), wherever the scheduler
+// puts them and in whatever order they start. The exact maximum is hard to compute. Harm returns an
+// upper bound, which may be larger.
 //
-// A node loses a place when it runs out of one resource. So the bound asks for each resource how
-// many places its total could take if it were divided at will, the cheapest places first. Another
-// bound is what each pod can take alone; the lesser of both holds.
+// Below, a place is room for one pod of target. A node loses places when it runs out of any one
+// resource. Harm computes one bound for each resource and adds these bounds. The bound for a
+// resource is how many places the other pods could take if their total request for this resource
+// could be divided at will and used for the cheapest places first. A second bound adds up how many
+// places each of the other pods can take alone. Harm returns the smaller bound.
 func (n *Nodes) Harm(target Pod, others []Group) int64 {
 	var byAmount float64
 	for _, need := range target.Needs {
@@ -33,10 +35,10 @@ func (n *Nodes) Harm(target Pod, others []Group) int64 {
 	return int64(min(byAmount, byPod, math.MaxInt64/2) + rounding)
 }
 
-// rounding makes up for inexact divisions.
+// rounding is added to the result because divisions of floats are inexact.
 const rounding = 1e-6
 
-// worstOf returns how many places of target one pod takes at most.
+// worstOf returns how many places of target (see Harm) one pod can take at most.
 func worstOf(target, pod Pod) float64 {
 	worst := int64(0)
 	for _, t := range target.Needs {
@@ -49,10 +51,11 @@ func worstOf(target, pod Pod) float64 {
 	return float64(worst)
 }
 
-// supply is what other pods request of one resource.
+// supply is what the other pods together request of one resource.
 type supply struct {
 	total float64
-	// least is the smallest request, and unit divides all requests.
+	// least is the smallest request of a pod. unit is the greatest common divisor of all
+	// requests.
 	least, unit int64
 	groups      []Group
 }
@@ -78,15 +81,17 @@ func greatestDivisor(a, b int64) int64 {
 	return a
 }
 
-// mayUse reports whether any of these pods may run on nodes of the class; see Pod.On.
+// mayUse reports whether any of the pods may run on nodes of a class (see Pod.On).
 func (s *supply) mayUse(class int32) bool {
 	return slices.ContainsFunc(s.groups, func(g Group) bool { return isOn(g.On, class) })
 }
 
-// price is what a number of places costs on a node, in one resource.
+// price says how much of one resource the other pods must use to take places: each is the amount
+// for one place, and places is how many places cost that amount.
 type price struct{ places, each float64 }
 
-// harmIn returns how many places other pods can take by what they request of one resource.
+// harmIn returns how many places of target (see Harm) the other pods can take with what they
+// request of one resource.
 func (n *Nodes) harmIn(need Need, target Pod, others []Group) float64 {
 	s := supplyOf(need.Column, others)
 	if s.total == 0 {
@@ -110,20 +115,36 @@ func (n *Nodes) harmIn(need Need, target Pod, others []Group) float64 {
 	return taken
 }
 
-// appendPrices adds the prices of the places on count equal nodes. The first place costs what
-// would stay free beside all places, and one unit more, but whole pods have to be paid.
+// appendPrices appends the prices of the places on count equal nodes, the cheapest first. On each
+// node, free is the free amount of the resource, places is how many pods of target fit, and size is
+// what each of them needs.
+//
+// To take the first place, the other pods must use the amount that would stay free beside all
+// places, and one unit more. As only whole pods can be placed, this is rounded up to an amount that
+// their requests can add up to. The rounded amount may take more than one place. It may also pay
+// for a part of the next place, which then costs less than size. Each further place costs size.
+//
+// The prices must ascend, because harmIn pays them in this order. So if the next place is cheaper
+// than the ones before it, they all get their average price.
 func (n *Nodes) appendPrices(prices []price, s *supply, free, places, size, count int64) []price {
 	first := free - places*size + 1
 	paid := max(s.least, (first+s.unit-1)/s.unit*s.unit)
 	if paid > free {
-		return prices // no pods fit that would take a place
+		return prices // pods that take a place would not fit on the node
 	}
 	got := min(places, 1+(paid-first)/size)
-	if each := float64(paid) / float64(got); each <= float64(size) {
-		prices = append(prices, price{float64(got * count), each})
-		return append(prices, price{float64((places - got) * count), float64(size)})
+	each := float64(paid) / float64(got)
+	if got < places {
+		next := first + got*size
+		if extra := float64(next - paid); extra >= each {
+			prices = append(prices, price{float64(got * count), each}, price{float64(count), extra})
+			return append(prices, price{float64((places - got - 1) * count), float64(size)})
+		}
+		got, each = got+1, float64(next)/float64(got+1)
 	}
-	// The first place is dearer than the others, so taking all is cheapest for each.
-	all := max(paid, first+(places-1)*size)
-	return append(prices, price{float64(places * count), float64(all) / float64(places)})
+	if each > float64(size) {
+		all := max(paid, first+(places-1)*size)
+		return append(prices, price{float64(places * count), float64(all) / float64(places)})
+	}
+	return append(prices, price{float64(got * count), each}, price{float64((places - got) * count), float64(size)})
 }

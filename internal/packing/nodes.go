@@ -1,8 +1,9 @@
-// Package packing places pods on nodes. The broker uses it to choose a provider, from what the
-// provider advertises, and the provider's agent to check its answer, from its real nodes.
+// Package packing computes how many pods fit on nodes. The broker uses it with the nodes that a
+// cluster advertises, to choose a provider. The provider's agent uses it with the cluster's real
+// nodes, to check the broker's choice.
 //
-// Amounts are in columns, one for each resource, so that a decision over ten thousand clusters
-// allocates nothing.
+// Amounts are stored by column: each resource has a number, its column. This way a decision over ten
+// thousand clusters allocates no memory.
 package packing
 
 import (
@@ -10,44 +11,48 @@ import (
 	"slices"
 )
 
-// NotNamed is the free amount of a resource that a node does not name.
+// NotNamed is the free amount of a resource that a node does not list.
 const NotNamed int64 = -1
 
-// Need is what one pod requests of one resource.
+// Need is the amount of one resource that one pod requests.
 type Need struct {
-	// Column is the resource; negative if no node offers it.
+	// Column is the number of the resource. It is negative if no node offers the resource.
 	Column int32
 	Amount int64
-	// Implied needs are ignored on nodes that do not name the resource.
+	// Implied is true for a need that the pod does not request itself, such as one of the resource
+	// pods. It is ignored on nodes that do not list the resource.
 	Implied bool
 }
 
-// Pod is one size of pods.
+// Pod describes pods of one size.
 type Pod struct {
 	Needs []Need
-	// On tells for each class of nodes whether the pod may run there; nil means everywhere.
+	// On says for each class of nodes, by number, whether the pod may run on nodes of that class. If
+	// it is nil, the pod may run on all nodes.
 	On []bool
 }
 
-// Nodes are groups of equal nodes with what is free on each. The zero Nodes are empty. They keep
-// their memory when they are reset.
+// Nodes are groups of equal nodes, with the amounts that are free on each node. The zero value has no
+// nodes. Reset keeps the memory for further use.
 type Nodes struct {
 	bins  []bin
 	room  []int64
 	width int
 }
 
-// bin is a number of nodes with the same free amounts, which are room[at:at+width].
+// bin is a group of nodes of one class with the same free amounts. The amounts of one such node are
+// room[at:at+width].
 type bin struct {
 	count int64
 	at    int
 	class int32
 }
 
-// Reset removes all nodes. Those added from now on have the given number of columns.
+// Reset removes all nodes. Nodes added from now on have width columns, one for each resource.
 func (n *Nodes) Reset(width int) { n.bins, n.room, n.width = n.bins[:0], n.room[:0], width }
 
-// Add adds nodes of a class. Missing columns are NotNamed.
+// Add adds count nodes of a class, with the same free amounts. Columns beyond the end of free are
+// NotNamed.
 func (n *Nodes) Add(count int64, free []int64, class int32) {
 	n.bins = append(n.bins, bin{count, len(n.room), class})
 	n.room = append(n.room, free...)
@@ -56,12 +61,12 @@ func (n *Nodes) Add(count int64, free []int64, class int32) {
 	}
 }
 
-// CopyFrom makes n equal to m.
+// CopyFrom makes n an independent copy of m. It reuses the memory of n.
 func (n *Nodes) CopyFrom(m *Nodes) {
 	n.bins, n.room, n.width = append(n.bins[:0], m.bins...), append(n.room[:0], m.room...), m.width
 }
 
-// Place puts pods on the first nodes with room and returns how many it placed.
+// Place puts count pods on the first nodes with room, and returns how many of them it placed.
 func (n *Nodes) Place(pod Pod, count int64) int64 {
 	missing := count
 	for at := 0; at < len(n.bins) && missing > 0; at++ {
@@ -74,8 +79,9 @@ func (n *Nodes) Place(pod Pod, count int64) int64 {
 	return count - missing
 }
 
-// fillGroup puts up to each pods on every node of a group and returns how many of the missing ones are
-// left. It splits the group if its nodes do not all get the same number.
+// fillGroup places pods on the nodes of the group n.bins[at]. missing is how many pods to place, and each is the
+// maximum for one node. fillGroup returns how many pods are still missing. It splits the group if its nodes do not all
+// get the same number.
 func (n *Nodes) fillGroup(at int, pod Pod, each, missing int64) int64 {
 	full := missing / each
 	if full >= n.bins[at].count {
@@ -91,7 +97,8 @@ func (n *Nodes) fillGroup(at int, pod Pod, each, missing int64) int64 {
 	return 0
 }
 
-// Count returns how many pods fit if they are the only ones, saturating.
+// Count returns how many pods of one size fit on the nodes if nothing else is placed there. If the
+// number overflows, Count returns the largest int64.
 func (n *Nodes) Count(pod Pod) int64 {
 	var sum int64
 	for at := range n.bins {
@@ -105,7 +112,8 @@ func (n *Nodes) Count(pod Pod) int64 {
 	return sum
 }
 
-// Room returns how much of one resource is free on all nodes together, saturating.
+// Room returns the sum of the free amounts of one resource on the nodes of the classes that the parameter on selects
+// (see Pod.On). If the sum overflows, Room returns the largest int64.
 func (n *Nodes) Room(column int32, on []bool) int64 {
 	var sum int64
 	for at, b := range n.bins {
@@ -119,7 +127,8 @@ func (n *Nodes) Room(column int32, on []bool) int64 {
 	return sum
 }
 
-// TakeRoomiest takes an amount of one resource, beginning with the nodes with the most room.
+// TakeRoomiest subtracts an amount of one resource from the nodes, starting with the nodes that have most of it. It
+// uses only nodes of the classes that the parameter on selects (see Pod.On).
 func (n *Nodes) TakeRoomiest(column int32, amount int64, on []bool) {
 	for amount > 0 {
 		best := -1
@@ -139,7 +148,7 @@ func (n *Nodes) TakeRoomiest(column int32, amount int64, on []bool) {
 
 func isOn(on []bool, class int32) bool { return on == nil || on[class] }
 
-// countFit returns how many pods fit on each node of a group.
+// countFit returns how many pods fit on each node of the group n.bins[at]; 0 if the pod may not run there.
 func (n *Nodes) countFit(at int, pod Pod) int64 {
 	b := n.bins[at]
 	if b.count == 0 || !isOn(pod.On, b.class) {
@@ -155,7 +164,8 @@ func (n *Nodes) freeAt(at int, column int32) int64 {
 	return n.room[n.bins[at].at+int(column)]
 }
 
-// splitGroup leaves count nodes in a group and moves the others to a new one behind it.
+// splitGroup leaves count nodes in the group n.bins[at], and moves the other nodes of that group to a new group right
+// behind it.
 func (n *Nodes) splitGroup(at int, count int64) {
 	b := n.bins[at]
 	n.bins[at].count = count
@@ -163,7 +173,8 @@ func (n *Nodes) splitGroup(at int, count int64) {
 	n.room = append(n.room, n.room[b.at:b.at+n.width]...)
 }
 
-// takePods subtracts pods from each node of a group.
+// takePods subtracts the needs of pods from every node of the group n.bins[at]. each is the number of pods for one
+// node.
 func (n *Nodes) takePods(at int, pod Pod, each int64) {
 	room := n.room[n.bins[at].at:][:n.width]
 	for _, need := range pod.Needs {
@@ -173,7 +184,8 @@ func (n *Nodes) takePods(at int, pod Pod, each int64) {
 	}
 }
 
-// PerNode returns how many pods with the given needs fit on a node.
+// PerNode returns how many pods with the given needs fit on a node with the given free amounts. It returns the largest
+// int64 if no need limits the number.
 func PerNode(free []int64, pod []Need) int64 {
 	each := int64(math.MaxInt64)
 	for _, n := range pod {

@@ -93,6 +93,7 @@ func TestHarmIsWhatOtherPodsCanTake(t *testing.T) {
 		"a large pod takes several places":     {[]int64{8}, 5, 2, 1, 3},
 		"pods that fit nowhere take nothing":   {[]int64{4, 4}, 5, 4, 9, 0},
 		"small pods share the places that fit": {[]int64{8}, 1, 2, 4, 2},
+		"a pod pays for a part of a place":     {[]int64{6}, 2, 3, 2, 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
