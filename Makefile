@@ -5,14 +5,16 @@ SHELL       := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# What programs call themselves: the tag, or what lies between it and the commit.
+# The version that programs print: the tag, or the last tag, the number of commits since and the
+# commit.
 VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
-# What users build: static binaries that do not name the machine they were built on.
+# What "make build" builds: static binaries that do not contain paths of the machine that built
+# them.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/mehdiazizian/liqo-resource-broker/internal/version.linked=$(VERSION)"
-# Images, see "make images".
+# The tag of the images of "make images".
 TAG      ?= dev
 PUSH     ?= false
-# How long "make fuzz" takes for each decoder, and the seed of "make soak".
+# FUZZTIME is how long "make fuzz" takes for each decoder, and SEED the seed of "make soak".
 FUZZTIME ?= 10s
 SEED     ?=
 
@@ -27,6 +29,10 @@ help: ## Show this list.
 .PHONY: demo
 demo: ## Boot four clusters on this machine and run the whole story, from request to running pods and back.
 	go run ./cmd/playground demo
+
+.PHONY: recording
+recording: ## Run the demo and write docs/demo.svg, the animated image of its output in the README.
+	go run ./cmd/playground demo --recording docs/demo.svg
 
 .PHONY: playground
 playground: ## Boot the same clusters and stay up; prints kubeconfigs and what to try.
@@ -43,14 +49,19 @@ run: ## Run the broker against the cluster of the current kubectl context; ARGS 
 	go run ./cmd/broker $(ARGS)
 
 .PHONY: build
-build: ## Build bin/broker and bin/agent.
+build: ## Build bin/broker, bin/agent and the plugin bin/kubectl-broker.
 	$(GO_BUILD) -o bin/broker ./cmd/broker
 	$(GO_BUILD) -o bin/agent ./cmd/agent
+	$(GO_BUILD) -o bin/kubectl-broker ./cmd/kubectl-broker
 
 .PHONY: images
 images: ## Build the images of broker and agent, with SBOMs, in dist/; BASE=scratch needs no registry, PUSH=true pushes to REPOSITORY.
 	cd hack/images && go run . $(if $(BASE),-base=$(BASE)) $(if $(PLATFORM),-platform=$(PLATFORM)) $(if $(REPOSITORY),-repository=$(REPOSITORY)) \
 	  -push=$(PUSH) -tag=$(TAG) -version="$(VERSION)" -revision="$$(git rev-parse HEAD)" -created="$$(git log -1 --format=%ct)" ./cmd/broker ./cmd/agent
+
+.PHONY: plugin
+plugin: ## Build archives of the kubectl plugin for every platform, and the manifest for Krew, in dist/; PLATFORMS="linux/amd64 ..." builds fewer.
+	hack/plugin.sh "$(VERSION)"
 
 # The container engine of "make docker": docker, podman or another with the same flags.
 ENGINE ?= docker
@@ -75,7 +86,7 @@ generate: manifests ## Write everything that is generated: manifests, the REST s
 	go tool -modfile=hack/tools/go.mod crd-ref-docs --source-path=api --config=hack/apidocs/config.yaml \
 	  --templates-dir=hack/apidocs/templates --renderer=markdown --output-path=docs/api.md --log-level=error
 	go tool -modfile=hack/helm-docs/go.mod helm-docs --chart-search-root=charts --log-level=warning
-	go test ./internal/archtest -run TestFlagsAreDocumented -update
+	go test ./internal/archtest -run 'TestFlagsAreDocumented|TestTermsAreDocumented' -update
 
 .PHONY: tools
 tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liqo; minutes the first time, then cached.

@@ -1,4 +1,4 @@
-// Package charts holds the Helm charts of broker and agent, for programs that render
+// Package charts embeds the Helm charts of broker and agent, so that programs can render
 // them.
 package charts
 
@@ -10,13 +10,14 @@ import (
 //go:embed all:broker all:agent
 var files embed.FS
 
-// Broker is the chart of the broker (charts/broker).
+// Broker returns the files of the chart of the broker (charts/broker).
 func Broker() fs.FS { return folder("broker") }
 
-// Agent is the chart of the agent (charts/agent).
+// Agent returns the files of the chart of the agent (charts/agent).
 func Agent() fs.FS { return folder("agent") }
 
-// folder of what is embedded. It is there, or this does not compile.
+// folder returns one folder of the embedded files. It cannot fail for a folder in
+// the go:embed directive.
 func folder(name string) fs.FS {
 	sub, err := fs.Sub(files, name)
 	if err != nil {

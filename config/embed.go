@@ -1,9 +1,10 @@
-// Package config holds sample manifests, for programs that try them.
+// Package config embeds sample manifests, so that programs and tests can apply
+// them.
 package config
 
 import "embed"
 
-// Samples are manifests to try (samples/).
+// Samples are manifests of the CRDs (config/samples), which users can apply to try the product.
 //
 //go:embed samples/*.yaml
 var Samples embed.FS

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// uncounted kinds come and go by themselves. Kubernetes removes Liqo's signed CertificateSigningRequests an hour
-// later.
+// uncounted are kinds of objects that appear and disappear by themselves. For example, Kubernetes removes Liqo's
+// signed CertificateSigningRequests after an hour.
 var uncounted = []string{"Event", "CertificateSigningRequest", "CertificateRequest"}
 
-// Objects returns every object of every kind that can be listed.
+// Objects returns all objects of all kinds that can be listed.
 func (c *Cluster) Objects(ctx context.Context) ([]unstructured.Unstructured, error) {
 	kinds, err := c.kinds()
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *Cluster) kinds() ([]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// Census returns every object of a cluster by name. For an object that is being deleted, the value lists its
-// finalizers.
+// Census returns the names of all objects of a cluster. If an object is being deleted, its value names its
+// finalizers; otherwise it is "".
 func (c *Cluster) Census(ctx context.Context) (map[string]string, error) {
 	objects, err := c.Objects(ctx)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package e2e holds the scenarios that are shown and tested across several clusters. A scenario is written once and
-// runs on an Environment: the playground's clusters, or any others in a kubeconfig.
+// Package e2e contains scenarios across several clusters, which demos show and tests check. A scenario is written
+// once and runs in an Environment: the clusters of the playground, or any others in a kubeconfig.
 package e2e

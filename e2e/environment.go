@@ -16,29 +16,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// Cluster is one cluster of an Environment, accessed as administrator.
+// Cluster is one cluster of an Environment. The client has the rights of an administrator.
 type Cluster struct {
-	// Name is the cluster ID; "broker" for the broker's own.
+	// Name is the cluster ID. The broker's cluster has the name "broker".
 	Name string
 	client.Client
 	Config *rest.Config
-	// Log is the log of the product in this cluster.
+	// Log is the path of the product's log in this cluster, or a command that prints it.
 	Log string
 }
 
-// Environment is the set of clusters that a scenario runs on.
+// Environment is the set of clusters in which a scenario runs.
 type Environment struct {
-	// Broker is the cluster that runs the broker.
+	// Broker is the cluster in which the broker runs.
 	Broker *Cluster
-	// Members by cluster ID.
+	// Members maps the IDs of the member clusters to the clusters.
 	Members map[string]*Cluster
-	// BrokerNamespace is the namespace in which the broker shows advertisements and requests.
+	// BrokerNamespace is the namespace in which the broker keeps its ClusterAdvertisements and Reservations.
 	BrokerNamespace string
 	// InstructionNamespace is the namespace in which agents keep their instructions.
 	InstructionNamespace string
 }
 
-// NewCluster connects to a cluster.
+// NewCluster returns a Cluster with a client for it.
 func NewCluster(name string, config *rest.Config, log string) (*Cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, brokerv1alpha1.AddToScheme, agentv1alpha1.AddToScheme} {
@@ -56,7 +56,7 @@ func NewCluster(name string, config *rest.Config, log string) (*Cluster, error) 
 	return &Cluster{Name: name, Client: c, Config: config, Log: log}, nil
 }
 
-// Member returns a member cluster by its ID.
+// Member returns the member cluster with an ID. It panics if there is none.
 func (e *Environment) Member(id string) *Cluster {
 	c, ok := e.Members[id]
 	if !ok {
@@ -65,7 +65,8 @@ func (e *Environment) Member(id string) *Cluster {
 	return c
 }
 
-// Apply creates or updates the objects of a manifest, and returns them.
+// Apply creates or updates the objects of a manifest, and returns them. It first calls each function in change with
+// each object.
 func (c *Cluster) Apply(ctx context.Context, text []byte, change ...func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
 	objects, err := manifest.Read(text)
 	if err != nil {
@@ -83,14 +84,16 @@ func (c *Cluster) Apply(ctx context.Context, text []byte, change ...func(*unstru
 	return objects, nil
 }
 
-// pollEvery is short, because a local API server answers in about a millisecond. If a check takes long, the next poll
-// waits pollPause times as long as the check, so that polling does not slow down what it waits for.
+// pollEvery is the shortest pause between two checks. It is short, because a local API server answers in about a
+// millisecond. After a check that takes long, the pause is pollPause times as long as the check, so that polling does
+// not slow down what it waits for.
 const (
 	pollEvery = 25 * time.Millisecond
 	pollPause = 4
 )
 
-// Await polls check until it returns "". The error contains what check last waited for.
+// Await calls check repeatedly until check returns "". If the time is over, the error says what check last waited
+// for.
 func Await(ctx context.Context, within time.Duration, check func(context.Context) (waitingFor string, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -14,12 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Identity returns the provider as seen by a consumer's Liqo: with the credentials and the rights from the peering.
+// Identity returns the provider, accessed as the consumer's Liqo accesses it: with the credentials and rights from
+// the peering.
 func (e *Environment) Identity(ctx context.Context, consumer, provider string) (*Cluster, error) {
 	return e.identity(ctx, consumer, provider, "kubeconfig-controlplane-"+provider)
 }
 
-// SliceIdentity returns the provider as seen by the virtual kubelet of a slice.
+// SliceIdentity returns the provider, accessed as the virtual kubelet of a slice accesses it.
 func (e *Environment) SliceIdentity(ctx context.Context, consumer, provider, slice string) (*Cluster, error) {
 	return e.identity(ctx, consumer, provider, "kubeconfig-resourceslice-"+slice)
 }
@@ -37,10 +38,10 @@ func (e *Environment) identity(ctx context.Context, consumer, provider, kubeconf
 	return NewCluster(provider+" as "+consumer, config, "")
 }
 
-// TenantNamespace returns the namespace for a peer in a cluster.
+// TenantNamespace returns the name of the namespace that a cluster has for a peer.
 func TenantNamespace(peer string) string { return "liqo-tenant-" + peer }
 
-// Kinds of Liqo that make up a peering.
+// Kinds of Liqo's objects that belong to a peering.
 var (
 	SliceKind          = schema.GroupVersionKind{Group: "authentication.liqo.io", Version: "v1beta1", Kind: "ResourceSlice"}
 	NamespaceMapKind   = schema.GroupVersionKind{Group: "offloading.liqo.io", Version: "v1beta1", Kind: "NamespaceMap"}
@@ -63,7 +64,7 @@ func Object(kind schema.GroupVersionKind, namespace, name string) *unstructured.
 	return u
 }
 
-// Granted returns everything that a provider lets a consumer use: each Quota with its amounts.
+// Granted returns what a provider lets a consumer use: one line for each Quota, with its amounts.
 func (e *Environment) Granted(ctx context.Context, provider, consumer string) ([]string, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(QuotaKind.GroupVersion().WithKind(QuotaKind.Kind + "List"))
@@ -82,8 +83,8 @@ func (e *Environment) Granted(ctx context.Context, provider, consumer string) ([
 	return granted, nil
 }
 
-// AwaitDenied waits until the provider has refused a slice. The consumer's Liqo may also have removed a slice that it
-// does not know.
+// AwaitDenied waits until the provider has denied a slice. If the slice is gone, this counts as denied, because the
+// consumer's Liqo removes a slice that it does not know.
 func (c *Cluster) AwaitDenied(ctx context.Context, slice *unstructured.Unstructured, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(slice), slice); err != nil {
@@ -108,7 +109,7 @@ func (c *Cluster) AwaitDenied(ctx context.Context, slice *unstructured.Unstructu
 	})
 }
 
-// AwaitScheduling waits until Liqo allows pods of a namespace on virtual nodes.
+// AwaitScheduling waits until Liqo allows the pods of a namespace to run on virtual nodes.
 func (c *Cluster) AwaitScheduling(ctx context.Context, namespace string, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		ns := &corev1.Namespace{}

@@ -16,7 +16,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Request creates a ResourceRequest for some resources. change adjusts it.
+// Request creates a ResourceRequest for the given resources. It first calls each function in change with the spec.
 func (c *Cluster) Request(ctx context.Context, namespace, name string, resources corev1.ResourceList, change ...func(*agentv1alpha1.ResourceRequestSpec)) (*agentv1alpha1.ResourceRequest, error) {
 	r := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for name, amount := range resources {
@@ -41,12 +41,12 @@ func (c *Cluster) Request(ctx context.Context, namespace, name string, resources
 	return r, nil
 }
 
-// AwaitReady waits until pods can run on a request's virtual node.
+// AwaitReady waits until a request is Ready, so that pods can run on its virtual node.
 func (c *Cluster) AwaitReady(ctx context.Context, r *agentv1alpha1.ResourceRequest, within time.Duration) error {
 	return c.AwaitCondition(ctx, r, within, agentv1alpha1.ConditionReady, nil)
 }
 
-// Named returns a change that renames a Deployment and labels its pods accordingly.
+// Named returns a function that gives a Deployment another name, and changes the labels of its pods accordingly.
 func Named(name string) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) {
 		const label = "app.kubernetes.io/name"
@@ -61,7 +61,8 @@ func Named(name string) func(*unstructured.Unstructured) {
 	}
 }
 
-// Held returns the names of the reservations that still hold capacity for a requester.
+// Held returns the names and phases of a requester's reservations that have not ended, including those that wait for
+// capacity.
 func (e *Environment) Held(ctx context.Context, requester string) ([]string, error) {
 	list := &brokerv1alpha1.ReservationList{}
 	if err := e.Broker.List(ctx, list); err != nil {
@@ -77,7 +78,7 @@ func (e *Environment) Held(ctx context.Context, requester string) ([]string, err
 	return held, nil
 }
 
-// AwaitHeld waits until n reservations hold capacity for a requester.
+// AwaitHeld waits until Held returns n reservations of a requester.
 func (e *Environment) AwaitHeld(ctx context.Context, requester string, n int, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		held, err := e.Held(ctx, requester)
@@ -88,13 +89,13 @@ func (e *Environment) AwaitHeld(ctx context.Context, requester string, n int, wi
 	})
 }
 
-// AwaitNodeGone waits until a cluster has no node of that name.
+// AwaitNodeGone waits until a cluster has no node with a name.
 func (c *Cluster) AwaitNodeGone(ctx context.Context, name string, within time.Duration) error {
 	return c.AwaitGone(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, within)
 }
 
-// ReleaseAll deletes the Deployments in some namespaces, every request and every Reservation, and waits until no capacity
-// is held.
+// ReleaseAll deletes the Deployments in the given namespaces, all requests and all Reservations. It then waits until no
+// capacity is held.
 func (e *Environment) ReleaseAll(ctx context.Context, within time.Duration, namespaces ...string) error {
 	done := make(chan error)
 	for _, c := range e.Members {
@@ -118,7 +119,7 @@ func (e *Environment) ReleaseAll(ctx context.Context, within time.Duration, name
 	return nil
 }
 
-// releaseAll takes away the Deployments of some namespaces, and every request.
+// releaseAll deletes the Deployments in the given namespaces, and all requests.
 func (c *Cluster) releaseAll(ctx context.Context, within time.Duration, namespaces ...string) error {
 	for _, namespace := range namespaces {
 		if err := c.DeleteDeployments(ctx, namespace); err != nil {
@@ -128,7 +129,7 @@ func (c *Cluster) releaseAll(ctx context.Context, within time.Duration, namespac
 	return c.deleteAll(ctx, &agentv1alpha1.ResourceRequestList{}, within)
 }
 
-// deleteAll deletes all objects of a kind, in every namespace, and waits for them.
+// deleteAll deletes all objects of a kind in all namespaces, and waits until they are gone.
 func (c *Cluster) deleteAll(ctx context.Context, list client.ObjectList, within time.Duration) error {
 	if err := c.List(ctx, list); err != nil {
 		return err

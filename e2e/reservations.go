@@ -11,7 +11,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// AwaitReservation waits until a Reservation is in a phase, and updates r.
+// AwaitReservation waits until a Reservation is in the given phase. It reads the Reservation into r.
 func (e *Environment) AwaitReservation(ctx context.Context, r *brokerv1alpha1.Reservation, within time.Duration, phase brokerv1alpha1.ReservationPhase) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		if err := e.Broker.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil || r.Status.Phase == phase {
@@ -21,8 +21,8 @@ func (e *Environment) AwaitReservation(ctx context.Context, r *brokerv1alpha1.Re
 	})
 }
 
-// AwaitInstruction waits for an instruction in a consumer that does not come from one of its ResourceRequests, and
-// returns it.
+// AwaitInstruction waits until a consumer has a ReservationInstruction that belongs to none of its
+// ResourceRequests, and returns it.
 func (e *Environment) AwaitInstruction(ctx context.Context, consumer string, within time.Duration) (*agentv1alpha1.ReservationInstruction, error) {
 	var found *agentv1alpha1.ReservationInstruction
 	err := Await(ctx, within, func(ctx context.Context) (string, error) {

@@ -6,7 +6,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/config"
 )
 
-// ShippedSamples returns the samples in config/samples.
+// ShippedSamples returns the samples in the folder config/samples.
 func ShippedSamples() (Samples, error) {
 	var s Samples
 	for name, into := range map[string]*[]byte{

@@ -27,7 +27,7 @@ func (e *Environment) Advertisement(ctx context.Context, id string) (*brokerv1al
 	return adv, e.Broker.Get(ctx, client.ObjectKey{Namespace: e.BrokerNamespace, Name: id}, adv)
 }
 
-// AwaitAdvertised waits until the broker shows every member as active, and none as unreachable from another one.
+// AwaitAdvertised waits until the broker shows every member as active, and no member as unreachable.
 func (e *Environment) AwaitAdvertised(ctx context.Context, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		for id := range e.Members {
@@ -46,45 +46,89 @@ func (e *Environment) AwaitAdvertised(ctx context.Context, within time.Duration)
 	})
 }
 
-// Available returns the available amounts of every member, as text.
-func (e *Environment) Available(ctx context.Context) (map[string]string, error) {
-	out := map[string]string{}
+// Capacity is a member's capacity as the ClusterAdvertisement shows it.
+type Capacity struct {
+	// Unreserved is the capacity that no reservation holds, as text.
+	Unreserved string
+	// Available is the capacity that can still be reserved, and Allocatable the whole capacity.
+	Available, Allocatable corev1.ResourceList
+}
+
+// unrecordedShare limits by how much Available may be outdated: by 1/unrecordedShare of a resource. The broker records
+// a smaller change of the requests of a cluster's own pods, for example after a pod has ended, only when a decision
+// depends on it.
+const unrecordedShare = 50
+
+// isLike reports whether both capacities have the same reserved amounts and, as far as the broker records it, the same
+// Available.
+func (c Capacity) isLike(other Capacity) bool {
+	for name, whole := range c.Allocatable {
+		have, want := c.Available[name], other.Available[name]
+		difference := have.AsApproximateFloat64() - want.AsApproximateFloat64()
+		if max(difference, -difference) > whole.AsApproximateFloat64()/unrecordedShare {
+			return false
+		}
+	}
+	return c.Unreserved == other.Unreserved
+}
+
+func (c Capacity) String() string {
+	return "unreserved " + c.Unreserved + ", available " + words(c.Available)
+}
+
+func (e *Environment) capacity(ctx context.Context, id string) (Capacity, error) {
+	adv, err := e.Advertisement(ctx, id)
+	if err != nil {
+		return Capacity{}, err
+	}
+	r := &adv.Spec.Resources
+	unreserved := r.Allocatable.DeepCopy()
+	for name, amount := range r.Reserved {
+		rest := unreserved[name]
+		rest.Sub(amount)
+		unreserved[name] = rest
+	}
+	return Capacity{Unreserved: words(unreserved), Available: r.Available, Allocatable: r.Allocatable}, nil
+}
+
+// Available returns the capacity of every member.
+func (e *Environment) Available(ctx context.Context) (map[string]Capacity, error) {
+	out := map[string]Capacity{}
 	for id := range e.Members {
-		adv, err := e.Advertisement(ctx, id)
+		c, err := e.capacity(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		out[id] = words(adv.Spec.Resources.Available)
+		out[id] = c
 	}
 	return out, nil
 }
 
-// AwaitIdle waits until the broker shows no usage and no reservations. An agent advertises a small change only at its
-// next interval.
+// AwaitIdle waits until all capacity of every member is available again: nothing is reserved or used. This may take
+// an interval of the agents, because an agent does not advertise a small change at once.
 func (e *Environment) AwaitIdle(ctx context.Context, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		for id := range e.Members {
-			adv, err := e.Advertisement(ctx, id)
+			c, err := e.capacity(ctx, id)
 			if err != nil {
 				return "", err
 			}
-			whole, left := words(adv.Spec.Resources.Allocatable), words(adv.Spec.Resources.Available)
-			if whole != left {
-				return fmt.Sprintf("all of %s to be available, %s, it is %s", id, whole, left), nil
+			if whole := (Capacity{words(c.Allocatable), c.Allocatable, c.Allocatable}); !c.isLike(whole) {
+				return fmt.Sprintf("all of %s to be free: %v; it is %v", id, whole, c), nil
 			}
 		}
 		return "", nil
 	})
 }
 
-// AwaitAvailable waits until the available amounts of every member equal want.
-func (e *Environment) AwaitAvailable(ctx context.Context, want map[string]string, within time.Duration) error {
+// AwaitAvailable waits until the capacity of every member is that in want.
+func (e *Environment) AwaitAvailable(ctx context.Context, want map[string]Capacity, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		got, err := e.Available(ctx)
-		if err != nil || maps.Equal(got, want) {
+		if err != nil || maps.EqualFunc(got, want, Capacity.isLike) {
 			return "", err
 		}
-		return fmt.Sprintf("available to be %v, it is %v", want, got), nil
+		return fmt.Sprintf("capacity to be %v, it is %v", want, got), nil
 	})
 }
 
@@ -146,9 +190,10 @@ func candidateRows(candidates []brokerv1alpha1.Candidate) [][]string {
 	return rows
 }
 
-// EnsureNamespace creates a namespace unless it exists. It first waits for one that is being deleted.
+// EnsureNamespace creates a namespace unless it exists. If the namespace is being deleted, it first waits until it is
+// gone.
 func (e *Environment) EnsureNamespace(ctx context.Context, c *Cluster, name string) error {
-	return Await(ctx, 30*time.Second, func(ctx context.Context) (string, error) {
+	return Await(ctx, settledWithin, func(ctx context.Context) (string, error) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		err := c.Create(ctx, ns)
 		if apierrors.IsAlreadyExists(err) {
@@ -160,7 +205,7 @@ func (e *Environment) EnsureNamespace(ctx context.Context, c *Cluster, name stri
 	})
 }
 
-// Ask applies the ResourceRequest in a manifest.
+// Ask applies the ResourceRequest in a manifest, and returns it.
 func (c *Cluster) Ask(ctx context.Context, namespace string, manifest []byte, change ...func(*unstructured.Unstructured)) (*agentv1alpha1.ResourceRequest, error) {
 	change = append(change, func(u *unstructured.Unstructured) { u.SetNamespace(namespace) })
 	objects, err := c.Apply(ctx, manifest, change...)
@@ -171,7 +216,7 @@ func (c *Cluster) Ask(ctx context.Context, namespace string, manifest []byte, ch
 	return r, c.Get(ctx, client.ObjectKeyFromObject(objects[0]), r)
 }
 
-// AwaitPhase waits until a request is in one of some phases, and updates r.
+// AwaitPhase waits until a request is in one of the given phases. It reads the request into r.
 func (c *Cluster) AwaitPhase(ctx context.Context, r *agentv1alpha1.ResourceRequest, within time.Duration, phases ...agentv1alpha1.ResourceRequestPhase) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
@@ -184,7 +229,8 @@ func (c *Cluster) AwaitPhase(ctx context.Context, r *agentv1alpha1.ResourceReque
 	})
 }
 
-// AwaitCondition waits until a condition of a request is true, and reports every new message meanwhile.
+// AwaitCondition waits until a condition of a request is true. Meanwhile, it calls say with every new message of the
+// request. It reads the request into r.
 func (c *Cluster) AwaitCondition(ctx context.Context, r *agentv1alpha1.ResourceRequest, within time.Duration, condition string, say func(string)) error {
 	said := ""
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
@@ -210,7 +256,7 @@ func (c *Cluster) DeleteAndWait(ctx context.Context, obj client.Object, within t
 	return c.AwaitGone(ctx, obj, within)
 }
 
-// AwaitGone waits until an object that is being deleted is gone.
+// AwaitGone waits until an object is gone. It does not delete it.
 func (c *Cluster) AwaitGone(ctx context.Context, obj client.Object, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
@@ -225,7 +271,7 @@ func (c *Cluster) AwaitGone(ctx context.Context, obj client.Object, within time.
 	})
 }
 
-// describeInstructions returns what the instructions of a request wait for.
+// describeInstructions returns the state of the instructions of a request.
 func (c *Cluster) describeInstructions(ctx context.Context, r *agentv1alpha1.ResourceRequest) string {
 	list := &agentv1alpha1.ReservationInstructionList{}
 	if err := c.List(ctx, list); err != nil {
@@ -245,12 +291,15 @@ func (c *Cluster) describeInstructions(ctx context.Context, r *agentv1alpha1.Res
 	return out.String()
 }
 
-// OnReservation returns the node selector for the virtual node of a reservation.
+// settledWithin is how long the clusters may take for one small step on a slow machine.
+const settledWithin = 3 * time.Minute
+
+// OnReservation returns a node selector for the virtual node of a reservation.
 func OnReservation(name string) map[string]string {
 	return map[string]string{agentv1alpha1.ReservationLabel: name}
 }
 
-// Deploy applies a Deployment whose pods are pinned to nodes with some labels.
+// Deploy applies a Deployment whose pods run only on nodes with the given labels.
 func (c *Cluster) Deploy(ctx context.Context, namespace string, manifest []byte, nodes map[string]string, change ...func(*unstructured.Unstructured)) error {
 	change = append(change, func(u *unstructured.Unstructured) {
 		u.SetNamespace(namespace)
@@ -260,7 +309,7 @@ func (c *Cluster) Deploy(ctx context.Context, namespace string, manifest []byte,
 	return err
 }
 
-// AwaitPods waits until n pods of a namespace run on a node.
+// AwaitPods waits until at least n pods of a namespace run on a node, and returns them.
 func (c *Cluster) AwaitPods(ctx context.Context, namespace string, n int, node string, within time.Duration) ([]corev1.Pod, error) {
 	var running []corev1.Pod
 	err := Await(ctx, within, func(ctx context.Context) (string, error) {
@@ -284,10 +333,10 @@ func (c *Cluster) AwaitPods(ctx context.Context, namespace string, n int, node s
 	return running, err
 }
 
-// Twins returns the provider's copies of a consumer's pods.
+// Twins returns the copies that a provider has of a consumer's pods. It waits until all of them run.
 func (e *Environment) Twins(ctx context.Context, provider string, pods []corev1.Pod) ([]corev1.Pod, error) {
 	var twins []corev1.Pod
-	err := Await(ctx, 20*time.Second, func(ctx context.Context) (string, error) {
+	err := Await(ctx, settledWithin, func(ctx context.Context) (string, error) {
 		list := &corev1.PodList{}
 		if err := e.Member(provider).List(ctx, list); err != nil {
 			return "", err
@@ -335,12 +384,12 @@ func (c *Cluster) nodeRows(ctx context.Context) ([][]string, error) {
 	return rows, nil
 }
 
-// DeleteDeployments deletes all Deployments of a namespace and waits for their pods.
+// DeleteDeployments deletes all Deployments of a namespace, and waits until their pods are gone.
 func (c *Cluster) DeleteDeployments(ctx context.Context, namespace string) error {
 	if err := c.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(namespace)); err != nil {
 		return err
 	}
-	return Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	return Await(ctx, settledWithin, func(ctx context.Context) (string, error) {
 		list := &corev1.PodList{}
 		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil || len(list.Items) == 0 {
 			return "", err
@@ -349,7 +398,7 @@ func (c *Cluster) DeleteDeployments(ctx context.Context, namespace string) error
 	})
 }
 
-// leftovers are the kinds of which no object may remain after the last release.
+// leftovers are the kinds of objects that must not exist after the last reservation has ended.
 var leftovers = []schema.GroupVersionKind{
 	{Group: "liqo.io", Version: "v1alpha1", Kind: "ReservationInstruction"},
 	{Group: "liqo.io", Version: "v1alpha1", Kind: "ProviderInstruction"},
@@ -365,7 +414,7 @@ var leftovers = []schema.GroupVersionKind{
 	{Group: "core.liqo.io", Version: "v1beta1", Kind: "ForeignCluster"},
 }
 
-// AwaitClean waits until no member has any leftovers of a peering.
+// AwaitClean waits until no member has an object that a peering left behind.
 func (e *Environment) AwaitClean(ctx context.Context, within time.Duration) error {
 	return Await(ctx, within, func(ctx context.Context) (string, error) {
 		for _, id := range slices.Sorted(maps.Keys(e.Members)) {
@@ -381,7 +430,7 @@ func (e *Environment) AwaitClean(ctx context.Context, within time.Duration) erro
 	})
 }
 
-// Leftovers returns the names of the objects that peerings left in a cluster.
+// Leftovers returns the names of the objects that peerings left behind in a cluster.
 func (c *Cluster) Leftovers(ctx context.Context) ([]string, error) {
 	var left []string
 	for _, gvk := range leftovers {

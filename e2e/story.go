@@ -11,16 +11,16 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Figures are the durations that a story measured.
+// Figures are durations that a story measures.
 type Figures struct {
-	// NodeReady is the time from applying the request to its Ready virtual node, if the two clusters were not peered
-	// before.
+	// NodeReady is the time from the creation of the request until its virtual node was Ready. The two clusters were
+	// not peered before.
 	NodeReady time.Duration
-	// PodRunning is the time from applying the request to the first Running pod on the node.
+	// PodRunning is the time from the creation of the request until pods were running on its virtual node.
 	PodRunning time.Duration
 }
 
-// storyNamespace is the namespace of the story's requests and pods in rome.
+// storyNamespace is the namespace in rome for the requests and pods of the story.
 const storyNamespace = "demo"
 
 // Samples are the manifests that a story applies.
@@ -28,21 +28,21 @@ type Samples struct {
 	Request, GPURequest, LargeRequest, Deployment []byte
 }
 
-// story is one run of Story.
+// story is one run of the function Story.
 type story struct {
 	*Environment
 	*Narrator
 	samples Samples
 	figures Figures
-	before  map[string]string
-	// asked is when the sample request was applied.
+	before  map[string]Capacity
+	// asked is when the first request was created.
 	asked   time.Time
 	request *agentv1alpha1.ResourceRequest
 	gpu     *agentv1alpha1.ResourceRequest
 }
 
-// Story runs the main use case once, from the advertisements to the released capacity, and describes it on out. The
-// error is a *Failure.
+// Story runs the main use case once, from the advertisements to the release of all capacity, and describes it on
+// out. An error is of type *Failure.
 func Story(ctx context.Context, env *Environment, samples Samples, out io.Writer) (Figures, error) {
 	s := &story{Environment: env, Narrator: NewNarrator(out), samples: samples}
 	chapters := []struct {
@@ -76,8 +76,8 @@ func (s *story) failure(step string, err error) error {
 	return f
 }
 
-// advertise removes what an interrupted run left, waits until the broker knows every member, and shows their
-// resources.
+// advertise removes what an interrupted run has left, waits until the broker knows every member, and shows the
+// members' resources.
 func (s *story) advertise(ctx context.Context) error {
 	if err := s.cleanUp(ctx); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (s *story) advertise(ctx context.Context) error {
 	return err
 }
 
-// ask applies the sample request and shows the decision.
+// ask creates the first request, and shows the decision of the broker.
 func (s *story) ask(ctx context.Context) error {
 	if err := s.EnsureNamespace(ctx, s.rome(), storyNamespace); err != nil {
 		return err
@@ -116,24 +116,25 @@ func (s *story) ask(ctx context.Context) error {
 	return s.showLock(ctx, st.TargetClusterID)
 }
 
-// showLock shows that the provider's available capacity has shrunk.
+// showLock waits until the provider's unreserved capacity has changed, and prints the available capacity before and
+// now.
 func (s *story) showLock(ctx context.Context, provider string) error {
-	now := map[string]string{}
+	now := map[string]Capacity{}
 	err := Await(ctx, 10*time.Second, func(ctx context.Context) (string, error) {
 		var err error
-		if now, err = s.Available(ctx); err != nil || now[provider] != s.before[provider] {
+		if now, err = s.Available(ctx); err != nil || now[provider].Unreserved != s.before[provider].Unreserved {
 			return "", err
 		}
-		return fmt.Sprintf("ClusterAdvertisement %q to show less than %s", provider, s.before[provider]), nil
+		return fmt.Sprintf("ClusterAdvertisement %q to show less than %s", provider, s.before[provider].Unreserved), nil
 	})
 	if err != nil {
 		return err
 	}
-	s.Say("available on %s: %s before, %s now", provider, s.before[provider], now[provider])
+	s.Say("available on %s: %s before, %s now", provider, words(s.before[provider].Available), words(now[provider].Available))
 	return nil
 }
 
-// peer waits for the virtual node.
+// peer waits until the virtual node is Ready.
 func (s *story) peer(ctx context.Context) error {
 	err := s.rome().AwaitCondition(ctx, s.request, time.Minute, agentv1alpha1.ConditionReady, func(message string) {
 		s.Say("%s", message)
@@ -151,7 +152,7 @@ func (s *story) peer(ctx context.Context) error {
 	return nil
 }
 
-// run deploys pods that are pinned to the reservation.
+// run deploys pods that run only on the virtual node of the reservation.
 func (s *story) run(ctx context.Context) error {
 	if err := s.rome().Deploy(ctx, storyNamespace, s.samples.Deployment, OnReservation(s.request.Status.ReservationName)); err != nil {
 		return err
@@ -200,7 +201,7 @@ func (s *story) askTooMuch(ctx context.Context) error {
 	return s.rome().DeleteAndWait(ctx, large, 20*time.Second)
 }
 
-// cleanUp removes what an earlier story left.
+// cleanUp removes what an earlier run has left.
 func (s *story) cleanUp(ctx context.Context) error {
 	if err := s.rome().DeleteDeployments(ctx, storyNamespace); err != nil {
 		return err
@@ -224,7 +225,7 @@ func (s *story) cleanUp(ctx context.Context) error {
 	return s.AwaitClean(ctx, time.Minute)
 }
 
-// giveBack deletes the requests and waits until all clusters are as before.
+// giveBack deletes the requests, and waits until all clusters are as they were before the story.
 func (s *story) giveBack(ctx context.Context) error {
 	s.Say("kubectl delete resourcerequests --all")
 	if err := s.rome().DeleteDeployments(ctx, storyNamespace); err != nil {

@@ -3,31 +3,31 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Workload is the two pods of the sample Deployment on a virtual node, and their copies in the provider.
+// Workload is the two pods of the sample Deployment on a virtual node, together with their copies in the
+// provider.
 type Workload struct {
 	env      *Environment
 	consumer *Cluster
 
 	namespace, provider, node string
-	// began are the identities of the pods at the start, by name.
+	// began maps the names of the pods to their identities at the start.
 	began map[string]podIdentity
 }
 
-// podIdentity changes when a pod is replaced or restarted, on either side.
+// podIdentity identifies a pod and its copy. It changes if one of them is replaced or restarted.
 type podIdentity struct {
 	Pod, Twin string
 	Restarts  int32
 }
 
-// Run deploys a workload in a request's namespace, pinned to its virtual node, and
-// waits until it runs.
+// Run deploys a workload in the namespace of a request, on the request's virtual node, and waits until it
+// runs.
 func (e *Environment) Run(ctx context.Context, c *Cluster, r *agentv1alpha1.ResourceRequest) (*Workload, error) {
 	samples, err := ShippedSamples()
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *Environment) Run(ctx context.Context, c *Cluster, r *agentv1alpha1.Reso
 	return e.Watch(ctx, c, r.Namespace, r.Status.TargetClusterID, r.Status.NodeName)
 }
 
-// Watch waits until the two pods of a namespace on a virtual node run, with their copies in the provider.
+// Watch waits until the two pods of a namespace on a virtual node and their copies in the provider run.
 func (e *Environment) Watch(ctx context.Context, c *Cluster, namespace, provider, node string) (*Workload, error) {
 	w := &Workload{env: e, consumer: c, namespace: namespace, provider: provider, node: node}
 	var err error
@@ -48,7 +48,7 @@ func (e *Environment) Watch(ctx context.Context, c *Cluster, namespace, provider
 }
 
 func (w *Workload) identities(ctx context.Context) (map[string]podIdentity, error) {
-	pods, err := w.consumer.AwaitPods(ctx, w.namespace, 2, w.node, time.Minute)
+	pods, err := w.consumer.AwaitPods(ctx, w.namespace, 2, w.node, settledWithin)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (w *Workload) identities(ctx context.Context) (map[string]podIdentity, erro
 	return out, nil
 }
 
-// Unchanged returns an error if a pod was replaced or restarted.
+// Unchanged returns an error if a pod or its copy was replaced or restarted.
 func (w *Workload) Unchanged(ctx context.Context) error {
 	now, err := w.identities(ctx)
 	if err != nil {

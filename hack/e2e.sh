@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests with real containers, see docs/testing.md: on kind clusters,
-# which it makes, or on those that E2E_KUBECONFIG leads to.
+# Runs the end-to-end tests with real containers, see docs/testing.md. It makes kind clusters
+# for them, unless E2E_KUBECONFIG names a kubeconfig of existing clusters.
 #
-# PREVIOUS is the commit or tag whose charts and images an upgrade begins with; by
-# default the last release. Arguments go to "go test".
+# PREVIOUS is the commit or tag whose charts and images the test of an upgrade begins with; by
+# default the last release. The script passes its arguments to "go test".
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/kind/env.sh"
 cd "$root"
 
-# sources_tag is a tag that changes with what images are built from.
+# sources_tag prints a tag that changes with the files that images are built from.
 sources_tag() {
   git -C "$1" ls-files --cached --others --exclude-standard -- '*.go' '*.yaml' go.mod go.sum |
     (cd "$1" && xargs -d '\n' sha256sum) | sha256sum | cut -c 1-12
@@ -28,7 +28,7 @@ product() {
   done
 }
 
-# previous_version checks out what an upgrade begins with.
+# previous_version checks out the version that an upgrade begins with.
 previous_version() {
   local previous=${PREVIOUS:-$(git describe --tags --abbrev=0 2>/dev/null || true)}
   if [[ -z $previous ]]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# release.sh vX.Y.Z publishes the images with that tag, and the charts, whose version has
-# to be X.Y.Z, below REPOSITORY and beside it. For each it leaves dist/NAME.digest and prints NAME=sha256:...
+# release.sh vX.Y.Z publishes the images with that tag under REPOSITORY, and the charts, whose version must be
+# X.Y.Z, in the folder charts beside REPOSITORY. For each of them it writes dist/NAME.digest and prints
+# NAME=sha256:... It also writes the archives of the kubectl plugin and their Krew manifest to dist.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/kind/env.sh"
 cd "$root"
@@ -19,6 +20,8 @@ charts=${repository%/*}/charts
 programs helm >&2
 rm -rf dist
 make --no-print-directory images PUSH=true TAG="$tag" VERSION="$tag" REPOSITORY="$repository" PLATFORM="${PLATFORM:-linux/amd64,linux/arm64}" ${BASE:+BASE="$BASE"} >&2
+
+hack/plugin.sh "$tag" >&2
 
 for chart in broker agent; do
   helm package "charts/$chart" --destination dist >&2

@@ -28,14 +28,14 @@ boot_nothing() {
 # Packages whose tests wait for elections, restarts and boots more than they compute.
 waiting='./cmd/broker/app ./internal/playground/... ./internal/broker/journal'
 # Packages in which goroutines meet.
-concurrent='./internal/broker ./internal/broker/replica ./internal/broker/server ./internal/agent/capacity ./internal/agent/inbox
-  ./internal/agent/outbox ./internal/agent/transport/...'
-# All other packages, those with the slowest tests first, so that no processor idles at the end.
-others() {
+concurrent='./internal/broker ./internal/broker/outbox ./internal/broker/replica ./internal/broker/server ./internal/agent/capacity
+  ./internal/agent/inbox ./internal/agent/outbox ./internal/agent/transport/...'
+# packages_but lists the packages outside e2e that are not among its arguments, those with the slowest
+# tests first, so that no processor idles at the end.
+packages_but() {
   local slowest=(./liqo ./charts/guardtest ./charts/charttest)
-  # shellcheck disable=SC2086 # several packages
   go list "${slowest[@]}"
-  go list ./... | grep -v /e2e | grep -vxF "$(go list "${slowest[@]}" $waiting)"
+  go list ./... | grep -v /e2e | grep -vxF "$(go list "${slowest[@]}" "$@")"
 }
 # Packages with benchmarks.
 benched() { grep -rl '^func Benchmark' --include='*_test.go' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|'; }
@@ -43,7 +43,7 @@ benched() { grep -rl '^func Benchmark' --include='*_test.go' internal | xargs -n
 # The gate's scenarios: the story, the core of the product, and one attack of each kind.
 scenarios='TestStory|TestWebhooksRefuse|TestReservationCreatedInTheBrokersCluster|TestRequestWaits|ExtendedInPlace|TestDeniedCluster'
 scenarios+='|LeavesOtherPodsOfItsNamespaceAlone|TestUnreachableProvider|TestPodsRunOnTheNodesAskedFor|WithoutAffectingItsSibling'
-scenarios+='|TestLendingPolicy'
+scenarios+='|TestLendingPolicy|TestKilledAtEveryStep/all_of_them'
 scenarios+='|TestConsumerExceeds|TestCertificatesForOtherGroups|CountedWrongly|ThatReachTheHost|ThatReachFurther|TestOtherTenants'
 scenarios+='|TestShadowPodsThatLie|TestCollectionsOfOthers'
 # Scenarios that take longest, because they wait until something is over.
@@ -58,19 +58,22 @@ run_suite() {
   unit) run_tests "$1" "$(boot_nothing)" -short -timeout 5m ;;
 
   # The gate's suites.
-  packages) run_tests "$1" "$(others)" -short -p 2 -timeout 15m ;;
+  # shellcheck disable=SC2086 # several packages
+  packages) run_tests "$1" "$(packages_but $waiting $concurrent)" -short -p 2 -timeout 15m ;;
   concurrency) run_tests "$1" "$concurrent" -race -short -p 2 -timeout 15m ;;
-  faults) run_tests "$1" ./e2e/robustness -timeout 15m -run 'TestEveryMutantIsFound|TestBrokersKilledAtRandomTimes' ;;
+  faults) run_tests "$1" './internal/broker ./e2e/robustness' -timeout 15m -run '^TestSimulation$|TestEveryMutantIsFound|TestBrokersKilledAtRandomTimes' ;;
   scenarios) LRB_E2E_RACE=0 run_tests "$1" './e2e/local ./e2e/attacks' -p 1 -timeout 15m -run "$scenarios" ;;
 
   # The others.
-  race) run_tests "$1" "$(others)" -race -p 2 -timeout 40m ;;
+  # shellcheck disable=SC2086 # several packages
+  race) run_tests "$1" "$(packages_but $waiting)" -race -p 2 -timeout 40m ;;
   waiting) run_tests "$1" "$waiting" -race -p 1 -timeout 40m ;;
   model) run_tests "$1" ./internal/broker -timeout 40m -run '^TestSimulation$' -broker.steps="${STEPS:-1000000}" ;;
   benchmarks) run_tests "$1" "./e2e/bench $(benched)" -p 1 -timeout 20m -run '^TestStudiesPrintTheirFigures$' -bench . -benchtime 1x ;;
   robustness) run_tests "$1" ./e2e/robustness -timeout 40m ;;
   local) run_tests "$1" ./e2e/local -timeout 80m -skip "$endings" ;;
   endings) run_tests "$1" ./e2e/local -timeout 80m -run "$endings" ;;
+  gitops) LRB_E2E_RACE=0 run_tests "$1" ./e2e/gitops -timeout 60m ;;
   attacks) # ADVERSARY decides how long the adversary takes
     local limit=40m
     [[ -z ${ADVERSARY:-} ]] || limit=0
@@ -142,7 +145,7 @@ gate)
   ;;
 all)
   run_lane vet race model waiting benchmarks &
-  run_lane local endings attacks robustness
+  run_lane local endings attacks gitops robustness
   wait
   ;;
 *) run_lane "$@" ;;

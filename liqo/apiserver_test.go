@@ -362,6 +362,7 @@ func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 		"a virtual node is cordoned":                {try: node(nodeName, cordon), allowed: true},
 		"another node is cordoned":                  {try: node("worker", cordon)},
 		"a virtual node is tainted and left open":   {try: node(nodeName, taint(agentv1alpha1.EndingTaint, corev1.TaintEffectNoSchedule))},
+		"a virtual node is closed while it is idle": {try: node(nodeName, taint(agentv1alpha1.VacatingTaint, corev1.TaintEffectNoSchedule)), allowed: true},
 		"a virtual node gets somebody else's taint": {try: node(nodeName, func(n *corev1.Node) { cordon(n); taint("other", corev1.TaintEffectNoExecute)(n) })},
 		"a virtual node gets a label":               {try: node(nodeName, func(n *corev1.Node) { cordon(n); n.Labels["a"] = "b" })},
 		"a virtual node gets a namespace":           {try: node(nodeName, func(n *corev1.Node) { n.Labels["namespace.broker.fluidos.eu/demo"] = "true" }), allowed: true},

@@ -47,7 +47,7 @@ func TestOtherChallengesAreNotAnswered(t *testing.T) {
 	}
 }
 
-// A message with an invalid challenge must not stop the placement, either.
+// A challenge that cannot be decoded is reported as refused, and does not make Consume fail.
 func TestInvalidChallengeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -20,12 +20,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// askAfter is how long a consumer without an identity waits for the provider to
-// start the handshake by itself.
+// askAfter is how long a consumer without an identity waits for the provider's challenge before it
+// requests credentials.
 const askAfter = 2 * time.Second
 
-// Consume carries out the next actions for a placement that this cluster uses. Events wake the
-// controller again: changes of watched objects, and messages.
+// Consume carries out the next actions for a placement that this cluster uses, and returns its
+// progress. The controller must call Consume again after changes of the objects in ConsumerWatches,
+// after ConsumerEvents, and after the delay in the state.
 func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error) {
 	if inst.Ended() {
 		p.departing.Lock()
@@ -34,9 +35,10 @@ func (p *Peering) Consume(ctx context.Context, inst *agentv1alpha1.ReservationIn
 	return consumerSide{p}.consumePlacement(ctx, inst, false)
 }
 
-// DepartConsumer deletes an instruction whose placement is gone. It returns false if the
-// instruction has become the last one for its provider and must unpeer first, or if a provider
-// without agent has not been left yet: call Consume again.
+// DepartConsumer deletes the instruction of a placement that Consume has reported as done. It first
+// checks that the placement is still done. If it is not, DepartConsumer deletes nothing and returns
+// false, and Consume must be called again. For example, the instruction may now be the last one for
+// its provider, so that the peering must be removed first.
 func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
@@ -54,13 +56,14 @@ func (p *Peering) DepartConsumer(ctx context.Context, inst *agentv1alpha1.Reserv
 // cluster uses.
 type consumerSide struct{ *Peering }
 
-// consumePlacement carries out the next actions for a placement. departs is true if the instruction
-// is deleted should nothing be left to do.
+// consumePlacement carries out the next actions for a placement. departs is true if the caller
+// deletes the instruction once nothing is left to do.
 func (p consumerSide) consumePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, departs bool) (plan.ConsumerState, error) {
 	scene, err := p.observeConsumer(ctx, inst)
 	if err != nil {
 		return plan.ConsumerState{}, err
 	}
+	p.steps.noteStep(scene.pair, scene.HandshakeStep(), scene.now)
 	actions, state := plan.ForConsumer(scene.ConsumerView)
 	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), plan.Soonest(scene.Network.LookAgainAfter(), scene.renewal))
 	for _, action := range actions {
@@ -120,7 +123,8 @@ func (p consumerSide) applyConsumer(ctx context.Context, s *consumerScene, a pla
 	return p.applyHome(ctx, a.Do, s.Provider, s.namespace, failpoint.ConsumerNamespaceDeleted)
 }
 
-// consumerWrites carry out the actions that need only the scene.
+// consumerWrites maps actions to the functions that carry them out. It contains the actions that
+// need no argument besides the scene.
 var consumerWrites = map[plan.Verb]func(consumerSide, context.Context, *consumerScene) error{
 	plan.WriteIdentity: consumerSide.writeIdentity,
 	plan.WriteSlice:    consumerSide.writeSlice,
@@ -143,7 +147,7 @@ func (p consumerSide) askCredentials(s *consumerScene) error {
 	return nil
 }
 
-// stopAsking ends the handshake on this side. The agent still answers a later challenge.
+// stopAsking stops requesting credentials. The agent still answers a later challenge.
 func (p consumerSide) stopAsking(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
 	if s.Handshake.Applied {
@@ -151,8 +155,8 @@ func (p consumerSide) stopAsking(s *consumerScene) {
 	}
 }
 
-// sendAnswer answers a challenge once per delivery: the provider repeats it until
-// it is answered.
+// sendAnswer sends the answer to a challenge once for each delivery of the challenge. The provider
+// repeats the challenge until it receives the answer.
 func (p consumerSide) sendAnswer(s *consumerScene) {
 	p.opts.Outbox.Drop(s.pair.Posting(handshake.StepRequest))
 	version := fmt.Sprintf("%s/%d", s.answer.digest, s.challenge.Count)
@@ -160,9 +164,9 @@ func (p consumerSide) sendAnswer(s *consumerScene) {
 	failpoint.Hit(failpoint.ConsumerAnswered)
 }
 
-// answerChallenge answers the challenge. The same challenge always gets the same answer, even if the
-// key's signatures differ each time. The error is handshake.ErrRefused for a challenge that this
-// cluster does not answer.
+// answerChallenge returns the answer to the provider's challenge. It caches the answer, so that the
+// same challenge always gets the same answer, even if signing again gives another signature. It
+// returns handshake.ErrRefused for a challenge that no honest provider sends.
 func (p consumerSide) answerChallenge(s *consumerScene) (answered, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +184,8 @@ func (p consumerSide) answerChallenge(s *consumerScene) (answered, error) {
 
 func (p consumerSide) writeIdentity(ctx context.Context, s *consumerScene) error {
 	defer failpoint.Hit(failpoint.ConsumerIdentityMade)
-	// The admission policy compares the Identity with the record, so write the record first.
+	// The API server is recorded first, because the admission policy compares the Identity with
+	// that record.
 	if err := p.recordServer(ctx, s.namespace, handshake.Spellings(cmp.Or(s.advertisedEndpoint(), s.credentials.APIServer))); err != nil {
 		return err
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// One worker serves the placements at all providers, so it waits only deputyWait for a provider. An
-// attempt that takes longer continues beside it, for deputyTimeout at most, and wakes the controller
-// when it is over. After a failure, a deputy rests for deputyPause. The provider's objects are not
-// watched. They are checked every deputyStep while a change is expected, and otherwise every
-// deputyPause.
+// How a deputy spends its time. One goroutine serves the placements at all providers, so it waits at
+// most deputyWait for an attempt at one provider. A longer attempt continues in the background for at
+// most deputyTimeout, and wakes the controller when it has finished. After a failed attempt, the
+// deputy pauses for deputyPause. Objects in the provider's cluster are not watched: they are checked
+// every deputyStep while a change is expected, and every deputyPause otherwise.
 const (
 	deputyWait    = 200 * time.Millisecond
 	deputyTimeout = 5 * time.Second
@@ -32,32 +32,36 @@ const (
 	deputyStep    = 500 * time.Millisecond
 )
 
-// deputy does the provider's part of a peering for a provider without an agent. It runs in the
-// consumer's process, with the same plans and a client of the provider's cluster. Messages
-// between the two parts do not leave the process.
+// deputy does the provider's part of a peering for a provider that has no agent. It runs in the
+// consumer's agent and uses the same plans as a provider's agent, with a client of the provider's
+// cluster. Messages between consumer and deputy do not leave the process.
 //
-// Its ProviderInstructions do not exist as objects: each is derived from a
-// ReservationInstruction in this cluster.
+// The provider's cluster has no ProviderInstruction objects. The deputy derives each of them from a
+// ReservationInstruction in the consumer's cluster.
 type deputy struct {
+	// part is the Peering in the role of the provider, consumer is the Peering of this cluster.
 	part     *Peering
 	consumer *Peering
 	client   client.Client
-	// restUntil is when to try again after a failure.
+	// restUntil is when the next attempt may be made after a failed one. failure is the error of the
+	// last attempt, nil if it succeeded.
 	restUntil time.Time
 	failure   error
-	// attempts holds the newest attempt for each placement, by name. running is the one that may
-	// still run: there is one at a time, because the placements share a handshake. Only the
-	// consumer's goroutine uses both.
+	// attempts holds the newest attempt for each placement, by its name. running is the last attempt that
+	// was started. Only one attempt runs at a time, because the placements share a handshake. Only the
+	// goroutine that calls the consumer's methods uses attempts and running.
 	attempts map[string]*attempt
 	running  *attempt
 }
 
-// attempt is one round of actions in the provider's cluster. Its results are set once done is closed.
+// attempt is one round of actions in the provider's cluster. provided and err are set before done is
+// closed.
 type attempt struct {
-	// spec says what the provider was to do.
+	// spec is the instruction that the attempt carries out.
 	spec agentv1alpha1.ProviderInstructionSpec
 	done chan struct{}
-	// left is true once nobody waits for the result, used once the result was an answer to Consume.
+	// left is true once the consumer's goroutine no longer waits for the result. used is true once
+	// Consume has returned the result.
 	left     atomic.Bool
 	used     bool
 	provided plan.ProviderState
@@ -73,8 +77,8 @@ func (a *attempt) isDone() bool {
 	}
 }
 
-// actAsProvider does the provider's part of a placement after the consumer's, and adds to the state
-// what the provider's part still waits for.
+// actAsProvider does the provider's part of a placement after the consumer's part. It returns the state
+// of the consumer's part, changed so that it also waits for the provider's part.
 func (p *Peering) actAsProvider(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, departs bool) plan.ConsumerState {
 	d, err := p.appointDeputy(inst.Spec.TargetClusterID)
 	if err != nil && inst.Ended() {
@@ -99,8 +103,8 @@ func (p *Peering) actAsProvider(ctx context.Context, inst *agentv1alpha1.Reserva
 	return state
 }
 
-// appointDeputy returns the deputy of a provider. It makes a new one when the provider's client has
-// changed, because that client belongs to another kubeconfig.
+// appointDeputy returns the deputy of a provider. It makes a new deputy if Remote returns another
+// client than before, which happens when the kubeconfig has changed.
 func (p *Peering) appointDeputy(provider string) (*deputy, error) {
 	if p.opts.Remote == nil {
 		return nil, errors.New("install one there, or run this one with --peering-mode=kubeconfig and a kubeconfig of that cluster")
@@ -129,14 +133,13 @@ func (p *Peering) appointDeputy(provider string) (*deputy, error) {
 	return d, nil
 }
 
-// deputyOf returns the deputy of a provider, nil if none was appointed.
+// deputyOf returns the deputy of a provider, nil if there is none.
 func (p *Peering) deputyOf(provider string) *deputy {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.deputies[provider]
 }
 
-// dropDeputy drops the deputy of a provider.
 func (p *Peering) dropDeputy(provider string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,8 +167,9 @@ func (d *deputy) wakeConsumer(ctx context.Context) error {
 	return d.consumer.mailbox.WakeConsumer(ctx, d.part.opts.ClusterID)
 }
 
-// providePlacement carries out the next actions in the provider's cluster. It clears state.Gone and
-// state.Done unless the provider's part is gone and done, too.
+// providePlacement carries out the next actions in the provider's cluster. On entry, state describes the
+// consumer's part. For an ended placement, providePlacement sets state.Gone and state.Done to false
+// unless they are also true for the provider's part.
 func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state *plan.ConsumerState, departs bool) error {
 	if now := d.part.opts.Clock.Now(); now.Before(d.restUntil) {
 		return d.failure
@@ -175,7 +179,7 @@ func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.Reser
 	a := d.awaitAttempt(ctx, there, departs)
 	switch {
 	case a == nil && d.failure != nil:
-		return d.failure // it is being tried again
+		return d.failure // the next attempt is still running
 	case a == nil:
 		state.Again = plan.Soonest(state.Again, deputyStep)
 		d.describeProvided(inst, state, plan.ProviderState{Granted: placement.Waiting(agentv1alpha1.ReasonReleasing, "its API server is slow")})
@@ -195,7 +199,8 @@ func (d *deputy) providePlacement(ctx context.Context, inst *agentv1alpha1.Reser
 	return nil
 }
 
-// describeProvided adds the provider's part of an ended placement to its state.
+// describeProvided adds the provider's part to the state of an ended placement: Gone and Done stay
+// true only if they are true for both parts.
 func (d *deputy) describeProvided(inst *agentv1alpha1.ReservationInstruction, state *plan.ConsumerState, provided plan.ProviderState) {
 	if !inst.Ended() {
 		return
@@ -207,9 +212,13 @@ func (d *deputy) describeProvided(inst *agentv1alpha1.ReservationInstruction, st
 	state.Gone, state.Done = state.Gone && provided.Gone, state.Done && provided.Done
 }
 
-// awaitAttempt returns the result of an attempt that was not used yet, and starts one if there is none.
-// It returns nil while the provider is busy. An instruction that departs uses the last result again:
-// if it had to wait for another one, Consume would use that, and so on without an end.
+// awaitAttempt returns the result of a finished attempt. Each result is returned once. If there is no
+// new result, awaitAttempt starts an attempt and waits for it for deputyWait. It returns nil if the
+// attempt takes longer or another one is still running.
+//
+// If the instruction is about to be deleted (departs), a result is also returned a second time:
+// Consume has already used the result that says that the placement is done, and DepartConsumer needs
+// the same result.
 func (d *deputy) awaitAttempt(ctx context.Context, there *agentv1alpha1.ProviderInstruction, departs bool) *attempt {
 	a := d.attempts[there.Name]
 	if a != nil && a.isDone() && equality.Semantic.DeepEqual(a.spec, there.Spec) && (departs || !a.used) {
@@ -234,7 +243,8 @@ func (d *deputy) awaitAttempt(ctx context.Context, there *agentv1alpha1.Provider
 	}
 }
 
-// carryOutAttempt wakes the consumer's controller if nobody waits for the result.
+// carryOutAttempt does the provider's actions of an attempt and stores the result. It wakes the
+// consumer's controller if nobody waits for the result any longer.
 func (d *deputy) carryOutAttempt(ctx context.Context, there *agentv1alpha1.ProviderInstruction, a *attempt) {
 	attemptCtx, cancel := context.WithTimeout(ctx, deputyTimeout)
 	defer cancel()
@@ -245,17 +255,19 @@ func (d *deputy) carryOutAttempt(ctx context.Context, there *agentv1alpha1.Provi
 	if a.left.Load() {
 		wake, cancel := context.WithTimeout(ctx, deputyTimeout)
 		defer cancel()
-		_ = d.wakeConsumer(wake) // if the controller does not read, it checks again after deputyStep
+		_ = d.wakeConsumer(wake) // after an error, the controller still checks again after deputyStep
 	}
 }
 
-// forgetResults drops all results, because they may rely on a placement that has departed: of two
-// that end together, one must take the peering down.
+// forgetResults drops all results after a placement has been deleted. They may have been obtained while
+// that placement still needed the peering. If two placements ended together, such a result could make
+// each of them leave the removal of the peering to the other one.
 func (d *deputy) forgetResults() {
 	clear(d.attempts)
 }
 
-// grantSlice answers the placement's slice as soon as Liqo has replicated it.
+// grantSlice answers the request in the placement's slice, as soon as Liqo has replicated the slice to
+// the provider's cluster.
 func (d *deputy) grantSlice(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	namespace, err := d.part.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
 	if namespace == "" || err != nil {
@@ -264,8 +276,8 @@ func (d *deputy) grantSlice(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return d.part.Grant(ctx, types.NamespacedName{Namespace: namespace, Name: inst.Name}, guard.Place{})
 }
 
-// instructionFor returns the instruction that an agent of the provider would have received and
-// accepted.
+// instructionFor returns the instruction that an agent of the provider would have received for the
+// placement and accepted.
 func instructionFor(inst *agentv1alpha1.ReservationInstruction, consumer string) *agentv1alpha1.ProviderInstruction {
 	return &agentv1alpha1.ProviderInstruction{
 		ObjectMeta: metav1.ObjectMeta{

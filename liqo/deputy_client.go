@@ -10,8 +10,9 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// deputyClient is a client of the provider's cluster. It derives ProviderInstructions from the
-// consumer's instructions, because the provider's cluster has none.
+// deputyClient is a client of a provider's cluster. The provider's cluster has no
+// ProviderInstructions, so deputyClient derives them from the instructions in the consumer's
+// cluster.
 type deputyClient struct {
 	client.Client
 	consumer *Peering
@@ -44,14 +45,15 @@ func (c deputyClient) List(ctx context.Context, list client.ObjectList, opts ...
 		into.Items, err = c.listInstructions(ctx)
 		return err
 	case *agentv1alpha1.ReservationInstructionList:
-		into.Items = nil // a cluster without an agent asks for nothing
+		into.Items = nil // a cluster without an agent requests no reservations
 		return nil
 	}
 	return c.Client.List(ctx, list, opts...)
 }
 
-// listInstructions returns all instructions for the provider, in any phase. It reads past the
-// cache, because the last instruction takes the peering down.
+// listInstructions returns an instruction for each placement at the provider, in any phase. It
+// bypasses the cache: the peering is removed with its last placement, and a stale list might not
+// contain another placement that still needs the peering.
 func (c deputyClient) listInstructions(ctx context.Context) ([]agentv1alpha1.ProviderInstruction, error) {
 	o := &c.consumer.opts
 	var list agentv1alpha1.ReservationInstructionList

@@ -137,7 +137,7 @@ func (c slow) List(ctx context.Context, list client.ObjectList, opts ...client.L
 	return c.Client.List(ctx, list, opts...)
 }
 
-// One worker serves the placements at all providers.
+// One worker serves the placements at all providers, so it must not wait for a cluster that hangs.
 func TestHangingClusterWithoutAgentDoesNotDelayOtherPlacements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

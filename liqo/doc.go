@@ -1,5 +1,9 @@
 // Package liqo peers two clusters through Liqo, and removes the peering again. Neither cluster
-// holds a credential of the other.
+// needs a kubeconfig of the other, unless the provider has no agent.
+//
+// A placement is what one provider contributes to a reservation. The broker announces it to both
+// agents. Each agent stores what it is told in an instruction: a ReservationInstruction in the
+// consumer's cluster, and a ProviderInstruction in the provider's cluster.
 //
 // A pair of clusters has up to two peerings, one in each direction. In each cluster, both
 // peerings share one tenant namespace:
@@ -22,10 +26,10 @@
 //	GatewayClient <provider>     ─── CIDRs, key ──────────▶   GatewayServer <consumer>
 //	PublicKey <provider>         ════════ tunnel ══════════   PublicKey <consumer>
 //
-// The plan package decides what to do next. Peering observes, asks it, and carries out its
-// actions with the packages handshake, network, drain and guard. Peering keeps no essential
-// state in memory: after a crash the same plans continue from the objects that exist.
+// Peering observes the objects of a placement, asks package plan for the next actions, and carries
+// them out with the packages handshake, network, drain and guard. Peering keeps no essential
+// state in memory: after a crash it continues from the objects that exist.
 //
-// The agent changes and deletes only objects with its managed-by label, and replicas that a
-// consumer leaves behind. It uses other objects, but does not change them.
+// The agent changes and deletes only objects with its managed-by label, and the replicas that a
+// consumer leaves behind. It may use objects that others made, but does not change them.
 package liqo

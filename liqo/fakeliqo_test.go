@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,8 @@ type world struct {
 	// lifetime is how long certificates signed by Liqo are valid; 0 means indefinitely. None of
 	// them is renewed through the peering.
 	lifetime time.Duration
+	// lost are the resource versions of the replicas whose update failed, by the name of the slice.
+	lost map[string]string
 }
 
 // site is a cluster: an API server in memory, the agent's peering, and Liqo's key.
@@ -79,13 +82,15 @@ type site struct {
 	// silent agents do nothing, and cut clusters reach no other cluster. A stale Liqo believes
 	// that its replicas still exist.
 	silent, cut, stale bool
+	// refusing clusters reject updates of the slices of others.
+	refusing bool
 	// deaths records the writes after which the agent was killed; nil if it is never killed.
 	deaths map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, sites: map[string]*site{}, mail: map[string]v1.Message{}}
+	w := &world{t: t, sites: map[string]*site{}, mail: map[string]v1.Message{}, lost: map[string]string{}}
 	for _, id := range []string{"rome", "paris"} {
 		w.sites[id] = &site{id: id, client: newAPIServer(t)}
 		w.newKey(id)
@@ -301,7 +306,7 @@ func (w *world) release(consumer, provider, name string, after func(*world)) {
 	})
 }
 
-// until runs all sites until done returns true. It calls after, if not nil, after each tick.
+// until runs all sites until done returns true. After each tick, it calls the function after, unless that is nil.
 func (w *world) until(what string, after func(*world), done func() bool) {
 	w.t.Helper()
 	for range int(limit / tick) {
@@ -378,7 +383,10 @@ func (s *site) step(w *world) {
 	var replicas authv1beta1.ResourceSliceList
 	w.check(s.client.List(ctx, &replicas))
 	for i := range replicas.Items {
-		w.check(s.peering.Grant(ctx, client.ObjectKeyFromObject(&replicas.Items[i]), guard.Place{}))
+		key := client.ObjectKeyFromObject(&replicas.Items[i])
+		_, err := s.peering.ResendSlice(ctx, key)
+		w.check(err)
+		w.check(s.peering.Grant(ctx, key, guard.Place{}))
 	}
 }
 
@@ -516,11 +524,15 @@ func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider strin
 	w.t.Helper()
 	ctx, remote, there := w.t.Context(), w.sites[provider].client, object.TenantNamespaceName(consumer)
 	replica := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: there, Name: s.Name}}
+	if w.losesUpdate(s, provider, there) {
+		return
+	}
 	_, err := controllerutil.CreateOrUpdate(ctx, remote, replica, func() error {
 		replica.Labels = maps.Clone(s.Labels)
 		maps.Copy(replica.Labels, map[string]string{object.ReplicatedLabel: "true", object.OriginLabel: consumer, consts.RemoteClusterID: consumer})
 		replica.Spec = *s.Spec.DeepCopy()
 		replica.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID(consumer))
+		replica.Spec.CSR = []byte("certificate request")
 		return nil
 	})
 	w.check(err)
@@ -541,6 +553,20 @@ func (w *world) replicate(s *authv1beta1.ResourceSlice, consumer, provider strin
 	quota := &offloadingv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: there, Name: authentication.CommonNameResourceSliceCSR(replica)}}
 	w.check(client.IgnoreAlreadyExists(remote.Create(ctx, quota)))
 	w.makeNode(s, consumer, provider)
+}
+
+// losesUpdate reports whether Liqo's replicator does not send the slice: its last update failed, and the replica has
+// not changed since. Liqo then believes that it has sent the update.
+func (w *world) losesUpdate(s *authv1beta1.ResourceSlice, provider, there string) bool {
+	w.t.Helper()
+	replica := &authv1beta1.ResourceSlice{}
+	if !w.exists(provider, there, s.Name, replica) {
+		return false
+	}
+	if w.sites[provider].refusing && !equality.Semantic.DeepEqual(replica.Spec.Resources, s.Spec.Resources) {
+		w.lost[s.Name] = replica.ResourceVersion
+	}
+	return w.lost[s.Name] == replica.ResourceVersion
 }
 
 func (w *world) makeNode(s *authv1beta1.ResourceSlice, consumer, provider string) {

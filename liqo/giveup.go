@@ -17,23 +17,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Annotations of objects that are being removed.
+// Annotations with which the agent marks objects while it removes a placement.
 const (
-	// givenUpAnnotation marks a ForeignCluster that the agent told Liqo to stop waiting for.
+	// givenUpAnnotation marks a ForeignCluster that the agent has declared permanently
+	// unreachable to Liqo.
 	givenUpAnnotation = "broker.fluidos.eu/given-up"
-	// nudgedAnnotation makes Liqo reconcile a slice at once. Its own retries are up to 16
-	// minutes apart.
+	// nudgedAnnotation is set on a slice to make Liqo reconcile it at once. Without it, Liqo's
+	// retries are up to 16 minutes apart.
 	nudgedAnnotation = "broker.fluidos.eu/nudged"
-	// partedAnnotation on an Identity holds the time at which the agent changed its remote
-	// namespace to partedNamespace.
+	// partedAnnotation is set on an Identity whose remote namespace the agent has changed to
+	// partedNamespace. Its value is the time of that change.
 	partedAnnotation = "broker.fluidos.eu/parted"
 )
 
 const (
-	// partedGrace is how long Liqo may take to act on a parted Identity.
+	// partedGrace is how long Liqo gets, after the change that partedAnnotation records, to
+	// forget the objects that it replicated.
 	partedGrace = 5 * time.Second
-	// lostInterval is how often to check an overdue release. Its pods, and Liqo's progress in
-	// other clusters, are not watched.
+	// lostInterval is how often the agent checks a placement whose release is overdue. It must
+	// poll, because it watches neither the pods of that placement nor objects in other clusters.
 	lostInterval = 5 * time.Second
 )
 
@@ -103,6 +105,8 @@ func (p consumerSide) undoGivingUp(ctx context.Context, s *consumerScene) error 
 	return p.markReach(ctx, s.Provider, "null")
 }
 
+// markReach sets, or with value null removes, the annotations that tell Liqo that a provider
+// is permanently unreachable.
 func (p consumerSide) markReach(ctx context.Context, provider, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s,%q:%s}}}`,
 		consts.ForeignClusterPermanentlyUnreachableAnnotationKey, value, givenUpAnnotation, value)
@@ -116,8 +120,10 @@ func (p consumerSide) nudgeSlice(ctx context.Context, s *consumerScene) error {
 	return client.IgnoreNotFound(p.opts.Client.Update(ctx, nudged))
 }
 
-// endPods deletes terminating pods whose end the provider does not confirm. Liqo does the
-// same, but not for pods that it began to wait for before the provider was given up.
+// endPods deletes the terminating pods on the virtual node without a grace period, because the
+// provider does not confirm that they have ended. After the provider was given up, Liqo itself
+// deletes the other pods on the node in the same way, but not pods that were already
+// terminating.
 func (p consumerSide) endPods(ctx context.Context, s *consumerScene) error {
 	pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := p.opts.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": s.Name}); err != nil {
@@ -143,6 +149,7 @@ func (p consumerSide) partIdentity(ctx context.Context, s *consumerScene) error 
 	return p.opts.Client.Update(ctx, parted)
 }
 
-// partedNamespace is a remote namespace that holds no objects of this cluster at any provider.
-// A change of the namespace makes Liqo start its replication anew.
+// partedNamespace is a remote namespace that exists at no provider. To make Liqo forget the
+// objects that it replicated to a lost provider, the agent sets it in the Identity: Liqo
+// restarts its replication when an Identity's remote namespace changes.
 const partedNamespace = "liqo-parted"

@@ -23,6 +23,8 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -176,8 +178,7 @@ func (g *guarded) boundsCreation() {
 	}
 }
 
-// wantRefusal fails unless err is a refusal that Liqo's replicator retries; with an empty why it
-// wants no error.
+// wantRefusal fails unless err is a refusal that Liqo's replicator retries; if why is empty, it wants no error.
 func wantRefusal(t *testing.T, err error, why string) {
 	t.Helper()
 	switch {
@@ -240,4 +241,45 @@ func (g *guarded) shutsWithoutAdvertisement() {
 	g.check(g.Update(g.Context(), namespaceMap))
 	namespaceMap.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
 	g.check(g.peers["rome"].Update(g.Context(), namespaceMap))
+}
+
+// Liqo's replicator does not repeat an update that failed. Changing the resources of a slice must therefore not depend
+// on the agent, which may be restarting. A new certificate request must still wait for the agent.
+func TestSliceIsResizedWhileTheAgentIsAway(t *testing.T) {
+	g := startGuarded(t, "rome")
+	g.advertise(map[string]agentv1alpha1.PeerRight{"cluster.rome": "None", "rome/" + ownSlice: "Write"})
+	slice := sliceOf("rome", ownSlice)
+	slice.Spec.CSR = []byte("csr")
+	g.awaitRights(slice, sliceOf("rome", "flood-1"))
+	g.check(g.peers["rome"].Create(t.Context(), slice))
+	g.installWebhooks()
+
+	resigned := slice.DeepCopy()
+	resigned.Spec.CSR = []byte("another csr")
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return apierrors.IsInternalError(g.peers["rome"].Update(ctx, resigned.DeepCopy(), client.DryRunAll)), nil
+	})
+	if err != nil {
+		t.Fatalf("another certificate request was admitted while the agent was away: %v", err)
+	}
+	slice.Spec.Resources[corev1.ResourceCPU] = resource.MustParse("2")
+	if err := g.peers["rome"].Update(t.Context(), slice); err != nil {
+		t.Errorf("change of the resources while the agent is away: %v", err)
+	}
+}
+
+// installWebhooks installs the validating webhooks of the agent's chart, although no agent answers them.
+func (g *guarded) installWebhooks() {
+	g.Helper()
+	files, err := chart.LoadFS(charts.Agent())
+	g.check(err)
+	rendered, err := chart.Render(files, chart.Release{Name: "liqo-resource-broker-agent", Namespace: "liqo-resource-broker"})
+	g.check(err)
+	for _, obj := range rendered.Objects {
+		if obj.GetKind() == "ValidatingWebhookConfiguration" {
+			g.create(obj)
+			return
+		}
+	}
+	g.Fatal("the agent's chart has no ValidatingWebhookConfiguration")
 }

@@ -228,7 +228,8 @@ func TestTwoNetworksConnectOnAPIServers(t *testing.T) {
 	p.until("all of it is gone", func() bool { return left(rome) == 0 && left(paris) == 0 })
 }
 
-// left counts the objects that only the agent removes. The keys go with their gateway.
+// left counts the objects that only the agent removes. The PublicKey and the Secret with the gateway's keys are not
+// counted: the gateway owns them, so Kubernetes deletes them with it.
 func left(l *linked) (n int) {
 	for _, obj := range []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}} {
 		if l.read(l.peer, obj) {

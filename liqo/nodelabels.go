@@ -10,10 +10,11 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// agentLabels returns the labels that the agent sets on a placement's virtual node. They name the
-// request, by which pods select the node, and the namespaces whose pods may use it: that of the
-// request, and those that the request names. Without a request or namespaces, as for a
-// Reservation made in the broker's cluster, all may use it.
+// agentLabels returns the labels that the agent sets on a placement's virtual node. Some of them
+// name the request, so that its pods can select the node. The others name the namespaces whose pods
+// may use the node: the request's own namespace, and those that the request lists. A Reservation
+// that was created in the broker's cluster has no request. If such a Reservation lists no
+// namespaces, pods of all namespaces may use the node.
 func agentLabels(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	labels := map[string]string{}
 	for _, namespace := range inst.Spec.Namespaces {
@@ -29,7 +30,7 @@ func agentLabels(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	return labels
 }
 
-// labelsOfAgent selects from a node's labels those that the agent sets.
+// labelsOfAgent returns those labels of a node that agentLabels could have set.
 func labelsOfAgent(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {
@@ -45,8 +46,9 @@ func labelsOfAgent(labels map[string]string) map[string]string {
 	return out
 }
 
-// openNode labels the virtual node with its request and the namespaces that may use it. Before
-// that, no pod that passed the webhook is scheduled there.
+// openNode sets the labels of agentLabels on the virtual node and removes outdated ones. Before the
+// node has these labels, no pod that the webhook has admitted is scheduled to it, because such pods
+// select these labels.
 func (p consumerSide) openNode(ctx context.Context, s *consumerScene) error {
 	update := s.node.DeepCopy()
 	for key := range labelsOfAgent(update.Labels) {

@@ -19,6 +19,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
+// clusterKey returns the key pair of this cluster's Liqo. It reads the Secret again when its copy is
+// too old.
 func (p *Peering) clusterKey(ctx context.Context) (*handshake.ClusterKey, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,12 +40,15 @@ func (p *Peering) clusterKey(ctx context.Context) (*handshake.ClusterKey, error)
 	return p.key, nil
 }
 
-// otherPlacements counts the other instructions for a peer. It is read past the cache: the agent leaves
-// the removal of the peering to them, and must not rely on stale data for that.
+// otherPlacements counts the other instructions for the same peer, by the role that this cluster has
+// in them.
 type otherPlacements struct {
 	consumer, provider int
 }
 
+// findOthers counts the instructions for a peer except self. It bypasses the cache: the agent
+// keeps the peering as long as there are other instructions, and stale data could lack some of them
+// or contain deleted ones.
 func (p *Peering) findOthers(ctx context.Context, self client.Object, peer string) (o otherPlacements, err error) {
 	var consumer agentv1alpha1.ReservationInstructionList
 	here := client.InNamespace(p.opts.InstructionNamespace)
@@ -67,7 +72,8 @@ func (p *Peering) findOthers(ctx context.Context, self client.Object, peer strin
 	return o, nil
 }
 
-// Kinds of objects that keep a tenant namespace alive.
+// Kinds of objects that keep a tenant namespace from being deleted. Liqo derives objects of the
+// dependent kinds from objects of the root kinds.
 var (
 	rootKinds = []schema.GroupVersionKind{
 		authv1beta1.GroupVersion.WithKind("Tenant"),
@@ -82,7 +88,9 @@ var (
 	}
 )
 
-// viewHome returns the view of a peer's remaining objects, read past the cache.
+// viewHome returns which objects for a peer are left in this cluster. It reads them from the API
+// server, because the cache may lag behind. ns is the tenant namespace, nil if there is none. o
+// counts the other instructions for the peer. If there are any, viewHome reads nothing.
 func (p *Peering) viewHome(ctx context.Context, peer string, ns *corev1.Namespace, o otherPlacements) (plan.HomeView, error) {
 	h := plan.HomeView{Namespace: object.ViewOfNamespace(ns), Needed: o.consumer+o.provider > 0}
 	if h.Needed {
@@ -130,6 +138,8 @@ func isRoot(obj *metav1.PartialObjectMetadata) bool {
 	return obj.DeletionTimestamp == nil && len(obj.OwnerReferences) == 0
 }
 
+// hasStray reports whether a NamespaceMap of this cluster for the peer exists that is not being
+// deleted.
 func hasStray(maps []metav1.PartialObjectMetadata, peer string) bool {
 	for i := range maps {
 		if m := &maps[i]; m.DeletionTimestamp == nil && m.Labels[object.DestinationLabel] == peer && !object.Replicated(m) {

@@ -27,7 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// consumerScene is a ConsumerView with the objects that it was made from.
+// consumerScene is a ConsumerView, together with the objects and messages from which it was made.
 type consumerScene struct {
 	plan.ConsumerView
 	reader client.Reader
@@ -35,6 +35,7 @@ type consumerScene struct {
 	pair   handshake.Pair
 	// now is the time of the observation.
 	now time.Time
+	// all contains all ReservationInstructions of this cluster.
 	all []agentv1alpha1.ReservationInstruction
 
 	namespace *corev1.Namespace
@@ -42,19 +43,21 @@ type consumerScene struct {
 	identity  *authv1beta1.Identity
 	slice     *authv1beta1.ResourceSlice
 	node      *corev1.Node
-	// renewal is the delay until the identity's certificate needs another check; 0 for never.
+	// renewal is the delay after which the identity's certificate must be checked again; 0 for never.
 	renewal     time.Duration
 	challenge   *handshake.Received
 	answer      answered
 	credentials *handshake.Credentials
 	offloading  map[string]*offloadingv1beta1.NamespaceOffloading
 	network     *network.Scene
-	// server is the record of the provider's API servers to write, "" if none.
+	// server is the text that the action RecordServer writes into an annotation of the tenant namespace;
+	// "" if there is nothing to write.
 	server string
 }
 
-// observeConsumer reads through the cache. Before it reports that nothing is left, it reads
-// again past the cache, which may not show the newest objects yet.
+// observeConsumer returns what exists for a placement in this cluster. It reads through the cache. For
+// an ended placement without a node it reads a second time, bypassing the cache, because the cache may not
+// show the newest objects yet.
 func (p consumerSide) observeConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (*consumerScene, error) {
 	s, err := p.viewConsumer(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release || !s.IsDrained() {
@@ -127,8 +130,9 @@ func sliceView(slice *authv1beta1.ResourceSlice, reserved corev1.ResourceList) p
 	return v
 }
 
-// sliceResources returns the resources that a slice requests. A resource that is no longer reserved is
-// set to zero, because Liqo does not revoke a resource that is merely left out.
+// sliceResources returns the resources that a slice must request. before are the resources that it
+// requests now. A resource that is no longer reserved is set to zero, because Liqo does not revoke a
+// resource that is merely left out.
 func sliceResources(before, reserved corev1.ResourceList) corev1.ResourceList {
 	out := reserved.DeepCopy()
 	for name := range before {
@@ -207,9 +211,9 @@ func (p consumerSide) observeConsumerHandshake(ctx context.Context, s *consumerS
 	return nil
 }
 
-// observeLifetime determines when the certificate needs attention. Liqo renews it through the
-// peering after two thirds to three quarters of its life. A certificate older than five sixths
-// was not renewed in time. Once it has expired, Liqo can no longer renew it.
+// observeLifetime determines when the certificate needs attention. Liqo renews it when two thirds to
+// three quarters of its lifetime have passed. If it has not been renewed after five sixths, the agent
+// asks the provider for a new one. An expired certificate cannot be renewed by Liqo.
 func (s *consumerScene) observeLifetime() {
 	crt := handshake.ParseCertificate(s.identity.Spec.AuthParams.SignedCRT)
 	if crt == nil {
@@ -230,10 +234,10 @@ func (s *consumerScene) isLive(name string) bool {
 	})
 }
 
-// isCurrent reports whether credentials belong to the current handshake. After a restart, or
-// after its own request, this cluster cannot check that. It then accepts credentials only when
-// there is no identity to lose: none works, or the identity is due and yields only to a later
-// certificate.
+// isCurrent reports whether credentials belong to the current handshake. isCurrent cannot tell if this cluster
+// requested the credentials itself, or has not answered a challenge since its agent started. In these cases, it returns
+// true if the identity does not work or is due for renewal. readCredentials then applies the credentials only if their
+// certificate is newer than a working one.
 func (s *consumerScene) isCurrent(credentials *handshake.Received) bool {
 	if s.challenge != nil && credentials.Epoch == s.challenge.Epoch && credentials.PreviousDigest == s.answer.digest {
 		return true
@@ -253,7 +257,8 @@ func (p consumerSide) readCredentials(ctx context.Context, s *consumerScene, r *
 	}
 	s.credentials, s.Handshake.Credentials = &c, true
 	if s.Identity.IsComplete() && !handshake.IssuedLater(c.SignedCRT, s.identity.Spec.AuthParams.SignedCRT) {
-		// The message was repeated; meanwhile Liqo has renewed the certificate.
+		// The certificate is not newer than the present one: the message is a repetition, and Liqo has
+		// renewed the certificate since.
 		s.Handshake.Applied = true
 		return
 	}
@@ -264,8 +269,9 @@ func (p consumerSide) readCredentials(ctx context.Context, s *consumerScene, r *
 	}
 }
 
-// acceptCredentials refuses credentials for another cluster, and those that direct this
-// cluster's Liqo anywhere but to the provider's advertised API server.
+// acceptCredentials returns an error for credentials of another cluster, and for credentials that
+// direct this cluster's Liqo to another API server than the provider advertises, or to an address
+// or proxy that is not allowed.
 func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c *handshake.Credentials) error {
 	if err := handshake.CheckCredentials(c, s.key.DER, p.opts.ClusterID); err != nil {
 		return err
@@ -279,7 +285,8 @@ func (p consumerSide) acceptCredentials(ctx context.Context, s *consumerScene, c
 	return p.checkEndpoint(ctx, s.Provider, c.APIServer)
 }
 
-// observeDeparture checks what other instructions still need, once only the peering is left.
+// observeDeparture counts the other placements at the provider. If there are none, it also reads what
+// is left of the provider in this cluster.
 func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) error {
 	o, err := p.findOthers(ctx, s.inst, s.Provider)
 	if err != nil {
@@ -291,7 +298,7 @@ func (p consumerSide) observeDeparture(ctx context.Context, s *consumerScene) er
 	return err
 }
 
-// observeDrain reads the pods of a released placement while its slice exists.
+// observeDrain reads the pods on the virtual node of an ended placement while the slice exists.
 func (p consumerSide) observeDrain(ctx context.Context, s *consumerScene) (err error) {
 	if !s.Release || !s.Slice.IsUsable() || !s.Slice.Ours || !s.Node.Exists {
 		return nil
@@ -304,9 +311,9 @@ func (s *consumerScene) drainTarget() drain.Target {
 	return drain.Target{Placement: s.Name, Instruction: s.inst, Node: s.node}
 }
 
-// anchorPlacement returns the placement that this cluster names in its messages: the oldest one at the
-// provider that has not ended. All placements of the pair thus share one exchange, which
-// continues when one of them ends.
+// anchorPlacement returns the placement that this cluster names in its messages to the provider: the
+// oldest placement at the provider that has not ended. All messages of the pair name the same placement,
+// so all its placements share one handshake.
 func (s *consumerScene) anchorPlacement() string {
 	oldest := s.inst
 	for i := range s.all {

@@ -8,10 +8,11 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 )
 
-// healthInterval is how often to count the pods on a virtual node. They are not watched.
+// healthInterval is how often the pods on a virtual node are counted. They are not watched.
 const healthInterval = 30 * time.Second
 
-// acceptWithin is how long Liqo may take to copy a pod to the provider. It usually takes a second.
+// acceptWithin is how long Liqo may take to copy a pod to the provider before the pod counts as
+// not accepted. Usually it takes a second.
 const acceptWithin = 30 * time.Second
 
 func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
@@ -22,7 +23,7 @@ func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
 	return nil
 }
 
-// unreachableReason says why Liqo does not reach a peer's API server; it returns "" if Liqo does.
+// unreachableReason returns why Liqo does not reach a peer's API server, or "" if Liqo does.
 func unreachableReason(fc *liqov1beta1.ForeignCluster) string {
 	for _, c := range fc.Status.Conditions {
 		if c.Type == liqov1beta1.APIServerStatusCondition && c.Status == liqov1beta1.ConditionStatusError {

@@ -51,9 +51,11 @@ func (p consumerSide) observeOffloading(ctx context.Context, s *consumerScene) e
 	return nil
 }
 
-// listClaims returns the claims of all placements that name the namespace and are not drained. A
-// provider that is dropped earlier loses the remote namespace, and its pods are killed. For the
-// same reason, removing the same-name label does not end an offloading.
+// listClaims returns the offloading that each placement wants for the namespace, oldest first. It
+// includes ended placements while their node may still have pods: if their provider were removed
+// from the offloading, Liqo would delete the remote namespace and kill these pods. It leaves out
+// placements that ask for EnforceSameName, unless the namespace has the label that allows this or
+// is already offloaded under its own name.
 func (p consumerSide) listClaims(ctx context.Context, s *consumerScene, v *plan.OffloadingView) (claims []plan.Claim, err error) {
 	const sameName = offloadingv1beta1.EnforceSameNameMappingStrategyType
 	mayHaveItsName := v.SameName || v.Exists && v.InForce.Names == sameName
@@ -95,7 +97,7 @@ func servedBy(inst *agentv1alpha1.ReservationInstruction) string {
 	return `reservation "` + inst.Spec.ReservationName + `"`
 }
 
-// holdsNode reports whether the placement's node may still have pods, or get some.
+// holdsNode reports whether the placement's virtual node has pods, or may still get some.
 func (s *consumerScene) holdsNode(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	switch {
 	case inst.UID == s.inst.UID:
@@ -106,7 +108,8 @@ func (s *consumerScene) holdsNode(ctx context.Context, inst *agentv1alpha1.Reser
 	return isUndrained(ctx, s.reader, inst)
 }
 
-// isUndrained reports whether a released placement still has a node or may get one.
+// isUndrained reports whether an ended placement still has a virtual node, or a slice or
+// VirtualNode from which Liqo may make one.
 func isUndrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	name := brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
 	if found, err := object.Get(ctx, r, "", name, &corev1.Node{}); found || err != nil {
@@ -122,8 +125,8 @@ func isUndrained(ctx context.Context, r client.Reader, inst *agentv1alpha1.Reser
 	return object.Get(ctx, r, ns.Name, name, &offloadingv1beta1.VirtualNode{})
 }
 
-// selectedProviders returns the providers in a selector made by selector; nil for any other
-// selector.
+// selectedProviders returns the providers in a selector that has the form of nodeSelectorOf; nil
+// for any other selector.
 func selectedProviders(o *offloadingv1beta1.NamespaceOffloading) []string {
 	terms := o.Spec.ClusterSelector.NodeSelectorTerms
 	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || len(terms[0].MatchFields) > 0 {
@@ -143,9 +146,10 @@ func nodeSelectorOf(providers []string) corev1.NodeSelector {
 	}}}
 }
 
-// remoteCondition reports whether Liqo's condition for one provider is true. Liqo keys the
-// conditions by the NamespaceMap's name, which is the provider's ID. It does not reset Ready
-// for a provider that is no longer required.
+// remoteCondition reports whether a condition of a NamespaceOffloading is true for one provider.
+// Liqo stores these conditions by the name of the provider's NamespaceMap, which is the
+// provider's ID. The condition Ready may stay true for a provider that is no longer selected,
+// because Liqo does not reset it.
 func remoteCondition(o *offloadingv1beta1.NamespaceOffloading, provider string, kind offloadingv1beta1.RemoteNamespaceConditionType) bool {
 	for _, c := range o.Status.RemoteNamespacesConditions[provider] {
 		if c.Type == kind {

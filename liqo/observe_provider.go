@@ -23,7 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// providerScene is a ProviderView with the objects that it was made from.
+// providerScene is a ProviderView, together with the objects and messages from which it was made.
 type providerScene struct {
 	plan.ProviderView
 	reader client.Reader
@@ -36,8 +36,8 @@ type providerScene struct {
 	namespace *corev1.Namespace
 	tenant    *authv1beta1.Tenant
 	replica   *authv1beta1.ResourceSlice
-	// shadowPods belong to the placement; replicas are all objects that the consumer's Liqo
-	// replicated here.
+	// shadowPods are the ShadowPods of the placement. replicas are all objects that the consumer's
+	// Liqo replicated to this cluster.
 	shadowPods, replicas []metav1.PartialObjectMetadata
 	nonce                []byte
 
@@ -48,8 +48,9 @@ type providerScene struct {
 	network         *network.Scene
 }
 
-// observeProvider reads through the cache. Before it reports that nothing runs, it reads again
-// past the cache, because the broker then sells the capacity.
+// observeProvider returns what exists for a placement in this cluster. It reads through the cache. If
+// an ended placement seems to use nothing any longer, it reads again, bypassing the cache, because the
+// broker lends the capacity to others as soon as the agent reports that the placement is gone.
 func (p providerSide) observeProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (*providerScene, error) {
 	s, err := p.viewProvider(ctx, p.opts.Client, inst)
 	if err != nil || !s.Release && !s.Unpeer || s.IsInUse() {
@@ -137,8 +138,7 @@ func (p providerSide) observeTenant(ctx context.Context, s *providerScene) error
 	return nil
 }
 
-// tenantReady reports whether this cluster signed a certificate for the key in the Tenant's
-// spec.
+// tenantReady reports whether the Tenant's status contains a certificate for the key in its spec.
 func (p providerSide) tenantReady(tenant *authv1beta1.Tenant, consumer string) bool {
 	params := tenant.Status.AuthParams
 	if params == nil || tenant.Status.TenantNamespace == "" {
@@ -148,8 +148,8 @@ func (p providerSide) tenantReady(tenant *authv1beta1.Tenant, consumer string) b
 	return err == nil && handshake.CertificateFits(params.SignedCRT, der, consumer)
 }
 
-// observeProviderHandshake reads the nonce only while a handshake, or the removal of the peering,
-// may need it.
+// observeProviderHandshake reads the nonce and the consumer's messages. It reads the nonce only if it
+// may be needed: during a handshake, and for the removal of the peering.
 func (p providerSide) observeProviderHandshake(ctx context.Context, s *providerScene) error {
 	s.request, s.reply = p.mailbox.Get(s.pair, handshake.StepRequest), p.mailbox.Get(s.pair, handshake.StepAnswer)
 	if s.namespace == nil || s.Release && !s.Unpeer || !s.Release && s.Tenant.Ready && s.request == nil && s.reply == nil {
@@ -210,7 +210,7 @@ func (s *providerScene) observeAnswer() (err error) {
 		s.Handshake.SameKey = handshake.SameKey(answer.PublicKey, s.tenant.Spec.PublicKey)
 		key, _, err := authentication.ParseTenantPublicKey(s.tenant.Spec.PublicKey)
 		if err == nil {
-			s.Tenant.Signed, _ = authentication.VerifyNonce(key, s.nonce, s.tenant.Spec.Signature) // an unknown key type signs nothing
+			s.Tenant.Signed, _ = authentication.VerifyNonce(key, s.nonce, s.tenant.Spec.Signature) // an error means that the key type is not known
 		}
 	}
 	return nil
@@ -230,8 +230,9 @@ func (s *providerScene) isStanding(inst *agentv1alpha1.ProviderInstruction) bool
 	return inst.Spec.RequesterClusterID == s.Consumer && !inst.Ended() && (inst.Status.Enforced || inst.UID == s.inst.UID)
 }
 
-// anchorPlacement returns the placement that this cluster names in its messages: the oldest one of the
-// consumer that has not ended. A new placement therefore does not restart the handshake.
+// anchorPlacement returns the placement that this cluster names in its messages to the consumer: the
+// oldest one that has not ended and that this cluster has accepted. As all messages name the same
+// placement, a new placement does not restart the handshake.
 func (s *providerScene) anchorPlacement() string {
 	oldest := s.inst
 	for i := range s.all {
@@ -247,7 +248,8 @@ func (s *providerScene) anchorPlacement() string {
 	return brokerv1alpha1.PlacementName(oldest.Spec.ReservationName, oldest.Spec.Placement)
 }
 
-// observeUse counts what still runs for an ended placement.
+// observeUse counts the ShadowPods and pods of an ended placement, and checks whether Liqo still has a
+// Quota for it.
 func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	if !s.Release && !s.Unpeer {
 		return nil
@@ -258,8 +260,8 @@ func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	}
 	s.shadowPods, s.ShadowPods = shadows.Items, len(shadows.Items)
 	if s.ShadowPods == 0 {
-		// A pod carries the labels of its ShadowPod, and outlives it by the grace period.
-		// The agent keeps no cache of pods.
+		// A pod has the labels of its ShadowPod, and may exist for its grace period after the
+		// ShadowPod is gone. This bypasses the cache, because the agent does not cache pods.
 		pods := object.NewMetadataList(corev1.SchemeGroupVersion.WithKind("PodList"))
 		if err := p.opts.Reader.List(ctx, pods, client.MatchingLabels{object.OffloadedPodLabel: s.Name}); err != nil {
 			return err
@@ -281,8 +283,9 @@ func (p providerSide) observeUse(ctx context.Context, s *providerScene) error {
 	return nil
 }
 
-// observeQuota compares what Liqo grants and admits with what this cluster keeps for the
-// placement. It reads past the cache, because the broker then sells the difference.
+// observeQuota checks, while a change of the reservation awaits an answer, whether Liqo grants or
+// admits more than this cluster keeps for the placement. It bypasses the cache, because the
+// broker lends the difference to others as soon as it has the answer.
 func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error {
 	if s.Release || s.Unpeer || s.namespace == nil || s.inst.Spec.Change == 0 {
 		return nil
@@ -304,8 +307,8 @@ func (p providerSide) observeQuota(ctx context.Context, s *providerScene) error 
 	return nil
 }
 
-// exceedsKept reports whether Liqo gives more of any resource than this cluster keeps for the
-// placement. The number of pods counts only if it is part of the reservation.
+// exceedsKept reports whether the amount of any resource in the list given is larger than in the list kept. It ignores
+// the number of pods if kept does not limit it.
 func exceedsKept(given, kept corev1.ResourceList) bool {
 	for name, amount := range given {
 		most, named := kept[name]
@@ -316,8 +319,8 @@ func exceedsKept(given, kept corev1.ResourceList) bool {
 	return false
 }
 
-// quotaOf reports whether Liqo made the quota for the slice. Liqo names a quota after the
-// slice, with a digest of the consumer's ID appended.
+// quotaOf reports whether a Quota belongs to the slice. Liqo names a Quota after its slice, followed
+// by a dash and a digest of the consumer's ID.
 func quotaOf(quota metav1.Object, slice string) bool {
 	rest, ok := strings.CutPrefix(quota.GetName(), slice+"-")
 	return ok && !strings.Contains(rest, "-")

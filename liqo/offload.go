@@ -34,7 +34,7 @@ func (p consumerSide) writeOffloading(ctx context.Context, s *consumerScene, a p
 		},
 	})
 	if apierrors.IsNotFound(err) {
-		return nil // the namespace is gone; the watch reports its return
+		return nil // the namespace is gone; if it is created again, the watch reports it
 	}
 	return err
 }

@@ -19,32 +19,35 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/network"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Options configure a Peering. LiqoNamespace, Remote, Unaccepted, CheckEndpoint, Proxies,
-// GatewayService, GuardElsewhere, ReclaimAfter, GiveUpAfter, Clock, Log and DrainTimeout are
-// optional.
+// Options configure a Peering. New requires ClusterID, InstructionNamespace, Client, Reader,
+// Messenger, Sign, Verify and Outbox; the rest is optional.
 type Options struct {
-	// ClusterID is the ID of this cluster, in Liqo, too.
+	// ClusterID is the ID of this cluster, for the broker and for Liqo.
 	ClusterID string
-	// InstructionNamespace holds the instructions.
+	// InstructionNamespace is the namespace of the ReservationInstructions and
+	// ProviderInstructions.
 	InstructionNamespace string
-	// LiqoNamespace holds the key pair of this cluster's Liqo; "liqo" if empty.
+	// LiqoNamespace is the namespace in which Liqo is installed; "liqo" if empty. It holds the key
+	// pair of this cluster's Liqo.
 	LiqoNamespace string
-	// Client reads from a cache, Reader from the API server.
+	// Client reads from a cache. Reader reads from the API server.
 	Client client.Client
 	Reader client.Reader
 
-	// Remote returns a client of the cluster of a provider without an agent. With that
-	// client's rights, this agent does the provider's part. The error says what is missing.
-	// If Remote is nil, this agent does not do the provider's part.
+	// Remote returns a client for the cluster of a provider that has no agent; its error says what
+	// is missing. With this client, the agent here also does the provider's part of the peering.
+	// Remote may be nil; then no such provider can be used.
 	Remote func(provider string) (client.Client, error)
-	// Unaccepted counts the pods that were bound to a virtual node before an instant and have no
-	// copy at the provider, and names one of them. It may be nil.
+	// Unaccepted returns how many pods were bound to a virtual node before the given time and
+	// still have no copy at the provider, and the name of one of them. It may be nil.
 	Unaccepted func(nodeName string, before time.Time) (count int, pod string)
 
-	// CheckEndpoint refuses an API server that this cluster must not connect to; nil allows
-	// all. Proxies are the proxies that providers may ask this cluster to use.
+	// CheckEndpoint returns an error for an API server that this cluster must not connect to;
+	// nil allows all. Proxies are the proxies through which this cluster may connect if a
+	// provider demands it.
 	CheckEndpoint func(ctx context.Context, endpoint string) error
 	Proxies       []string
 
@@ -52,28 +55,32 @@ type Options struct {
 	// cluster's gateway. If it is empty, the agent does not connect networks.
 	GatewayService corev1.ServiceType
 
-	// GuardElsewhere extends the guard to tenant namespaces that the agent did not make:
-	// identities there are signed only for reservations.
+	// GuardElsewhere is guard.Options.Elsewhere: it extends the check of certificates to tenant
+	// namespaces that the agent did not make.
 	GuardElsewhere bool
 
 	Messenger handshake.Messenger
 	Sign      handshake.Signer
 	Verify    handshake.Verifier
-	// ReclaimAfter is how long a consumer may take to return an ended placement. After that,
-	// this cluster reclaims it. 0 means no limit.
+	// ReclaimAfter is how long a consumer may take to return an ended placement. After that, this
+	// cluster, as the provider, removes the consumer's pods and objects itself. 0 means no limit.
 	ReclaimAfter time.Duration
-	// GiveUpAfter is how long this cluster waits for an unreachable provider while it removes
-	// an ended placement. 0 means no limit.
+	// GiveUpAfter is how long this cluster, as the consumer, waits for an unreachable provider
+	// while it removes an ended placement. 0 means no limit.
 	GiveUpAfter time.Duration
-	// Outbox sends the messages. Its creator starts it.
+	// Outbox sends the messages. The caller of New starts it.
 	Outbox *outbox.Outbox
 	Clock  clock.PassiveClock
 	Log    logr.Logger
 
-	// DrainTimeout is how long pods are evicted from the virtual node of an ended placement.
-	// After that, the remaining pods are deleted with their grace period. Zero deletes them
+	// DrainTimeout is how long pods are evicted from the virtual node of an ended placement. The
+	// pods that are left after that are deleted with their grace period. Zero deletes all pods
 	// at once.
 	DrainTimeout time.Duration
+
+	// ObserveStep is called with the duration of each finished step of a handshake at this side. It
+	// may be nil.
+	ObserveStep func(step plan.HandshakeStep, took time.Duration)
 }
 
 func (o *Options) completeOptions() error {
@@ -96,30 +103,35 @@ func (o *Options) completeOptions() error {
 	return nil
 }
 
-// Peering carries out plans in this cluster, on both sides of its peerings. At most one
-// goroutine at a time may call the methods of one side.
+// Peering carries out plans in this cluster, both as a consumer and as a provider. At most one
+// goroutine at a time may call the consumer's methods (Consume, DepartConsumer), and at most one
+// the provider's (Provide, DepartProvider).
 type Peering struct {
 	*guard.Guard
 	opts    Options
 	mailbox *handshake.Mailbox
-	// drainer is used only by the consumer's goroutine.
+	// drainer has no lock; only the goroutine that calls Consume uses it.
 	drainer *drain.Drainer
 	network *network.Connector
+	steps   *stopwatch
 
-	// departing serializes the check whether an instruction is the last one for its peer. Two
-	// instructions that leave together would otherwise each rely on the other.
+	// departing is held while an ended instruction is served or deleted. If two instructions for a
+	// peer ended at the same time, each could otherwise see the other one and leave the removal of
+	// the peering to the other one.
 	departing sync.Mutex
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	answers map[handshake.Pair]answered
 	key     *handshake.ClusterKey
-	// deputies holds the deputy of each provider without an agent.
+	// deputies holds, for each provider without an agent, the deputy that does its part. The key
+	// is the provider's cluster ID.
 	deputies map[string]*deputy
-	// verdicts holds the last check of each provider's API server.
+	// verdicts holds the result of the last check of each provider's API server, by cluster ID.
 	verdicts map[string]serverVerdict
 }
 
-// answered caches the answer to a question: a challenge and this cluster's key.
+// answered caches the answer to a challenge. question consists of the challenge's digest and
+// this cluster's public key.
 type answered struct {
 	question string
 	payload  []byte
@@ -131,7 +143,7 @@ func New(o Options) (*Peering, error) {
 	if err := o.completeOptions(); err != nil {
 		return nil, err
 	}
-	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
+	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), steps: newStopwatch(o.ObserveStep), deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
 	p.Guard = guard.New(guard.Options{
 		InstructionNamespace: o.InstructionNamespace, Client: o.Client, Reader: o.Reader,
 		Elsewhere: o.GuardElsewhere, Clock: o.Clock, Log: o.Log,
@@ -143,24 +155,27 @@ func New(o Options) (*Peering, error) {
 	return p, nil
 }
 
-// Deliver takes an envelope that the broker attributes to the cluster from. It only checks
-// and stores the envelope and wakes the controllers, so it is cheap. An error means that the
-// envelope was refused; callers log it.
+// Deliver accepts an envelope of another cluster. from is the cluster that, according to the
+// broker, has sent it. Deliver only checks and stores the message and wakes the controllers, so
+// it returns quickly. An error means that the envelope was refused; callers log it.
 func (p *Peering) Deliver(ctx context.Context, from string, envelope []byte) error {
 	return p.mailbox.Deliver(ctx, from, envelope)
 }
 
-// ConsumerEvents carries the ID of each provider that a message came from.
+// ConsumerEvents returns the channel with events for the controller that calls Consume. Each
+// event is the ID of a provider that sent a message.
 func (p *Peering) ConsumerEvents() <-chan event.TypedGenericEvent[string] {
 	return p.mailbox.ConsumerEvents()
 }
 
-// ProviderEvents carries the ID of each consumer that a message came from.
+// ProviderEvents returns the channel with events for the controller that calls Provide. Each
+// event is the ID of a consumer that sent a message.
 func (p *Peering) ProviderEvents() <-chan event.TypedGenericEvent[string] {
 	return p.mailbox.ProviderEvents()
 }
 
-// messageSend returns the Send that delivers the payload of a step.
+// messageSend returns a function that sends the payload of one step to the receiver. If the
+// receiver is a provider without an agent, it passes the payload to that provider's deputy.
 func (p *Peering) messageSend(pair handshake.Pair, s handshake.Step, payload []byte) outbox.Send {
 	return func(ctx context.Context) error {
 		if d := p.deputyOf(pair.Receiver(s)); d != nil {
@@ -178,7 +193,8 @@ func (p *Peering) messageSend(pair handshake.Pair, s handshake.Step, payload []b
 	}
 }
 
-// endHandshake ends the handshake of a pair. Messages about their networks continue.
+// endHandshake stops and forgets the handshake of a pair. Messages about the networks of the
+// pair continue.
 func (p *Peering) endHandshake(pair handshake.Pair) {
 	p.dropSteps(pair, handshake.HandshakeSteps)
 	p.mu.Lock()
@@ -186,11 +202,12 @@ func (p *Peering) endHandshake(pair handshake.Pair) {
 	delete(p.answers, pair)
 }
 
-// forgetPair drops everything that is known about a pair.
+// forgetPair stops all messages of a pair and drops everything that is kept in memory about it.
 func (p *Peering) forgetPair(pair handshake.Pair) {
 	p.endHandshake(pair)
 	p.dropSteps(pair, handshake.NetworkSteps)
 	p.network.Forget(pair)
+	p.steps.forgetPair(pair)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.verdicts, pair.Provider)
@@ -203,8 +220,8 @@ func (p *Peering) dropSteps(pair handshake.Pair, steps []handshake.Step) {
 	}
 }
 
-// Tunnel returns the round-trip time to a cluster through Liqo's gateways, or why the cluster
-// cannot be reached; known is false if the gateways report neither.
+// Tunnel returns the round-trip time to a cluster through Liqo's gateways, or the reason why the
+// gateways cannot reach it. known is false if neither is known.
 func (p *Peering) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
 	return p.network.Tunnel(ctx, cluster)
 }

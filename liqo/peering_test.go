@@ -6,10 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -38,6 +40,38 @@ func TestTwoClustersPeerAndPart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Liqo does not repeat a failed update by itself. The consumer's certificate request gets lost in the same way.
+func TestLostChangeIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		paris := w.sites["paris"]
+		w.reserve("rome", "paris", "res-a")
+		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
+		requests := func(id, namespace, cpu string) bool {
+			slice := &authv1beta1.ResourceSlice{}
+			return w.exists(id, namespace, "res-a-1", slice) && slice.Spec.Resources.Cpu().Equal(resource.MustParse(cpu))
+		}
+		paris.refusing = true
+		w.resize("rome", "paris", "res-a-1", listOf("cpu", "2"))
+		w.until("the consumer requests more", nil, func() bool { return requests("rome", object.TenantNamespaceName("paris"), "2") })
+		w.run(time.Second)
+		paris.refusing = false
+		w.until("the provider has it", nil, func() bool { return requests("paris", object.TenantNamespaceName("rome"), "2") })
+	})
+}
+
+// resize changes a placement as the broker would, once the provider has agreed.
+func (w *world) resize(consumer, provider, placement string, resources corev1.ResourceList) {
+	w.t.Helper()
+	there, here := &agentv1alpha1.ProviderInstruction{}, &agentv1alpha1.ReservationInstruction{}
+	w.exists(provider, "default", placement, there)
+	there.Spec.Resources = resources
+	w.check(w.sites[provider].client.Update(w.t.Context(), there))
+	w.exists(consumer, "default", placement, here)
+	here.Spec.Resources = resources
+	w.check(w.sites[consumer].client.Update(w.t.Context(), here))
 }
 
 func TestSecondPlacementNeedsNoHandshake(t *testing.T) {
@@ -239,7 +273,7 @@ func TestImmediateReleaseLeavesNothing(t *testing.T) {
 
 // The placement that asked for credentials may end before they arrive. The provider already has a
 // Tenant, so it sends nothing unasked.
-func TestAnotherPlacementAsksOnForOneThatEnded(t *testing.T) {
+func TestPlacementContinuesTheHandshakeOfAnEndedOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.reserve("rome", "paris", "res-a")

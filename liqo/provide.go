@@ -22,8 +22,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Provide carries out the next actions for a placement that this cluster has acknowledged.
-// Events wake the controller again: changes of watched objects, and messages.
+// Provide carries out the next actions for a placement that this cluster has acknowledged, and
+// returns its progress. The controller must call Provide again after changes of the objects in
+// ProviderWatches, after ProviderEvents, and after the delay in the state.
 func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (plan.ProviderState, error) {
 	if inst.Ended() || inst.Spec.Unpeer {
 		p.departing.Lock()
@@ -32,8 +33,10 @@ func (p *Peering) Provide(ctx context.Context, inst *agentv1alpha1.ProviderInstr
 	return providerSide{p}.providePlacement(ctx, inst)
 }
 
-// DepartProvider deletes an instruction whose peering is done. It returns false if the
-// instruction has become the last one for its consumer and must unpeer first.
+// DepartProvider deletes the instruction of a placement that Provide has reported as done. It first
+// checks that the placement is still done. If it is not, DepartProvider deletes nothing and returns
+// false, and Provide must be called again. For example, the instruction may now be the last one for
+// its consumer, so that the peering must be removed first.
 func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (bool, error) {
 	p.departing.Lock()
 	defer p.departing.Unlock()
@@ -41,7 +44,8 @@ func (p *Peering) DepartProvider(ctx context.Context, inst *agentv1alpha1.Provid
 	if err != nil || !state.Done {
 		return false, err
 	}
-	// The slice may have been deleted while no agent ran.
+	// Normally the watch of slices leads to this call, but it misses slices that are deleted while
+	// no agent runs.
 	if ns, err := p.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID); err != nil {
 		return false, err
 	} else if ns != "" {
@@ -64,6 +68,7 @@ func (p providerSide) providePlacement(ctx context.Context, inst *agentv1alpha1.
 	if err := p.DisownMaps(ctx, scene.Consumer, scene.namespace); err != nil {
 		return plan.ProviderState{}, err
 	}
+	p.steps.noteStep(scene.pair, scene.HandshakeStep(), scene.now)
 	actions, state := plan.ForProvider(scene.ProviderView)
 	state.Again = plan.Soonest(plan.Soonest(state.Again, p.recheckAfter(scene)), scene.Network.LookAgainAfter())
 	for _, action := range actions {
@@ -109,7 +114,8 @@ func (p providerSide) applyProvider(ctx context.Context, s *providerScene, verb 
 	return p.applyHome(ctx, verb, s.Consumer, s.namespace, failpoint.ProviderNamespaceDeleted)
 }
 
-// ensureNonce creates the nonce, instead of waiting for Liqo to fill an empty Secret.
+// ensureNonce creates the Secret with the nonce. Liqo would fill an empty Secret, but that
+// would take another reconciliation.
 func (p providerSide) ensureNonce(ctx context.Context, s *providerScene) error {
 	random := make([]byte, handshake.NonceSize)
 	if _, err := rand.Read(random); err != nil {
@@ -125,9 +131,9 @@ func (p providerSide) ensureNonce(ctx context.Context, s *providerScene) error {
 	return err
 }
 
-// writeTenant creates the Tenant from a checked answer, or renews the signature of an existing
-// one with the same key. It first deletes a certificate that an earlier Tenant left behind,
-// because Liqo would refuse another request beside it.
+// writeTenant creates the Tenant from a checked answer. If the Tenant exists, it only updates
+// the signature. Before it creates a Tenant, it deletes the certificate that an earlier Tenant
+// may have left: while that exists, Liqo refuses a new certificate request.
 func (p providerSide) writeTenant(ctx context.Context, s *providerScene) error {
 	defer failpoint.Hit(failpoint.ProviderTenantMade)
 	if s.tenant != nil {
@@ -150,8 +156,9 @@ func (p providerSide) writeTenant(ctx context.Context, s *providerScene) error {
 	})
 }
 
-// sendCredentials sends the consumer's credentials. After a handshake it repeats them until a
-// slice shows that they arrived; without one it sends them once per request.
+// sendCredentials sends the credentials to the consumer. After a handshake, the Outbox repeats
+// them until a slice of the consumer shows that they have arrived. If the consumer requested
+// them again, they are sent once for each request.
 func (p providerSide) sendCredentials(s *providerScene) error {
 	params := s.tenant.Status.AuthParams
 	if params.AwsConfig != nil {

@@ -13,20 +13,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// reclaimedAnnotation marks a Tenant that the agent drained.
+// reclaimedAnnotation marks a Tenant that the agent, and not a person, has drained.
 const reclaimedAnnotation = "broker.fluidos.eu/reclaimed"
 
-// podsEnd is how often to check pods that take long to end. They are not watched.
+// podsEnd is the delay between two checks of an ended placement that still has pods. The agent must poll, because it
+// does not watch these pods.
 const podsEnd = time.Second
 
-// isSpanOver reports whether the span that began at since is over. A span of 0 never ends.
+// isSpanOver reports whether at least span has passed since the given time. It returns false if span is
+// 0 or since is nil.
 func isSpanOver(since *metav1.Time, span time.Duration, now time.Time) bool {
 	return span > 0 && since != nil && !now.Before(since.Add(span))
 }
 
-// remainingSpan returns the rest of the span, 0 if it is over or never ends. A caller of both isSpanOver
-// and remainingSpan must pass the same now: if the span ended between two readings of the clock,
-// no further check would be scheduled.
+// remainingSpan returns how much of the span is left; 0 if it is over, and 0 if it never ends because
+// span is 0 or since is nil. Callers that also use isSpanOver must pass the same now to both functions.
+// Otherwise the span could end between two readings of the clock, and no further check would be
+// scheduled.
 func remainingSpan(since *metav1.Time, span time.Duration, now time.Time) time.Duration {
 	if span == 0 || since == nil {
 		return 0
@@ -44,7 +47,7 @@ func (p providerSide) recheckAfter(s *providerScene) time.Duration {
 	return remainingSpan(s.inst.Status.ReleasingSince, p.opts.ReclaimAfter, s.now)
 }
 
-// reclaimFuncs carry out the actions of planReclaim, planEviction and planDrained.
+// reclaimFuncs holds the functions for the actions of planReclaim, planEviction and planDrained.
 var reclaimFuncs = map[plan.Verb]func(providerSide, context.Context, *providerScene) error{
 	plan.CordonSlice: providerSide.cordonSlice,
 	plan.DeletePods:  providerSide.deletePods,

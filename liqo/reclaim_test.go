@@ -104,8 +104,8 @@ func (c *passing) Now() time.Time {
 	return c.now
 }
 
-// The consumer's time may end during an observation. The next observation must then see that it
-// is over, and must be scheduled.
+// The time that a consumer has to return a placement (ReclaimAfter) may run out while Provide runs.
+// Provide must then be done, or say in Again when it must be called again.
 func TestChecksContinueUntilTheConsumersTimeIsOver(t *testing.T) {
 	w := newWorld(t)
 	ended := metav1.NewTime(time.Now().Truncate(time.Second))

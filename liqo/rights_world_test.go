@@ -41,15 +41,15 @@ func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
 	}
 }
 
-// A cache that does not show the decision yet must not revoke rights that were opened.
-func TestOpenedRightsOutliveALateCache(t *testing.T) {
+// The consumer's slice may arrive before this cluster has decided about the placement.
+func TestASliceIsAdmittedBeforeTheDecision(t *testing.T) {
 	w := newWorld(t)
 	paris, key := w.sites["paris"], types.NamespacedName{Namespace: "default", Name: "offer"}
 	w.reserve("rome", "paris", "res-a")
 	inst := &agentv1alpha1.ProviderInstruction{}
 	w.exists("paris", "default", "res-a-1", inst)
-	if err := paris.peering.OpenRights(t.Context(), key, inst); err == nil {
-		t.Error("rights were opened without an Advertisement")
+	if err := paris.peering.AdmitSlice(t.Context(), key, inst); err == nil {
+		t.Error("a slice was admitted without an Advertisement")
 	}
 	w.check(paris.client.Create(t.Context(), &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	want := func(step string, want map[string]agentv1alpha1.PeerRight) {
@@ -60,21 +60,21 @@ func TestOpenedRightsOutliveALateCache(t *testing.T) {
 			t.Errorf("%s, rights (-want +got):\n%s", step, diff)
 		}
 	}
-	enforce := func(enforced bool) {
+	decide := func(status agentv1alpha1.ProviderInstructionStatus) {
 		t.Helper()
-		inst.Status.Enforced = enforced
+		inst.Status = status
 		w.check(paris.client.Status().Update(t.Context(), inst))
+		w.check(paris.peering.KeepRights(t.Context(), key))
 	}
-	open := map[string]agentv1alpha1.PeerRight{"res-a-1" + digestOfRome: "Write", "rome/res-a-1": "Write"}
-	enforce(false)
-	w.check(paris.peering.OpenRights(t.Context(), key, inst))
-	want("when they are opened", open)
-	w.check(paris.peering.KeepRights(t.Context(), key))
-	want("while the cache is late", open)
-	enforce(true)
-	w.check(paris.peering.KeepRights(t.Context(), key))
-	want("once the cache shows it", open)
-	enforce(false)
-	w.check(paris.peering.KeepRights(t.Context(), key))
-	want("when nothing is left", nil)
+	admitted := map[string]agentv1alpha1.PeerRight{"rome/res-a-1": "Write"}
+	w.check(paris.peering.AdmitSlice(t.Context(), key, inst))
+	want("on arrival", admitted)
+	decide(agentv1alpha1.ProviderInstructionStatus{})
+	want("while the cluster decides", admitted)
+	decide(agentv1alpha1.ProviderInstructionStatus{Enforced: true})
+	want("when it provides", map[string]agentv1alpha1.PeerRight{"res-a-1" + digestOfRome: "Write", "rome/res-a-1": "Write"})
+	decide(agentv1alpha1.ProviderInstructionStatus{Conditions: []metav1.Condition{{
+		Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse, Reason: "Refused", LastTransitionTime: metav1.Unix(1, 0),
+	}}})
+	want("when it refuses", nil)
 }

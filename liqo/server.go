@@ -15,21 +15,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// The check of an endpoint resolves names. The result is valid for endpointVerdict, so that a
-// provider with slow DNS does not delay the placements at others.
+// CheckEndpoint resolves the name of an endpoint, which may take endpointTimeout at most. Its result
+// is reused for endpointVerdict, so that a provider with slow DNS does not delay the placements at
+// other providers.
 const (
 	endpointTimeout = 3 * time.Second
 	endpointVerdict = 15 * time.Second
 )
 
-// serverVerdict is the result of the check of an endpoint.
+// serverVerdict is the result of CheckEndpoint for an endpoint, and until when it is used.
 type serverVerdict struct {
 	endpoint string
 	err      error
 	until    time.Time
 }
 
-// checkProxy refuses a proxy that this cluster's operator did not allow.
+// checkProxy returns an error for a proxy that is not in Options.Proxies.
 func (p *Peering) checkProxy(proxy *string) error {
 	if proxy == nil || *proxy == "" || slices.Contains(p.opts.Proxies, *proxy) {
 		return nil
@@ -37,8 +38,8 @@ func (p *Peering) checkProxy(proxy *string) error {
 	return fmt.Errorf("proxy %.200q is not among the allowed proxies: set --allowed-proxies (guard.allowedProxies in the chart) if the provider is to be reached through it", *proxy)
 }
 
-// checkEndpoint refuses an endpoint that this cluster must not connect to. It must be
-// called by one goroutine at a time for each provider.
+// checkEndpoint returns an error for an endpoint that this cluster must not connect to. At most one
+// goroutine at a time may call it for the same provider.
 func (p *Peering) checkEndpoint(ctx context.Context, provider, endpoint string) error {
 	if p.opts.CheckEndpoint == nil {
 		return nil
@@ -59,8 +60,9 @@ func (p *Peering) checkEndpoint(ctx context.Context, provider, endpoint string) 
 	return err
 }
 
-// advertisedEndpoint returns the endpoint in the provider's newest instruction that has not ended; ""
-// if the provider advertises none.
+// advertisedEndpoint returns the address of the API server that the provider advertises; "" if it
+// advertises none. It takes the address from the newest instruction for the provider that has not
+// ended or, if all have ended, from the present one.
 func (s *consumerScene) advertisedEndpoint() string {
 	standing := slices.DeleteFunc(oldestFirst(s.all), func(i *agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.TargetClusterID != s.Provider || i.Ended()
@@ -71,9 +73,10 @@ func (s *consumerScene) advertisedEndpoint() string {
 	return standing[len(standing)-1].Spec.TargetClusterEndpoint
 }
 
-// observeServer compares the advertised API server with the recorded one. The admission policy
-// for Identities reads the record, because Liqo itself accepts any address that the provider
-// writes into the status of a Renew or of a ResourceSlice.
+// observeServer compares the API server that the provider advertises with the address recorded in
+// the tenant namespace. The admission policy for Identities allows only the recorded address.
+// Without that policy, Liqo would connect to any address that the provider writes into the status
+// of a Renew or of a ResourceSlice.
 func (p consumerSide) observeServer(ctx context.Context, s *consumerScene) {
 	s.Server.Recordable = s.namespace != nil && object.Ours(s.namespace) && s.identity != nil && object.Ours(s.identity)
 	server := s.advertisedEndpoint()
@@ -92,8 +95,9 @@ func (p consumerSide) observeServer(ctx context.Context, s *consumerScene) {
 	s.server, s.Server.Wanted = wanted, true
 }
 
-// observeMisled looks in the slice's status for an API server that the policy for Identities
-// refuses. Liqo reports that refusal only in its log.
+// observeMisled sets s.Slice.Misled if the slice's status names an API server that is not recorded in
+// the tenant namespace. The admission policy for Identities refuses such a server, and Liqo reports
+// the refusal only in its log.
 func (s *consumerScene) observeMisled() {
 	if s.slice == nil || s.slice.Status.AuthParams == nil || s.namespace == nil {
 		return
@@ -107,7 +111,8 @@ func (s *consumerScene) observeMisled() {
 		s.Provider, params.APIServer, s.Name, strings.Fields(recorded)[0])
 }
 
-// recordServer records which API servers this cluster's Liqo may use for the provider.
+// recordServer writes into the tenant namespace which addresses of the provider's API server this
+// cluster's Liqo may use.
 func (p *Peering) recordServer(ctx context.Context, ns *corev1.Namespace, servers string) error {
 	if !object.Ours(ns) || ns.Annotations[object.ServerAnnotation] == servers {
 		return nil

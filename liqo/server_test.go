@@ -112,7 +112,8 @@ func TestProxiesMustBeAllowed(t *testing.T) {
 	}
 }
 
-// Credentials that lead elsewhere do not become an Identity.
+// Credentials with a server, proxy, CA, namespace or certificate that this cluster must not use do
+// not become an Identity.
 func TestCredentialsThatLeadElsewhereBecomeNoIdentity(t *testing.T) {
 	for name, tt := range map[string]struct {
 		advertised string

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,9 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 	w.check(paris.client.Create(t.Context(), tenantOf("oslo", "by-hand", rome.PEM)))
 	w.reserve("rome", "paris", "res-a")
 	w.reserve("rome", "paris", "res-ended")
-	w.reserve("rome", "paris", "res-unanswered")
+	w.reserve("rome", "paris", "res-undecided")
+	w.reserve("rome", "paris", "res-late")
+	w.reserve("rome", "paris", "res-refused")
 	change := func(name string, change func(*agentv1alpha1.ProviderInstruction)) {
 		inst := &agentv1alpha1.ProviderInstruction{}
 		w.exists("paris", "default", name, inst)
@@ -42,7 +45,13 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 		w.check(paris.client.Status().Update(t.Context(), inst))
 	}
 	change("res-ended-1", func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release = true })
-	change("res-unanswered-1", func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = false })
+	undecide := func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced, i.Status.Conditions = false, nil }
+	change("res-undecided-1", undecide)
+	change("res-late-1", undecide)
+	change("res-refused-1", func(i *agentv1alpha1.ProviderInstruction) {
+		i.Status.Enforced = false
+		i.Status.Conditions = []metav1.Condition{{Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse}}
+	})
 
 	slice := func(consumer, name string) *authv1beta1.ResourceSlice {
 		s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -80,13 +89,15 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 		}},
 		"a slice of none":                           {check: asSlice("rome", "flood-1"), problem: "no live reservation"},
 		"a slice of an ended one":                   {check: asSlice("rome", "res-ended-1"), problem: "no live reservation"},
-		"a slice of one that was not acknowledged":  {check: asSlice("rome", "res-unanswered-1"), problem: "no live reservation"},
+		"a slice of one that is not decided":        {check: asSlice("rome", "res-undecided-1")},
+		"a slice of a refused one":                  {check: asSlice("rome", "res-refused-1"), problem: "no live reservation"},
 		"a slice of another consumer's":             {check: asSlice("oslo", "res-a-1"), problem: "no live reservation"},
 		"a slice that names another slice":          {check: func(ctx context.Context) error { return paris.peering.CheckSliceSigning(ctx, "rome", other) }, problem: "want exactly"},
 		"a slice by another key":                    {check: func(ctx context.Context) error { return paris.peering.CheckSliceSigning(ctx, "rome", byStranger) }, problem: "not signed with the key"},
 		"the request by another key":                {check: asRequest(byStranger.Spec.CSR), problem: "not signed with the key"},
 		"the request for it":                        {check: asRequest(slice("rome", "res-a-1").Spec.CSR)},
 		"the request for an ended one":              {check: asRequest(slice("rome", "res-ended-1").Spec.CSR), problem: "no live reservation"},
+		"the request for a refused one":             {check: asRequest(slice("rome", "res-refused-1").Spec.CSR), problem: "no live reservation"},
 		"the request for one of none":               {check: asRequest(slice("rome", "flood-1").Spec.CSR), problem: "no live reservation"},
 		"the request of a peer that is not guarded": {check: asRequest(slice("oslo", "any").Spec.CSR)},
 		"the request of a stranger":                 {check: asRequest(slice("bergen", "res-a-1").Spec.CSR), problem: "no Tenant"},
@@ -115,6 +126,27 @@ func TestSlicesAreSignedForLiveReservationsAlone(t *testing.T) {
 			}
 		})
 	}
+	testSigningWaitsForTheDecision(t,
+		func(ctx context.Context, name string) error {
+			return paris.peering.CheckSigning(ctx, slice("rome", name).Spec.CSR)
+		},
+		func(name string) {
+			change(name, func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = true })
+		})
+}
+
+func testSigningWaitsForTheDecision(t *testing.T, check func(ctx context.Context, name string) error, accept func(name string)) {
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := check(soon, "res-undecided-1")
+	expectProblem(t, err, "has not decided yet")
+	if refusal := (*guard.Refusal)(nil); errors.As(err, &refusal) {
+		t.Errorf("%v is a refusal, although the decision is open", err)
+	}
+	accepted := make(chan error, 1)
+	go func() { accepted <- check(t.Context(), "res-late-1") }()
+	accept("res-late-1")
+	expectProblem(t, <-accepted, "")
 }
 
 func tenantOf(consumer, namespace string, publicKey []byte) *authv1beta1.Tenant {

@@ -16,13 +16,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Concern names the instructions that an object concerns.
+// Concern names the instructions that must be reconciled after a change of a watched object.
 type Concern struct {
-	// Placement is the name of the object's instruction, if it belongs to one.
+	// Placement selects the instruction of the placement to which the object belongs; "" if
+	// it belongs to none.
 	Placement string
-	// Peer selects every instruction with that cluster.
+	// Peer selects every instruction for the peer with this cluster ID.
 	Peer string
-	// Namespace selects every instruction that offloads it.
+	// Namespace selects every instruction that offloads this namespace.
 	Namespace string
 }
 
@@ -38,8 +39,8 @@ func (p *Peering) ConsumerWatches() []client.Object {
 	}, p.network.Watches()...)
 }
 
-// VirtualNodes selects the nodes that Consume reads. The cache need not hold other nodes, of
-// which a cluster may have thousands.
+// VirtualNodes selects Liqo's virtual nodes, the only nodes that Consume reads. The cache
+// need not hold the other nodes, of which a cluster may have thousands.
 func VirtualNodes() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{consts.TypeLabel: consts.TypeNode})
 }
@@ -57,7 +58,7 @@ func (p *Peering) ProviderWatches() []client.Object {
 	}, p.network.Watches()...)
 }
 
-// NewSlice returns an empty ResourceSlice, to watch the slices that Grant answers.
+// NewSlice returns an empty ResourceSlice, for the watch of the slices that Grant answers.
 func NewSlice() client.Object { return &authv1beta1.ResourceSlice{} }
 
 // MetadataOnly reports whether a watch for obj needs only metadata.
@@ -66,8 +67,8 @@ func MetadataOnly(obj client.Object) bool {
 	return ok
 }
 
-// ConcernOf returns the instructions that a watched object concerns; none if all fields are
-// empty.
+// ConcernOf returns the instructions that a change of a watched object concerns. All fields
+// are empty if it concerns none.
 func ConcernOf(obj client.Object) Concern {
 	labels := obj.GetLabels()
 	switch o := obj.(type) {

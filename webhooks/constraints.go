@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -11,8 +13,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// CheckRequirements refuses requirements that the broker cannot parse, pods that need more than
-// the named amounts, and lists of clusters that leave no provider for the requester.
+// CheckRequirements refuses requirements that the broker cannot parse, pods that need more than the
+// requested amounts or whose memory lacks a unit, a cluster that is both included and excluded, and
+// includeClusters with the requester as the only entry. It warns about other entries that name the
+// requester.
 func (v *Verdict) CheckRequirements(spec *field.Path, requester string, amounts quantity.Amounts, asked *brokerv1alpha1.Requirements) {
 	read, err := requirements.Read(asked)
 	if err == nil {
@@ -23,9 +27,23 @@ func (v *Verdict) CheckRequirements(spec *field.Path, requester string, amounts 
 		v.Refuse(field.Invalid(spec.Child(name), field.OmitValueType{}, advice))
 		return
 	}
+	for i := range asked.PodShapes {
+		if q := asked.PodShapes[i].Resources[corev1.ResourceMemory]; LacksUnit(corev1.ResourceMemory, q) {
+			v.Refuse(field.Invalid(spec.Child("podShapes").Index(i).Child("resources").Key(string(corev1.ResourceMemory)), q.String(),
+				"must be at least 1Mi: without a unit it is a number of bytes, for example 256Mi"))
+		}
+	}
 	if asked.Constraints != nil {
 		v.checkClusterLists(spec.Child("constraints"), requester, asked.Constraints)
 	}
+}
+
+// leastMemory is the smallest plausible amount of memory, in bytes.
+const leastMemory = 1 << 20
+
+// LacksUnit reports whether an amount of memory is so small that its author probably forgot the unit.
+func LacksUnit(name corev1.ResourceName, q resource.Quantity) bool {
+	return name == corev1.ResourceMemory && q.Sign() > 0 && q.CmpInt64(leastMemory) < 0
 }
 
 func (v *Verdict) checkClusterLists(path *field.Path, requester string, k *brokerv1alpha1.Constraints) {

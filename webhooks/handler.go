@@ -1,8 +1,8 @@
 // Package webhooks contains what the webhooks of the broker (webhooks/broker) and of the agent
-// (webhooks/agent) share.
+// (webhooks/agent) have in common.
 //
-// A validating webhook only reports early, to the author of an object, what broker and agent
-// refuse anyway. If it is bypassed or unavailable, they behave the same.
+// The validating webhooks report mistakes to the author of an object early. Broker and agent check
+// the same again, so nothing breaks if a webhook is bypassed or unavailable.
 package webhooks
 
 import (
@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Verdict is the result for one object: its errors, and warnings about likely mistakes.
+// Verdict is the result of validating one object: errors, which refuse it, and warnings about
+// likely mistakes.
 type Verdict struct {
 	Errors   field.ErrorList
 	Warnings []string
@@ -30,25 +31,28 @@ func (v *Verdict) Warn(format string, args ...any) {
 	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
 }
 
-// Refuse adds errors.
+// Refuse adds errors, so that the object is refused.
 func (v *Verdict) Refuse(errs ...*field.Error) { v.Errors = append(v.Errors, errs...) }
 
 // Kind defines how objects of one CRD are validated.
 type Kind[T client.Object] struct {
-	// Spec returns the spec of an object. An update that does not change it is always admitted.
+	// Spec returns the spec of an object. The webhook admits every update that does not change the
+	// spec.
 	Spec func(T) any
-	// Judge validates a new object, or one whose spec changed. An error means that there is no
-	// verdict; the webhook then refuses too.
+	// Judge validates an object that is new or whose spec has changed. If Judge returns an error,
+	// the object could not be validated, and the webhook refuses the object.
 	Judge func(context.Context, T) (Verdict, error)
 }
 
-// Register registers the webhook of a CRD at controller-runtime's path,
-// /validate-<group>-<version>-<kind>.
+// Register registers the validating webhook for a CRD at the path that controller-runtime
+// generates, /validate-<group>-<version>-<kind>.
 func Register[T client.Object](mgr ctrl.Manager, object T, kind Kind[T]) error {
-	return ctrl.NewWebhookManagedBy(mgr, object).WithValidator(&handler[T]{Kind: kind, scheme: mgr.GetScheme()}).Complete()
+	return ctrl.NewWebhookManagedBy(mgr, object).WithValidator(&handler[T]{Kind: kind, scheme: mgr.GetScheme()}).
+		WithContextFunc(withPatience).Complete()
 }
 
-// handler never blocks deletions, finalizers and statuses.
+// handler validates objects. It never refuses a deletion, or an update that changes only metadata
+// or status.
 type handler[T client.Object] struct {
 	Kind[T]
 	scheme *runtime.Scheme

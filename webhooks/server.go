@@ -20,7 +20,7 @@ const Off = "0"
 
 // Options configure the webhook server.
 type Options struct {
-	// Address is host:port, or Off.
+	// Address is the host:port to listen on, or Off.
 	Address string
 	// CertDir is the folder with tls.crt and tls.key. The server reloads changed files.
 	CertDir string
@@ -35,8 +35,8 @@ func (o *Options) Bind(fs *pflag.FlagSet) {
 // Enabled reports whether webhooks are enabled.
 func (o *Options) Enabled() bool { return o.Address != Off && o.Address != "" }
 
-// Server returns the server for ctrl.Options, or nil if webhooks are off. It serves on every
-// replica, leader or not.
+// Server returns the webhook server for ctrl.Options, or nil if webhooks are off. The manager runs
+// it on every replica, not only on the leader.
 func (o *Options) Server() (webhook.Server, error) {
 	if !o.Enabled() {
 		return nil, nil
@@ -58,10 +58,11 @@ func (o *Options) Server() (webhook.Server, error) {
 	}), nil
 }
 
-// cacheWait is how long a readiness probe waits for the cache.
+// cacheWait is how long a readiness probe waits for the cache to fill.
 const cacheWait = time.Second
 
-// AddReadyCheck makes a replica ready only when its webhooks answer and their cache is filled.
+// AddReadyCheck adds a readiness check that fails until the webhook server answers and the cache is
+// filled.
 func (o *Options) AddReadyCheck(mgr ctrl.Manager) error {
 	started := mgr.GetWebhookServer().StartedChecker()
 	return mgr.AddReadyzCheck("webhook", func(req *http.Request) error {

@@ -95,7 +95,7 @@ func TestServerUsesRenewedCertificate(t *testing.T) {
 func awaitTLS(t *testing.T, address string, authority *pkitest.Authority) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) {
 		conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: authority.Pool(), ServerName: "webhook.test.svc", MinVersion: tls.VersionTLS13})
 		if last = err; err != nil {
 			return false, nil

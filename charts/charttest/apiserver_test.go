@@ -21,8 +21,8 @@ import (
 )
 
 // An API server with the CRDs of cert-manager and of the Prometheus operator accepts every object of every set of
-// values, with strict validation, and stores every field as it was rendered: Argo CD and Flux would see a difference
-// that no sync removes.
+// values, with strict validation. It also stores every field as it was rendered. Otherwise Argo CD and Flux would show
+// a difference that no sync removes.
 func TestAPIServerAcceptsEverySetOfValues(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	admin, err := client.New(plane.RESTConfig(), client.Options{})
@@ -71,7 +71,7 @@ func rewritten(path string, rendered, stored any) []string {
 		s, _ := stored.(map[string]any)
 		for key, value := range r {
 			if key == "stringData" {
-				continue // it is only written
+				continue // stringData is only written: the API server does not return it
 			}
 			out = append(out, rewritten(path+"."+key, value, s[key])...)
 		}
@@ -117,13 +117,13 @@ func createPrerequisites(t *testing.T, admin client.Client) {
 			kinds = append(kinds, objects...)
 		}
 	}
-	if len(kinds) < 7 {
-		t.Fatalf("%d kinds of cert-manager and the Prometheus operator, want 7", len(kinds))
+	if len(kinds) < 8 {
+		t.Fatalf("%d kinds of cert-manager and the Prometheus operator, want 8", len(kinds))
 	}
 	if err := manifest.Install(t.Context(), admin, kinds); err != nil {
 		t.Fatal(err)
 	}
-	// The chart creates the last two for the mailboxes.
+	// In an installation, the broker's chart creates the last two, for mailboxes.
 	for _, name := range []string{namespace, "liqo", "liqo-system", "mailbox-paris", "mailbox-rome"} {
 		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package charttest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -148,4 +149,26 @@ func TestCRDsAreKept(t *testing.T) {
 			}
 		}
 	}
+}
+
+// cert-manager's Secrets outlive its Certificates, so the last hook of an uninstall deletes them.
+func TestUninstallMayDeleteEveryIssuedSecret(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		deletable := map[string]bool{}
+		for _, line := range linesOf(rightsOf(t, rendered)) {
+			if _, secrets, found := strings.Cut(line, ": get,delete secrets named "); found && strings.Contains(line, "-uninstall in ") {
+				for name := range strings.SplitSeq(secrets, ",") {
+					deletable[name] = true
+				}
+			}
+		}
+		if len(deletable) == 0 {
+			return // the hook of the uninstall deletes nothing, or runs with rights that the user creates
+		}
+		for _, name := range slices.Sorted(maps.Keys(certificates(t, rendered))) {
+			if !deletable[name] {
+				t.Errorf("Secret %s stays after an uninstall", name)
+			}
+		}
+	})
 }

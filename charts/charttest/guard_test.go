@@ -31,7 +31,7 @@ var guardedPeers = map[string]struct {
 
 // The webhooks that change what peers write and decide what is signed for them fail closed,
 // and the API server calls them for peers alone.
-func TestWebhooksForPeersFailClosedAndHoldUpNobodyElse(t *testing.T) {
+func TestWebhooksForPeersFailClosedAndAffectOnlyPeers(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range guardedPeers {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +100,27 @@ func validatingWebhooks(t *testing.T, c tested, values string, names ...string) 
 	return hooks
 }
 
+// The webhook for BurstPolicies exists only with the feature. It comes before the one that would keep its pods off
+// virtual nodes, and no pod waits for it.
+func TestBurstWebhookBlocksNoPods(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	names := []string{"burst.pods.liqo.io", "others.pods.liqo.io"}
+	if hooks := mutatingWebhooks(t, c, "", names...); len(hooks) != 1 || hooks[0].Name != "others.pods.liqo.io" {
+		t.Errorf("%d webhooks by default", len(hooks))
+	}
+	hooks := mutatingWebhooks(t, c, `{autoscaling: {burstPolicies: {enabled: true}}}`, names...)
+	if len(hooks) != 2 || hooks[0].Name != "burst.pods.liqo.io" {
+		t.Fatalf("%d webhooks", len(hooks))
+	}
+	hook := hooks[0]
+	if *hook.FailurePolicy != admissionregistrationv1.Ignore {
+		t.Errorf("failurePolicy %s", *hook.FailurePolicy)
+	}
+	if diff := cmp.Diff(map[string]string{"liqo.io/broker-burst": "true"}, hook.NamespaceSelector.MatchLabels); diff != "" {
+		t.Errorf("namespaces (-want +got):\n%s", diff)
+	}
+}
+
 // The pods webhook is called for new pods in namespaces that Liqo offloads. In other namespaces it is called for pods
 // that tolerate virtual nodes, which may start while it is down.
 func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
@@ -146,7 +167,7 @@ func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
 	}
 }
 
-// The agent reads in this quota which kinds of Liqo Kubernetes counts.
+// The agent reads from this quota which of Liqo's kinds Kubernetes counts.
 func TestProbeListsLimitedKindsOfLiqo(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	byDefault := []string{"count/shadowendpointslices.offloading.liqo.io", "count/shadowpods.offloading.liqo.io"}
@@ -185,7 +206,7 @@ func TestProbeListsLimitedKindsOfLiqo(t *testing.T) {
 	}
 }
 
-// What happens to peers in tenant namespaces that somebody else made.
+// guard.elsewhere decides what peers may do in tenant namespaces that the agent did not make.
 func TestGuardInAnotherNamespace(t *testing.T) {
 	c := chartsUnderTest["agent"]
 	for name, test := range map[string]struct {

@@ -63,7 +63,8 @@ func TestPodsMeetTheRestrictedStandard(t *testing.T) {
 	})
 }
 
-// A key that is not mounted cannot leak: of a CA, only the certificate is mounted. Mounted files follow their Secret.
+// A key that is not mounted cannot leak, so of a CA only the certificate may be mounted. No file may be mounted with
+// a subPath, because it would not follow changes of its Secret.
 func TestPodsMountNoCAKeys(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for _, p := range pods(t, rendered) {
@@ -145,7 +146,7 @@ func TestNamedPortsExist(t *testing.T) {
 
 // Every Secret or ConfigMap of a pod is created by the release or named in its values.
 func TestSecretsOfPodsExist(t *testing.T) {
-	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-metrics", "agents-root", "rome", "broker-kubeconfig"}
+	given := []string{"my-tls", "my-agents-ca", "my-webhook", "my-console", "my-metrics", "agents-root", "rome", "broker-kubeconfig"}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		made := sets.New(given...)
 		for _, obj := range allObjects(rendered) {

@@ -69,6 +69,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a denied network of IPv6 alike": {"agent", `{guard: {endpoints: {deniedCIDRs: ["fd00::/129"]}}}`, []string{"/guard/endpoints/deniedCIDRs/0", "does not match pattern"}},
 		"a disruption budget in words":   {"agent", `{podDisruptionBudget: {minAvailable: most}}`, []string{"/podDisruptionBudget/minAvailable"}},
 
+		"files that one node has":            {"broker", `{export: {enabled: true, accessMode: ReadWriteOnce}}`, []string{"export.accessMode is ReadWriteOnce", "replicaCount=1 and strategy.type=Recreate"}},
 		"two brokers at work":                {"broker", `{leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true or replicaCount=1"}},
 		"two agents at work":                 {"agent", `{replicaCount: 2, leaderElection: {enabled: false}}`, []string{"replicaCount is 2", "set leaderElection.enabled=true"}},
 		"a missing account":                  {"broker", `{serviceAccount: {create: false}}`, []string{"serviceAccount.name is missing"}},
@@ -78,6 +79,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"agents without an issuer":           {"broker", `{certificates: {certManager: {enabled: false}, existing: {tls: t, agentsCA: a}, agents: [{clusterID: rome}]}, enrolment: {enabled: false}}`, []string{"certificates.agents needs cert-manager"}},
 		"a webhook without certificate":      {"broker", `{` + off + `}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
 		"an agent's webhook without one":     {"agent", `{certificates: {certManager: {enabled: false}}}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
+		"a console without certificate":      {"broker", `{` + off + `, webhook: {enabled: false}, console: {enabled: true}}`, []string{"certificates.existing.console is missing", "console.enabled=false"}},
+		"an agent's console without one":     {"agent", `{certificates: {certManager: {enabled: false}}, webhook: {enabled: false}, console: {enabled: true}}`, []string{"certificates.existing.console is missing", "console.enabled=false"}},
 		"metrics without certificate":        {"broker", `{` + off + `, webhook: {enabled: false}, metrics: {secure: true}}`, []string{"certificates.existing.metrics is missing", "metrics.secure=false"}},
 		"an issuer whose root is missing":    {"broker", `{certificates: {issuers: {agents: {name: vault}}}}`, []string{"certificates.existing.agentsCA is missing"}},
 		"a root whose issuer is missing":     {"broker", `{certificates: {existing: {agentsCA: root}}}`, []string{"certificates.issuers.agents.name is missing"}},

@@ -44,7 +44,7 @@ func TestReleasesDoNotCollide(t *testing.T) {
 	}
 }
 
-// Argo CD renders a chart every few minutes and compares.
+// Argo CD renders a chart every few minutes and compares the results, so they must be equal.
 func TestRenderingIsRepeatable(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {
@@ -57,12 +57,33 @@ func TestRenderingIsRepeatable(t *testing.T) {
 	}
 }
 
-// Argo CD does not compare hooks, and runs them only when it syncs another object.
+// Argo CD does not compare hooks, and runs them only when it syncs another object. So a changed configuration
+// must change an object that is no hook.
 func TestChangedConfigurationChangesAnObjectThatIsNoHook(t *testing.T) {
 	release := chart.Release{Name: "broker", Namespace: namespace}
 	before := mustRender(t, chartsUnderTest["broker"], release, `{brokerConfig: {deniedClusters: [mallory]}}`)
 	after := mustRender(t, chartsUnderTest["broker"], release, `{brokerConfig: {deniedClusters: [mallory, eve]}}`)
 	if cmp.Equal(before.Objects, after.Objects) {
 		t.Error("only hooks differ: Argo CD would never apply the configuration")
+	}
+}
+
+// Some versions of Argo CD never finish a deletion with hooks outside a namespace, and none knows weights of
+// hooks. So without cleanup, the uninstall Job must be the only hook of a deletion.
+func TestReleasesWithoutCleanupHaveNoUninstallHookButItsJob(t *testing.T) {
+	for name, c := range chartsUnderTest {
+		t.Run(name, func(t *testing.T) {
+			release := chart.Release{Name: c.release, Namespace: namespace}
+			rendered := mustRender(t, c, release, `{uninstall: {policy: Drain, cleanup: false}}`)
+			var hooks []string
+			for _, obj := range rendered.Hooks {
+				if strings.Contains(obj.GetAnnotations()["helm.sh/hook"], "-delete") {
+					hooks = append(hooks, obj.GetKind())
+				}
+			}
+			if diff := cmp.Diff([]string{"Job"}, hooks); diff != "" {
+				t.Errorf("hooks of an uninstall (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

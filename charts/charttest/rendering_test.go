@@ -54,7 +54,6 @@ func typed[T runtime.Object](t *testing.T, obj *unstructured.Unstructured) T {
 	return as
 }
 
-// deploymentOf returns the Deployment of a release.
 func deploymentOf(t *testing.T, rendered *chart.Rendered) *appsv1.Deployment {
 	t.Helper()
 	for _, obj := range rendered.Objects {
@@ -134,6 +133,54 @@ func checkOffloadedPodsHook(t *testing.T, hook *admissionregistrationv1.Validati
 // does.
 const boundPods = "bound.pods.liqo.io"
 
+// checkDeletionHook checks that no deletion waits for the webhook that records who deletes an object.
+func checkDeletionHook(t *testing.T, hook *admissionregistrationv1.ValidatingWebhook) {
+	t.Helper()
+	if *hook.FailurePolicy != admissionregistrationv1.Ignore || *hook.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun {
+		t.Errorf("%s has failurePolicy %s and sideEffects %s", hook.Name, *hook.FailurePolicy, *hook.SideEffects)
+	}
+	if len(hook.Rules) != 1 || !slices.Equal(hook.Rules[0].Operations, []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}) {
+		t.Errorf("%s is asked about %+v", hook.Name, hook.Rules)
+	}
+}
+
+// The API server must call the webhook that records authors for every user who writes a spec. It must not call the
+// webhook for statuses, for finalizers of deleted objects, or for what broker and agent write.
+func TestEveryAuthorIsStamped(t *testing.T) {
+	for name, test := range map[string]struct {
+		values     string
+		configured bool
+	}{
+		"by default":                 {`{}`, true},
+		"where webhooks may be away": {`{webhook: {failurePolicy: Ignore}}`, true},
+		"without a webhook":          {`{webhook: {enabled: false}}`, false},
+	} {
+		for _, program := range []string{"broker", "agent"} {
+			t.Run(program+" "+name, func(t *testing.T) {
+				c := chartsUnderTest[program]
+				hooks := mutatingWebhooks(t, c, test.values, "requested-by.broker.fluidos.eu", "requested-by.resourcerequests.liqo.io")
+				if configured := len(hooks) == 1; configured != test.configured {
+					t.Fatalf("%d webhooks", len(hooks))
+				}
+				policies := 0
+				for _, obj := range mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, test.values).Objects {
+					if strings.HasSuffix(obj.GetName(), "-actors") {
+						policies++
+					}
+				}
+				if policies != 2 {
+					t.Errorf("%d objects of the policy, want the policy and its binding", policies)
+				}
+				for _, hook := range hooks {
+					if len(hook.MatchConditions) != 2 || hook.NamespaceSelector != nil || hook.ObjectSelector != nil || *hook.SideEffects != admissionregistrationv1.SideEffectClassNone {
+						t.Errorf("%+v", hook)
+					}
+				}
+			})
+		}
+	}
+}
+
 // A webhook that blocks a finalizer or the broker itself would block its own recovery.
 func TestWebhooksCannotDeadlock(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
@@ -145,6 +192,10 @@ func TestWebhooksCannotDeadlock(t *testing.T) {
 			for _, hook := range typed[*admissionregistrationv1.ValidatingWebhookConfiguration](t, obj).Webhooks {
 				if hook.Name == "offloaded-pods.liqo.io" {
 					checkOffloadedPodsHook(t, &hook)
+					continue
+				}
+				if strings.HasPrefix(hook.Name, "deleted-by.") {
+					checkDeletionHook(t, &hook)
 					continue
 				}
 				if slices.Contains(webhooksForPeers, hook.Name) || hook.Name == boundPods {

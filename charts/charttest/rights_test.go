@@ -89,8 +89,8 @@ func rightLines(rules []rbacv1.PolicyRule) []string {
 
 // everything turns on all features that need rights of their own.
 var everything = map[string]string{
-	"broker": `{fullnameOverride: lrb, metrics: {secure: true}, brokerConfig: {defaultTTL: 2h}, mailboxes: {clusters: [{clusterID: rome}]}}`,
-	"agent":  `{fullnameOverride: lrb, metrics: {secure: true}}`,
+	"broker": `{fullnameOverride: lrb, metrics: {secure: true}, console: {enabled: true}, brokerConfig: {defaultTTL: 2h}, mailboxes: {clusters: [{clusterID: rome}]}}`,
+	"agent":  `{fullnameOverride: lrb, metrics: {secure: true}, console: {enabled: true}, autoscaling: {provisioningRequests: {enabled: true}, burstPolicies: {enabled: true}}}`,
 }
 
 // The lists in testdata were reviewed by a person: every change of a right is a change of the list.
@@ -162,11 +162,11 @@ func TestRightsAreNeverExcessive(t *testing.T) {
 func TestRightsCoverTheMarkersInTheCode(t *testing.T) {
 	folders := map[string][]string{
 		"broker": {"controllers/broker/brokerconfig", "controllers/broker/clusteradvertisement", "controllers/broker/reservation", "webhooks/broker"},
-		"agent":  {"controllers/agent/advertisement", "controllers/agent/resourcequota", "controllers/agent/resourcerequest", "webhooks/agent"},
+		"agent":  {"controllers/agent/advertisement", "controllers/agent/burstpolicy", "controllers/agent/provisioningrequest", "controllers/agent/resourcequota", "controllers/agent/resourcerequest", "webhooks/agent"},
 	}
 	for name, c := range chartsUnderTest {
 		t.Run(name, func(t *testing.T) {
-			rendered := mustRender(t, c, chart.Release{Name: "lrb", Namespace: namespace}, `{fullnameOverride: lrb}`)
+			rendered := mustRender(t, c, chart.Release{Name: "lrb", Namespace: namespace}, everything[name])
 			granted := map[string]bool{}
 			for line := range strings.Lines(rightsOf(t, rendered)) {
 				who, right, _ := strings.Cut(strings.TrimSpace(line), ": ")

@@ -107,7 +107,7 @@ func TestValuesAreDocumented(t *testing.T) {
 		walkValues(values, nil, func(key []string) {
 			below, isMap := valueAt(values, key).(map[string]any)
 			if isMap && len(below) > 0 && !isFreeForm(key) {
-				return // the keys below are described
+				return // instead of this key, the README describes the keys below it
 			}
 			if dotted := strings.Join(key, "."); !described[dotted] {
 				t.Errorf("the README of chart %s does not describe %s: comment it in values.yaml with \"# --\" and run make generate", name, dotted)

@@ -43,6 +43,9 @@ const (
 	virtualKubeletRole = "liqo-virtual-kubelet-remote"
 )
 
+// hangLimit ends a wait for something that must happen. It is far longer than the slowest machine needs.
+const hangLimit = 5 * time.Minute
+
 // cluster is a provider without controllers.
 type cluster struct {
 	*testing.T
@@ -147,8 +150,8 @@ type site struct {
 	peer client.Client
 }
 
-// openSite installs the policies for values, bound to the namespace name. only restricts them to policies whose names
-// end with one of the given endings.
+// openSite installs the policies for values, bound to the namespace name. If the parameter only is not empty, it
+// installs only the policies whose names end with one of these endings.
 func (c *cluster) openSite(name, values string, only ...string) *site {
 	c.Helper()
 	s := &site{cluster: c, namespace: name + "-" + consumer}
@@ -234,7 +237,7 @@ func (s *site) awaitPolicies(policies []*unstructured.Unstructured) {
 			continue
 		}
 		canary := s.canaryOf(policy.GetName())
-		err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, hangLimit, true, func(ctx context.Context) (bool, error) {
 			err := s.peer.Create(ctx, canary.DeepCopy(), client.DryRunAll)
 			return refusedBy(err) == policy.GetName(), nil
 		})

@@ -62,7 +62,7 @@ var objects = map[string]struct{ text, want string }{
 	"a quota":                      {`{apiVersion: v1, kind: ResourceQuota, spec: {hard: {pods: "1"}}}`, "cannot create resource"},
 }
 
-// allowedObjects are the same for values with which an operator allows more.
+// allowedObjects are consumers' objects, as in objects, for values with which an operator allows more.
 var allowedObjects = map[string]struct{ text, want string }{
 	"a LoadBalancer":                       {`{apiVersion: v1, kind: Service, spec: {type: LoadBalancer, ports: [{port: 80}]}}`, ""},
 	"a LoadBalancer with external IPs":     {`{apiVersion: v1, kind: Service, spec: {type: LoadBalancer, externalIPs: [8.8.8.8], ports: [{port: 80}]}}`, "externalIPs"},
@@ -97,7 +97,7 @@ func noteOf(letter string, n int) string {
 	return `{apiVersion: v1, kind: ConfigMap, data: {a: ` + strings.Repeat(letter, n) + `}}`
 }
 
-// shadowSlices has as many endpoints as Liqo reflects for pods that are ready.
+// shadowSlices returns an object with n endpoints, as Liqo reflects them for pods that are ready.
 func shadowSlices(n int) string {
 	var endpoints []string
 	for i := range n {
@@ -263,7 +263,7 @@ func (s *site) testQuotasAreOutOfReach() {
 		return s.peer.Patch(s.Context(), quota.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"hard":{"pods":"100"}}}`)))
 	}
 	var refusal error
-	s.check(wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	s.check(wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, hangLimit, true, func(context.Context) (bool, error) {
 		refusal = raise()
 		return refusal == nil || !strings.Contains(refusal.Error(), "cannot patch resource"), nil // the role is in effect
 	}))

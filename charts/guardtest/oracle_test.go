@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// On random pods, the pods policy decides like an independent implementation of its rules in Go, with and without the
-// webhook that counts.
+// An independent implementation in Go checks the decisions of the pods policy on random pods, with and without the
+// webhook that counts pods.
 func TestPodsPolicyMatchesItsRulesOnRandomPods(t *testing.T) {
 	c := startCluster(t)
 	for values, webhook := range map[string]bool{"{}": true, "{webhook: {enabled: false}}": false} {
@@ -204,7 +204,8 @@ func affinityReason(pod map[string]any) string {
 	return ""
 }
 
-// amountReason sums like Liqo's getQuotaFromShadowPod and like Kubernetes, and compares.
+// amountReason adds up the requests of a pod once as Liqo's getQuotaFromShadowPod does and once as Kubernetes does. It
+// returns why the policy refuses the pod, for example because Liqo's sum is too small; "" if nothing is wrong.
 func amountReason(pod map[string]any, webhook bool) string {
 	main, init := mapsOf(pod, "containers"), mapsOf(pod, "initContainers")
 	var sum, counted resource.Quantity

@@ -17,7 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// toleration returns a change that adds a toleration.
+// toleration returns a change that replaces the pod's tolerations by one.
 func toleration(pairs ...any) change {
 	t := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -230,7 +230,7 @@ func (s *site) testLife() {
 	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightDelete})
 	s.awaitRefusal("user "+user+" has no live reservation", s.shadowPod("late"))
 	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightWrite})
-	s.check(wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	s.check(wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, hangLimit, true, func(ctx context.Context) (bool, error) {
 		return s.peer.Create(ctx, s.shadowPod("late"), client.DryRunAll) == nil, nil
 	}))
 }
@@ -238,7 +238,7 @@ func (s *site) testLife() {
 func (s *site) awaitRefusal(want string, obj *unstructured.Unstructured) {
 	s.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, hangLimit, true, func(ctx context.Context) (bool, error) {
 		last = s.peer.Create(ctx, obj.DeepCopy(), client.DryRunAll)
 		return last != nil && strings.Contains(last.Error(), want), nil
 	})
@@ -281,7 +281,7 @@ func (s *site) testPlacement() {
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value)
 		return s.Patch(s.Context(), pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
 	}
-	s.check(wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	s.check(wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, hangLimit, true, func(context.Context) (bool, error) {
 		return label("offloading.liqo.io/nodename", `"res-bbbbbbbbbb-1"`) != nil, nil
 	}))
 	const want = "of a consumer's pod cannot change"
@@ -291,7 +291,6 @@ func (s *site) testPlacement() {
 	s.check(label("app", `"renamed"`))
 }
 
-// testManyContainers has large pods judged, not refused because judging costs too much.
 // testSizes fills a ShadowPod up to guard.limits.manifestSize.
 func (s *site) testSizes() {
 	s.Helper()
@@ -309,6 +308,7 @@ func (s *site) testSizes() {
 	s.wantRefused("a pod that grows later", "(guard.limits.manifestSize)", s.peer.Update(s.Context(), pod))
 }
 
+// testManyContainers checks that the policies judge large pods, instead of refusing them because the judgement costs too much.
 func (s *site) testManyContainers() {
 	s.Helper()
 	create := func(containers int, content map[string]any, changes ...change) error {

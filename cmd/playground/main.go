@@ -1,4 +1,4 @@
-// Command playground boots a broker and three clusters on this machine; see
+// Command playground runs a broker and three member clusters on this machine. See
 // playground --help.
 package main
 

@@ -172,7 +172,8 @@ func (a *adversary) remove(ctx context.Context, r *rand.Rand) error {
 	return a.c.kubelet.Delete(ctx, a.target(r), removal(r)...)
 }
 
-// burst deletes one ShadowPod several times at once.
+// burst deletes one ShadowPod several times at once, and returns an error if none of the deletions
+// is accepted.
 func (a *adversary) burst(ctx context.Context, r *rand.Rand) error {
 	target, options := a.target(r), removal(r)
 	var taken atomic.Bool
@@ -187,7 +188,7 @@ func (a *adversary) burst(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// update changes the spec of a ShadowPod.
+// update changes the metadata or the spec of a ShadowPod.
 func (a *adversary) update(ctx context.Context, r *rand.Rand) error {
 	return a.c.kubelet.Patch(ctx, a.target(r), merge(pick(r, []string{
 		`{"metadata":{"labels":{"a":"b"}}}`,

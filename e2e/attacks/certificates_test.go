@@ -55,8 +55,8 @@ func request(t testing.TB, key crypto.Signer, template x509.CertificateRequest) 
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-// subjects returns certificate requests that Liqo would sign although they contain more than the
-// identity of the slice, or another one.
+// subjects returns certificate requests that Liqo would sign although they ask for more than the
+// identity of the slice, or for another identity.
 func subjects(t testing.TB, key crypto.Signer, slice string) map[string]string {
 	t.Helper()
 	name := userOf(slice, "rome")

@@ -54,7 +54,7 @@ func honestContainer(name, cpu, memory string) corev1.Container {
 func (s *scene) liveHonestly(t testing.TB, consumers ...*tenant) {
 	t.Helper()
 	errs := make([]error, len(consumers))
-	together(len(consumers), func(i int) { errs[i] = s.live(context.Background(), consumers[i]) }) // the test may be over
+	together(len(consumers), func(i int) { errs[i] = s.live(context.Background(), consumers[i]) }) // not the context of the test, which has ended if this runs in a cleanup
 	check(t, errors.Join(errs...))
 }
 
@@ -118,8 +118,8 @@ func (s *scene) awaitRolledOut(ctx context.Context, c *tenant, d *appsv1.Deploym
 	})
 }
 
-// twins describes what is missing until n pods of the consumer run at the provider; "" if nothing
-// is.
+// twins describes what is missing until the provider has exactly n pods of the consumer, and all of
+// them run; "" if nothing is missing.
 func (s *scene) twins(ctx context.Context, c *tenant, n int) (string, error) {
 	list := &corev1.PodList{}
 	if err := s.provider.List(ctx, list, client.InNamespace(c.landing)); err != nil {

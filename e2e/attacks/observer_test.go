@@ -124,7 +124,8 @@ func (o *observer) losePod(obj any) {
 	o.judge()
 }
 
-// judge compares usage with the grants. The caller holds mu.
+// judge compares usage with the grants, and records an excess as a violation if it lasts too long
+// or is larger than one pod. The caller holds mu.
 func (o *observer) judge() {
 	now := o.now()
 	for consumer, granted := range o.grants {

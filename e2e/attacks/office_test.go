@@ -214,7 +214,8 @@ func TestCollectionsOfOthersStay(t *testing.T) {
 	check(t, s.provider.Get(t.Context(), client.ObjectKeyFromObject(own), own))
 }
 
-// floodMaps creates NamespaceMaps until one is refused: their number must be bounded.
+// floodMaps tries to create many NamespaceMaps, and fails the test if all of them are accepted:
+// their number must be bounded.
 func (s *scene) floodMaps(t *testing.T, own *unstructured.Unstructured) {
 	t.Helper()
 	const tries = 40

@@ -120,7 +120,7 @@ func (h *hostile) restoreAgent(t *testing.T) {
 }
 
 // leave restarts the provider's own agent. Once rome has given up its reservation, the peering must
-// leave nothing behind, and honest workloads must run there.
+// leave nothing behind, and honest workloads must run at the provider again.
 func (h *hostile) leave(t *testing.T) {
 	t.Helper()
 	h.restoreAgent(t)

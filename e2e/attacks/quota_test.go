@@ -141,7 +141,8 @@ func TestParallelCreationsStayWithinTheGrant(t *testing.T) {
 	})
 }
 
-// secondLanding offloads a second namespace of rome by hand and returns its name at the provider.
+// secondLanding offloads a second namespace of rome by hand, waits until rome's virtual kubelet may
+// write to it, and returns its name at the provider.
 func (s *scene) secondLanding(t *testing.T) string {
 	t.Helper()
 	const name = "e2e-second"

@@ -45,12 +45,13 @@ func TestRightsOfConsumersAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// without returns the elements of list that other lacks.
+// without returns the elements of list that the second list does not contain.
 func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
-// kindOf returns the kind of a provider's namespace from rome's point of view.
+// kindOf says what a namespace of the provider is for rome: its tenant namespace, its offloaded namespace, or
+// any other.
 func (s *scene) kindOf(name string) string {
 	switch name {
 	case s.attacker.office:

@@ -194,7 +194,8 @@ func (s *scene) unhold(t *testing.T) {
 	}
 }
 
-// consumer reserves capacity at the provider.
+// consumer requests capacity at the provider for a cluster. It does not wait until the capacity is
+// reserved.
 func (s *scene) consumer(t *testing.T, id string) *tenant {
 	t.Helper()
 	c := &tenant{id: id, home: s.env.Member(id), landing: namespace + "-" + id, office: e2e.TenantNamespace(id)}
@@ -213,7 +214,8 @@ func at(provider string) func(spec *agentv1alpha1.ResourceRequestSpec) {
 	}
 }
 
-// awaitIdentities waits until an honest virtual kubelet is allowed to write.
+// awaitIdentities sets the slice of the consumer and the clients with its identities, plane and
+// kubelet. It waits until the consumer's virtual kubelet is allowed to write.
 func (s *scene) awaitIdentities(t *testing.T, c *tenant) {
 	t.Helper()
 	check(t, c.home.AwaitReady(t.Context(), c.request, readyWithin))
@@ -280,7 +282,7 @@ func onMain(value any, path ...string) func(pod map[string]any) {
 // attack is a request to the API server that must be refused.
 type attack func(ctx context.Context) error
 
-// refuseAll runs each attack in a subtest.
+// refuseAll runs each attack in a subtest, which fails unless the attack is refused.
 func refuseAll(t *testing.T, attacks map[string]attack) {
 	t.Helper()
 	for name, try := range attacks {
@@ -288,7 +290,8 @@ func refuseAll(t *testing.T, attacks map[string]attack) {
 	}
 }
 
-// refusePods tries to create ShadowPods, each in a subtest.
+// refusePods tries to create changed ShadowPods, each in a subtest, which fails unless the
+// ShadowPod is refused.
 func (s *scene) refusePods(t *testing.T, c *tenant, changes map[string]func(pod map[string]any)) {
 	t.Helper()
 	attacks := map[string]attack{}
@@ -298,8 +301,8 @@ func (s *scene) refusePods(t *testing.T, c *tenant, changes map[string]func(pod 
 	refuseAll(t, attacks)
 }
 
-// create creates a changed ShadowPod. It removes an admitted ShadowPod again, so that the next
-// attack starts afresh.
+// create returns an attack that creates a changed ShadowPod. It removes an admitted ShadowPod
+// again, so that the next attack starts afresh.
 func (s *scene) create(t *testing.T, c *tenant, change func(shadow *unstructured.Unstructured)) attack {
 	return func(ctx context.Context) error {
 		shadow := c.pod(unused("stolen"))

@@ -25,8 +25,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 )
 
-// accountantCommand runs this program as the agent's accounting of a cluster, or as a plain informer's cache of its
-// pods.
+// accountantCommand is the command that runs only that part of the agent which counts the usage of a cluster. With
+// -informer, the command runs a plain informer for pods instead.
 const accountantCommand = "accountant"
 
 func runAccountant(ctx context.Context, args []string) error {
@@ -74,11 +74,11 @@ func runAccountant(ctx context.Context, args []string) error {
 	return runAll(ctx, watcher.Start, serve(*control, mux))
 }
 
-// betweenPasses is the shortest pause between two runs of the agent's controller.
+// betweenPasses is the shortest pause between two reconciliations in the agent.
 const betweenPasses = 250 * time.Millisecond
 
-// tellPasses makes the agent's controller advertise a number of times and writes the duration of each run in
-// nanoseconds. Pod events continue meanwhile.
+// tellPasses returns a handler that reconciles the Advertisement a number of times, and writes the duration of each
+// reconciliation in nanoseconds. Pod events continue in the meantime.
 func tellPasses(watcher *capacity.Watcher) http.HandlerFunc {
 	objects := &memory{}
 	advertises := advertisement.New(objects, objects, watcher, &events.FakeRecorder{}, advertisement.Options{
@@ -104,11 +104,11 @@ func tellPasses(watcher *capacity.Watcher) http.HandlerFunc {
 				return
 			}
 		}
-		_ = json.NewEncoder(w).Encode(took) // the client may have gone
+		_ = json.NewEncoder(w).Encode(took) // an error means that the client has gone
 	}
 }
 
-// hasty is a clock that advances at every reading, so that every run must advertise.
+// hasty is a clock that advances by an hour each time it is read, so that every reconciliation advertises.
 type hasty struct{ now time.Time }
 
 func (h *hasty) Now() time.Time {
@@ -118,8 +118,8 @@ func (h *hasty) Now() time.Time {
 
 func (h *hasty) Since(t time.Time) time.Duration { return h.now.Sub(t) }
 
-// memory stands for the agent's cache, which contains only an Advertisement, and for a broker that accepts
-// everything. Reads return copies, like the cache.
+// memory acts as the agent's cache, which contains only an Advertisement, and as a broker that accepts everything.
+// Reads return copies, as the cache does.
 type memory struct {
 	client.Client
 	advertisement *agentv1alpha1.Advertisement
@@ -161,7 +161,7 @@ func (m *memory) keep(obj client.Object) error {
 	return nil
 }
 
-// status patches the status of the Advertisement.
+// status writes the status of the Advertisement.
 type status struct {
 	client.SubResourceWriter
 	memory *memory

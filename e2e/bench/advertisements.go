@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// handshakes is the number of concurrent TLS handshakes.
+	// handshakes is how many clusters connect at the same time.
 	handshakes = 64
-	// maxIntervals is the number of intervals until all clusters must be shown.
+	// maxIntervals is the number of intervals after which the broker must show all clusters.
 	maxIntervals = 30
 )
 
-// advertisements measures a large fleet that repeats its advertisements, each cluster on its own connection to the
-// real broker.
+// advertisements measures the cost of a large fleet that repeats its advertisements. Each cluster has its own
+// connection to the real broker.
 var advertisements = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -39,7 +39,7 @@ var advertisements = atSite(func(ctx context.Context, s settings, t *table, at *
 	if err := fleet.all(ctx, sequence); err != nil {
 		return err
 	}
-	// The fleet advertises until everything is shown.
+	// The fleet advertises until the broker shows every cluster.
 	writes, err := at.awaitQuiet(ctx, s, func(ctx context.Context) error {
 		sequence++
 		return fleet.spread(ctx, sequence, s.interval)
@@ -86,7 +86,7 @@ var advertisements = atSite(func(ctx context.Context, s settings, t *table, at *
 	return nil
 })
 
-// fleet is a number of clusters, each with an agent.
+// fleet is a set of clusters that advertise.
 type fleet []*caller
 
 func (s *site) fleet(clusters int, url string) (fleet, error) {
@@ -100,7 +100,7 @@ func (s *site) fleet(clusters int, url string) (fleet, error) {
 	return f, nil
 }
 
-// all makes the whole fleet advertise as fast as the broker accepts it.
+// all lets every cluster advertise once, as fast as the broker accepts it.
 func (f fleet) all(ctx context.Context, sequence int64) error {
 	var (
 		advertising sync.WaitGroup
@@ -117,7 +117,7 @@ func (f fleet) all(ctx context.Context, sequence int64) error {
 	return errors.Join(failed...)
 }
 
-// spread makes the whole fleet advertise once, evenly over an interval.
+// spread lets every cluster advertise once, evenly spread over an interval.
 func (f fleet) spread(ctx context.Context, sequence int64, interval time.Duration) error {
 	var (
 		advertising sync.WaitGroup
@@ -133,7 +133,8 @@ func (f fleet) spread(ctx context.Context, sequence int64, interval time.Duratio
 	return errors.Join(failed...)
 }
 
-// awaitQuiet repeats meanwhile until all clusters are shown and nothing more is written. It returns the number of writes.
+// awaitQuiet calls meanwhile until the broker shows all clusters and writes almost nothing more. It returns the number
+// of writes until then.
 func (s *site) awaitQuiet(ctx context.Context, set settings, meanwhile func(context.Context) error) (int64, error) {
 	for range maxIntervals {
 		before, err := s.writes(ctx)
@@ -159,7 +160,7 @@ func (s *site) awaitQuiet(ctx context.Context, set settings, meanwhile func(cont
 	return 0, fmt.Errorf("clusters are still being shown after %s", maxIntervals*set.interval)
 }
 
-// writes returns the number of requests that changed something in the API server.
+// writes returns how many requests have written to the API server.
 func (s *site) writes(ctx context.Context) (int64, error) {
 	all, err := kubernetes.NewForConfig(s.plane.RESTConfig())
 	if err != nil {
@@ -184,7 +185,8 @@ func (s *site) writes(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// countsWrites reports whether a metric counts writes by clients. The API server itself writes leases.
+// countsWrites reports whether a line of the API server's metrics counts writes. It ignores leases, which the API
+// server itself writes.
 func countsWrites(line string) bool {
 	if !strings.HasPrefix(line, "apiserver_request_total{") || strings.Contains(line, `resource="leases"`) {
 		return false

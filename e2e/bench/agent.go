@@ -29,7 +29,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// agent measures the cost of accounting for a large cluster.
+// agent measures what it costs an agent to count the usage of a large cluster.
 var agent = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	kubeconfig, err := at.startPopulation(s)
 	if err != nil {
@@ -41,11 +41,11 @@ var agent = atSite(func(ctx context.Context, s settings, t *table, at *site) err
 	return at.residence(ctx, s, t, kubeconfig)
 })
 
-// large is the ID of the large cluster.
+// large is the ID of the cluster whose nodes and pods startPopulation simulates.
 const large = "large"
 
-// startPopulation returns a kubeconfig with which the site's control plane looks like that of a large cluster. It
-// needs no credentials.
+// startPopulation starts a server that simulates the nodes and pods of a large cluster, in front of the site's
+// control plane. It returns the path of a kubeconfig for the server, which needs no credentials.
 func (s *site) startPopulation(set settings) (kubeconfig string, err error) {
 	config := s.plane.RESTConfig()
 	transport, err := rest.TransportFor(config)
@@ -77,7 +77,8 @@ func (s *site) startPopulation(set settings) (kubeconfig string, err error) {
 	return kubeconfig, clientcmd.WriteToFile(*c, kubeconfig)
 }
 
-// accounting compares the agent's accounting with a plain informer's cache, and measures the agent's controller.
+// accounting compares the memory of the agent's accounts with that of a plain informer, and measures how long the
+// agent takes to compute an advertisement.
 func (s *site) accounting(ctx context.Context, set settings, t *table, kubeconfig string) error {
 	accounts, err := s.startAccountant(ctx, "accounts", "-kubeconfig="+kubeconfig)
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *site) startAccountant(ctx context.Context, name string, args ...string)
 	return r, s.startServer(ctx, r, process.Spec{Name: name, Path: self, Args: append([]string{accountantCommand, "-control=" + control}, args...)})
 }
 
-// passes returns the durations of n advertisements.
+// passes returns how long each of n advertisements took.
 func (r *server) passes(ctx context.Context, n int) ([]time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.control+"/advertise?n="+strconv.Itoa(n), nil)
 	if err != nil {
@@ -134,7 +135,7 @@ func (r *server) passes(ctx context.Context, n int) ([]time.Duration, error) {
 	return *took, nil
 }
 
-// residence measures the memory and CPU of the real agent after it has advertised.
+// residence measures how much memory and CPU the real agent uses after it has advertised.
 func (s *site) residence(ctx context.Context, set settings, t *table, kubeconfig string) error {
 	broker, err := s.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *site) residence(ctx context.Context, set settings, t *table, kubeconfig
 	return nil
 }
 
-// installLiqo installs the CRDs of Liqo that an agent reads, without Liqo.
+// installLiqo installs the CRDs of Liqo that an agent reads. It does not run Liqo.
 func (s *site) installLiqo(ctx context.Context) error {
 	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
 	if err != nil {
@@ -194,7 +195,7 @@ func (s *site) installLiqo(ctx context.Context) error {
 	})
 }
 
-// startAgent runs the real agent with the chart's arguments.
+// startAgent runs the real agent with the arguments from the chart.
 func (s *site) startAgent(ctx context.Context, kubeconfig, broker string) (*server, error) {
 	path, err := agentBinary()
 	if err != nil {
@@ -222,7 +223,7 @@ func (s *site) startAgent(ctx context.Context, kubeconfig, broker string) (*serv
 	})
 }
 
-// memoryOf returns the resident memory of a process, current and peak, in MiB.
+// memoryOf returns the current and the largest resident memory of a process, in MiB.
 func memoryOf(pid int) (resident, peak float64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -26,11 +26,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// answererCommand runs this program as the request path of a broker: its book, its journal and its REST server with
-// mTLS, without controllers.
+// answererCommand runs this program as the part of a broker that answers requests: its book, its journal and its
+// REST server with mTLS, but no controllers.
 const answererCommand = "answerer"
 
-// unlimited lifts rate limits and budgets, because a few clusters stand for many.
+// unlimited is a value for rate limits and budgets that no measurement reaches. A few clusters send what many
+// clusters would send.
 const unlimited = 1 << 20
 
 func runAnswerer(ctx context.Context, args []string) error {
@@ -51,7 +52,7 @@ func runAnswerer(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Log lines are written as in the broker, because they cost time.
+	// The answerer writes log lines, as the broker does, because they take time.
 	log := zap.New()
 	b := broker.New(broker.Options{Store: store, Log: log, Now: time.Now})
 	set := broker.DefaultConfig()
@@ -66,7 +67,8 @@ func runAnswerer(ctx context.Context, args []string) error {
 	return runAll(ctx, b.Run, rest.Start, controlServer(b, *control, log), forget(b.Feed().Reservations), forget(b.Feed().Clusters))
 }
 
-// forget consumes changes, like controllers, without showing them.
+// forget returns a function that reads changes and ignores them until its context ends. Controllers would write the
+// changes to objects.
 func forget(changes func(context.Context) ([]string, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -77,7 +79,8 @@ func forget(changes func(context.Context) ([]string, error)) func(context.Contex
 	}
 }
 
-// runAll runs all parts until the first one ends.
+// runAll runs all parts at the same time. When the first of them ends, it ends the others, and returns the errors of
+// all.
 func runAll(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,7 +96,7 @@ func runAll(ctx context.Context, parts ...func(context.Context) error) error {
 	return err
 }
 
-// controlServer receives the commands of the measuring program.
+// controlServer returns a server for the commands of the program that measures.
 func controlServer(b *broker.Broker, address string, log logr.Logger) func(context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -120,17 +123,17 @@ func controlServer(b *broker.Broker, address string, log logr.Logger) func(conte
 	return serve(address, mux)
 }
 
-// tellHeap writes the number of heap bytes in use.
+// tellHeap writes how many bytes of the heap are in use.
 func tellHeap(w http.ResponseWriter, _ *http.Request) {
-	// The second collection frees objects whose finalizers the first one ran.
+	// The first collection runs finalizers, and the second one frees their objects.
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	_ = json.NewEncoder(w).Encode(m.HeapAlloc) // the client may have gone
+	_ = json.NewEncoder(w).Encode(m.HeapAlloc) // an error means that the client has gone
 }
 
-// serve answers at an address until ctx ends.
+// serve returns a function that serves HTTP at an address until ctx ends.
 func serve(address string, handler http.Handler) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: time.Second}
@@ -142,17 +145,17 @@ func serve(address string, handler http.Handler) func(context.Context) error {
 	}
 }
 
-// crowd calls the broker for many clusters, without connections.
+// crowd calls the broker on behalf of many clusters, without connections.
 type crowd struct {
 	b *broker.Broker
-	// agents is how many of the clusters advertise.
+	// agents is the number of clusters that advertise.
 	agents int
 }
 
-// atOnce is the number of concurrent calls of a command.
+// atOnce is how many calls of a command run at the same time.
 const atOnce = 512
 
-// forEach calls do concurrently for 0 to n-1.
+// forEach calls do for the numbers from 0 to n-1, many of them at the same time.
 func forEach(n int, do func(i int) error) error {
 	var calling sync.WaitGroup
 	failed := make([]error, atOnce)
@@ -167,7 +170,7 @@ func forEach(n int, do func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// retryWhileUnavailable repeats a call while the journal cannot be written.
+// retryWhileUnavailable repeats a call as long as the broker cannot write its journal.
 func retryWhileUnavailable(call func() error) error {
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		err := call()
@@ -177,7 +180,7 @@ func retryWhileUnavailable(call func() error) error {
 	}
 }
 
-// lend offers the capacity of clusters without agents.
+// lend offers the capacity of a number of clusters without agents.
 func (c *crowd) lend(ctx context.Context, clusters int) error {
 	whole, err := wire.ToAmounts(v1.Amounts{"cpu": wholeCPU, "memory": wholeMemory})
 	if err != nil {
@@ -192,7 +195,7 @@ func (c *crowd) lend(ctx context.Context, clusters int) error {
 	})
 }
 
-// advertise advertises for clusters with agents.
+// advertise sends one advertisement for each of a number of clusters with agents.
 func (c *crowd) advertise(ctx context.Context, clusters int) error {
 	c.agents = clusters
 	return forEach(clusters, func(i int) error {
@@ -201,13 +204,14 @@ func (c *crowd) advertise(ctx context.Context, clusters int) error {
 	})
 }
 
-// fill requests reservations and acknowledges them. Providers keep advertising meanwhile.
+// fill requests reservations and acknowledges them. Meanwhile, it keeps sending the advertisements of the
+// providers.
 func (c *crowd) fill(ctx context.Context, reservations int) error {
 	filling, filled := context.WithCancel(ctx)
 	defer filled()
 	go func() {
 		for sleep(filling, advertiseEvery); filling.Err() == nil; sleep(filling, advertiseEvery) {
-			_ = c.advertise(ctx, c.agents) // otherwise filling fails
+			_ = c.advertise(ctx, c.agents) // without an advertisement, the requests below fail and report it
 		}
 	}()
 	return forEach(reservations, func(i int) error {
@@ -224,15 +228,15 @@ func (c *crowd) fill(ctx context.Context, reservations int) error {
 			if fault.ReasonOf(err) != fault.Conflict {
 				return err
 			}
-			// The acknowledgement was late, and another cluster has the reservation now.
+			// The acknowledgement was too late, and the broker has moved the reservation to another cluster.
 		}
 	})
 }
 
-// advertiseEvery is well below the time after which a broker considers a cluster silent.
+// advertiseEvery is much shorter than the time after which a broker considers a cluster silent.
 const advertiseEvery = 30 * time.Second
 
-// keyOf returns the requester and the key of a reservation of fill.
+// keyOf returns the requester and the idempotency key of the i-th reservation of fill.
 func keyOf(i int) (requester, key string) {
 	return fmt.Sprintf("client-%d", i%atOnce), fmt.Sprintf("request-%d", i)
 }

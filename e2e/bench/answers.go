@@ -14,7 +14,7 @@ import (
 
 const manyClients = 32
 
-// answers compares a durable reservation over mTLS with creating a Reservation of the same content in the API server.
+// answers compares durable reservations over mTLS with creating Reservations of the same content in the API server.
 var answers = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startAnswerer(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// caller is a cluster that makes single calls, without retries, on one connection.
+// caller acts as a cluster that makes single calls on one connection. It does not retry.
 type caller struct {
 	id        string
 	api       *v1.Client
@@ -39,12 +39,12 @@ func (s *site) caller(id, url string) (*caller, error) {
 	return c, err
 }
 
-// answerOf decodes the answer to a call, or returns an error for an unexpected status.
+// answerOf decodes the answer to a call. It returns an error if the status is not 200.
 func answerOf[T any](response *http.Response, err error) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read, or has no use
+	defer func() { _ = response.Body.Close() }() // the body was read or is not needed, so an error does not matter
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
@@ -71,14 +71,16 @@ func (c *caller) advertise(ctx context.Context, sequence int64) error {
 }
 
 const (
-	// knockers is the number of concurrent attempts, and knockEvery their interval.
+	// knockers is how many attempts run at the same time, and knockEvery the interval at
+	// which each of them is repeated.
 	knockers   = 16
 	knockEvery = 80 * time.Millisecond
-	// unanswered is how long a call to a dead broker may hang.
+	// unanswered is how long a call may wait for a broker that does not answer.
 	unanswered = 2 * time.Second
 )
 
-// knock tries to reserve until a broker grants it, and returns that time.
+// knock requests reservations until a broker grants one, and returns the time of the
+// grant.
 func (s *site) knock(ctx context.Context, url, as string) (time.Time, error) {
 	ctx, stop := context.WithTimeout(ctx, waitTimeout)
 	defer stop()
@@ -93,7 +95,7 @@ func (s *site) knock(ctx context.Context, url, as string) (time.Time, error) {
 		}
 		knocking.Go(func() {
 			for ctx.Err() == nil {
-				// The attempts are evenly spaced.
+				// The pauses spread the attempts evenly over the interval.
 				sleep(ctx, knockEvery*time.Duration(i+1)/knockers)
 				one, cancel := context.WithTimeout(ctx, unanswered)
 				_, err := c.reserve(one, fmt.Sprintf("knock-%d", time.Now().UnixNano()))

@@ -13,21 +13,21 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// copies fill etcd with objects like those of the broker. They bypass the API server, which would need minutes for
-// them.
+// copies fills etcd with copies of the broker's objects. It does not use the API server, which would need minutes
+// to create them.
 type copies struct {
 	etcd string
-	// cluster and reservation are one sample of each.
+	// cluster is a sample of a ClusterAdvertisement, reservation of a Reservation.
 	cluster, reservation sample
 }
 
-// sample is one stored object.
+// sample is an object as etcd stores it.
 type sample struct {
 	name       string
 	key, value []byte
 }
 
-// samples lets the real broker create a cluster's and a reservation's object, and reads them.
+// samples lets the real broker create one object for a cluster and one for a reservation, and reads both.
 func (s *site) samples(ctx context.Context) (*copies, error) {
 	broker, err := s.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *site) samples(ctx context.Context) (*copies, error) {
 	return c, err
 }
 
-// keyValue is a message of etcd's API, with bytes in base64 as in Go's JSON.
+// keyValue is a message of etcd's JSON API, which encodes bytes in base64.
 type keyValue struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value,omitempty"`
@@ -89,14 +89,14 @@ func (c *copies) read(ctx context.Context, resource, name string) (sample, error
 	return sample{name, key, found.KVs[0].Value}, nil
 }
 
-// copy returns the sample under another name of the same length.
+// copy returns a copy of the sample with another name of the same length.
 func (s sample) copy(i int) keyValue {
 	name := fmt.Sprintf("copy-%0*d", len(s.name)-len("copy-"), i)
 	rename := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(s.name), []byte(name)) }
 	return keyValue{rename(s.key), rename(s.value)}
 }
 
-// inTransaction is the number of writes that etcd accepts at once.
+// inTransaction is the maximum number of writes in one transaction of etcd.
 const inTransaction = 128
 
 func (c *copies) write(ctx context.Context, s settings) error {

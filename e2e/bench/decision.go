@@ -14,7 +14,8 @@ import (
 
 const gib = 1 << 30
 
-// measureDecisions measures decisions alone, in markets of growing size.
+// measureDecisions measures how long a decision takes in markets of growing size. It runs
+// no broker.
 func measureDecisions(_ context.Context, s settings, t *table) error {
 	for _, clusters := range []int{10, 50, 100, 1_000, 10_000} {
 		if clusters > s.clusters {
@@ -58,7 +59,8 @@ func amounts(cores, memory int64) quantity.Amounts {
 	return quantity.Amounts{corev1.ResourceCPU: cores * 1000, corev1.ResourceMemory: memory * gib}
 }
 
-// randomMarket returns a random market, always the same one for a number of clusters.
+// randomMarket returns a random market. For a given number of clusters it is always the
+// same.
 func randomMarket(clusters int) (*decision.Market, error) {
 	random, m := rand.New(rand.NewPCG(1, uint64(clusters))), decision.NewMarket()
 	for i := range clusters {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// providers is the number of agents that poll for instructions and acknowledge them at once.
+	// providers is the number of agents that poll for instructions. They acknowledge each instruction at once.
 	providers = 20
-	// askers is the number of clusters that request reservations one after the other.
+	// askers is the number of clusters that request reservations. Each cluster makes one request at a time.
 	askers = 4
 )
 
-// delivery measures the time from the answer to the requester until the provider's agent has its instruction, with
-// the real broker.
+// delivery measures how long after the answer to the requester the provider's agent has its instruction. It uses the
+// real broker.
 var delivery = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -63,7 +63,8 @@ var delivery = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 	return nil
 })
 
-// requestAll makes clusters reserve one after the other. It returns when each reservation was requested and answered.
+// requestAll lets clusters request reservations. Each cluster makes one request at a time. It returns, for each
+// reservation by name, when it was requested and when the answer came.
 func requestAll(ctx context.Context, clusters []*httptransport.Transport, reservations int) (asked, answered map[string]time.Time, err error) {
 	var (
 		mu     sync.Mutex
@@ -91,7 +92,7 @@ func requestAll(ctx context.Context, clusters []*httptransport.Transport, reserv
 	return asked, answered, errors.Join(failed...)
 }
 
-// arrivals are the times at which reservations first appeared.
+// arrivals records when each reservation first appeared.
 type arrivals struct {
 	mu     sync.Mutex
 	at     map[string]time.Time
@@ -104,7 +105,7 @@ func (a *arrivals) count() int {
 	return len(a.at)
 }
 
-// note records the time of a reservation's first appearance, and reports whether it was the first.
+// note records the time at which a reservation appeared. It reports whether this was the first time.
 func (a *arrivals) note(name string, when time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,7 +116,7 @@ func (a *arrivals) note(name string, when time.Time) bool {
 	return true
 }
 
-// follow acts as an agent that polls for instructions and acknowledges them.
+// follow acts as an agent: it polls for instructions and acknowledges them.
 func (a *arrivals) follow(ctx context.Context, agent *httptransport.Transport) {
 	cursor := ""
 	for ctx.Err() == nil {

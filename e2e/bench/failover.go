@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// leaseName is the name of the replicas' lease.
+	// leaseName is the name of the lease with which the brokers elect a leader.
 	leaseName = "liqo-resource-broker"
-	// held is the number of reservations in the book when the leader is killed.
+	// held is the number of reservations in the broker's book when the leader is killed.
 	held = 2000
 )
 
-// failover measures the time from the lease's change of holder until the new leader answers, after the old one was
-// killed.
+// failover kills the leader, and measures the time from the moment when another broker takes the lease until it
+// answers.
 var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	var replicas []*server
 	for i := range 2 {
@@ -77,7 +77,7 @@ var failover = atSite(func(ctx context.Context, s settings, t *table, at *site) 
 	return nil
 })
 
-// leader waits until one of the replicas holds the lease.
+// leader waits until one of the brokers holds the lease, and returns this broker.
 func (s *site) leader(ctx context.Context, replicas []*server) (leader *server, err error) {
 	err = awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 		var lease coordinationv1.Lease

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,19 +16,24 @@ import (
 )
 
 const (
-	// honestClients reserve one after the other, below every rate limit.
+	// honestClients is the number of members that reserve one after the other. With honestPause between two calls,
+	// they stay below every rate limit.
 	honestClients = 8
 	honestPause   = 40 * time.Millisecond
-	// hostileCallers concurrently send requests that are large, or that use many times their size in memory.
+	// hostileCallers is how many requests the attacker sends at the same time. The requests are large, or need many
+	// times their size in memory.
 	hostileCallers = 16
-	// hostilePause is the pause between two requests of one caller. Together they exceed a cluster's rate limit, but
-	// leave the machine enough time for the measurement.
+	// hostilePause is the pause between two requests of one caller. All callers together exceed the rate limit of a
+	// cluster, but leave enough CPU for the measurement.
 	hostilePause = 100 * time.Millisecond
-	// preparedAdvertisements is the number of different advertisements that the attacker sends in turn.
+	// attackSlices is how many slices each attack lasts, and also the measurement without an attack before it. An
+	// attack of a single slice would consist of little but the attacker's first burst.
+	attackSlices = 10
+	// preparedAdvertisements is the number of different advertisements that the attacker sends.
 	preparedAdvertisements = 64
 )
 
-// hostile compares how long members wait during another member's attack and without it.
+// hostile compares how long members wait for answers during an attack by another member, and without it.
 var hostile = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -51,12 +57,12 @@ var hostile = atSite(func(ctx context.Context, s settings, t *table, at *site) e
 	}
 	var calm, busy slice
 	for range s.rounds {
-		quiet, err := paceSlice(ctx, s.slice, reserve)
+		quiet, err := paceSlice(ctx, attackSlices*s.slice, reserve)
 		if err != nil {
 			return err
 		}
 		stop := a.begin(ctx)
-		under, err := paceSlice(ctx, s.slice, reserve)
+		under, err := paceSlice(ctx, attackSlices*s.slice, reserve)
 		stop()
 		if err != nil {
 			return err
@@ -68,7 +74,8 @@ var hostile = atSite(func(ctx context.Context, s settings, t *table, at *site) e
 	return nil
 })
 
-// paceSlice runs the work of every member with pauses between calls, and measures only the calls.
+// paceSlice lets every member work for some time, with pauses between the calls. It measures only the calls, not
+// the pauses.
 func paceSlice(ctx context.Context, length time.Duration, do work) (slice, error) {
 	var (
 		working sync.WaitGroup
@@ -97,14 +104,15 @@ func paceSlice(ctx context.Context, length time.Duration, do work) (slice, error
 	return out, nil
 }
 
-// attacker is one member that sends expensive requests.
+// attacker is a member that sends expensive requests.
 type attacker struct {
 	url  string
 	http *http.Client
-	// advertisements are written before the measurement, because an attacker has a processor of its own.
-	advertisements [][]byte
-	sent           atomic.Int64
-	// requests counts and numbers the requests.
+	// The bodies are written before the measurement. A real attacker would write them on another machine.
+	advertisements      [][]byte
+	brackets, manyEmpty []byte
+	sent                atomic.Int64
+	// requests is the number of the last request, so that each request gets its own number.
 	requests atomic.Int64
 }
 
@@ -113,14 +121,18 @@ func (s *site) attacker(url string) (*attacker, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &attacker{url: url, http: &http.Client{Transport: c.transport}}
+	a := &attacker{
+		url: url, http: &http.Client{Transport: c.transport},
+		brackets:  bytes.Repeat([]byte("["), 1<<20),
+		manyEmpty: []byte(`{"provides":[],"consumes":[` + strings.Repeat("{},", 1<<16) + "{}]}"),
+	}
 	for n := range preparedAdvertisements {
 		a.advertisements = append(a.advertisements, hostileAdvertisement(int64(n)))
 	}
 	return a, nil
 }
 
-// begin attacks until stop is called.
+// begin starts the attack. The returned function stops it.
 func (a *attacker) begin(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var attacking sync.WaitGroup
@@ -137,14 +149,14 @@ func (a *attacker) begin(ctx context.Context) (stop func()) {
 
 func (a *attacker) send(ctx context.Context) {
 	n := a.requests.Add(1)
-	method, path, body := http.MethodPost, "/api/v1/holdings", bytes.Repeat([]byte("["), 1<<20)
+	method, path, body := http.MethodPost, "/api/v1/holdings", a.brackets
 	switch n % 4 {
 	case 0:
 		path, body = "/api/v1/advertisements", a.advertisements[n/4%preparedAdvertisements]
 	case 1:
 		method, path, body = http.MethodDelete, fmt.Sprintf("/api/v1/reservations/unknown-%d", n), nil
 	case 2:
-		body = append(append([]byte(`{"provides":[],"consumes":[`), bytes.Repeat([]byte("{},"), 1<<16)...), "{}]}"...)
+		body = a.manyEmpty
 	}
 	request, err := http.NewRequestWithContext(ctx, method, a.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -155,12 +167,13 @@ func (a *attacker) send(ctx context.Context) {
 	if err != nil {
 		return // refused before it was sent
 	}
-	_, _ = io.Copy(io.Discard, response.Body) // a cut connection is fine too
+	_, _ = io.Copy(io.Discard, response.Body) // the broker may also cut the connection
 	_ = response.Body.Close()
 	a.sent.Add(int64(len(body)))
 }
 
-// hostileAdvertisement contains new resource names and as many placements as allowed.
+// hostileAdvertisement returns an advertisement with new resource names and with as many placements as the API
+// allows.
 func hostileAdvertisement(n int64) []byte {
 	adv := advertisementOf("evil", n)
 	adv.Capacity, adv.Allocatable = v1.Amounts{"cpu": "1"}, v1.Amounts{"cpu": "1"}

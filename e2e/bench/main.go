@@ -25,27 +25,29 @@ import (
 	"time"
 )
 
-// settings are the sizes and durations of the measurements.
+// settings are the sizes and durations of all measurements.
 type settings struct {
-	// slice is how long one side of a comparison runs at a time. rounds is the number of rounds, in
-	// each of which each side runs twice.
+	// slice is how long one side of a comparison runs without interruption. rounds is the number of rounds. In each
+	// round, each side runs twice.
 	slice  time.Duration
 	rounds int
-	// clusters and reservations are the size of a large fleet.
+	// clusters and reservations are the numbers of clusters and reservations in a large fleet.
 	clusters, reservations int
-	// interval is the time between two advertisements of a cluster of the large fleet.
+	// interval is the time between two advertisements of a cluster in the large fleet.
 	interval time.Duration
-	// lenders is the number of clusters with abundant capacity, for studies that do not depend on the size of the
-	// fleet.
+	// lenders is the number of clusters in studies whose result does not depend on it. Their capacity is never
+	// exhausted.
 	lenders int
-	// grants is the number of grants in the study of delivery, failovers that of failovers, and backlog that of
-	// reservations granted at once in the study of projection.
+	// grants is the number of grants in the study delivery. failovers is the number of killed leaders in the study
+	// failover. backlog is the number of reservations that are granted at once in the study projection.
 	grants, failovers, backlog int
-	// starts is the number of broker starts on the large fleet, and of lists of as many objects.
+	// starts is how many times the study scale starts the broker with the large fleet. The study lists the same number
+	// of objects equally often, for comparison.
 	starts int
-	// peerings is the number of peerings that each side makes, twice per round.
+	// peerings is half the number of peerings that each side makes in the study peering.
 	peerings int
-	// pods and nodes are the size of a large cluster. podEvents is the number of pod events per second during window.
+	// pods and nodes are the numbers of pods and nodes in a large cluster. podEvents is the number of pod events per
+	// second. window is the duration of the measurement.
 	pods, nodes, podEvents int
 	window                 time.Duration
 }
@@ -56,7 +58,7 @@ var full = settings{
 	pods: 150_000, nodes: 5_000, podEvents: 50, window: 30 * time.Second,
 }
 
-// study measures some related figures.
+// study measures some figures that belong together.
 type study struct {
 	name string
 	run  func(ctx context.Context, s settings, t *table) error
@@ -75,7 +77,7 @@ var studies = []study{
 	{"peering", peering},
 }
 
-// roles are the commands with which a study starts this program as another process.
+// roles maps commands to functions. A study starts this program again with one of these commands.
 var roles = map[string]func(ctx context.Context, args []string) error{
 	answererCommand:   runAnswerer,
 	accountantCommand: runAccountant,
@@ -133,7 +135,7 @@ func names() []string {
 	return out
 }
 
-// measure writes the table to out and the progress to log.
+// measure runs the chosen studies. It writes the table to out, and the progress to log.
 func measure(ctx context.Context, s settings, chosen *regexp.Regexp, out, log io.Writer) error {
 	began := time.Now()
 	fmt.Fprintf(out, "Commit %s, %d cores (%s), load average %s when it began.\n\n", describeCommit(ctx), runtime.NumCPU(), processorModel(), loadAverage())

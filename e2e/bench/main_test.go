@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// small is the smallest setting of everything: its figures mean nothing.
+// small has small values for all settings, so that the studies run quickly. The figures that they measure mean nothing.
 var small = settings{
 	slice: 50 * time.Millisecond, rounds: 1, clusters: 12, reservations: 40, interval: 2 * time.Second,
 	lenders: 3, grants: 12, failovers: 1, backlog: 20, starts: 1,

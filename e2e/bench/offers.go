@@ -16,14 +16,15 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// Capacity of every cluster: more than all reservations of a study together.
+// wholeCPU and wholeMemory are the capacity of every cluster: more than all reservations of a study together.
+// cpuPrice and memoryPrice are its prices.
 const (
 	wholeCPU, wholeMemory = "1000000", "1000Ti"
 	cpuPrice, memoryPrice = "0.042", "0.0051"
 )
 
-// advertisementOf returns a cluster's advertisement. The requests of the cluster's own pods vary, but too little for
-// the broker to write a record.
+// advertisementOf returns an advertisement of a cluster. The requests of the cluster's own pods change with the
+// sequence number, but so little that the broker writes no record.
 func advertisementOf(id string, sequence int64) *v1.Advertisement {
 	whole := v1.Amounts{"cpu": wholeCPU, "memory": wholeMemory}
 	adv := &v1.Advertisement{
@@ -39,7 +40,8 @@ func advertisementOf(id string, sequence int64) *v1.Advertisement {
 	return adv
 }
 
-// manifestOf returns the same offer as a manifest, for which reservations need no acknowledgement.
+// manifestOf returns a ClusterAdvertisement with the same offer. A cluster without an agent does not acknowledge
+// reservations.
 func manifestOf(id string) *brokerv1alpha1.ClusterAdvertisement {
 	obj := &brokerv1alpha1.ClusterAdvertisement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id}}
 	obj.Spec.ClusterID = id
@@ -55,7 +57,7 @@ func oneCPU() *v1.ReservationRequest {
 	return &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}}
 }
 
-// lend offers the capacity of clusters without agents through a running broker.
+// lend offers the capacity of a number of clusters without agents, and waits until the broker shows them as active.
 func (s *site) lend(ctx context.Context, clusters int) error {
 	for i := range clusters {
 		if err := s.Create(ctx, manifestOf(clusterID(i))); err != nil {
@@ -75,7 +77,7 @@ func (s *site) lend(ctx context.Context, clusters int) error {
 	})
 }
 
-// sendCommand sends a command to the control server of an answerer.
+// sendCommand sends a command to the control server of an answerer process.
 func (r *server) sendCommand(ctx context.Context, command string, n int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/%s?n=%d", r.control, command, n), nil)
 	if err != nil {
@@ -85,7 +87,7 @@ func (r *server) sendCommand(ctx context.Context, command string, n int) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read, or has no use
+	defer func() { _ = response.Body.Close() }() // the body was read or is not needed, so an error does not matter
 	if response.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // a partial message suffices
 		return fmt.Errorf("%s %d: %s: %s", command, n, response.Status, why)

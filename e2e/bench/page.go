@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Lines before and after the table in a page.
+// tableBegins and tableEnds are the lines before and after the table in a page.
 const (
 	tableBegins = "<!-- table -->\n"
 	tableEnds   = "<!-- end of table -->\n"
 )
 
-// writeTable replaces the table in a page.
+// writeTable replaces the text between tableBegins and tableEnds in a page by the table.
 func writeTable(page, table string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -28,7 +28,7 @@ func writeTable(page, table string) error {
 	return os.WriteFile(page, []byte(before+tableBegins+"\n"+table+"\n"+tableEnds+after), 0o644)
 }
 
-// describeCommit returns the measured commit.
+// describeCommit returns the commit that is measured, or "unknown".
 func describeCommit(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output()
 	if err != nil {
@@ -37,7 +37,7 @@ func describeCommit(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// processorModel returns the model of the first core.
+// processorModel returns the model of the first CPU core, or "unknown".
 func processorModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -9,8 +9,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
 )
 
-// peering measures the time from requesting capacity to a Ready virtual node. It compares requests with liqoctl on
-// the same two clusters, which run the real Liqo, and requests with the guards of both clusters to requests without.
+// guardPeerings is how many peerings are measured after the guards were switched on or off.
+const guardPeerings = 3
+
+// peering measures the time from a request until its virtual node is Ready. It compares requests with liqoctl on the
+// same two clusters, which run the real Liqo. It also compares requests with and without the guards of both
+// clusters.
 func peering(ctx context.Context, s settings, t *table) (err error) {
 	dir, err := os.MkdirTemp("", "peering-")
 	if err != nil {
@@ -26,7 +30,7 @@ func peering(ctx context.Context, s settings, t *table) (err error) {
 	if err != nil {
 		return err
 	}
-	guards, err := env.MeasureGuards(ctx, 4*s.peerings)
+	guards, err := env.MeasureGuards(ctx, 2*s.peerings, 1, guardPeerings)
 	if err != nil {
 		return err
 	}

@@ -27,14 +27,14 @@ import (
 //go:embed samples
 var samples embed.FS
 
-// heartbeat is the interval at which a kubelet writes an unchanged status of its node.
+// heartbeat is how often a kubelet writes the status of its node if the status does not change.
 const heartbeat = 5 * time.Minute
 
-// unbound is the field selector for pods without a node.
+// unbound is the field selector with which clients watch pods that have no node yet.
 const unbound = "spec.nodeName=,status.phase=Pending"
 
-// population simulates the nodes and pods of a large cluster in front of an API server that answers everything else.
-// Objects are generated when they are read, and never stored. It serves streaming lists in protobuf, as clients of
+// population simulates the nodes and pods of a large cluster. It passes all other requests to an API server. Objects
+// are generated when they are read, and never stored. It serves streaming lists in protobuf, as clients of
 // Kubernetes 1.35 request them.
 type population struct {
 	nodes, pods int
@@ -60,16 +60,16 @@ func newPopulation(s settings, rest http.Handler) (*population, error) {
 	return p, nil
 }
 
-// kind is the set of objects at one path.
+// kind describes the objects at one path.
 type kind struct {
 	count int
 	// object returns the i-th object of the initial list.
 	object func(i int) runtime.Object
 	// event returns the k-th event.
 	event func(k int) watch.Event
-	// every is the time between two events.
+	// every is the interval between events.
 	every time.Duration
-	// marker returns the empty object that ends the initial list.
+	// marker returns the object of the bookmark event that ends the initial list.
 	marker func(meta metav1.ObjectMeta) runtime.Object
 }
 
@@ -93,7 +93,8 @@ func (p *population) kind(path string, query url.Values) (kind, bool) {
 	return kind{}, false
 }
 
-// ServeHTTP passes requests with label selectors on to the API server: no simulated object has labels.
+// ServeHTTP implements http.Handler. It passes requests with a label selector to the API server, because no
+// simulated object has labels that clients select.
 func (p *population) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	k, ours := p.kind(r.URL.Path, query)
@@ -126,10 +127,10 @@ func (p *population) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.follow(ctx, out, told-firstVersion)
 }
 
-// firstVersion is the resource version before the first event. Each event increments it.
+// firstVersion is the resource version before the first event. Each event increments the version.
 const firstVersion = 1
 
-// all writes every object.
+// all writes all objects as the initial list.
 func (k kind) all(ctx context.Context, out *stream) error {
 	for i := range k.count {
 		if err := errors.Join(ctx.Err(), out.tell(watch.Event{Type: watch.Added, Object: k.object(i)})); err != nil {
@@ -142,7 +143,7 @@ func (k kind) all(ctx context.Context, out *stream) error {
 	})})
 }
 
-// follow writes events, starting with number next.
+// follow writes events at regular intervals. next is the number of the first event.
 func (k kind) follow(ctx context.Context, out *stream, next int) {
 	ticks := time.NewTicker(k.every)
 	defer ticks.Stop()
@@ -161,8 +162,8 @@ func (k kind) follow(ctx context.Context, out *stream, next int) {
 	}
 }
 
-// podEvent replaces one pod after the other by one on another node: it ends, it is deleted, its successor is bound,
-// and it runs.
+// podEvent returns the k-th event of a sequence in which each pod in turn is replaced by a pod on another node. A
+// replacement has four events: the old pod ends, it is deleted, the new pod is bound, and it runs.
 func (p *population) podEvent(k int) watch.Event {
 	i, generation := k/4%p.pods, k/4/p.pods
 	switch k % 4 {
@@ -181,8 +182,8 @@ func (p *population) podEvent(k int) watch.Event {
 	}
 }
 
-// unboundEvent makes each of these successors appear before it is bound. Binding ends it for a watch on pods without
-// a node.
+// unboundEvent returns the k-th event for a watch on pods without a node. Each new pod first appears without a node.
+// When it is bound, it disappears from this watch.
 func (p *population) unboundEvent(k int) watch.Event {
 	i, generation := k/2%p.pods, k/2/p.pods
 	pod := p.podAt(i, generation+1)
@@ -197,7 +198,7 @@ func (p *population) nodeEvent(k int) watch.Event {
 	return watch.Event{Type: watch.Modified, Object: p.nodeAt(k % p.nodes)}
 }
 
-// podAt returns one of a cluster's pods, or one of its successors.
+// podAt returns the i-th pod of the cluster. generation says how many times it was replaced.
 func (p *population) podAt(i, generation int) *corev1.Pod {
 	pod := p.pod.DeepCopy()
 	pod.Namespace = fmt.Sprintf("shop-%02d", i%40)
@@ -210,7 +211,7 @@ func (p *population) podAt(i, generation int) *corev1.Pod {
 	return pod
 }
 
-// requestsOf returns the requests of a pod: 0.05 to 1 core, and 64 MiB to 4 GiB.
+// requestsOf returns the resources that the i-th pod requests: 0.05 to 1 core, and 64 MiB to 4 GiB.
 func requestsOf(i int) corev1.ResourceList {
 	random := rand.New(rand.NewPCG(1, uint64(i)))
 	return corev1.ResourceList{
@@ -229,7 +230,7 @@ func (p *population) nodeAt(i int) *corev1.Node {
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
-// stream is the answer to a watch.
+// stream writes the events of a watch.
 type stream struct {
 	*restclientwatch.Encoder
 	response http.ResponseWriter

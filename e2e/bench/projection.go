@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// burst is how many requests a cluster may send at once: see the server's limits.
+	// burst is how many requests the broker accepts from one cluster at once.
 	burst = 100
-	// pace is the load of a busy broker that is not behind, in reservations per second.
+	// pace is a load in reservations per second that a broker can carry permanently.
 	pace = 40
-	// paced is the duration of that load.
+	// paced is how long the load with the rate pace lasts.
 	paced = 10 * time.Second
 )
 
-// projection measures how the real broker shows reservations as objects: its delay under a steady load, and its
-// duration for reservations granted all at once.
+// projection measures how the real broker writes reservations to objects: the delay under a steady load, and the
+// time for reservations that are all granted at once.
 var projection = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	broker, err := at.startBroker(ctx, "broker", false)
 	if err != nil {
@@ -81,8 +81,8 @@ var projection = atSite(func(ctx context.Context, s settings, t *table, at *site
 	return nil
 })
 
-// watchShown records when the status of each Reservation first has a provider. It watches only that and reads only
-// names, so that it costs little compared to what it measures.
+// watchShown records when the status of each Reservation first names a provider. It watches only for this and
+// reads only metadata, so that it does not disturb the measurement.
 func (s *site) watchShown(ctx context.Context) (*arrivals, func(), error) {
 	watching, stop := context.WithCancel(ctx)
 	names := &metav1.PartialObjectMetadataList{}

@@ -13,8 +13,8 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// scale measures a large fleet with many reservations: the memory, and the time until a killed broker answers
-// correctly again.
+// scale measures a broker with a large fleet and many reservations: its memory, and the time until it answers
+// correctly again after it was killed.
 var scale = atSite(func(ctx context.Context, s settings, t *table, at *site) error {
 	copies, err := at.samples(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 	if err != nil {
 		return err
 	}
-	// The broker keeps the first and the latest advertisement of each.
+	// Every cluster advertises twice, because the broker keeps the first and the latest advertisement of each cluster.
 	for range 2 {
 		if err := broker.sendCommand(ctx, "advertise", set.clusters); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 		return err
 	}
 	filling := time.Since(began)
-	// The deadline of an acknowledged reservation stays in memory until it has passed.
+	// The broker keeps the deadline of an acknowledged reservation in memory until it has passed.
 	sleep(ctx, min(12*time.Second, 2*filling))
 	full, err := s.restingHeap(ctx, broker, set.clusters+set.reservations)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *site) heaps(ctx context.Context, set settings, t *table, broker *server
 	return nil
 }
 
-// restingHeap returns the heap of an answerer with this many entries in its book. It measures while no checkpoint is
-// written, because writing one needs a copy of the book.
+// restingHeap returns the heap of an answerer with this many entries in its book, in MB. It waits until no
+// checkpoint is being written, because this needs a copy of the book.
 func (s *site) restingHeap(ctx context.Context, broker *server, entries int) (float64, error) {
 	if err := s.checkpointed(ctx, entries); err != nil {
 		return 0, fmt.Errorf("waiting for a checkpoint: %w", err)
@@ -87,11 +87,11 @@ func (r *server) heap(ctx context.Context) (float64, error) {
 	return float64(*inUse) / 1e6, nil
 }
 
-// checkpointEvery is the number of records after which a broker writes a checkpoint, unless an eighth of the book is
-// more.
+// checkpointEvery is the number of records after which a broker writes a checkpoint, if the book has at most eight
+// times as many entries. For a larger book, it is an eighth of the number of entries.
 const checkpointEvery = 2000
 
-// checkpointed waits until the journal resembles that of a broker that has run for a while.
+// checkpointed waits until a checkpoint covers most of the journal, as it does when a broker has run for some time.
 func (s *site) checkpointed(ctx context.Context, entries int) error {
 	return awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) {
 		var tail corev1.ConfigMap
@@ -109,7 +109,7 @@ func (s *site) checkpointed(ctx context.Context, entries int) error {
 	})
 }
 
-// recoveries compares recoveries with lists of as many objects, alternately.
+// recoveries measures alternately a recovery of the broker and a LIST of as many objects.
 func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *server) error {
 	requester, key := keyOf(0)
 	c, err := s.caller(requester, broker.url)
@@ -141,7 +141,7 @@ func (s *site) recoveries(ctx context.Context, set settings, t *table, broker *s
 		}
 		return time.Since(began), err
 	}
-	// The API server must first read the objects that it did not write itself.
+	// The API server must first read the objects that were written directly to etcd.
 	var failed error
 	err = awaitCondition(ctx, 5*waitTimeout, func(context.Context) (bool, error) { _, failed = list(); return failed == nil, nil })
 	if err != nil {

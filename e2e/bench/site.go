@@ -32,11 +32,11 @@ import (
 
 const (
 	namespace = "liqo-resource-broker"
-	// waitTimeout is enough for every wait on a busy machine.
+	// waitTimeout is longer than anything that a study waits for on a busy machine.
 	waitTimeout = 2 * time.Minute
 )
 
-// site is a control plane for one study, with the broker's CRDs and rights.
+// site is the control plane of one study. It has the broker's CRDs and rights.
 type site struct {
 	client.WithWatch
 	dir     string
@@ -97,7 +97,7 @@ func (s *site) makeNamespace(ctx context.Context, name string) error {
 	return s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// close stops everything that belongs to the site, the newest first.
+// close stops all parts of the site. The parts that started last are stopped first.
 func (s *site) close() error {
 	var failed error
 	for _, close := range slices.Backward(s.closers) {
@@ -111,7 +111,8 @@ func (s *site) address(name string) (string, error) {
 	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
-// awaitCondition polls until the condition is true, or until patience has passed.
+// awaitCondition polls until the condition is true. It returns an error after the time
+// patience.
 func awaitCondition(ctx context.Context, patience time.Duration, so wait.ConditionWithContextFunc) error {
 	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, so)
 }
@@ -119,12 +120,12 @@ func awaitCondition(ctx context.Context, patience time.Duration, so wait.Conditi
 // server is a process that serves clusters over mTLS.
 type server struct {
 	*process.Process
-	// url is the address for clusters, control that for commands of this program.
+	// url is the address for clusters. control is the address for commands of this program.
 	url, control string
 	direct       string
 }
 
-// binaryDir is the folder of the built programs, "" if there is none.
+// binaryDir is the folder with the programs that were built. It is "" if none was built.
 var binaryDir string
 
 var makeBinaryDir = sync.OnceValues(func() (string, error) {
@@ -133,7 +134,8 @@ var makeBinaryDir = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-// Each program is built once. removeBinary must be called after all processes have ended.
+// brokerBinary and agentBinary build their program when they are called first, and return
+// its path. removeBinary must be called after all processes have ended.
 var (
 	brokerBinary = binary("broker")
 	agentBinary  = binary("agent")
@@ -146,7 +148,8 @@ func binary(name string) func() (string, error) {
 			return "", err
 		}
 		path := filepath.Join(dir, name)
-		// All studies share the program, so the context of one must not end the build.
+		// The build must not use the context of one study, because all studies share the
+		// program.
 		build := exec.CommandContext(context.Background(), "go", "build", "-o", path, "github.com/mehdiazizian/liqo-resource-broker/cmd/"+name)
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
@@ -162,7 +165,8 @@ func removeBinary() error {
 	return os.RemoveAll(binaryDir)
 }
 
-// startBroker runs a replica of the real broker. A single one takes part in no election.
+// startBroker runs a replica of the real broker. If elects is false, it is the only
+// replica and takes part in no leader election.
 func (s *site) startBroker(ctx context.Context, name string, elects bool) (*server, error) {
 	path, err := brokerBinary()
 	if err != nil {
@@ -189,7 +193,7 @@ func (s *site) startBroker(ctx context.Context, name string, elects bool) (*serv
 	return r, s.awaitOpen(ctx, r)
 }
 
-// awaitOpen waits until a broker has read the access lists.
+// awaitOpen waits until a broker has read which clusters have access.
 func (s *site) awaitOpen(ctx context.Context, r *server) error {
 	c, err := s.caller("nobody", r.url)
 	if err != nil {
@@ -198,7 +202,7 @@ func (s *site) awaitOpen(ctx context.Context, r *server) error {
 	return awaitCondition(ctx, waitTimeout, func(ctx context.Context) (bool, error) { return c.ping(ctx) == nil, nil })
 }
 
-// startAnswerer runs only the request path.
+// startAnswerer runs the part of a broker that answers requests, without its controllers.
 func (s *site) startAnswerer(ctx context.Context) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -250,7 +254,7 @@ func (s *site) startServer(ctx context.Context, r *server, spec process.Spec) (e
 	return r.Await(ready, process.Answers(r.control))
 }
 
-// saveCertificate writes a certificate and the trusted CAs into a folder.
+// saveCertificate writes a certificate and the trusted CA certificates into a new folder.
 func (s *site) saveCertificate(pair pki.KeyPair) (string, error) {
 	dir, err := os.MkdirTemp(s.dir, "certificates")
 	if err != nil {
@@ -259,7 +263,7 @@ func (s *site) saveCertificate(pair pki.KeyPair) (string, error) {
 	return dir, pkitest.Save(dir, pair, s.servers.CertPEM(), s.agents.CertPEM())
 }
 
-// connect returns a transport to the broker like that of a cluster's agent.
+// connect returns a transport to the broker, as the agent of a cluster uses it.
 func (s *site) connect(id string, urls ...string) (*httptransport.Transport, error) {
 	pair, err := s.agents.IssueClient(id, "bench.local")
 	if err != nil {
@@ -281,7 +285,7 @@ func (s *site) connect(id string, urls ...string) (*httptransport.Transport, err
 	return c, nil
 }
 
-// connectAll returns transports for the clusters prefix-0 to prefix-(n-1).
+// connectAll returns transports for n clusters with the IDs prefix-0 to prefix-(n-1).
 func (s *site) connectAll(n int, prefix string, urls ...string) ([]*httptransport.Transport, error) {
 	all := make([]*httptransport.Transport, n)
 	for i := range all {
@@ -293,7 +297,8 @@ func (s *site) connectAll(n int, prefix string, urls ...string) ([]*httptranspor
 	return all, nil
 }
 
-// pids returns the process IDs of the control plane, of this program and of others.
+// pids returns the IDs of the processes of the control plane, of this program and of
+// other servers.
 func (s *site) pids(others ...*server) []int {
 	pids := []int{os.Getpid()}
 	for _, tool := range []toolchain.Tool{toolchain.Etcd, toolchain.APIServer} {
@@ -307,7 +312,7 @@ func (s *site) pids(others ...*server) []int {
 	return pids
 }
 
-// atSite returns a function that runs a study on a site of its own.
+// atSite returns a function that creates a site, runs a study on it and closes it.
 func atSite(f func(ctx context.Context, s settings, t *table, at *site) error) func(context.Context, settings, *table) error {
 	return func(ctx context.Context, s settings, t *table) error {
 		at, err := newSite(ctx)

@@ -15,7 +15,8 @@ import (
 // work is one operation of one client.
 type work func(ctx context.Context, client int) error
 
-// slice is the result of one stretch of work.
+// slice is the result of some work without interruption: the elapsed time, the CPU time, and the duration of
+// each operation.
 type slice struct {
 	wall, cpu time.Duration
 	took      []time.Duration
@@ -32,18 +33,19 @@ func mergeSlices(a, b slice) slice {
 	return slice{a.wall + b.wall, a.cpu + b.cpu, slices.Concat(a.took, b.took)}
 }
 
-// round is one pair of slices, measured in turns.
+// round holds the results of both sides in one round of a comparison.
 type round struct{ ours, bare slice }
 
-// finely returns settings with rounds of a fifth of the length, and ten times as many. With a single client,
-// momentary load would hide the difference between both sides unless they are measured within the same second.
+// finely returns settings with slices of a fifth of the length and ten times as many rounds. With a single
+// client, the two sides must be measured within the same second. Otherwise, changes of the load on the machine
+// would hide their difference.
 func (s settings) finely() settings {
 	s.slice, s.rounds = s.slice/5, 10*s.rounds
 	return s
 }
 
-// compare runs both sides alternately: ours, bare, bare, ours. A first run of each opens connections and is not
-// counted.
+// compare measures both sides alternately in the order ours, bare, bare, ours. Before that, each side runs once
+// to open its connections, which is not counted.
 func compare(ctx context.Context, s settings, clients int, pids []int, ours, bare work) ([]round, error) {
 	run := func(w work) (slice, error) { return runSlice(ctx, s.slice, clients, pids, w) }
 	for _, w := range []work{ours, bare} {
@@ -90,7 +92,7 @@ func runSlice(ctx context.Context, length time.Duration, clients int, pids []int
 	return slice{time.Since(began), after - before, slices.Concat(took...)}, errors.Join(append(failed, err)...)
 }
 
-// medianOf returns the median of a figure over the rounds.
+// medianOf returns the median of a figure over all rounds.
 func medianOf(rounds []round, figure func(round) float64) float64 {
 	values := make([]float64, len(rounds))
 	for i, r := range rounds {
@@ -110,10 +112,10 @@ func quantile(took []time.Duration, q float64) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// tick is the unit of /proc/PID/stat, the same on every Linux that Go runs on.
+// tick is the unit of CPU times in /proc/PID/stat. It is the same on every Linux that Go supports.
 const tick = 10 * time.Millisecond
 
-// cpuOf returns the CPU time of processes so far, in user and kernel mode.
+// cpuOf returns the CPU time that processes have used so far, in user mode and in kernel mode.
 func cpuOf(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -121,7 +123,8 @@ func cpuOf(pids ...int) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("CPU of process %d: %w", pid, err)
 		}
-		// The name in parentheses may contain anything; utime and stime are the 12th and 13th field after it.
+		// The name in parentheses may contain any characters. utime and stime are the 12th and 13th field after the
+		// name.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		for _, field := range fields[11:13] {
 			ticks, err := strconv.ParseInt(field, 10, 64)
@@ -134,7 +137,7 @@ func cpuOf(pids ...int) (time.Duration, error) {
 	return sum, nil
 }
 
-// cpuDuring measures the CPU time of processes while do runs.
+// cpuDuring measures the CPU time that processes use while do runs.
 func cpuDuring(pids []int, do func() error) (slice, error) {
 	began := time.Now()
 	before, err := cpuOf(pids...)

@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// goal is the required and the desired value of a figure; zero means none.
+// goal holds the required and the desired value of a figure. Zero means that there is no
+// such value.
 type goal struct {
 	must, aim float64
 	// more is true if larger values are better.
@@ -39,7 +40,8 @@ func (g goal) value(v float64) string {
 	return text + " " + g.unit
 }
 
-// verdict returns ok if the figure meets the requirement.
+// verdict says whether the figure meets the requirement: "ok" or "short", or "–" if there is no
+// requirement.
 func (g goal) verdict(v float64) string {
 	switch {
 	case g.must == 0:

@@ -1,3 +1,4 @@
-// Package clusters runs the scenarios of package e2e on clusters that run containers: kind's, or any others in a
-// kubeconfig. It installs cert-manager, Liqo and the product with Helm, like an administrator.
+// Package clusters runs the scenarios of package e2e on clusters that run containers. These can be clusters of
+// kind, or any others in a kubeconfig. The package installs cert-manager, Liqo and the product with Helm, as an
+// administrator would.
 package clusters

@@ -19,10 +19,10 @@ import (
 // BrokerCluster is the name of the broker's cluster.
 const BrokerCluster = "broker"
 
-// issueTimeout is how long cert-manager may take for a certificate on a busy machine.
+// issueTimeout is how long cert-manager may take to issue a certificate on a busy machine.
 const issueTimeout = time.Minute
 
-// Environment is clusters with the product in them.
+// Environment is a set of clusters in which the product runs.
 type Environment struct {
 	*e2e.Environment
 
@@ -31,11 +31,11 @@ type Environment struct {
 
 	// mu guards the following field.
 	mu sync.Mutex
-	// identities are the chart values that give the members' agents an identity, by cluster ID.
+	// identities maps a cluster ID to the chart values with which the member's agent gets its identity.
 	identities map[string]values
 }
 
-// Cluster returns the cluster with an ID, or the broker's.
+// Cluster returns the cluster with an ID. The ID of the broker's cluster is BrokerCluster. It panics if there is none.
 func (e *Environment) Cluster(name string) *Cluster {
 	c, ok := e.clusters[name]
 	if !ok {
@@ -44,8 +44,8 @@ func (e *Environment) Cluster(name string) *Cluster {
 	return c
 }
 
-// Up installs what is missing and returns when broker and agents are ready. It may be called again, for example with
-// another version.
+// Up installs what is missing, and returns when the broker and the agents are ready. It may be called again, for
+// example with another version.
 func Up(ctx context.Context, s Settings) (*Environment, error) {
 	if s.Progress == nil {
 		s.Progress = progress.Discard
@@ -73,7 +73,8 @@ func Up(ctx context.Context, s Settings) (*Environment, error) {
 	return e, e.Install(ctx, s.Version, nil)
 }
 
-// Install installs or upgrades the broker, then the agents. The values in more are added to all of them.
+// Install installs or upgrades the broker, and then the agents. It adds the values in more to the values of every
+// release.
 func (e *Environment) Install(ctx context.Context, v Version, more map[string]any) error {
 	end := e.settings.Progress.Begin("broker")
 	if err := e.InstallBroker(ctx, v, more); err != nil {
@@ -142,7 +143,7 @@ func (s *Settings) cluster(ctx context.Context, name, context string) (*Cluster,
 	return &Cluster{Cluster: c, Address: address, settings: s, context: context}, err
 }
 
-// nodeAddress returns the address of the cluster's first node in the network that the clusters share.
+// nodeAddress returns the address of the cluster's first real node. The other clusters can reach this address.
 func nodeAddress(ctx context.Context, c *e2e.Cluster) (string, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.List(ctx, nodes); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// OfferGPUs sets a GPU capacity on a member's first node, unless the node has GPUs, and waits until the broker knows
-// it. There is no device: a kubelet keeps extended resources that it does not manage.
+// OfferGPUs sets a capacity of GPUs on a member's first node, unless a node has GPUs, and waits until the broker
+// knows this. No device is needed, because a kubelet does not change extended resources that it does not manage.
 func (e *Environment) OfferGPUs(ctx context.Context, id string, n int) error {
 	c := e.Cluster(id)
 	nodes := &corev1.NodeList{}

@@ -13,20 +13,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Cluster is one cluster and its address.
+// Cluster is a cluster that is accessed through Helm and kubectl.
 type Cluster struct {
 	*e2e.Cluster
-	// Address of a node.
+	// Address is the address of one of the cluster's nodes.
 	Address string
 
 	settings *Settings
 	context  string
 }
 
-// values are the values of a chart.
+// values are the values for a chart.
 type values = map[string]any
 
-// Helm runs the helm command on the cluster, with values if v is not nil. The error contains Helm's output.
+// Helm runs helm on the cluster. It passes the values v, unless v is nil. The error contains Helm's output.
 func (c *Cluster) Helm(ctx context.Context, v values, args ...string) (string, error) {
 	args = append(args, "--kubeconfig", c.settings.Kubeconfig, "--kube-context", c.context)
 	var stdin bytes.Buffer
@@ -45,14 +45,14 @@ func (c *Cluster) Helm(ctx context.Context, v values, args ...string) (string, e
 	return string(out), nil
 }
 
-// install installs or upgrades a release and returns when all of it is ready.
+// install installs or upgrades a release. It returns when the whole release is ready.
 func (c *Cluster) install(ctx context.Context, release, chart, namespace string, v values) error {
 	_, err := c.Helm(ctx, v, "upgrade", release, chart, "--install", "--namespace", namespace, "--create-namespace",
 		"--wait", "--timeout", "5m")
 	return err
 }
 
-// revision returns the number of a release's last revision.
+// revision returns the number of a release's latest revision.
 func (c *Cluster) revision(ctx context.Context, release string) (int, error) {
 	output, err := c.Helm(ctx, nil, "status", release, "--namespace", Namespace, "--output", "json")
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Cluster) revision(ctx context.Context, release string) (int, error) {
 	return status.Version, json.Unmarshal([]byte(output), &status)
 }
 
-// rollback rolls a release back to a revision and returns when all of it is ready.
+// rollback rolls a release back to a revision. It returns when the whole release is ready.
 func (c *Cluster) rollback(ctx context.Context, release string, revision int) error {
 	_, err := c.Helm(ctx, nil, "rollback", release, strconv.Itoa(revision), "--namespace", Namespace, "--wait", "--timeout", "5m")
 	return err

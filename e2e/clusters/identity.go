@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// identity returns the values that give a member's agent its identity. They are created once per member and stay the
-// same across upgrades.
+// identity returns the chart values with which a member's agent gets its identity. They are created once for each
+// member, and stay the same when the agent is upgraded.
 func (e *Environment) identity(ctx context.Context, member *Cluster) (values, error) {
 	e.mu.Lock()
 	known, ok := e.identities[member.Name]
@@ -37,7 +37,8 @@ func (e *Environment) identity(ctx context.Context, member *Cluster) (values, er
 	return v, nil
 }
 
-// enrolment creates a token with the broker, like an administrator, and returns the printed values.
+// enrolment creates a token with "broker enrol", as an administrator would, and returns the values that this command
+// prints.
 func (e *Environment) enrolment(ctx context.Context, member *Cluster) (values, error) {
 	printed, err := e.Cluster(BrokerCluster).Kubectl(ctx, "exec", "--namespace", Namespace, "deployment/"+brokerName, "--", "broker", "enrol", member.Name)
 	if err != nil {
@@ -55,10 +56,11 @@ func (e *Environment) enrolment(ctx context.Context, member *Cluster) (values, e
 	return v, nil
 }
 
-// carriedSecret is the Secret with an identity that an administrator copied into the cluster.
+// carriedSecret is the name of the Secret with the identity that an administrator copied into the cluster.
 const carriedSecret = "carried-identity"
 
-// carry copies a member's certificate from the broker's cluster into the member, with the roots of both sides.
+// carry copies a member's certificate and the CA certificates of both sides from the broker's cluster into the member.
+// It returns the chart values with which the agent uses them.
 func (e *Environment) carry(ctx context.Context, member *Cluster) (values, error) {
 	broker := e.Cluster(BrokerCluster)
 	var issued, servers corev1.Secret

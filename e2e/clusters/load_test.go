@@ -78,7 +78,7 @@ func (l *load) reserveOnce(ctx context.Context) error {
 	return l.env.Broker.DeleteAndWait(ctx, r, loadWithin)
 }
 
-// end stops the load and waits for its last Reservation.
+// end stops the load, and waits for its last Reservation. It fails the test if a Reservation failed, or if one is left.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	l.stop()

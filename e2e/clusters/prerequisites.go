@@ -10,7 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// installCertManager installs cert-manager with its own chart. The module has everything but the chart's version.
+// installCertManager installs cert-manager with its own chart. In the Go module, only the version of the chart is
+// missing.
 func (c *Cluster) installCertManager(ctx context.Context) error {
 	const module = "github.com/cert-manager/cert-manager"
 	source, err := c.settings.tools.ModuleDir(ctx, toolchain.CertManager.Module, module)
@@ -42,7 +43,8 @@ func (c *Cluster) installCertManager(ctx context.Context) error {
 	})
 }
 
-// installLiqo installs Liqo with its own chart, without networking, which needs a kernel with WireGuard and GENEVE.
+// installLiqo installs Liqo with its own chart. It leaves out Liqo's networking, which needs WireGuard and GENEVE
+// in the kernel.
 func (c *Cluster) installLiqo(ctx context.Context) error {
 	const module = "github.com/liqotech/liqo"
 	source, err := c.settings.tools.ModuleDir(ctx, toolchain.Liqoctl.Module, module)
@@ -59,13 +61,13 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 		"apiServer":  values{"address": c.endpoint()},
 		"discovery":  values{"config": values{"clusterID": c.Name}},
 		"networking": values{"enabled": false, "reflectIPs": false},
-		// Liqo's quota would not count a pod without requests.
+		// Without these limits, Liqo's quota would not count a pod without requests.
 		"controllerManager": values{"config": values{"defaultLimitsEnforcement": "Hard"}},
 		"storage":           off, "proxy": off, "metricAgent": off, "telemetry": off,
-		// The chart requires them; without networking they have no effect.
+		// The chart requires these values. Without networking, they have no effect.
 		"ipam": values{"podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/16"},
 	})
 }
 
-// endpoint returns the address of this cluster's API server for other clusters.
+// endpoint returns the address at which other clusters reach this cluster's API server.
 func (c *Cluster) endpoint() string { return fmt.Sprintf("https://%s:6443", c.Address) }

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Namespace of broker and agents.
+// Namespace is the namespace of the broker and the agents.
 const Namespace = "liqo-resource-broker"
 
-// Names of the releases, with which the names of their objects begin.
+// Names of the releases and of their Deployments.
 const (
 	BrokerRelease = "broker"
 	AgentRelease  = "agent"
@@ -18,13 +18,14 @@ const (
 	agentName     = AgentRelease + "-liqo-resource-broker-agent"
 )
 
-// Ports of the broker on its cluster's nodes.
+// Node ports at which the agents reach the broker.
 const (
 	restPort      = 30443
 	enrolmentPort = 30444
 )
 
-// carriedTo is the member whose administrator copies its certificate there; the other members enrol.
+// carriedTo is the member into which an administrator copies the certificate. The other members
+// enrol.
 const carriedTo = "paris"
 
 // InstallBroker installs or upgrades the broker.
@@ -53,7 +54,7 @@ func (e *Environment) InstallAgent(ctx context.Context, id string, v Version, mo
 		"image":   e.settings.image("agent", v),
 		"cluster": values{"id": id, "endpointURL": member.endpoint()},
 		"config":  values{"cluster": values{"region": "europe"}},
-		// The broker's node ports.
+		// The agent may connect to these node ports of the broker.
 		"networkPolicy": values{"brokerPorts": []any{restPort, enrolmentPort}},
 	}
 	maps.Copy(set, identity)
@@ -73,7 +74,7 @@ func (s *Settings) image(name string, v Version) values {
 	return image
 }
 
-// Uninstall removes agents and broker. It fails while capacity is reserved.
+// Uninstall uninstalls the agents and then the broker. It fails while capacity is reserved.
 func (e *Environment) Uninstall(ctx context.Context) error {
 	uninstall := func(name, release string) error {
 		_, err := e.Cluster(name).Helm(ctx, nil, "uninstall", release, "--namespace", Namespace, "--wait", "--timeout", "5m")
@@ -86,7 +87,7 @@ func (e *Environment) Uninstall(ctx context.Context) error {
 	return uninstall(BrokerCluster, BrokerRelease)
 }
 
-// releases returns the names of the releases by cluster.
+// releases returns the name of the release in each cluster.
 func (e *Environment) releases() map[string]string {
 	releases := map[string]string{BrokerCluster: BrokerRelease}
 	for id := range e.Members {

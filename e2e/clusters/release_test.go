@@ -55,8 +55,8 @@ func TestUninstallIsRefusedWhileReservationsLive(t *testing.T) {
 	}
 }
 
-// left returns the names of remaining objects in the product's namespace, and of cluster-wide ones with the product's
-// label, except those to keep.
+// left returns the names of the objects that an uninstallation should have removed: those in the product's namespace,
+// and cluster-wide ones with the product's label. It omits the objects for which mayRemain is true.
 func (c *Cluster) left(ctx context.Context) ([]string, error) {
 	var left []string
 	for scope, where := range map[string][]string{

@@ -11,51 +11,52 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Environment variables with the settings. "make e2e" sets them.
+// Names of the environment variables with the settings. "make e2e" sets these variables.
 const (
-	// kubeconfigVariable is the kubeconfig with a context for each cluster. It is required.
+	// kubeconfigVariable is the path of a kubeconfig with a context for each cluster. It is required.
 	kubeconfigVariable = "E2E_KUBECONFIG"
-	// brokerVariable is the context of the broker's cluster; kind-broker by default.
+	// brokerVariable is the context of the broker's cluster. Default: kind-broker.
 	brokerVariable = "E2E_BROKER"
-	// membersVariable lists members as ID=context, separated by commas; by default
+	// membersVariable lists the members as ID=context, separated by commas. Default:
 	// rome=kind-rome,paris=kind-paris.
 	membersVariable = "E2E_MEMBERS"
-	// repositoryVariable is the prefix of the product's images; by default the charts' own.
+	// repositoryVariable is the prefix of the names of the product's images. By default, the charts decide.
 	repositoryVariable = "E2E_REPOSITORY"
-	// tagVariable is the tag of the product's images; by default the charts' own.
+	// tagVariable is the tag of the product's images. By default, the charts decide.
 	tagVariable = "E2E_TAG"
-	// previousTagVariable and previousChartsVariable are the image tag and the chart folder of an earlier version,
-	// from which the tests upgrade.
+	// previousTagVariable is the image tag of an earlier version, and previousChartsVariable the folder with its
+	// charts. The tests upgrade from this version.
 	previousTagVariable    = "E2E_PREVIOUS_TAG"
 	previousChartsVariable = "E2E_PREVIOUS_CHARTS"
 )
 
-// Version is a version of the product to install.
+// Version is a version of the product that can be installed.
 type Version struct {
-	// Charts is the folder with the charts broker and agent.
+	// Charts is the path of the folder that contains the charts broker and agent.
 	Charts string
-	// Tag of the images; the charts' own if empty.
+	// Tag is the tag of the images. If it is empty, the charts decide.
 	Tag string
 }
 
-// Settings are the clusters to use and the versions to install.
+// Settings say which clusters are used and which versions are installed.
 type Settings struct {
 	Kubeconfig string
-	// Broker is the context of the broker's cluster. Members are the contexts of the members by cluster ID.
+	// Broker is the context of the broker's cluster. Members maps the IDs of the members to their contexts.
 	Broker  string
 	Members map[string]string
-	// Repository is the prefix of image names; the charts' own if empty.
+	// Repository is the prefix of the names of the images. If it is empty, the charts decide.
 	Repository string
-	// Version is the version under test. Previous is the version to upgrade from, nil if there is none.
+	// Version is the version that is tested. Previous is the version from which the tests upgrade. It is nil if
+	// there is none.
 	Version  Version
 	Previous *Version
-	// Progress receives the steps; nil discards them.
+	// Progress receives the steps of the installation. If it is nil, they are discarded.
 	Progress progress.Reporter
 
 	tools *toolchain.Toolchain
 }
 
-// FromEnvironment reads the settings from the environment.
+// FromEnvironment reads the settings from environment variables.
 func FromEnvironment(report progress.Reporter) (s Settings, err error) {
 	s.Kubeconfig, s.Progress = os.Getenv(kubeconfigVariable), report
 	if s.Kubeconfig == "" {

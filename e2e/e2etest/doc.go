@@ -1,3 +1,3 @@
-// Package e2etest holds what the end-to-end test packages share: a playground that boots once for all tests of a
-// package, checks of its logs, and the objects that peers write.
+// Package e2etest contains what the packages of end-to-end tests share: a playground that is started once for
+// all tests of a package, checks of its logs, and objects that peers write.
 package e2etest

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// chatter matches log lines about starting and stopping, and stack traces.
+// chatter matches log lines about starts and stops, and lines of stack traces.
 var chatter = regexp.MustCompile(`^\S+\tINFO\t(Starting|Stopping|Shutdown|All workers|controller-runtime)|^\s|^sigs\.k8s\.io/`)
 
-// logSizes returns the current length of each log.
+// logSizes returns the present size of each log file.
 func logSizes(t *testing.T, logs []string) map[string]int64 {
 	t.Helper()
 	sizes := map[string]int64{}
@@ -23,7 +23,7 @@ func logSizes(t *testing.T, logs []string) map[string]int64 {
 	return sizes
 }
 
-// logged returns the text that was added to a log since it had a size.
+// logged returns the text that was added to a log file since it had the given size.
 func logged(t *testing.T, log string, size int64) []byte {
 	t.Helper()
 	content, err := os.ReadFile(log)
@@ -34,7 +34,7 @@ func logged(t *testing.T, log string, size int64) []byte {
 	return content[size:]
 }
 
-// showLogs prints the last log lines of broker and agents, without lines about starting and stopping.
+// showLogs prints the latest log lines of the broker and the agents. It leaves out lines about starts and stops.
 func showLogs(t *testing.T, since map[string]int64) {
 	t.Helper()
 	const most, width = 60, 600
@@ -49,8 +49,8 @@ func showLogs(t *testing.T, since map[string]int64) {
 	}
 }
 
-// checkLogs fails the test if the broker or an agent crashed. Crashed processes are restarted, so no other check
-// would notice.
+// checkLogs fails the test if the broker or an agent has crashed. No other check would notice this, because
+// crashed processes are restarted.
 func checkLogs(t *testing.T, since map[string]int64) {
 	t.Helper()
 	for log, size := range since {

@@ -8,7 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// ShadowPod returns the object that the virtual kubelet of a consumer's slice writes for a small pod.
+// ShadowPod returns the ShadowPod that a virtual kubelet writes for a small pod of a consumer on a
+// slice.
 func ShadowPod(consumer, slice, namespace, name string) *unstructured.Unstructured {
 	pod := e2e.Object(e2e.ShadowPodKind, namespace, name)
 	pod.SetLabels(map[string]string{"offloading.liqo.io/origin": consumer, "offloading.liqo.io/nodename": slice})
@@ -24,7 +25,7 @@ func Container(name string, amounts map[string]any) map[string]any {
 	return map[string]any{"name": name, "image": "registry.k8s.io/pause:3.10", "resources": map[string]any{"requests": amounts, "limits": amounts}}
 }
 
-// Note returns a ConfigMap.
+// Note returns a small ConfigMap.
 func Note(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"note": name}}
 }

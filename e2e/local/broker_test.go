@@ -40,8 +40,8 @@ func TestReservationCreatedInTheBrokersCluster(t *testing.T) {
 	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
 }
 
-// TestRequestDeletedBeforeItsAnswer deletes a request while the broker hangs in handling it, before
-// the answer.
+// TestRequestDeletedBeforeItsAnswer deletes a request that the agent has sent to a stopped broker. After
+// the broker has resumed, nothing may stay reserved.
 func TestRequestDeletedBeforeItsAnswer(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")

@@ -18,7 +18,7 @@ func asCluster(t *testing.T, env *Environment, id string) transport.Transport {
 	return tr
 }
 
-// calls are repeated until stop.
+// calls are repeated until stop is called, which returns their number and the errors of those that failed.
 type calls struct {
 	stop func() (made int, failed []error)
 }
@@ -30,7 +30,7 @@ func callAllTheTime(t *testing.T, env *Environment, id string, callers int) call
 	ctx, cancel := context.WithCancel(t.Context())
 	var (
 		wg     sync.WaitGroup
-		mu     sync.Mutex // guards the following fields
+		mu     sync.Mutex // guards the fields below
 		made   int
 		failed []error
 	)

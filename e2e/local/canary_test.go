@@ -89,7 +89,7 @@ func (c canaries) want(t *testing.T, where string, text []byte) {
 	}
 }
 
-// wantInNoObject checks every object except Secrets in every cluster, including Events.
+// wantInNoObject fails the test if an object in any cluster contains a canary, including Events, but not Secrets.
 func (c canaries) wantInNoObject(t *testing.T, env *Environment) {
 	t.Helper()
 	for _, cluster := range clusters(env) {
@@ -110,7 +110,8 @@ func (c canaries) wantInNoObject(t *testing.T, env *Environment) {
 // commandLine is the line that the playground writes into a log before the program starts.
 var commandLine = regexp.MustCompile(`(?m)^### .*$`)
 
-// wantNotLeaked checks the logs, metrics and answers of broker and agents.
+// wantNotLeaked fails the test if the logs or metrics of the broker or of an agent, or the broker's answers, contain a
+// canary.
 func (c canaries) wantNotLeaked(t *testing.T, env *Environment) {
 	t.Helper()
 	for _, name := range env.Playground.Names() {
@@ -130,7 +131,7 @@ func (c canaries) wantNotLeaked(t *testing.T, env *Environment) {
 	}
 }
 
-// metricsOf scrapes the metrics of the broker or an agent.
+// metricsOf scrapes the metrics of the broker or an agent. It tries again until it gets some.
 func metricsOf(t *testing.T, env *Environment, name string) []byte {
 	t.Helper()
 	chart := "agent"
@@ -149,7 +150,7 @@ func metricsOf(t *testing.T, env *Environment, name string) []byte {
 		if err != nil {
 			return "", err
 		}
-		defer response.Body.Close() //nolint:errcheck // it is read to its end
+		defer response.Body.Close() //nolint:errcheck // the body was read to its end, so an error does not matter
 		text, err = io.ReadAll(response.Body)
 		if response.StatusCode != http.StatusOK || len(text) == 0 {
 			return "metrics of " + name + ": " + response.Status, err

@@ -94,8 +94,8 @@ func renew(t *testing.T, c *e2e.Cluster, names ...string) {
 	}
 }
 
-// beingIssued reports whether cert-manager is still working on a certificate. It writes the Secret before it resets
-// the condition that requested it.
+// beingIssued reports whether cert-manager is still working on a certificate. cert-manager writes the new Secret first
+// and removes the condition Issuing afterwards, so a new Secret does not show that it is done.
 func beingIssued(t *testing.T, c *e2e.Cluster, name string) bool {
 	t.Helper()
 	certificate := e2e.Object(certificateKind, product.Namespace, name)

@@ -60,18 +60,19 @@ func TestReservationIsExtendedInPlaceAndReleased(t *testing.T) {
 	editObject(t, rome, request, `{"spec":{"release":true}}`)
 	check(t, rome.AwaitPhase(ctx, request, time.Minute, agentv1alpha1.RequestReleased))
 	editObject(t, env.Broker, byHand, `{"spec":{"release":true}}`)
-	check(t, env.AwaitReservation(ctx, byHand, time.Minute, brokerv1alpha1.ReservationReleased))
+	check(t, env.AwaitReservation(ctx, byHand, patience, brokerv1alpha1.ReservationReleased))
 	for object, c := range map[client.Object]*e2e.Cluster{request: rome, byHand: env.Broker} {
 		err := c.Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"release":false}}`)))
 		if err == nil {
 			t.Errorf("the release of %s was taken back", object.GetName())
 		}
 	}
-	check(t, env.AwaitClean(ctx, time.Minute))
-	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+	check(t, env.AwaitClean(ctx, patience))
+	check(t, env.AwaitAvailable(ctx, before, patience))
 }
 
-// awaitChanged waits until the last edit of a request or Reservation is answered.
+// awaitChanged waits until the last edit of a request or Reservation is answered: until its condition Changed is of the
+// last generation, and has the wanted status.
 func awaitChanged(t *testing.T, c *e2e.Cluster, object client.Object, want metav1.ConditionStatus) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
@@ -93,7 +94,7 @@ func awaitChanged(t *testing.T, c *e2e.Cluster, object client.Object, want metav
 	}))
 }
 
-// awaitCPUs waits until the virtual node of a request and the provider's quota have so many CPUs.
+// awaitCPUs waits until the virtual node of a request and the provider's quota have the given number of CPUs.
 func awaitCPUs(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, cpu string) {
 	t.Helper()
 	want := resource.MustParse(cpu)
@@ -126,7 +127,7 @@ func awaitCPUs(t *testing.T, env *Environment, c *e2e.Cluster, r *agentv1alpha1.
 // restarting agent.
 func editObject(t *testing.T, c *e2e.Cluster, object client.Object, patch string) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		err := c.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))
 		if apierrors.IsInternalError(err) {
 			return fmt.Sprintf("an agent to be asked about %q: %v", object.GetName(), err), nil

@@ -36,7 +36,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 			secrets.wantNotLeaked(t, env)
 			check(t, rome.DeleteDeployments(ctx, namespace))
 		}
-		check(t, rome.DeleteAndWait(ctx, r, time.Minute))
+		check(t, rome.DeleteAndWait(ctx, r, patience))
 	}
 	t.Logf("%d cycles: %.1f s", cycles(5, 50), time.Since(began).Seconds())
 	awaitCensus(t, env, before)
@@ -58,11 +58,12 @@ func censusOf(t *testing.T, env *Environment) map[string]map[string]string {
 	return all
 }
 
-// settledCensusOf first waits until the deletions of earlier tests are complete.
+// settledCensusOf is censusOf, after it has waited until the deletions of earlier tests are
+// complete.
 func settledCensusOf(t *testing.T, env *Environment) map[string]map[string]string {
 	t.Helper()
 	var all map[string]map[string]string
-	check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(context.Context) (string, error) {
 		all = censusOf(t, env)
 		for id, census := range all {
 			for name, state := range census {
@@ -79,8 +80,8 @@ func settledCensusOf(t *testing.T, env *Environment) map[string]map[string]strin
 // awaitCensus waits until the objects and processes equal those of an earlier census.
 func awaitCensus(t *testing.T, env *Environment, want map[string]map[string]string) {
 	t.Helper()
-	check(t, env.AwaitClean(t.Context(), time.Minute))
-	check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
+	check(t, env.AwaitClean(t.Context(), patience))
+	check(t, e2e.Await(t.Context(), patience, func(context.Context) (string, error) {
 		if diff := cmp.Diff(want, censusOf(t, env)); diff != "" {
 			return "everything to be as it was (-before +after):\n" + diff, nil
 		}

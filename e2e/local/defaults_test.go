@@ -47,7 +47,7 @@ func TestARequestLeavesOtherPodsOfItsNamespaceAlone(t *testing.T) {
 		spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
 	var pods []*corev1.Pod
-	// Large enough that the cluster advertises every one that goes.
+	// The amounts are so large that the cluster advertises the end of each pod.
 	for name, resources := range refusedByProviders("500m", "512Mi") {
 		for i := range 4 {
 			pods = append(pods, podWith(fmt.Sprintf("%s-%d", name, i), resources))

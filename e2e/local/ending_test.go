@@ -46,8 +46,8 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 
 	fewest := fewestPods(t, rome)
 	began := time.Now()
-	check(t, rome.DeleteAndWait(ctx, first, time.Minute))
-	check(t, rome.AwaitNodeGone(ctx, first.Status.NodeName, time.Minute))
+	check(t, rome.DeleteAndWait(ctx, first, patience))
+	check(t, rome.AwaitNodeGone(ctx, first.Status.NodeName, patience))
 	_, err = env.Watch(ctx, rome, namespace, second.Status.TargetClusterID, second.Status.NodeName)
 	check(t, err)
 	t.Logf("two pods moved one after the other: %.1f s", time.Since(began).Seconds())
@@ -68,17 +68,17 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 	soon := max(time.Minute, time.Since(brief.Status.ReservedAt.Time).Truncate(time.Second)+10*time.Second)
 	editObject(t, rome, brief, fmt.Sprintf(`{"spec":{"duration":%q}}`, soon))
 	// At worst the drain waits for its deadline, the pods' grace period of 30 s, and 10 s for the report of their end.
-	check(t, rome.AwaitGone(ctx, second, 2*time.Minute))
+	check(t, rome.AwaitGone(ctx, second, patience))
 	if early := time.Until(deadline); early > 0 {
 		t.Errorf("the pods were taken away %v before their deadline", early)
 	}
 	t.Logf("gone %.1f s after the deadline", time.Since(deadline).Seconds())
-	check(t, rome.AwaitNodeGone(ctx, second.Status.NodeName, time.Minute))
+	check(t, rome.AwaitNodeGone(ctx, second.Status.NodeName, patience))
 
 	node := brief.Status.NodeName // a request that is over shows none
 	check(t, rome.AwaitPhase(ctx, brief, patience, agentv1alpha1.RequestReleased))
 	awaitEnding(t, rome, brief, metav1.ConditionTrue, agentv1alpha1.ReasonExpired)
-	check(t, rome.AwaitNodeGone(ctx, node, time.Minute))
+	check(t, rome.AwaitNodeGone(ctx, node, patience))
 }
 
 // forAnyPod lets pods of the namespace run on any of its virtual nodes, so that they can move from one to another.

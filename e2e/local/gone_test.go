@@ -46,26 +46,26 @@ func TestProviderReclaimsCapacityOfALostConsumer(t *testing.T) {
 	began := time.Now()
 	endReservation(t, env, first)
 	awaitTaken(t, berlin, first)
-	check(t, env.AwaitAvailable(ctx, withSecond, time.Minute))
+	check(t, env.AwaitAvailable(ctx, withSecond, patience))
 	t.Logf("the first is for sale again: %.1f s", time.Since(began).Seconds())
 	check(t, stays.Unchanged(ctx))
 
 	endReservation(t, env, second)
 	awaitTaken(t, berlin, second)
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		left, err := berlin.Leftovers(ctx)
 		if err != nil || len(left) == 0 {
 			return "", err
 		}
 		return fmt.Sprintf("berlin to be clean, left: %v", left), nil
 	}))
-	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+	check(t, env.AwaitAvailable(ctx, before, patience))
 	t.Logf("all of it: %.1f s", time.Since(began).Seconds())
 
 	endWorkloads(t, rome)
 	began = time.Now()
 	check(t, env.Product.Process("rome").Start())
-	check(t, env.AwaitClean(ctx, time.Minute))
+	check(t, env.AwaitClean(ctx, patience))
 	t.Logf("the consumer is clean too: %.1f s", time.Since(began).Seconds())
 	check(t, rome.DeleteDeployments(ctx, namespace))
 }
@@ -88,8 +88,8 @@ func TestConsumerGivesUpALostProvider(t *testing.T) {
 		endWorkloads(t, rome)
 		began := time.Now()
 		check(t, rome.Delete(ctx, r))
-		check(t, rome.AwaitGone(ctx, r, 2*time.Minute))
-		check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		check(t, rome.AwaitGone(ctx, r, patience))
+		check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 			left, err := rome.Leftovers(ctx)
 			if err != nil || len(left) == 0 {
 				return "", err
@@ -101,17 +101,17 @@ func TestConsumerGivesUpALostProvider(t *testing.T) {
 
 		began = time.Now()
 		revive()
-		check(t, env.AwaitClean(ctx, 2*time.Minute))
+		check(t, env.AwaitClean(ctx, patience))
 		t.Logf("the provider is back, and clean: %.1f s", time.Since(began).Seconds())
 		// Consumers that found the provider unreachable may be placed there again once they reach it.
 		check(t, env.AwaitAdvertised(ctx, patience))
 	}
-	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+	check(t, env.AwaitAvailable(ctx, before, patience))
 	awaitCensus(t, env, there)
 }
 
-// endWorkloads deletes Deployments without waiting for their pods: Kubernetes removes a pod that was created while
-// its node disappeared only a minute later.
+// endWorkloads deletes Deployments without waiting for their pods: a pod that was created while its node disappeared is
+// removed by Kubernetes, but only a minute later.
 func endWorkloads(t *testing.T, c *e2e.Cluster) {
 	t.Helper()
 	check(t, c.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -165,10 +165,11 @@ func endReservation(t *testing.T, env *Environment, r *agentv1alpha1.ResourceReq
 	t.Fatalf("no Reservation %s", r.Status.ReservationName)
 }
 
-// awaitTaken waits until nothing runs for a request at its provider, and nothing can be started.
+// awaitTaken waits until a provider has no pods and no ProviderInstruction for a request, so that nothing runs for it
+// there, and nothing can be started.
 func awaitTaken(t *testing.T, provider *e2e.Cluster, r *agentv1alpha1.ResourceRequest) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		pods := &corev1.PodList{}
 		if err := provider.List(ctx, pods, client.MatchingLabels{"offloading.liqo.io/nodename": r.Status.NodeName}); err != nil {
 			return "", err

@@ -125,7 +125,8 @@ func TestOwnPodsInReservedCapacityAreReported(t *testing.T) {
 	check(t, awaitPending(ctx, provider, false))
 }
 
-// awaitPending waits until a cluster reports the requests of pods that find no room, or that there are none.
+// awaitPending waits until a cluster reports what the pods that find no room request. If some is true, it also waits
+// until there are such pods, otherwise until there are none.
 func awaitPending(ctx context.Context, c *e2e.Cluster, some bool) error {
 	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		adv, err := ownAdvertisement(ctx, c)
@@ -141,12 +142,14 @@ func awaitPending(ctx context.Context, c *e2e.Cluster, some bool) error {
 	})
 }
 
-// awaitCovered waits until a provider reports whether the reserved capacity is free.
+// awaitCovered waits until the condition ReservationsCovered of a provider, which says whether the reserved capacity is
+// free, has the wanted status.
 func awaitCovered(ctx context.Context, c *e2e.Cluster, want metav1.ConditionStatus) error {
 	return awaitOwnCondition(ctx, c, time.Minute, agentv1alpha1.ConditionReservationsCovered, want, "")
 }
 
-// awaitOwnCondition waits for a condition of a cluster's own Advertisement. part is part of its message.
+// awaitOwnCondition waits until a condition of a cluster's own Advertisement has the wanted status and a message that
+// contains the given text.
 func awaitOwnCondition(ctx context.Context, c *e2e.Cluster, limit time.Duration, kind string, want metav1.ConditionStatus, message string) error {
 	return e2e.Await(ctx, limit, func(ctx context.Context) (string, error) {
 		adv, err := ownAdvertisement(ctx, c)

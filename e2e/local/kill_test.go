@@ -9,14 +9,17 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// TestKilledAtEveryStep checks that killing any process at any step does not change how a reservation ends. In one
-// life, every step of a process kills it once.
+// TestKilledAtEveryStep checks that killing any process at any step does not change how a reservation ends. The use
+// case (liveOnce) runs while each process is killed once at each of its steps.
 func TestKilledAtEveryStep(t *testing.T) {
 	tests := map[string]map[string][]failpoint.Point{
 		"the consumer's agent": {"rome": failpoint.Consumer},
@@ -29,6 +32,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for name, armed := range tests {
 		t.Run(name, func(t *testing.T) {
 			env := playgroundOf(t)
+			// On a busy machine a killed agent may need longer than the default of 10 s until it runs again.
+			configure(t, env, brokerv1alpha1.BrokerConfigSpec{Timeouts: &brokerv1alpha1.Timeouts{Acknowledgement: &metav1.Duration{Duration: time.Minute}}})
 			// Both possible providers share a folder for markers, so each step kills once whichever is chosen.
 			traces := t.TempDir()
 			var points []failpoint.Point
@@ -36,7 +41,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 				points = append(points, its...)
 				check(t, env.Product.Restart(t.Context(), process, failpoint.Arm(traces, its...)...))
 			}
-			// A kill at one step may skip another step, which then kills in the next life.
+			// After a kill at one step, the process may not reach another step in the same run. So the use case runs up
+			// to three times, until the process has been killed at every step.
 			for range 3 {
 				began, before := time.Now(), len(pending(t, traces, points))
 				liveOnce(t, env)
@@ -51,18 +57,23 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// patience is the timeout for a life that is interrupted at every step.
-const patience = 2 * time.Minute
+// patience is the timeout of one wait. It is long enough even if processes are killed at every step on a slow machine.
+const patience = 4 * time.Minute
 
-// liveOnce takes a request and a Reservation from beginning to end.
+// liveOnce runs the use case once: it creates a request and a Reservation, uses their capacity and releases it.
 func liveOnce(t *testing.T, env *Environment) {
 	t.Helper()
 	ctx, rome := t.Context(), env.Member("rome")
 	before, err := env.Available(ctx)
 	check(t, err)
 
-	request, err := rome.Request(ctx, namespace, "survivor", small())
+	// No cluster can hold the first attempt of the request. The edit begins the next one.
+	tooLarge := small()
+	tooLarge[corev1.ResourceCPU] = resource.MustParse("1000")
+	request, err := rome.Request(ctx, namespace, "survivor", tooLarge)
 	check(t, err)
+	check(t, rome.AwaitPhase(ctx, request, patience, agentv1alpha1.RequestFailed))
+	editObject(t, rome, request, `{"spec":{"cpu":"500m"}}`)
 	check(t, rome.AwaitReady(ctx, request, patience))
 	for _, cpu := range []string{"700m", "300m"} {
 		editObject(t, rome, request, `{"spec":{"cpu":"`+cpu+`"}}`)
@@ -82,7 +93,7 @@ func liveOnce(t *testing.T, env *Environment) {
 	check(t, env.AwaitAvailable(ctx, before, patience))
 }
 
-// pending returns the points that have not killed yet.
+// pending returns the points at which no process has been killed yet.
 func pending(t *testing.T, traces string, points []failpoint.Point) []failpoint.Point {
 	t.Helper()
 	left := map[failpoint.Point]bool{}

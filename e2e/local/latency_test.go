@@ -18,7 +18,7 @@ func TestRequestToReadyNode(t *testing.T) {
 		}
 		t.Logf("%s: requests %v, liqoctl %v", c.kind, c.Request, c.Liqoctl)
 	}
-	guards, err := env.MeasureGuards(t.Context(), 2)
+	guards, err := env.MeasureGuards(t.Context(), 2, 0, 1)
 	check(t, err)
 	if len(guards.Cold.With) != len(guards.Cold.Without) || len(guards.Warm.With) == 0 {
 		t.Errorf("with guards %d and %d, without %d", len(guards.Cold.With), len(guards.Warm.With), len(guards.Cold.Without))

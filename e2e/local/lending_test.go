@@ -75,7 +75,7 @@ func TestLendingPolicyExcludesPausesAndRecalls(t *testing.T) {
 	refused("paused", "lending is paused")
 
 	setLendingPolicy(t, paris, agentv1alpha1.LendingPolicySpec{})
-	check(t, env.AwaitAdvertised(t.Context(), patience)) // the broker knows it too
+	check(t, env.AwaitAdvertised(t.Context(), patience)) // wait until the broker knows that paris lends again
 	r, _ := readyRequest(t, rome, "called-back", small())
 	if r.Status.TargetClusterID != "paris" {
 		t.Fatalf("%s serves it, not paris", r.Status.TargetClusterID)

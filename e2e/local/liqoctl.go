@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Liqoctl runs Liqo's own command for a consumer.
+// Liqoctl runs liqoctl with the credentials of a consumer.
 func (e *Environment) Liqoctl(ctx context.Context, consumer string, args ...string) error {
 	tools, err := toolchain.New(progress.Discard)
 	if err != nil {
@@ -27,12 +27,12 @@ func (e *Environment) Liqoctl(ctx context.Context, consumer string, args ...stri
 	return nil
 }
 
-// Peer peers two clusters with liqoctl, without networking.
+// Peer peers two clusters with liqoctl. It leaves out networking.
 func (e *Environment) Peer(ctx context.Context, consumer, provider string, args ...string) error {
 	return e.Liqoctl(ctx, consumer, append([]string{"peer", "--networking-disabled"}, e.remote(provider, args)...)...)
 }
 
-// Unpeer removes a peering with liqoctl, and deletes what liqoctl leaves.
+// Unpeer ends a peering with liqoctl, and deletes the objects that liqoctl leaves behind.
 func (e *Environment) Unpeer(ctx context.Context, consumer, provider string) error {
 	if err := e.Liqoctl(ctx, consumer, append([]string{"unpeer", "--delete-namespaces"}, e.remote(provider, nil)...)...); err != nil {
 		return err

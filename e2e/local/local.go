@@ -1,4 +1,4 @@
-// Package local runs the scenarios of package e2e in the playground, with the product installed.
+// Package local runs the scenarios of package e2e in the playground, in which it installs the product.
 package local
 
 import (
@@ -20,38 +20,41 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// Options of an environment.
+// Options are the options of an Environment.
 type Options struct {
-	// Dir is the folder for the state; the playground's default if empty.
+	// Dir is the folder for the state. If it is empty, the playground uses its default.
 	Dir string
-	// Progress receives the steps; nil discards them.
+	// Progress receives the steps of the start. If it is nil, they are discarded.
 	Progress progress.Reporter
-	// Race builds broker and agent with the race detector.
+	// Race builds the broker and the agent with the race detector.
 	Race bool
-	// Backoff is the longest pause before a crashed broker or agent is restarted; the playground's default if zero.
+	// Backoff is the longest pause before a crashed broker or agent is restarted. If it is zero, the playground
+	// uses its default.
 	Backoff time.Duration
 }
 
-// Environment is a running playground with broker and agents.
+// Environment is a running playground with the broker and the agents.
 type Environment struct {
 	*e2e.Environment
 	Playground *playground.Playground
 	Product    *product.Product
+	// Plugins is the path of the folder that contains kubectl-broker. With Options.Race, it does not contain it.
+	Plugins string
 }
 
-// prices give the clusters different costs: berlin's GPUs are expensive.
+// prices are the prices of the clusters. They differ, and berlin's GPUs are expensive.
 var prices = map[string]product.Price{
 	"rome":   {CPU: "0.040", Memory: "0.005", Currency: "EUR"},
 	"paris":  {CPU: "0.032", Memory: "0.004", Currency: "EUR"},
 	"berlin": {CPU: "0.048", Memory: "0.006", GPU: "0.95", Currency: "EUR"},
 }
 
-// Up builds what is missing, boots the playground and runs the product in it. The caller must call Stop.
+// Up builds what is missing, starts the playground and installs the product in it. The caller must call Stop.
 func Up(ctx context.Context, o Options) (_ *Environment, err error) {
 	if o.Progress == nil {
 		o.Progress = progress.Discard
 	}
-	binaries, err := buildBinaries(ctx, o)
+	binaries, err := BuildBinaries(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +86,16 @@ func Up(ctx context.Context, o Options) (_ *Environment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Environment{Environment: env, Playground: p, Product: running}, nil
+	return &Environment{Environment: env, Playground: p, Product: running, Plugins: filepath.Dir(binaries.Broker)}, nil
 }
 
-// Stop ends everything and keeps the state.
+// Stop ends all processes and keeps the state.
 func (e *Environment) Stop() error { return e.Playground.Stop() }
 
 // Clusters returns the clusters of the playground.
 func (e *Environment) Clusters() *e2e.Environment { return e.Environment }
 
-// Logs returns the log files of broker and agents.
+// Logs returns the paths of the log files of the broker and the agents.
 func (e *Environment) Logs() []string {
 	var logs []string
 	for _, name := range e.Playground.Names() {
@@ -103,7 +106,7 @@ func (e *Environment) Logs() []string {
 	return logs
 }
 
-// Transport returns a transport to the broker with the certificate of a cluster's agent.
+// Transport returns a transport to the broker that uses the certificate of a cluster's agent.
 func (e *Environment) Transport(id string) (transport.Transport, error) {
 	files, err := e.Certificate(id)
 	if err != nil {
@@ -116,20 +119,21 @@ func (e *Environment) Transport(id string) (transport.Transport, error) {
 	return httptransport.New(httptransport.Options{URLs: []string{url}, Files: files, UserAgent: "e2e"})
 }
 
-// Certificate returns the certificate of a cluster's agent, with its key.
+// Certificate returns the certificate of a cluster's agent and its key.
 func (e *Environment) Certificate(id string) (*pki.Files, error) {
 	return pki.OpenFiles(e.Product.Pods(id)[0].Volume("tls"), time.Now)
 }
 
-// Environment variables that UpForTests reads.
+// Names of the environment variables that UpForTests reads.
 const (
-	// dirVariable is the folder for the playground's state; by default the one of the checkout.
+	// dirVariable is the folder for the playground's state. If it is not set, the playground uses its default.
 	dirVariable = "LRB_PLAYGROUND_DIR"
-	// raceVariable, if 1, builds broker and agents with the race detector.
+	// raceVariable turns on the race detector in the broker and the agents if its value is 1.
 	raceVariable = "LRB_E2E_RACE"
 )
 
-// UpForTests calls Up with the options from the environment. Crashed processes restart soon.
+// UpForTests calls Up with options from environment variables. Crashed processes are restarted after at most 200
+// ms.
 func UpForTests(ctx context.Context, report func(step string)) (*Environment, error) {
 	return Up(ctx, Options{
 		Dir: os.Getenv(dirVariable), Race: os.Getenv(raceVariable) == "1", Backoff: 200 * time.Millisecond,
@@ -153,8 +157,9 @@ func environment(p *playground.Playground, running *product.Product) (*e2e.Envir
 	return env, nil
 }
 
-// buildBinaries compiles broker and agent from the checkout.
-func buildBinaries(ctx context.Context, o Options) (product.Binaries, error) {
+// BuildBinaries compiles the broker and the agent of the checkout. Without Options.Race, it also compiles the
+// kubectl plugin into the same folder.
+func BuildBinaries(ctx context.Context, o Options) (product.Binaries, error) {
 	tools, err := toolchain.New(o.Progress)
 	if err != nil {
 		return product.Binaries{}, err
@@ -169,7 +174,11 @@ func buildBinaries(ctx context.Context, o Options) (product.Binaries, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return product.Binaries{}, err
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "-o", dir+"/", "./cmd/broker", "./cmd/agent")...)
+	args = append(args, "-o", dir+"/", "./cmd/broker", "./cmd/agent")
+	if !o.Race {
+		args = append(args, "./cmd/kubectl-broker") // for people; tests of the playground do not call it
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = tools.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return product.Binaries{}, fmt.Errorf("building broker and agent: %w\n%s", err, out)

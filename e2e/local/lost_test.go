@@ -64,8 +64,8 @@ func TestLostProviderIsLeftOnceAnotherServes(t *testing.T) {
 	back()
 	back = nil
 	awaitReach(t, rome, patient, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack)
-	check(t, rome.AwaitNodeGone(ctx, oldNode, time.Minute))
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, rome.AwaitNodeGone(ctx, oldNode, patience))
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		left, err := env.Member(lost).Leftovers(ctx)
 		if err != nil || !strings.Contains(strings.Join(left, " "), oldNode) {
 			return "", err
@@ -78,7 +78,7 @@ func TestLostProviderIsLeftOnceAnotherServes(t *testing.T) {
 	if n := fewest(); n < 1 {
 		t.Error("there was a time without a node that takes pods")
 	}
-	check(t, rome.AwaitReady(ctx, patient, time.Second))
+	check(t, rome.AwaitReady(ctx, patient, readyWithin))
 }
 
 // fewestNodes returns a function that ends the count and returns the lowest number of a request's virtual nodes that
@@ -100,7 +100,8 @@ func fewestNodes(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest)
 	})
 }
 
-// fewest counts repeatedly, starting from most. The returned function ends the count and returns the lowest number.
+// fewest calls count repeatedly. The returned function ends this and returns the lowest number, but at most the number
+// in the parameter most.
 func fewest(t *testing.T, most int, count func(context.Context) (int, error)) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -142,7 +143,7 @@ func awaitReach(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, 
 	awaitRequestCondition(t, c, r, agentv1alpha1.ConditionProviderReachable, status, reason)
 }
 
-// awaitRequestCondition waits for a condition of a request.
+// awaitRequestCondition waits until a condition of a request has a status and a reason.
 func awaitRequestCondition(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.ResourceRequest, kind string, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
@@ -160,7 +161,7 @@ func awaitRequestCondition(t *testing.T, c *e2e.Cluster, r *agentv1alpha1.Resour
 // awaitDrained waits until no pod is left on a node, which may be deleted already.
 func awaitDrained(t *testing.T, c *e2e.Cluster, node string) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		pods := &corev1.PodList{}
 		if err := c.List(ctx, pods, client.InNamespace(namespace)); err != nil {
 			return "", err
@@ -176,7 +177,7 @@ func awaitDrained(t *testing.T, c *e2e.Cluster, node string) {
 
 func awaitEvent(t *testing.T, c *e2e.Cluster, about client.Object, reason string) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), 10*time.Second, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		events := &corev1.EventList{}
 		if err := c.List(ctx, events, client.InNamespace(about.GetNamespace())); err != nil {
 			return "", err

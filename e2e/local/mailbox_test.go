@@ -30,6 +30,7 @@ func TestMemberWorksThroughMailboxes(t *testing.T) {
 	rome := env.Member("rome")
 	before, _ := readyRequest(t, rome, "before-mailboxes", small())
 	pods := run(t, env, rome, before)
+	checkReceipts(t, env, before)
 
 	throughMailboxes(t, env)
 	check(t, awaitPoll(t.Context(), env))
@@ -44,6 +45,7 @@ func TestMemberWorksThroughMailboxes(t *testing.T) {
 	if r.Status.TargetClusterID != "berlin" {
 		t.Errorf("on %q, want berlin", r.Status.TargetClusterID)
 	}
+	checkReceipts(t, env, r)
 	check(t, pods.Unchanged(t.Context()))
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
 	check(t, rome.DeleteAndWait(t.Context(), r, time.Minute))

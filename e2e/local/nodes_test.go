@@ -20,8 +20,8 @@ import (
 
 const modelLabel = "example.com/model"
 
-// TestPodsRunOnTheNodesAskedFor reserves on the one node of paris that has a label. All pods run there, also one that
-// is evicted and created again, although the scheduler prefers emptier nodes.
+// TestPodsRunOnTheNodesAskedFor reserves on the one node of paris that has a label. All pods must run there, although
+// the scheduler prefers emptier nodes. That includes a pod that is evicted and created again.
 func TestPodsRunOnTheNodesAskedFor(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome, paris := t.Context(), env.Member("rome"), env.Member("paris")
@@ -59,7 +59,7 @@ func publishModels(t *testing.T, env *Environment, c *e2e.Cluster, node *corev1.
 	check(t, awaitShape(t.Context(), c, func(s *brokerv1alpha1.NodeShape) bool { return s.NodeLabels[modelLabel] == "a100" }))
 }
 
-// awaitShape waits until a cluster advertises such a node.
+// awaitShape waits until a cluster advertises a node shape for which the function is returns true.
 func awaitShape(ctx context.Context, c *e2e.Cluster, is func(*brokerv1alpha1.NodeShape) bool) error {
 	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		adv, err := ownAdvertisement(ctx, c)
@@ -158,7 +158,7 @@ func awaitTwinsOn(t *testing.T, env *Environment, pods []corev1.Pod, node string
 	return twins
 }
 
-// awaitSuccessor waits until another pod has the name of a deleted one.
+// awaitSuccessor waits until another pod with the name of a deleted one runs.
 func awaitSuccessor(ctx context.Context, c *e2e.Cluster, gone *corev1.Pod) error {
 	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
 		pod := &corev1.Pod{}

@@ -82,7 +82,8 @@ func configured(values, sections map[string]any) map[string]any {
 	return out
 }
 
-// lendable returns the nodes of a cluster that are not virtual.
+// lendable returns the nodes of a cluster that are not virtual. It fails the test if there is only
+// one.
 func lendable(t *testing.T, c *e2e.Cluster) []corev1.Node {
 	t.Helper()
 	var list corev1.NodeList

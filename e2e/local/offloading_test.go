@@ -17,8 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// TestPodsSpreadOverProvidersOfTheirNamespace has two requests of one namespace with different providers that offload
-// all pods. A third request would keep some pods local.
+// TestPodsSpreadOverProvidersOfTheirNamespace creates two requests in one namespace, which offload all its pods to
+// different providers. A third request conflicts with them, because it would keep some pods local.
 func TestPodsSpreadOverProvidersOfTheirNamespace(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")

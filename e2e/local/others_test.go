@@ -68,7 +68,7 @@ type handmade struct {
 	objects  map[string]string
 }
 
-// byHandNamespace is the namespace that is offloaded with liqoctl.
+// byHandNamespace is the namespace that a test offloads by hand, over a peering that liqoctl made.
 const byHandNamespace = "by-hand"
 
 // peerByHand peers two clusters with liqoctl and runs pods on the virtual node. The peering is removed after the

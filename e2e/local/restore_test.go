@@ -114,7 +114,8 @@ func isPod(p *process.Process, pods []*release.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *release.Pod) bool { return pod.Process() == p })
 }
 
-// awaitHoldings waits until the broker shows whether a cluster still has to announce its holdings.
+// awaitHoldings waits until the broker shows that a cluster still has to announce its holdings. If want is
+// false, it waits until the broker no longer shows this.
 func awaitHoldings(t *testing.T, env *Environment, id string, want bool) {
 	t.Helper()
 	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {

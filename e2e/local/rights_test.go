@@ -118,7 +118,7 @@ func (ids *identities) wantAllEnded(t *testing.T, released time.Time) {
 		e2e.Object(e2e.SliceKind, tenant, "any"), e2e.Object(e2e.NamespaceMapKind, tenant, "any"), e2e.Object(e2e.RenewKind, tenant, "any")), released)
 }
 
-// everyVerb returns every operation on objects of some kinds.
+// everyVerb returns every operation on each of the objects, by a name such as "get Pod".
 func everyVerb(c *e2e.Cluster, namespace string, objects ...*unstructured.Unstructured) map[string]func(context.Context) error {
 	do := map[string]func(context.Context) error{}
 	for _, obj := range objects {

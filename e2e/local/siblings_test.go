@@ -22,18 +22,18 @@ func TestReservationEndsWithoutAffectingItsSibling(t *testing.T) {
 	rights := keepIdentities(t, env, first, second)
 
 	released := time.Now()
-	check(t, rome.DeleteAndWait(t.Context(), first, time.Minute))
-	check(t, rome.AwaitNodeGone(t.Context(), first.Status.NodeName, 30*time.Second))
-	check(t, env.AwaitHeld(t.Context(), "rome", 1, 30*time.Second))
+	check(t, rome.DeleteAndWait(t.Context(), first, patience))
+	check(t, rome.AwaitNodeGone(t.Context(), first.Status.NodeName, patience))
+	check(t, env.AwaitHeld(t.Context(), "rome", 1, patience))
 
 	rights.wantEnded(t, first, released)
 	rights.wantStanding(t, second)
 
 	check(t, stays.Unchanged(t.Context()))
-	check(t, rome.AwaitReady(t.Context(), second, time.Second))
+	check(t, rome.AwaitReady(t.Context(), second, readyWithin))
 
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
 	released = time.Now()
-	check(t, rome.DeleteAndWait(t.Context(), second, time.Minute))
+	check(t, rome.DeleteAndWait(t.Context(), second, patience))
 	rights.wantAllEnded(t, released)
 }

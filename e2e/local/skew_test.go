@@ -51,7 +51,7 @@ func useMinor(t *testing.T, env *Environment, clusterID string, minor int) {
 		fmt.Sprintf("the broker speaks v1.%d of the API, this agent v1.%d", v1.Minor, minor)))
 }
 
-// agentOf builds the agent with another minor version.
+// agentOf builds the agent with another minor version, and returns the path of the binary.
 func agentOf(t *testing.T, minor int) string {
 	t.Helper()
 	source, err := filepath.Abs("../../api/rest/v1/doc.go")

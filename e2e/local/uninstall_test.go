@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,8 @@ func TestHelmTestPassesForEveryRelease(t *testing.T) {
 }
 
 // TestUninstall checks that helm uninstall refuses while reservations live, and that it ends them with the policy
-// Drain. It leaves only what the charts keep. Afterwards everything is installed again with the kept journal.
+// Drain. It leaves only what the charts keep: the journal with its accounts, history and signed heads, and
+// credentials that an administrator created. Afterwards everything is installed again with the kept journal.
 func TestUninstall(t *testing.T) {
 	env := playgroundOf(t)
 	rome := env.Member("rome")
@@ -65,9 +67,10 @@ func TestUninstall(t *testing.T) {
 		check(t, env.Product.Release(name).Uninstall(t.Context()))
 	}
 	check(t, env.AwaitClean(t.Context(), time.Minute))
+	ofJournal := regexp.MustCompile("^ConfigMap liqo-resource-broker-(journal|checkpoint|accounts|history|head)-")
 	var journal, others []string
 	for _, l := range leftBehind(t, env.Broker) {
-		if strings.HasPrefix(l, "ConfigMap liqo-resource-broker-journal-") || strings.HasPrefix(l, "ConfigMap liqo-resource-broker-checkpoint-") {
+		if ofJournal.MatchString(l) {
 			journal = append(journal, l)
 		} else {
 			others = append(others, l)

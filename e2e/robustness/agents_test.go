@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -24,13 +27,14 @@ type manner int
 
 const (
 	willing manner = iota
-	// fussy agents refuse every third placement.
+	// fussy agents refuse about every third placement, at random.
 	fussy
 	// deaf agents acknowledge no placement, but take placements down when instructed.
 	deaf
 )
 
-// agent is a cluster that carries out instructions at once. Its memory stands for what runs there.
+// agent is a cluster that carries out instructions at once. No pods run: the placements that it has in memory stand for
+// its workloads.
 type agent struct {
 	s      *site
 	caller *caller
@@ -41,6 +45,8 @@ type agent struct {
 	// cursor and sequence are each used by one loop only.
 	cursor   string
 	sequence int64
+	// nodes counts the virtual nodes of the cluster. Only the loop that polls uses it.
+	nodes int
 
 	mu       sync.Mutex
 	provides map[string]v1.ProvidedPlacement
@@ -138,7 +144,7 @@ func (a *agent) run(ctx context.Context) {
 	}
 }
 
-// turn polls once and carries out the instructions.
+// turn polls once and carries out the instructions. If the broker asks for the holdings, turn announces them instead.
 func (a *agent) turn(ctx context.Context) error {
 	query := url.Values{"wait": {"1"}, "after": {a.cursor}}
 	answered, err := a.caller.try(ctx, http.MethodGet, "/api/v1/instructions?"+query.Encode(), "", nil, 5*time.Second)
@@ -193,7 +199,8 @@ func (a *agent) send(ctx context.Context, path string, body any) error {
 	return a.caller.checkStatus(http.MethodPost, path, answered)
 }
 
-// do carries out an instruction, and reports it unless nothing is left to do.
+// do carries out an instruction and reports the result. It reports nothing for an instruction that has ended, for a
+// consumer's instruction whose provider has not acknowledged yet, and, as a deaf provider, for any new placement.
 func (a *agent) do(ctx context.Context, in *v1.Instruction) error {
 	if in.State == v1.InstructionStateEnded {
 		a.forget(in)
@@ -207,8 +214,7 @@ func (a *agent) do(ctx context.Context, in *v1.Instruction) error {
 		if !in.Acknowledged {
 			return nil
 		}
-		report.State = v1.StatusReportStateReady
-		a.consume(in)
+		return a.consume(ctx, in)
 	case a.manner == deaf:
 		return nil
 	case a.manner == fussy && !in.Acknowledged && a.random.IntN(3) == 0:
@@ -234,12 +240,36 @@ func (a *agent) forget(in *v1.Instruction) {
 	delete(a.consumes, placementOf(in))
 }
 
-func (a *agent) consume(in *v1.Instruction) {
+// consume reports the states of a placement's virtual node. Every other new node first waits for its network, and every
+// third fails for a moment once it is Ready. In the end it is Ready.
+func (a *agent) consume(ctx context.Context, in *v1.Instruction) error {
+	states := []v1.StatusReportState{v1.StatusReportStateReady}
+	if a.noteNode(in) {
+		if a.nodes++; a.nodes%2 == 0 {
+			states = slices.Insert(states, 0, v1.StatusReportStateConnecting)
+		}
+		if a.nodes%3 == 0 {
+			states = append(states, v1.StatusReportStateNotReady, v1.StatusReportStateReady)
+		}
+	}
+	for _, state := range states {
+		report := &v1.StatusReport{Placement: in.Placement, Role: v1.StatusReportRoleConsumer, State: state}
+		if err := a.send(ctx, "/api/v1/reservations/"+in.Reservation+"/status", report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteNode records the virtual node of a placement, and reports whether it is new.
+func (a *agent) noteNode(in *v1.Instruction) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	_, known := a.consumes[placementOf(in)]
 	a.consumes[placementOf(in)] = v1.ConsumedReservation{
 		Reservation: in.Reservation, Placement: in.Placement, ProviderID: in.ProviderID, Ready: true, Key: in.Key, Request: oneCPU,
 	}
+	return !known
 }
 
 // provide records a placement, and reports a defect if the provider has more than its capacity.
@@ -291,20 +321,46 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// askWithObjects creates Reservations in the broker's cluster, and deletes them.
+// askWithObjects creates Reservations in the broker's cluster, and deletes them. Every other one is for berlin alone.
+// If berlin refuses it, it fails, and an edit requests the capacity again.
 func (s *site) askWithObjects(ctx context.Context) {
 	calls := context.WithoutCancel(ctx)
 	for n := 0; ctx.Err() == nil; n++ {
 		r := &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("by-hand-%d", n)}}
 		r.Spec.RequesterID = "rome"
 		r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+		if n%2 == 0 {
+			r.Spec.TargetClusterID = "berlin"
+		}
 		// The API server may be down: the next attempt follows.
 		if err := s.Create(calls, r); err == nil {
 			pause(ctx, time.Second)
+			if n%2 == 0 {
+				s.editFailed(ctx, r)
+				pause(ctx, time.Second)
+			}
 			for s.Delete(calls, r) != nil && ctx.Err() == nil {
 				pause(ctx, time.Second)
 			}
 		}
 		pause(ctx, time.Second)
+	}
+}
+
+// editFailed waits up to ten seconds until a Reservation is Active or has failed, and edits it if it has failed.
+func (s *site) editFailed(ctx context.Context, r *brokerv1alpha1.Reservation) {
+	for range 40 {
+		pause(ctx, 250*time.Millisecond)
+		// An error is harmless: the API server may be down.
+		if err := s.Get(context.WithoutCancel(ctx), client.ObjectKeyFromObject(r), r); err != nil || ctx.Err() != nil {
+			continue
+		}
+		switch r.Status.Phase {
+		case brokerv1alpha1.ReservationActive:
+			return
+		case brokerv1alpha1.ReservationFailed:
+			_ = s.Patch(ctx, r, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"duration":"2h"}}`)))
+			return
+		}
 	}
 }

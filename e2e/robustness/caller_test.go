@@ -46,7 +46,7 @@ func (a *answer) read(into any) error {
 	return nil
 }
 
-// problem returns the reason of a refusal.
+// problem returns the reason of a refusal, or, if the answer is no refusal in JSON, what is wrong with it.
 func (a *answer) problem() string {
 	var p v1.Problem
 	if err := a.read(&p); err != nil {
@@ -57,7 +57,7 @@ func (a *answer) problem() string {
 
 var errGaveUp = errors.New("no answer that says anything")
 
-// callUntilDecided repeats a call until the broker has decided it.
+// callUntilDecided repeats a call until the broker has decided it. After patience, it returns errGaveUp.
 func (c *caller) callUntilDecided(ctx context.Context, method, path, key string, body any) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -86,7 +86,8 @@ func temporary(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 }
 
-// checkStatus reports an answer that no caller may get.
+// checkStatus records an answer with status 500 or above, which no caller may get, as a defect and returns it as an
+// error.
 func (c *caller) checkStatus(method, path string, a *answer) error {
 	if a.status < http.StatusInternalServerError {
 		return nil
@@ -115,7 +116,7 @@ func (c *caller) try(ctx context.Context, method, path, key string, body []byte,
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read to its end, or has no use
+	defer response.Body.Close() //nolint:errcheck // the body was read to its end or is not needed, so an error does not matter
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err

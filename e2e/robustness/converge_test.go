@@ -44,7 +44,8 @@ func (s *site) awaitConvergence(since time.Time) {
 	s.t.Errorf("what is shown does not come to equal the book: %v", differs)
 }
 
-// findDifference returns an error if an object differs from the book.
+// findDifference returns an error if the broker does not answer, or if a Reservation or ClusterAdvertisement differs
+// from the book.
 func (s *site) findDifference(ctx context.Context) error {
 	ping, err := s.caller("observer").try(ctx, "GET", "/api/v1/ping", "", nil, attempt)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // reachablePoints returns all points of the broker that this traffic reaches. Messages are only kept in memory, so
 // their points are left out.
 func reachablePoints() []failpoint.Point {
-	all := slices.Concat(failpoint.Broker, failpoint.Durable)
+	all := slices.Concat(failpoint.Broker, failpoint.Durable, []failpoint.Point{failpoint.BrokerObjectAttempt})
 	return slices.DeleteFunc(all, func(p failpoint.Point) bool { return p == failpoint.BrokerMessageKept })
 }
 
@@ -24,9 +24,11 @@ func reachablePoints() []failpoint.Point {
 var seldom = []failpoint.Point{
 	failpoint.JournalOpened, failpoint.JournalSealed, failpoint.CheckpointWritten, failpoint.CheckpointValid,
 	failpoint.BrokerExpired, failpoint.BrokerWithdrawn, failpoint.BrokerObjectReserved, failpoint.BrokerObjectReleased, failpoint.BrokerObjectOver,
+	failpoint.BrokerObjectAttempt,
 }
 
-// armRandomly lets a process pass each point a random number of times before it dies there.
+// armRandomly makes a process die at each point, after it has passed it a random number of times. At a point in seldom,
+// it dies the first time.
 func armRandomly(random *rand.Rand, folder string) []string {
 	var armed []failpoint.Point
 	for _, p := range reachablePoints() {
@@ -38,7 +40,9 @@ func armRandomly(random *rand.Rand, folder string) []string {
 	return failpoint.Arm(folder, armed...)
 }
 
-// startRun starts all clients against a number of replicas.
+// startRun starts replicas, the clusters of life, and all clients. If through is given, it is called with the site and
+// returns a function that lets a client call the broker through something, such as a proxy. environment is added to
+// that of the replicas.
 func startRun(t *testing.T, random *rand.Rand, replicas int, through func(*site) func(*caller), environment ...string) (*site, *traffic, *life) {
 	t.Helper()
 	s := newSite(t)
@@ -64,7 +68,7 @@ func checkPromises(s *site, w *traffic, l *life, lastFault time.Time) {
 	w.history.check(s.t)
 }
 
-// awaitProgress waits until clients have received this many more answers.
+// awaitProgress waits until clients have received the given number of further answers.
 func awaitProgress(s *site, w *traffic, more int) {
 	s.t.Helper()
 	want := w.history.len() + more
@@ -138,7 +142,7 @@ func TestBrokersKilledAtRandomTimes(t *testing.T) {
 	checkPromises(s, w, l, time.Now())
 }
 
-// awaitAnswers waits until a replica leads.
+// awaitAnswers waits until a replica leads and answers.
 func (s *site) awaitAnswers() {
 	s.t.Helper()
 	observer := s.caller("observer")
@@ -157,7 +161,7 @@ func TestPausedLeaderGrantsNothing(t *testing.T) {
 		leader := s.leader(nil)
 		leader.signal(syscall.SIGSTOP)
 		if round%4 == 3 {
-			// Shorter than its lease.
+			// In this case, the pause is shorter than the lease, so that the paused leader stays the leader.
 			pause(t.Context(), time.Duration(random.IntN(6000))*time.Millisecond)
 		} else {
 			s.leader(leader)

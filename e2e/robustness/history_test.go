@@ -34,7 +34,7 @@ type call struct {
 	slots        int8
 }
 
-// outcome is the answer to a call. Its cluster is that of the grant, none for a refusal.
+// outcome is the answer to a call. cluster is the cluster of the grant. It is the constant none if there was no grant.
 type outcome struct {
 	cluster int8
 	phase   phase

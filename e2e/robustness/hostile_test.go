@@ -29,7 +29,7 @@ import (
 const (
 	// hostileBytes is the total size of one member's requests.
 	hostileBytes = 200 << 20
-	// hostileCallers is the number of concurrent senders, hostileConnections that of additional connections.
+	// hostileCallers is the number of concurrent senders. hostileConnections is the number of additional connections.
 	hostileCallers     = 32
 	hostileConnections = 300
 	// mostMemory is the limit of the broker's memory at any time.
@@ -156,19 +156,19 @@ func (s *site) journalBytes() int {
 	return sum
 }
 
-// attack is the attack of one member.
+// attack sends expensive requests as one hostile member, and counts the answers by status.
 type attack struct {
 	s    *site
 	http *http.Client
 	sent atomic.Int64
-	// sequence numbers everything that must be new.
+	// sequence is a counter for names that must differ in every request.
 	sequence atomic.Int64
 
 	mu       sync.Mutex
 	statuses map[int]int
 }
 
-// hostileCall is one request.
+// hostileCall is one request of an attack.
 type hostileCall struct {
 	method, path, key string
 	body              []byte
@@ -199,7 +199,7 @@ func (a *attack) send(ctx context.Context, c hostileCall) {
 	}
 	status := 0
 	if response, err := a.http.Do(request); err == nil {
-		_, _ = io.Copy(io.Discard, response.Body) // a cut connection is fine too
+		_, _ = io.Copy(io.Discard, response.Body) // the broker may also cut the connection
 		_ = response.Body.Close()
 		status = response.StatusCode
 	}

@@ -127,7 +127,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, onward *http.Clien
 		hangUp()
 	}
 	w.WriteHeader(reply.status)
-	_, _ = w.Write(reply.body) // the client may have gone
+	_, _ = w.Write(reply.body) // an error means that the client has gone
 }
 
 // passed is an answer with its whole body.
@@ -137,7 +137,7 @@ type passed struct {
 	body   []byte
 }
 
-// forward returns nil if no replica answers.
+// forward sends a request to one replica after the other until one answers. It returns nil if none answers.
 func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Client, urls []string) *passed {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -152,7 +152,7 @@ func forward(ctx context.Context, r *http.Request, body []byte, onward *http.Cli
 			continue
 		}
 		content, err := io.ReadAll(response.Body)
-		_ = response.Body.Close() // it was read to its end, or has no use
+		_ = response.Body.Close() // the body was read to its end or is not needed, so an error does not matter
 		if err == nil {
 			return &passed{response.StatusCode, response.Header, content}
 		}

@@ -36,7 +36,9 @@ type records struct {
 	book      *ledger.State
 	revisions int
 	events    int
-	tail      tailText
+	// connecting and unready count the nodes that waited for their network, and those that failed.
+	connecting, unready int
+	tail                tailText
 	// granted are all reservations ever granted, by requester and key; ended are those that have ended.
 	granted map[string]string
 	ended   map[string]bool
@@ -68,7 +70,7 @@ func (s *site) watchRecords() *records {
 	return r
 }
 
-// openWatch watches the broker's ConfigMaps from revision 1 through etcd's JSON gateway.
+// openWatch watches the tail of the broker's journal from revision 1 through etcd's JSON gateway.
 func (s *site) openWatch(ctx context.Context) (*http.Response, error) {
 	port, err := s.plane.Port("etcd")
 	if err != nil {
@@ -139,7 +141,7 @@ func (r *records) fail(err error) {
 	r.defects.note("journal: %v", err)
 }
 
-// take handles one revision of the tail.
+// take checks that one revision of the tail continues the previous one, and applies the new records to the book.
 func (r *records) take(revision string, value []byte) error {
 	if _, err := strconv.ParseUint(revision, 10, 64); err != nil {
 		return err
@@ -236,6 +238,12 @@ func (r *records) record(line []byte) error {
 		r.granted[id] = change.Name
 	case *ledger.End:
 		r.ended[change.Name] = true
+	case *ledger.Connect:
+		r.connecting++
+	case *ledger.NodeReady:
+		if !change.Ready {
+			r.unready++
+		}
 	}
 	if _, adopted := e.Change.(*ledger.Adopt); r.placements(&e) > before && !adopted {
 		return r.checkCapacity(entry.Position, e.Reservation())
@@ -250,7 +258,8 @@ func (r *records) placements(e *ledger.Event) int {
 	return 0
 }
 
-// checkCapacity recounts all promises of the newest placement's provider.
+// checkCapacity recounts all promises of the provider of a reservation's newest placement. It returns an error if the
+// provider has promised more of a resource than it offers.
 func (r *records) checkCapacity(position uint64, name string) error {
 	of := r.book.Reservation(name)
 	provider := of.Current().Provider
@@ -296,7 +305,12 @@ func (r *records) check(t *testing.T, w *traffic) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.Logf("%d revisions of the journal, %d events, %d reservations", r.revisions, r.events, len(r.granted))
+	t.Logf("%d revisions of the journal, %d events, %d reservations; %d nodes waited for their network, %d failed",
+		r.revisions, r.events, len(r.granted), r.connecting, r.unready)
+	// In shorter runs, the random numbers may leave out one of the two.
+	if len(r.granted) >= 500 && (r.connecting == 0 || r.unready == 0) {
+		t.Error("no node waited for its network, or none failed: the run shows nothing about them")
+	}
 	for key, name := range w.grants {
 		id := strings.Split(key, ".")[0] + " " + key
 		if got := r.granted[id]; got != name {

@@ -35,9 +35,9 @@ type generator struct {
 	schemas map[string]any
 	random  *rand.Rand
 	caller  string
-	// names are known reservations and keys.
+	// names has names and keys of reservations that exist, so that generated requests can refer to them.
 	names []string
-	// spoil makes one of this many values invalid; 0 means none.
+	// spoil is n if about one of n generated values is invalid; 0 if none is.
 	spoil int
 }
 
@@ -188,7 +188,9 @@ func (g *generator) text(schema map[string]any) string {
 
 var fleet = []string{"rome", "paris", "berlin"}
 
-// meaningfulValue returns meaningful values for fields that the description only calls text or numbers.
+// meaningfulValue returns meaningful values for fields that the description only calls text or numbers. It
+// returns false for all other fields, and now and then also for these, so that they get any value that the
+// description allows.
 func (g *generator) meaningfulValue(name string) (any, bool) {
 	sometimes := g.random.IntN(10) > 0
 	switch name {
@@ -311,7 +313,8 @@ func handlerStack(t *testing.T) (base string, client func(id string) *http.Clien
 	}
 }
 
-// checkAnswer returns the error in an answer.
+// checkAnswer returns an error if the API may not answer like this: with a status of 500 or above other than
+// 503 with Retry-After, or with an error that is not described by a complete problem document.
 func checkAnswer(response *http.Response, body []byte) error {
 	status := response.StatusCode
 	if status < http.StatusBadRequest {

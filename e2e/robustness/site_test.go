@@ -139,7 +139,8 @@ type replica struct {
 	url, direct, health string
 }
 
-// start runs replicas and waits until one of them answers. A single one takes part in no election.
+// start runs replicas, waits until all of them are ready, and offers the slots. A single replica
+// takes part in no election.
 func (s *site) start(replicas int, environment ...string) {
 	s.t.Helper()
 	for i := range replicas {
@@ -218,7 +219,8 @@ func (s *site) urls() []string {
 	return urls
 }
 
-// leader waits until a replica other than but holds the lease.
+// leader waits until a replica holds the lease, and returns it. It ignores the replica in the
+// parameter but.
 func (s *site) leader(but *replica) *replica {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

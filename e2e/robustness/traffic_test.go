@@ -18,8 +18,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// slot is a resource that only the clusters without agents lend. Of cpu and memory, which every reservation needs, they
-// have enough for all slots, and too little for a request of an agent.
+// slot is a resource that only the clusters without agents lend. These clusters have enough cpu and memory for all
+// slots, but too little for a request of a cluster with an agent.
 const slot = "example.com/slot"
 
 func clusterName(i int) string { return fmt.Sprintf("lender-%d", i) }
@@ -204,7 +204,8 @@ func (c *trafficClient) releaseRefused(ctx context.Context, key string, in call,
 	return nil
 }
 
-// grantOf decodes a reservation of slots, which always has exactly one placement.
+// grantOf decodes an answer with a granted reservation of slots. It returns an error for any other answer, and unless
+// the reservation has exactly one placement.
 func grantOf(a *answer) (*v1.Reservation, outcome, error) {
 	var r v1.Reservation
 	if a.status != http.StatusOK {
@@ -255,7 +256,7 @@ func (c *trafficClient) read(ctx context.Context, mine int) error {
 	return nil
 }
 
-// releaseThenReserve releases a key before it requests with it.
+// releaseThenReserve releases a new key and then requests with it. The broker must answer that the key is gone.
 func (c *trafficClient) releaseThenReserve(ctx context.Context) error {
 	key := c.newKey()
 	a, err := c.caller.release(ctx, key)

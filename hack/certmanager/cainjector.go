@@ -23,7 +23,7 @@ func injectorCommand() *cobra.Command {
 }
 
 func inject(ctx context.Context) error {
-	config, err := ctrl.GetConfig() // $KUBECONFIG, otherwise the pod's own
+	config, err := ctrl.GetConfig() // from the file in $KUBECONFIG, or else the ServiceAccount of the pod
 	if err != nil {
 		return err
 	}
@@ -36,11 +36,12 @@ func inject(ctx context.Context) error {
 			return err
 		}
 	}
-	// The injector's field manager is the first part of the user agent.
+	// The first part of the user agent becomes the name of the injector's field manager.
 	mgr, err := ctrl.NewManager(util.RestConfigWithUserAgent(config, "cainjector"), ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// It watches only the metadata of Secrets, and reads the few that it needs.
+		// The cache does not hold Secrets. The injector watches only their metadata, and reads
+		// the few Secrets that it needs.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 )
 
-// workers per controller, the same as cert-manager's default.
+// workers is the number of workers of each controller. It is cert-manager's default.
 const workers = 5
 
 type controllers struct {

@@ -1,10 +1,11 @@
 // Command cert-manager runs the components of cert-manager that issue certificates from CAs, issue self-signed
-// certificates, and inject CAs into webhooks:
+// certificates, and write CAs into webhook configurations:
 //
 //	cert-manager controller|cainjector|webhook [flags of cert-manager]
 //
-// It replaces the released images where these cannot be pulled, and accepts the arguments of cert-manager's own
-// chart. It leaves out ACME, Vault and Venafi issuers, leader election (run one replica) and metrics.
+// It runs in place of the released images if these cannot be pulled, and accepts the arguments of
+// cert-manager's own chart. It leaves out ACME, Vault and Venafi issuers, metrics and leader election, so that
+// only one replica may run.
 package main
 
 import (
@@ -31,8 +32,8 @@ func main() {
 	}
 }
 
-// component returns the command of one component. It ignores unknown flags, because the chart passes flags of
-// features that are left out.
+// component returns the command for one component. The command ignores unknown flags, because the chart also
+// passes flags of features that are left out.
 func component(name, short string, run func(context.Context) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: cobra.NoArgs,

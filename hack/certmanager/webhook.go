@@ -12,7 +12,8 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/webhook/options"
 )
 
-// webhookCommand accepts the flags of cert-manager's own webhook.
+// webhookCommand returns the command for the webhook. It accepts the flags of
+// cert-manager's own webhook.
 func webhookCommand() *cobra.Command {
 	config, err := options.NewWebhookConfiguration()
 	cmd := component("webhook", "Validate certificates, issuers and requests, and who approves them.", func(ctx context.Context) error {

@@ -1,4 +1,4 @@
-// Coredns is CoreDNS with only the plugins in kubeadm's Corefile.
+// Command coredns runs CoreDNS with only the plugins that kubeadm's Corefile uses.
 package main
 
 import (

@@ -23,18 +23,18 @@ import (
 
 var programs = []string{"agent", "broker"}
 
-// image is what the two builds must have in common.
+// image holds the properties that must be the same whether the Dockerfile or hack/images builds the image.
 type image struct {
 	Base, User string
 	Entrypoint []string
 	// Path is what the build appends to the base's PATH.
 	Path   string
 	Labels map[string]string
-	// Files maps the paths that the build adds to the packages they are built from.
+	// Files maps the path of each file that the build adds to the package from which the file is built.
 	Files map[string]string
 	// Linked is the variable that the linker sets to the version.
 	Linked string
-	// Flags of "go build" without -ldflags.
+	// Static is true if the program is built without cgo, Trimpath if it is built with -trimpath.
 	Static, Trimpath bool
 }
 
@@ -304,8 +304,8 @@ func flagDefault(t *testing.T, file *ast.File, name string) string {
 	return found
 }
 
-// koLabels evaluates the map of labels. Values that a build sets stand as the Dockerfile's
-// arguments.
+// koLabels evaluates the map of labels. A value that is known only at build time is represented by the name of the
+// Dockerfile's argument.
 func koLabels(t *testing.T, file *ast.File, program string) map[string]string {
 	t.Helper()
 	labels := map[string]string{}

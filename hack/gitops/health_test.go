@@ -1,4 +1,4 @@
-// Package gitops tests the manifests for Argo CD and Flux beside it.
+// Package gitops tests the manifests for Argo CD and Flux in this folder.
 package gitops
 
 import (

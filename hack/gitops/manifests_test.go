@@ -76,6 +76,9 @@ type (
 		metav1.TypeMeta `json:",inline"`
 		Metadata        metav1.ObjectMeta `json:"metadata"`
 		Spec            struct {
+			SyncPolicy struct {
+				PreserveResourcesOnDeletion bool `json:"preserveResourcesOnDeletion"`
+			} `json:"syncPolicy"`
 			GoTemplate        bool     `json:"goTemplate"`
 			GoTemplateOptions []string `json:"goTemplateOptions"`
 			Generators        []struct {
@@ -173,7 +176,8 @@ func TestArgoCDRendersOurCharts(t *testing.T) {
 	}
 }
 
-// ignoresInjectedCAs checks an Application that renders some kinds of webhook configurations.
+// ignoresInjectedCAs fails the test unless an Application ignores exactly the CAs that cert-manager injects into its
+// webhook configurations, which are of the given kinds.
 func ignoresInjectedCAs(t *testing.T, app *application, kinds []string) {
 	t.Helper()
 	var want []difference
@@ -218,8 +222,9 @@ func TestFluxRendersOurCharts(t *testing.T) {
 	}
 }
 
-// render renders the chart of this checkout with the values. version is empty if a manifest names a range. It returns
-// the kinds of the rendered webhook configurations, sorted.
+// render renders the chart of this checkout with the values, and fails the test unless the chart has the given name and
+// version. version is empty if a manifest names a range. It returns the kinds of the rendered webhook configurations,
+// sorted.
 func render(t *testing.T, name, version, release, namespace string, values map[string]any) (injected []string) {
 	t.Helper()
 	files := charts.Broker()
@@ -274,8 +279,9 @@ func applications(t *testing.T) []application {
 	return out
 }
 
-// generate creates the Application for rome like the ApplicationSet controller: it executes the template text with
-// the generator's parameters.
+// generate creates the Application for rome like the ApplicationSet controller: it executes the template text with the
+// generator's parameters. It returns an error if the ApplicationSet does not have exactly one generator, or if this
+// generator does not select rome.
 func generate(text []byte) (application, error) {
 	var set applicationSet
 	if err := yaml.UnmarshalStrict(text, &set); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/ko/pkg/build"
 )
 
-// baseOf returns the base image.
+// baseOf returns the base image for all images.
 func (o options) baseOf(ctx context.Context, _ string) (name.Reference, build.Result, error) {
 	ref, err := name.ParseReference(o.base)
 	if err != nil {
@@ -36,7 +36,7 @@ func (o options) baseOf(ctx context.Context, _ string) (name.Reference, build.Re
 	return ref, base, err
 }
 
-// scratch returns an empty image for each platform.
+// scratch returns an empty image for each of the platforms.
 func scratch(platforms []string) (build.Result, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, text := range platforms {

@@ -17,11 +17,11 @@ import (
 	specs "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// user is the user of distroless's nonroot images. It is a number, because Kubernetes cannot tell from a name that it
-// is not root.
+// user is the ID of the user in distroless's nonroot images. It is a number, because Kubernetes cannot check whether
+// a user with a name is root.
 const user = "65532:65532"
 
-// linkedVersion is the variable that holds the version of a program.
+// linkedVersion is the Go variable that holds a program's version.
 const linkedVersion = "github.com/mehdiazizian/liqo-resource-broker/internal/version.linked"
 
 type options struct {
@@ -37,7 +37,7 @@ type options struct {
 	out        string
 }
 
-// build builds the image of one main package, relative to the module's folder.
+// build builds the image of one main package. importPath is relative to the folder of the module.
 func (o options) build(ctx context.Context, importPath string) error {
 	if len(o.platforms) > 1 && !o.push {
 		return fmt.Errorf("a tarball holds one platform, not %v: use --push, or one --platform at a time", o.platforms)
@@ -94,7 +94,7 @@ func (o options) settings(image string) []build.Option {
 	return settings
 }
 
-// builtWith returns the version of ko, which SBOMs contain.
+// builtWith returns the version of ko, which the SBOMs name, or "(unknown)".
 func builtWith() string {
 	info, _ := debug.ReadBuildInfo()
 	for _, dependency := range info.Deps {
@@ -105,7 +105,7 @@ func builtWith() string {
 	return "(unknown)"
 }
 
-// publish pushes an image and writes its digest to a file, or writes the image to a tarball.
+// publish pushes an image and writes its digest to a file. Without --push, it writes the image to a tarball instead.
 func (o options) publish(ctx context.Context, image, importPath string, result build.Result) error {
 	named := func(repository, _ string) string { return repository + "/" + image }
 	if !o.push {

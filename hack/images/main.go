@@ -1,5 +1,5 @@
-// Images builds container images of Go programs with ko: a static binary on a base image, with an SBOM. Builds of the
-// same commit are identical everywhere.
+// Command images builds container images of Go programs with ko. An image consists of a base image and a static
+// binary, and has an SBOM. Two builds of the same commit are identical, also on different machines.
 package main
 
 import (

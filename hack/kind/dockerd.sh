@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# dockerd.sh start|stop: a Docker of our own, beside none or any other, for root on a
-# machine where none runs. It keeps everything below one folder.
+# dockerd.sh start|stop starts or stops a Docker daemon for these clusters, on a machine where
+# no Docker answers. It must run as root. The daemon keeps all its files in one folder, and
+# disturbs no other Docker.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 pidfile=$state/docker.pid
@@ -14,7 +15,8 @@ start() {
   fi
   local arguments=(
     --data-root "$state/docker" --exec-root "$state/docker-run" --pidfile "$pidfile" -H "$own_docker"
-    # Names that no cluster knows fail here instead of being asked elsewhere.
+    # Without this, Docker would ask the machine's name servers for names that no cluster knows.
+    # With it, such names fail at once.
     --dns 127.0.0.1
   )
   if ! may_raise_limits; then
@@ -30,7 +32,8 @@ start() {
   exit 1
 }
 
-# may_raise_limits tells whether root here has CAP_SYS_RESOURCE, number 24.
+# may_raise_limits tells whether root has the capability CAP_SYS_RESOURCE (number 24) on this
+# machine.
 may_raise_limits() { (((0x$(sed -n 's/^CapBnd:\s*//p' /proc/self/status) >> 24) & 1)); }
 
 stop() {

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Deletes the clusters, stops our Docker and puts back what was changed on this
-# machine. What was built stays; "down.sh --all" removes that as well.
+# Deletes the clusters, stops the Docker daemon that dockerd.sh started, and restores the kernel
+# settings that up.sh changed. Programs and images that were built stay; "down.sh --all" removes
+# them too.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 if docker info >/dev/null 2>&1 && command -v kind >/dev/null; then
-  # Only what is in our kubeconfig: other clusters of this Docker are somebody's.
+  # Delete only clusters in our kubeconfig: others of the same Docker belong to somebody else.
   for context in $(kubectl config get-contexts -o name 2>/dev/null | grep '^kind-' || true); do
     quietly kind delete cluster --name "${context#kind-}"
   done

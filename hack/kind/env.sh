@@ -1,4 +1,5 @@
-# Sourced by the scripts beside it: where everything lies, and how to reach Docker.
+# The scripts in this folder source this file. It says where everything is, and how to reach
+# Docker.
 # shellcheck shell=bash
 
 kit=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -8,7 +9,7 @@ state=$cache/kind
 mkdir -p "$state"
 export PATH=$cache/bin:$PATH KUBECONFIG=$state/kubeconfig
 
-# A Docker of ours is used once it runs, and as long as no other answers.
+# The daemon of dockerd.sh is used once its socket exists, or if no other Docker answers.
 own_docker=unix://$state/docker.sock
 if [[ -S $state/docker.sock ]] || ! docker info >/dev/null 2>&1; then
   export DOCKER_HOST=$own_docker DOCKER_BUILDKIT=0 # Debian's client has no other builder
@@ -16,11 +17,11 @@ fi
 
 say() { printf '%4ds  %s\n' "$SECONDS" "$*"; }
 
-# programs NAME... builds what hack/ pins, into a folder of the PATH.
+# programs NAME... builds programs at the versions that hack/ pins, into a folder of the PATH.
 programs() { (cd "$root" && go run ./cmd/playground build "$@"); }
 
-# offline tells whether images have to be made here. OFFLINE=true or false decides;
-# unset, it is tried whether a registry answers.
+# offline tells whether images must be built on this machine, because no registry answers.
+# OFFLINE=true or false decides; if it is not set, offline tries a registry.
 offline() {
   if [[ -z ${OFFLINE:-} ]]; then
     OFFLINE=true
@@ -30,7 +31,7 @@ offline() {
   [[ $OFFLINE == true ]]
 }
 
-# digest is that of the contents of files.
+# digest prints a digest of the contents of files.
 digest() { sha256sum "$@" | cut -d ' ' -f 1 | sha256sum | cut -c 1-12; }
 
 # quietly runs a command whose output matters only if it fails.
@@ -39,9 +40,9 @@ quietly() {
   "$@" >"$log" 2>&1 || { tail -n 40 "$log" >&2; echo "failed: $*" >&2; return 1; }
 }
 
-# program_image IMAGE FILE [ARGUMENT...] makes an image of one static program, unless it
-# is there. The program is found on the PATH and may write to /tmp; IMAGE_USER is whom
-# it runs as.
+# program_image IMAGE FILE [ARGUMENT...] makes an image of one static program, unless the image
+# exists already. The program is on the PATH in the image, and may write to /tmp. It runs as
+# user IMAGE_USER, by default 65532.
 program_image() {
   local image=$1 file=$2 source dir entrypoint argument
   source=$(sha256sum "$file" | cut -d ' ' -f 1)

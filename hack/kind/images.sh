@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# images.sh NAME...: puts the images that cert-manager, Liqo and the tests run into kind
-# clusters, where these cannot pull them: made from Go modules, under the names that
-# charts and samples give them.
+# images.sh NAME... puts the images that cert-manager, Liqo and the tests need into kind
+# clusters that cannot pull them. It builds them from Go modules, under the names that charts
+# and samples use.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
@@ -11,7 +11,7 @@ agnhost=$(sed -n 's/^ *image: //p' "$root/config/samples/apps_v1_deployment_pinn
 programs cert-manager liqo-controller-manager crd-replicator virtual-kubelet liqo-webhook agnhost
 
 images=()
-# image NAME PROGRAM [ARGUMENT...] makes an image and notes its name.
+# image NAME PROGRAM [ARGUMENT...] makes an image and adds its name to images.
 image() {
   images+=("$1")
   program_image "$@"

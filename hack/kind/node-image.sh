@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a node image for kind from Debian's packages and Go modules, unless there is
-# one of the same sources, and prints its name. No registry is asked.
+# Makes a node image for kind from Debian's packages and Go modules, and prints its name. It
+# asks no registry. If there is an image of the same sources already, it only prints the name.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 exec 3>&1 >&2 # only the name goes to the caller
@@ -10,8 +10,8 @@ tag=$(digest "${sources[@]}")
 image=liqo-resource-broker/kind-node:$tag
 base=liqo-resource-broker/kind-debian:$tag
 
-# debian writes a small Debian with systemd and containerd, from the mirror that this
-# machine uses.
+# debian writes the files of a small Debian with systemd and containerd to debian.tar, from the
+# Debian mirror that this machine uses.
 debian() {
   [[ ! -f $state/debian.tar ]] || return 0
   if ! command -v debootstrap >/dev/null; then
@@ -28,7 +28,7 @@ debian() {
   rm -rf "$dir"
 }
 
-# node_base is a node without the images of its control plane.
+# node_base builds the node image, still without the images of the control plane.
 node_base() {
   local context=$state/node
   rm -rf "$context"
@@ -42,7 +42,7 @@ node_base() {
   rm -rf "$context"
 }
 
-# control_plane_image makes one of the images that kubeadm names.
+# control_plane_image builds one of the images that kubeadm lists.
 control_plane_image() {
   local image=$1 name=${1##*/} context
   name=${name%%:*}
@@ -61,7 +61,7 @@ control_plane_image() {
   esac
 }
 
-# node puts the images of the control plane into the containerd of a node.
+# node adds the images of the control plane to the node image's containerd.
 node() {
   local container
   container=$(docker run -d --security-opt seccomp=unconfined --entrypoint sh "$base" -c 'containerd >/dev/null 2>&1 & sleep infinity')

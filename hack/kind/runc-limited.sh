@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# runc where root itself may not raise limits: a container that asks for all
-# capabilities gets all but CAP_SYS_RESOURCE.
+# Runs runc on a machine where even root may not raise limits: a container that asks for all
+# capabilities gets all except CAP_SYS_RESOURCE.
 set -euo pipefail
 previous=
 for argument; do

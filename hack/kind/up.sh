@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# up.sh NAME...: a kind cluster of one node for each name, with context kind-NAME.
-# KIND_NODE_IMAGE names the node image. Unset, it is kind's own where a registry
-# answers, else one that is made here.
+# up.sh NAME... makes a kind cluster of one node for each name, with context kind-NAME.
+# KIND_NODE_IMAGE names the node image. If it is not set, the image is kind's own if a registry
+# answers, otherwise one that is built on this machine.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 programs kind kubectl
 "$kit/dockerd.sh" start
 
-# kubelet sets these for the whole machine, and several nodes need more watches. They
-# are put back by down.sh.
+# kubelet changes the first three for the whole machine, and several nodes need more watches of
+# files. down.sh restores the old values.
 if [[ $EUID -eq 0 ]]; then
   if [[ ! -f $state/sysctl ]]; then
     sysctl vm.overcommit_memory kernel.panic kernel.panic_on_oops fs.inotify.max_user_instances fs.inotify.max_user_watches >"$state/sysctl"

@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/cli.md")
 
-// The tables of flags in docs/cli.md stand between marks. This test generates and compares them.
+// The tables of flags in docs/cli.md are between markers. The test generates each table and
+// compares it with the page.
 func TestFlagsAreDocumented(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "") // it is the default of a flag
 	name := filepath.Join(root, "docs", "cli.md")
@@ -46,19 +47,30 @@ func TestFlagsAreDocumented(t *testing.T) {
 }
 
 func replaceTable(page string, cmd *cobra.Command) (string, error) {
-	begin, end := "<!-- flags of "+cmd.CommandPath()+" -->\n", "<!-- end -->"
-	before, rest, ok := strings.Cut(page, begin)
+	begin := "<!-- flags of " + cmd.CommandPath() + " -->\n"
+	page, ok := replaceBetween(page, begin, flagTable(cmd))
 	if !ok {
-		return "", fmt.Errorf("docs/cli.md has no mark %q", begin)
+		return "", fmt.Errorf("docs/cli.md has no mark %q, or no %q after it", begin, tableEnd)
 	}
-	_, after, ok := strings.Cut(rest, end)
-	if !ok {
-		return "", fmt.Errorf("docs/cli.md has no mark %q after %q", end, begin)
-	}
-	return before + begin + flagTable(cmd) + end + after, nil
+	return page, nil
 }
 
-// flagTable lists the flags of a command. Flags that it shares with its parent are left out.
+// tableEnd ends every generated table.
+const tableEnd = "<!-- end -->"
+
+// replaceBetween replaces the text between a marker and the next tableEnd. It returns false and
+// the unchanged page if it does not find both.
+func replaceBetween(page, begin, content string) (string, bool) {
+	before, rest, found := strings.Cut(page, begin)
+	_, after, ended := strings.Cut(rest, tableEnd)
+	if !found || !ended {
+		return page, false
+	}
+	return before + begin + content + tableEnd + after, true
+}
+
+// flagTable lists the flags of a command. It leaves out flags that the command shares with its
+// parent, and the flags of controller-runtime's log.
 func flagTable(cmd *cobra.Command) string {
 	var table strings.Builder
 	table.WriteString("| flag | default | |\n|---|---|---|\n")

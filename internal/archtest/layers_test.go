@@ -14,13 +14,13 @@ var wings = map[string][]string{
 }
 
 // vocabulary is what every package may import: values without behaviour of their own.
-var vocabulary = []string{"api", "internal/agent/placement", "internal/fault", "internal/lending", "internal/message", "internal/packing", "internal/quantity", "internal/requirements"}
+var vocabulary = []string{"api", "internal/agent/placement", "internal/fault", "internal/lending", "internal/message", "internal/money", "internal/packing", "internal/quantity", "internal/requirements"}
 
 // pure packages take values and return values, so that tests can try every case.
 var pure = []string{
-	"internal/agent/fitting", "internal/agent/offering", "internal/agent/placeholder", "internal/agent/placement",
-	"internal/broker/decision", "internal/broker/ledger", "internal/broker/queue",
-	"internal/lending", "internal/message", "internal/quantity", "internal/requirements",
+	"internal/agent/autoscaling", "internal/agent/burst", "internal/agent/fitting", "internal/agent/offering", "internal/agent/placeholder", "internal/agent/placement",
+	"internal/broker/accounts", "internal/broker/decision", "internal/broker/history", "internal/broker/ledger", "internal/broker/queue",
+	"internal/lending", "internal/message", "internal/money", "internal/quantity", "internal/requirements", "internal/view",
 	"liqo/plan",
 }
 
@@ -105,7 +105,12 @@ func TestBinariesLinkOnlyTheirWing(t *testing.T) {
 		"the broker links no playground":             {"cmd/broker", []string{module + "/internal/playground", module + "/e2e"}},
 		"the broker's admission links no controller": {"webhooks/broker", []string{module + "/controllers"}},
 		"the agent links no broker":                  {"cmd/agent", []string{module + "/internal/broker", module + "/controllers/broker"}},
-		"the agent links no playground":              {"cmd/agent", []string{module + "/internal/playground", module + "/e2e"}},
+		// The plugin replays the journal and shows the state as the controllers would. It serves nobody.
+		"the plugin links no server and no agent": {"cmd/kubectl-broker", []string{
+			module + "/internal/broker/server", module + "/internal/broker/enrolment", module + "/internal/broker/replica", module + "/webhooks",
+			module + "/controllers/agent", module + "/controllers/broker/brokerconfig", module + "/liqo", "github.com/liqotech",
+		}},
+		"the agent links no playground": {"cmd/agent", []string{module + "/internal/playground", module + "/e2e"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,8 @@ func hasHeading(t *testing.T, page, anchor string) bool {
 	})
 }
 
-// findPages returns the Markdown files of the repository.
+// findPages returns the Markdown files of the repository, except those in folders whose names begin
+// with a dot.
 func findPages(t *testing.T) []string {
 	t.Helper()
 	var found []string

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,9 +12,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-const troubleshooting = "docs/troubleshooting.md"
+const (
+	troubleshooting = "docs/troubleshooting.md"
+	metricsPage     = "docs/metrics.md"
+)
 
 // vocabularies maps the packages whose constants appear in objects and answers to the type of these constants.
 // Without a type, the constants are those named Reason… and Condition….
@@ -22,27 +30,23 @@ var vocabularies = map[string]string{
 	"internal/fault": "Reason", "internal/broker/decision": "Reason",
 }
 
-// Users look up conditions and reasons in the troubleshooting page.
+// Users look up conditions and reasons in the documentation and with kubectl broker reason, both from one table.
 func TestEveryReasonIsExplained(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for folder, typeName := range vocabularies {
 		words := constantsOf(t, findPackage(t, folder), typeName)
 		if len(words) == 0 {
 			t.Errorf("%s no longer has reasons: remove it from this test", folder)
 		}
 		for _, word := range words {
-			if !strings.Contains(string(page), "`"+word+"`") {
-				t.Errorf("%s does not explain `%s` of %s", troubleshooting, word, folder)
+			if len(view.Explain(word)) == 0 {
+				t.Errorf("internal/view does not explain %q of %s: add it to the terms", word, folder)
 			}
 		}
 	}
 }
 
-// constantsOf returns the values of a package's exported constants of a type, or of those that wanted selects by
-// name.
+// constantsOf returns the values of a package's exported constants of a type. If typeName is "", it returns those of
+// the constants whose names begin with Reason or Condition.
 func constantsOf(t *testing.T, p pkg, typeName string) (words []string) {
 	t.Helper()
 	for _, file := range parseSources(t, p) {
@@ -74,17 +78,10 @@ func isReasonConstant(value *ast.ValueSpec, typeName string) bool {
 	return ok && of.Name == typeName
 }
 
-// reasonPattern matches a condition or reason in the first column of a table.
-var reasonPattern = regexp.MustCompile("`([A-Z][A-Za-z]+)`")
-
 func TestExplainedReasonsExist(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
-	if err != nil {
-		t.Fatal(err)
-	}
 	known := map[string]bool{}
 	for _, p := range packages(t) {
-		if within(p.path(), "internal/playground", "e2e", "internal/archtest") {
+		if within(p.path(), "internal/playground", "e2e", "internal/archtest", "internal/view") {
 			continue
 		}
 		for _, file := range parseSources(t, p) {
@@ -96,16 +93,44 @@ func TestExplainedReasonsExist(t *testing.T) {
 			})
 		}
 	}
-	_, explained, _ := strings.Cut(string(page), "\n## Conditions and reasons\n")
-	for line := range strings.Lines(explained) {
-		if !strings.HasPrefix(line, "| `") {
-			continue
+	for _, word := range view.Words() {
+		if !known[word] {
+			t.Errorf("internal/view explains %q, which is nowhere in the code", word)
 		}
-		first, _, _ := strings.Cut(line[1:], "|")
-		for _, match := range reasonPattern.FindAllStringSubmatch(first, -1) {
-			if !known[match[1]] {
-				t.Errorf("%s explains `%s`, which is nowhere in the code", troubleshooting, match[1])
+	}
+}
+
+// Each table of conditions or reasons is between markers in one of these pages. The test generates each table and
+// compares it with the page.
+func TestTermsAreDocumented(t *testing.T) {
+	pages := map[string]string{}
+	for _, name := range []string{troubleshooting, "docs/decision.md"} {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = string(content)
+	}
+	written := maps.Clone(pages)
+	for _, term := range view.Terms() {
+		begin := "<!-- " + string(term.Kind) + "s of " + string(term.Subject) + " -->\n"
+		placed := false
+		for name := range written {
+			if after, ok := replaceBetween(written[name], begin, view.TermTable(term.Subject, term.Kind)); ok {
+				written[name], placed = after, true
 			}
+		}
+		if !placed {
+			t.Fatalf("no page has the mark %q with an end", begin)
+		}
+	}
+	for name, page := range written {
+		if *update {
+			if err := os.WriteFile(filepath.Join(root, name), []byte(page), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if diff := cmp.Diff(page, pages[name]); diff != "" {
+			t.Errorf("%s is out of date: run make generate (-terms +page):\n%s", name, diff)
 		}
 	}
 }
@@ -116,8 +141,11 @@ var quotedMetric = regexp.MustCompile("`((?:broker|agent)_[a-z_]+)[`{]")
 // metricPattern is a metric's name in the code.
 var metricPattern = regexp.MustCompile(`^(broker|agent)(_[a-z]+)+$`)
 
-// metricName returns the expression that names a metric: the Name of its options, the first
-// argument of NewDesc, or the first column of a table of metrics.
+// metricMakers are functions whose first argument names a metric.
+var metricMakers = []string{"NewDesc", "newCounterVec", "newCounters", "newHistogram", "newHistogramVec", "histogramOpts"}
+
+// metricName returns the expression that names a metric: the Name of its options, or the first argument of a function
+// that makes one. It returns nil for any other node.
 func metricName(node ast.Node) ast.Node {
 	switch n := node.(type) {
 	case *ast.KeyValueExpr:
@@ -125,20 +153,20 @@ func metricName(node ast.Node) ast.Node {
 			return n.Value
 		}
 	case *ast.CallExpr:
-		if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "NewDesc" {
-			return n.Args[0]
+		name, _ := n.Fun.(*ast.Ident)
+		if f, ok := n.Fun.(*ast.SelectorExpr); ok {
+			name = f.Sel
 		}
-	case *ast.CompositeLit:
-		if len(n.Elts) > 0 && n.Type == nil {
-			return n.Elts[0]
+		if name != nil && len(n.Args) > 0 && slices.Contains(metricMakers, name.Name) {
+			return n.Args[0]
 		}
 	}
 	return nil
 }
 
-// Metrics of ours are all listed, and those that are listed exist.
+// The page lists all metrics that the product makes, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
+	page, err := os.ReadFile(filepath.Join(root, metricsPage))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +186,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for _, m := range made {
 		if !slices.Contains(listed, m) {
-			t.Errorf("%s does not list metric %s", troubleshooting, m)
+			t.Errorf("%s does not list metric %s", metricsPage, m)
 		}
 	}
 	for _, m := range listed {
 		if !slices.Contains(made, m) {
-			t.Errorf("%s lists metric %s, which does not exist", troubleshooting, m)
+			t.Errorf("%s lists metric %s, which does not exist", metricsPage, m)
 		}
 	}
 }
@@ -182,7 +210,7 @@ func parseSources(t *testing.T, p pkg) []*ast.File {
 	return files
 }
 
-// stringLiteral returns the text of a string literal.
+// stringLiteral returns the text of a string literal, and false for any other node.
 func stringLiteral(node ast.Node) (string, bool) {
 	value, ok := node.(*ast.BasicLit)
 	if !ok || value.Kind != token.STRING {

@@ -47,7 +47,8 @@ func missingTests(page string, declared map[string]string, sources map[string]st
 	return missing
 }
 
-// testSources returns the test files of the repository by name, and the tests that they declare.
+// testSources returns the file name of each test that the repository declares, and the text of each test
+// file by name.
 func testSources(t *testing.T) (declared, sources map[string]string) {
 	t.Helper()
 	declared, sources = map[string]string{}, map[string]string{}

@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// allow sets the administrator's lists.
+// allow puts the default configuration into force, with the admission rules of spec.
 func (f *fleet) allow(spec brokerv1alpha1.BrokerConfigSpec) {
 	config := DefaultConfig()
 	config.Access = access.PolicyOf(&spec)
@@ -50,7 +50,8 @@ func TestDeniedClusterLendsNothingNew(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "64", "256Gi")
 				f.advertise("berlin", "8", "16Gi")
-				// More is in use in berlin, so paris would rank first.
+				// Each cluster serves one of these, so a larger share of berlin is in use and paris
+				// would rank first.
 				f.reserve("rome", "before", request("4", "8Gi"))
 				f.reserve("rome", "before-2", request("4", "8Gi"))
 				f.allow(tc.spec)
@@ -133,8 +134,8 @@ func TestDeniedRequesterGetsNothing(t *testing.T) {
 	})
 }
 
-// A requester may be a label that names no cluster, and an administrator may write an
-// advertisement: approval applies to neither.
+// Approval applies neither to a requester, which may be a label that names no cluster, nor to an
+// advertisement, which an administrator may have written.
 func TestApprovalIsForClustersWithAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.allow(approvedAlone("rome"))
@@ -165,7 +166,7 @@ func TestDecisionsWaitForConfiguration(t *testing.T) {
 	})
 }
 
-// An object that was deleted and created again for another cluster counts for the new cluster
+// A manifest that was deleted and created again for another cluster counts for the new cluster
 // only.
 func TestManifestDescribesOneCluster(t *testing.T) {
 	inFleet(t, func(f *fleet) {

@@ -9,22 +9,24 @@ import (
 )
 
 const (
-	// maxUnclaimed bounds the unclaimed reservations that one provider may add to the book. An
-	// unclaimed reservation has no confirmation from its requester. The bound is the length of
+	// maxUnclaimed is how many unclaimed reservations one provider may add to the book. A
+	// reservation is unclaimed while its requester has not confirmed it. The limit is the length of
 	// the longest announcement.
 	maxUnclaimed = 2048
-	// strangerGrace is how long an unclaimed reservation stands if its requester has no
-	// known agent. When a journal was begun anew, agents are back within minutes.
+	// strangerGrace is how long an unclaimed reservation is kept if its requester has no known
+	// agent. After a journal was lost and begun anew, agents are back within minutes.
 	strangerGrace = 10 * time.Minute
 )
 
-// adoptionRoom limits the placements that a provider may add to the book by its announcement
-// alone.
+// adoptionRoom is how many placements, and how much capacity, a provider may still add to the book
+// by its announcement alone.
 type adoptionRoom struct {
-	// awaited is false if the broker awaits no announcement of the cluster.
+	// awaited is true if the broker waits for an announcement of the cluster. places is how many
+	// more placements the cluster may add.
 	awaited bool
 	places  int
-	// left is the capacity of the cluster that no placement in the book holds.
+	// left is the part of the cluster's capacity that the announced placements which are in the book
+	// do not hold.
 	left quantity.Amounts
 }
 
@@ -39,8 +41,9 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 			room.places--
 		}
 	}
-	// Compare with the whole capacity: nodes may have left since the reservations were granted.
-	// Placements in the book that the announcement omits have ended.
+	// Compare with the cluster's whole capacity, not with what it lends now, because it may lend
+	// less than when the reservations were granted. Placements in the book that the announcement
+	// omits have ended, so they hold nothing.
 	room.left = c.Lendable().Max(c.Capacity)
 	for i := range provided {
 		p := &provided[i]
@@ -55,8 +58,8 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 	return room
 }
 
-// refusePlacement returns why a placement is not adopted. If it is adopted, it returns "" and
-// deducts the placement from the room.
+// refusePlacement returns why a placement must not be added to the book. If it may be added, it
+// returns "" and deducts the placement from the room.
 func (a *adoptionRoom) refusePlacement(p *announcedPlacement) string {
 	switch {
 	case !a.awaited:
@@ -73,8 +76,9 @@ func (a *adoptionRoom) refusePlacement(p *announcedPlacement) string {
 	return ""
 }
 
-// askRequester asks a requester to announce whether it claims the placements that a provider
-// announced in its name. The requester is not blocked meanwhile.
+// askRequester asks a requester to announce its reservations, to see whether it claims a placement
+// that a provider announced in its name. Until it has announced them, it can still get new
+// reservations.
 func (rc *recovery) askRequester(clusterID string) {
 	if rc.announced[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
 		return
@@ -83,13 +87,13 @@ func (rc *recovery) askRequester(clusterID string) {
 	rc.s.b.wakeAll()
 }
 
-// isStranger reports whether only the provider has confirmed a reservation whose requester is
-// unknown to the broker.
+// isStranger reports whether a reservation is confirmed only by its provider and the broker does
+// not know an agent of its requester.
 func (rc *recovery) isStranger(r *ledger.Reservation) bool {
 	return r.Unclaimed && r.EndReason == "" && !rc.s.book.HasAgent(r.Requester)
 }
 
-// strangerDeadline returns when a stranger's reservation ends.
+// strangerDeadline returns when the broker ends a reservation, if isStranger is true for it until then.
 func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
 	return laterOf(laterOf(r.CreatedAt.Time(), rc.s.began).Add(strangerGrace), rc.recoveryDeadline())
 }

@@ -11,39 +11,51 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// PublishAdvertisement implements the server's Broker. A repetition of the last advertisement
-// gets an answer and changes nothing. An older one is refused with fault.Conflict.
+// PublishAdvertisement implements the server's Broker. It answers a repetition of the last
+// advertisement without storing it again, and refuses an older advertisement with fault.Conflict.
 func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	if adv.ClusterID != clusterID {
 		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot advertise %q", clusterID, adv.ClusterID)
 	}
 	offer, err := offerOf(adv)
 	if err != nil {
+		b.meter.advertisements.countValue(resultRefused)
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
+	demand, err := demandOf(adv, b.opts.Now())
+	if err != nil {
+		b.meter.advertisements.countValue(resultRefused)
+		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
+	}
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		epoch, repeated, err := s.clusters.presenceOf(clusterID).orderAdvertisement(clusterID, adv)
 		if err != nil {
+			b.meter.advertisements.countValue(resultOvertaken)
 			return err
 		}
-		if !repeated {
+		if repeated {
+			b.meter.advertisements.countValue(resultRepeated)
+		} else {
 			sumUnheld(offer.Used, s.book.Cluster(clusterID))
 			if err := s.clusters.acceptOffer(offer, epoch, adv.Sequence); err != nil {
+				b.meter.advertisements.countValue(resultRefused)
 				return err
 			}
+			s.clusters.storePending(clusterID, demand)
 			s.links.storeReport(clusterID, adv.Links)
+			s.idles.noteReports(clusterID, offer.Used, adv.Vacant)
 			if err := s.reservations.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
@@ -58,6 +70,9 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       s.links.peersToProbe(clusterID),
 			LeftOut:     s.clusters.ignoredResources(clusterID),
+
+			ReportVacant: s.idles.wantsVacancies(clusterID),
+			Anchor:       s.anchor(),
 		}
 		return nil
 	})
@@ -68,8 +83,15 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	return receipt, nil
 }
 
-// acceptOffer stores an agent's offer. It records an offer that differs materially at once. Any
-// other offer stays pending until a decision rests on it.
+// anchor returns the newest stored position of the journal with its hash. Members remember it.
+func (s *session) anchor() v1.Anchor {
+	a := s.journal.Anchor()
+	return v1.Anchor{Journal: a.Journal, Position: int64(a.Position), Hash: a.Hash}
+}
+
+// acceptOffer stores an agent's offer. It records the offer at once if it is the agent's first one,
+// differs materially from the recorded one, or may let a waiting request fit. Otherwise the offer stays
+// pending until a decision depends on it.
 func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) error {
 	p := cs.presenceOf(offer.ClusterID)
 	known := cs.s.book.Cluster(offer.ClusterID)
@@ -83,18 +105,21 @@ func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) erro
 			return faultOf(err)
 		}
 		p.pending = nil
+		cs.s.metering.advertisements.countValue(resultMaterial)
 	} else {
 		p.pending = shareEqualParts(&known.Offer, offer)
 		if reflect.DeepEqual(p.pending, &known.Offer) {
 			p.pending = nil
 		}
+		cs.s.metering.advertisements.countValue(resultUnchanged)
 	}
 	p.epoch, p.sequence, p.heard = epoch, sequence, cs.s.now()
 	cs.updateFreshness(offer.ClusterID)
 	return cs.noteReturn(offer.ClusterID)
 }
 
-// recordPending records the pending offer of a cluster and reports whether there was one.
+// recordPending records the pending offer of a cluster, and reports whether it did. It returns false
+// if there is none, or if the ledger refuses it.
 func (cs *clusters) recordPending(clusterID string) (bool, error) {
 	p := cs.presenceOf(clusterID)
 	if p.pending == nil {
@@ -104,14 +129,14 @@ func (cs *clusters) recordPending(clusterID string) (bool, error) {
 	p.pending = nil
 	err := cs.recordOffer(offer)
 	if errors.Is(err, ledger.ErrMalformed) || fault.ReasonOf(err) == fault.TooLarge {
-		// The ledger refuses this offer for good. The recorded one stays in force.
+		// The ledger will always refuse this offer. The recorded one stays in force.
 		return false, nil
 	}
 	return true, err
 }
 
-// recordAllPending records all pending offers. It is called before a request is refused,
-// because one of them may have just enough room.
+// recordAllPending records all pending offers, and reports whether it recorded any. It is called
+// before a request is refused, because a pending offer may have just enough room.
 func (cs *clusters) recordAllPending() (bool, error) {
 	found := false
 	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
@@ -124,9 +149,10 @@ func (cs *clusters) recordAllPending() (bool, error) {
 	return found, nil
 }
 
-// orderAdvertisement returns the epoch of an advertisement, a new one for an agent that has
-// none yet, and whether the advertisement repeats the last one. It returns fault.Conflict for an
-// older one. The broker forgets epochs when it restarts: an agent then keeps the one it has.
+// orderAdvertisement returns the epoch of an advertisement, and whether the advertisement repeats
+// the last one. An agent without an epoch gets a new one. An advertisement that is older than the
+// last one is refused with fault.Conflict. After a restart, the broker accepts the epochs that
+// agents already have.
 func (p *presence) orderAdvertisement(clusterID string, adv *v1.Advertisement) (epoch int64, repeated bool, err error) {
 	switch {
 	case adv.Epoch == 0:
@@ -140,8 +166,8 @@ func (p *presence) orderAdvertisement(clusterID string, adv *v1.Advertisement) (
 	return adv.Epoch, adv.Epoch == p.epoch && adv.Sequence == p.sequence, nil
 }
 
-// materialShare is the least change that is worth a record, as a divisor of the allocatable
-// amount.
+// materialShare limits how much may change in an offer that is not recorded at once: at most
+// 1/materialShare of the allocatable amount of a resource.
 const materialShare = 50
 
 // differsMaterially reports whether an offer differs so much from the recorded one that decisions
@@ -150,7 +176,7 @@ func differsMaterially(old, new *ledger.Offer) bool {
 	a, b := *old, *new
 	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
 	a.UsedApart, b.UsedApart = false, false
-	// Shapes change with every pod. They are recorded when a decision rests on the offer.
+	// Shapes change with every pod. They are recorded when a decision depends on the offer.
 	a.Shapes, b.Shapes = nil, nil
 	if !reflect.DeepEqual(a, b) {
 		return true
@@ -170,7 +196,8 @@ func differsMaterially(old, new *ledger.Offer) bool {
 	return false
 }
 
-// shareEqualParts returns a pending offer that shares equal parts with the recorded one, to save memory.
+// shareEqualParts returns a copy of a pending offer that shares equal parts with the recorded one,
+// to save memory.
 func shareEqualParts(known, offer *ledger.Offer) *ledger.Offer {
 	out := *known
 	out.Allocated, out.Used, out.Shapes = offer.Allocated, offer.Used, offer.Shapes
@@ -231,7 +258,7 @@ func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
 	return offer, CheckOffer(offer)
 }
 
-// CheckOffer refuses an offer with impossible figures.
+// CheckOffer returns an error for an offer with impossible or excessive values.
 func CheckOffer(o *ledger.Offer) error {
 	if o.Capacity.IsZero() && !o.Allocatable.IsZero() {
 		return fmt.Errorf("allocatable is given but capacity is empty")
@@ -254,7 +281,8 @@ func CheckOffer(o *ledger.Offer) error {
 	return checkCost(o.Cost)
 }
 
-// checkWords refuses labels and claims that no request could name.
+// checkWords returns an error for labels, taints and claims that no request could name, or if there
+// are too many.
 func checkWords(o *ledger.Offer) error {
 	if err := requirements.CheckLabels("labels", o.Labels, maxWords); err != nil {
 		return err
@@ -270,7 +298,7 @@ func checkWords(o *ledger.Offer) error {
 	return requirements.CheckClaims("claims", o.Claims, maxWords)
 }
 
-// maxNamed bounds the clusters that an offer may allow, and those that it may deny.
+// maxNamed is how many clusters a cluster's lending policy may allow, and how many it may deny.
 const maxNamed = 512
 
 func checkLending(l *lending.Policy) error {
@@ -287,7 +315,8 @@ const (
 	maxNodeLabels = 16
 )
 
-// A ClusterAdvertisement cannot hold prices or addresses of another form, or more prices.
+// The schema of ClusterAdvertisement has the same limits for addresses and prices, and for the
+// number of prices (maxPrices).
 var (
 	objectPrice   = regexp.MustCompile(`^[0-9]{1,9}([.][0-9]{1,9})?$`)
 	objectAddress = regexp.MustCompile(`^https://[^@[:space:]]+$`)
@@ -295,7 +324,8 @@ var (
 
 const maxPrices = 32
 
-// checkAddress refuses the address of an API server that no consumer may use.
+// checkAddress checks the address of an API server, which may be empty. Any other address must begin
+// with https:// and must not contain a user name or password.
 func checkAddress(endpoint string) error {
 	if endpoint == "" || objectAddress.MatchString(endpoint) {
 		return nil
@@ -307,11 +337,11 @@ func checkCost(c *brokerv1alpha1.Cost) error {
 	if c == nil {
 		return nil
 	}
-	prices := pricesOf(c)
+	prices := money.PricesOf(c)
 	prices["storage for data"], prices["egress"] = brokerv1alpha1.Price(c.StorageCost), brokerv1alpha1.Price(c.EgressCost)
 	for _, name := range slices.Sorted(maps.Keys(prices)) {
 		if text := prices[name]; text != "" {
-			if _, err := decision.ParsePrice(string(text)); err != nil {
+			if _, err := money.ParsePrice(string(text)); err != nil {
 				return fmt.Errorf("price of %s: %w", name, err)
 			}
 			if !objectPrice.MatchString(string(text)) {
@@ -322,17 +352,18 @@ func checkCost(c *brokerv1alpha1.Cost) error {
 	if len(c.ResourceCosts) > maxPrices {
 		return fmt.Errorf("prices of %d extended resources: name at most %d", len(c.ResourceCosts), maxPrices)
 	}
-	if c.Currency != "" && !decision.IsCurrency(c.Currency) {
+	if c.Currency != "" && !money.IsCurrency(c.Currency) {
 		return fmt.Errorf("currency %q is not an ISO 4217 code such as EUR", message.Clip(c.Currency, 10))
 	}
 	return nil
 }
 
-// OfferManifest records an offer from a hand-written manifest. A new or changed offer sets the
-// time the cluster was last heard. If the cluster has an agent, the manifest changes nothing.
+// OfferManifest records the offer in a ClusterAdvertisement that an administrator has written. If
+// the offer is new or has changed, it counts as an advertisement made now. If the cluster has an
+// agent, OfferManifest does nothing.
 //
-// It returns fault.Conflict if the cluster has another manifest, and fault.Invalid for
-// impossible figures.
+// OfferManifest returns fault.Conflict if another ClusterAdvertisement describes the cluster, and
+// fault.Invalid for impossible values.
 func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	if err := CheckOffer(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
@@ -357,8 +388,8 @@ func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
 	})
 }
 
-// withdrawFormer withdraws the offer that an object of the same name made for another cluster
-// before the object was deleted and created again.
+// withdrawFormer withdraws the earlier offer in the object that now contains offer, if the earlier
+// offer was for another cluster. That happens if the object was deleted and created again.
 func (cs *clusters) withdrawFormer(offer *ledger.Offer) error {
 	other := cs.s.book.ByManifest(offer.Source.Namespace, offer.Source.Name)
 	if other == nil || other.Agent || other.ClusterID == offer.ClusterID {
@@ -367,7 +398,9 @@ func (cs *clusters) withdrawFormer(offer *ledger.Offer) error {
 	return cs.s.record(ledger.Event{Change: &ledger.Offer{ClusterID: other.ClusterID}})
 }
 
-// WithdrawManifest takes back the offer of a deleted manifest. Existing reservations stay.
+// WithdrawManifest withdraws an administrator's offer whose ClusterAdvertisement was deleted.
+// Existing reservations stay. It does nothing if the cluster has an agent, or if its offer is not in
+// the object with this UID.
 func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) error {
 	return b.commitPlan(ctx, func(s *session) error {
 		known := s.book.Cluster(clusterID)
@@ -378,7 +411,8 @@ func (b *Broker) WithdrawManifest(ctx context.Context, clusterID, uid string) er
 	})
 }
 
-// ClusterOfManifest returns the cluster that a manifest describes, "" for none.
+// ClusterOfManifest returns the cluster that a ClusterAdvertisement describes and the UID of that
+// object, "" if there is none.
 func (b *Broker) ClusterOfManifest(ctx context.Context, namespace, name string) (clusterID, uid string, err error) {
 	err = b.commitPlan(ctx, func(s *session) error {
 		if c := s.book.ByManifest(namespace, name); c != nil {

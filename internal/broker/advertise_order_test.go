@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// advertiseAs publishes paris with its agent's epoch and sequence, and returns the epoch of the
-// receipt.
+// advertiseAs publishes an advertisement of paris with an epoch and a sequence number of its agent,
+// and returns the epoch in the receipt.
 func (f *fleet) advertiseAs(epoch, sequence int64) (int64, error) {
 	amounts := v1.Amounts{"cpu": "8", "memory": "16Gi"}
 	receipt, err := f.PublishAdvertisement(context.Background(), "paris", &v1.Advertisement{
@@ -23,7 +23,8 @@ func (f *fleet) advertiseAs(epoch, sequence int64) (int64, error) {
 	return receipt.Epoch, nil
 }
 
-// An agent has no clock that the broker could trust: whoever asks for an epoch last is in force.
+// The broker cannot trust the clock of an agent. If several agents of a cluster run, the broker
+// accepts advertisements only of the one that got its epoch last.
 func TestLatestAgentIsInForce(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		steps := []struct {
@@ -64,7 +65,7 @@ func TestAfterARestartTheBrokerTakesTheEpochsThatAgentsHave(t *testing.T) {
 	})
 }
 
-// A cluster whose agents replace each other more often than it would fall silent stays fresh.
+// A cluster stays fresh if its agents replace each other so often that each advertises only once.
 func TestTakeoversKeepAClusterFresh(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("berlin", "1", "1Gi")

@@ -13,27 +13,28 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// answerRetry is when to retry a call that depends on a provider's answer.
+// answerRetry is how long to wait before repeating a call that depends on a provider's answer.
 const answerRetry = 2 * time.Second
 
-// errAwaiting refuses a change while the provider has yet to answer an earlier one.
+// errAwaiting returns the refusal of a change while the provider has not answered yet; what names
+// the unanswered change or request.
 func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
 	e.RetryAfter = answerRetry
 	return e
 }
 
-// errBetween refuses a change while a reservation has placements on two providers.
+// errBetween returns the refusal of a change while a reservation has placements on two providers.
 func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
 	e.RetryAfter = answerRetry
 	return e
 }
 
-// checkAmounts refuses amounts for which the provider cannot be asked now. A reservation only
-// grows on the provider that serves it: moving to another one would move its workloads. Growth
-// follows the rules for a new request: it comes after waiting requests that fit the same
-// capacity, and it does not use capacity that victims are freeing.
+// checkAmounts returns an error if the provider cannot be asked for the wanted amounts now. A
+// reservation can only grow on the provider that serves it, because moving it would move its
+// workloads. Growth follows the rules for a new request: waiting requests that fit the same
+// capacity come first, and capacity that victims of a preemption free is not available.
 func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *Request) error {
 	p := r.Current()
 	if r.Pending != nil {
@@ -57,28 +58,35 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *Request) err
 	return rs.checkGrowth(r, wanted)
 }
 
-// checkGrowth refuses growth for which the provider has no room or whose requirements it does
-// not meet, or to whose room waiting requests have a prior right. It records the provider's
-// pending offer and serves the queue.
+// checkGrowth returns an error if the provider has no room for the growth or does not meet the
+// requirements with the larger amounts, or if waiting requests have a prior right to the room.
+// Before it decides, it records the provider's pending offer and serves the queue.
 func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *Request) error {
 	p := r.Current()
 	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
 		return err
 	}
 	rs.s.queue.serveWaiting()
-	if !rs.s.recovery.recoveryDeadline().IsZero() && rs.s.queue.wouldJump(requestOf(r), p.Provider) {
-		return rs.s.recovery.errRecovering()
+	recovering := !rs.s.recovery.recoveryDeadline().IsZero()
+	if (recovering || rs.s.queue.isPaused()) && rs.s.queue.wouldJump(requestOf(r), p.Provider) {
+		if recovering {
+			return rs.s.recovery.errRecovering()
+		}
+		return errNoGrowth(p.Provider, "has room, but a waiting request comes first, and the broker's administrator has paused the queue")
 	}
 	c := rs.s.book.Cluster(p.Provider)
 	if phase := rs.s.clusters.presenceOf(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, because it is %s or denied: ask again when it is back, or make a new request", p.Provider, phase)
+	}
+	if drain, ok := rs.s.drains.findDrain(p.Provider); ok {
+		return errNoGrowth(p.Provider, drain.describeCluster())
 	}
 	free := rs.s.preemption.openCapacity(c)
 	held := rs.s.preemption.claimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Amounts.Names() {
 		if more := wanted.Amounts[name] - held[name]; more > free[name] {
-			short = append(short, fmt.Sprintf("%s more of %s is requested, %s is free there",
+			short = append(short, fmt.Sprintf("%s more %s requested, %s free there",
 				quantity.Format(name, more), name, quantity.Format(name, free[name])))
 		}
 	}
@@ -95,8 +103,9 @@ func errNoGrowth(provider, why string) error {
 	return fault.New(fault.Conflict, "resources: %s serves this reservation and %s; ask for less, or make a new request for the rest, which may go to another cluster", provider, why)
 }
 
-// settleChange processes a provider's answer to a change of amounts. A repeated answer, or one
-// to a settled change, has no effect.
+// settleChange processes a provider's answer to a change of amounts. A repeated answer, or an answer
+// to a change that is no longer pending, has no effect. If no such change was ever made, or the
+// placement was given up, settleChange returns fault.Conflict.
 func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {
@@ -115,14 +124,14 @@ func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 			refused += ": " + report.Message
 		}
 	}
-	rs.s.log.Info("change is answered", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
+	rs.s.log.Info("provider answered a change", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", describeAmounts(asked.Amounts), "refused", refused)
 	return rs.s.record(ledger.Event{Change: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})
 }
 
-// changeOf returns the last change of amounts if it is not in force, nil otherwise.
+// changeOf returns the last change of amounts if it is pending or was refused, else nil.
 func changeOf(r *ledger.Reservation) *v1.ChangeState {
 	switch {
 	case r.Pending != nil:

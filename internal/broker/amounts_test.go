@@ -26,7 +26,8 @@ func (f *fleet) mustResize(r *v1.Reservation, generation int64, cpu, memory stri
 	}
 }
 
-// answer sends the provider's answer to a change.
+// answer reports, as the provider id, the answer to a change of the newest placement. The report
+// has the reason of a refusal in any case.
 func (f *fleet) answer(id string, r *v1.Reservation, change int64, state v1.StatusReportState) error {
 	placement := r.Placements[len(r.Placements)-1].Number
 	return f.ReportStatus(context.Background(), id, r.Name, &v1.StatusReport{
@@ -41,7 +42,8 @@ func (f *fleet) mustAnswer(id string, r *v1.Reservation, change int64, state v1.
 	}
 }
 
-// told returns a cluster's instruction for its newest placement of a reservation.
+// told returns a cluster's instruction for its newest placement of a reservation in a role; the
+// zero Instruction if it has none.
 func (f *fleet) told(id string, r *v1.Reservation, role v1.InstructionRole) v1.Instruction {
 	f.t.Helper()
 	var last v1.Instruction
@@ -53,7 +55,8 @@ func (f *fleet) told(id string, r *v1.Reservation, role v1.InstructionRole) v1.I
 	return last
 }
 
-// wantAmounts compares the free amounts at paris, paris's instruction and rome's instruction.
+// wantAmounts checks what is free at paris, and the CPUs in the instructions of paris (keeps) and
+// rome (has).
 func (f *fleet) wantAmounts(r *v1.Reservation, when, free, keeps, has string) {
 	f.t.Helper()
 	if got := f.available("paris"); got != free {
@@ -67,7 +70,8 @@ func (f *fleet) wantAmounts(r *v1.Reservation, when, free, keeps, has string) {
 	}
 }
 
-// held returns a reservation of rome for 4 CPUs and 8 GiB at paris, which has 16 and 64.
+// held advertises rome and paris, which has 16 CPUs and 64 GiB, and returns an Active reservation
+// of rome for 4 CPUs and 8 GiB at paris.
 func (f *fleet) held() *v1.Reservation {
 	f.t.Helper()
 	f.advertise("rome", "4", "8Gi")
@@ -77,12 +81,13 @@ func (f *fleet) held() *v1.Reservation {
 	return f.carriedOut("rome", f.reserve("rome", "request-1", req))
 }
 
-// The broker is killed after every step.
+// Each change and each answer is sent twice. The broker is killed and restarted after each of them.
 func TestAmountsAreHeldAsTheProviderSays(t *testing.T) {
 	tests := map[string]struct {
 		cpu, memory string
 		answer      v1.StatusReportState
-		// held is the free amount before the provider answers.
+		// held and after are the free amounts of paris before and after it answers. keeps and has
+		// are the CPUs in the instructions of paris and rome after the answer.
 		held, after, keeps, has string
 	}{
 		"more, agreed":                        {"6", "8Gi", v1.StatusReportStateAcknowledged, "10 56Gi", "10 56Gi", "6", "6"},
@@ -145,7 +150,7 @@ func TestGrowthStaysWhereTheReservationIs(t *testing.T) {
 		if fault.ReasonOf(err) != fault.Conflict {
 			t.Fatalf("got %v", err)
 		}
-		for _, want := range []string{"paris", "13 more of cpu", "12 is free there", "new request"} {
+		for _, want := range []string{"paris", "13 more cpu requested", "12 free there", "new request"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q does not say %q", err, want)
 			}
@@ -174,19 +179,19 @@ func TestGrowthMeetsTheRequirements(t *testing.T) {
 	cases := map[string]struct {
 		request *v1.ReservationRequest
 		cpu     string
-		// want is part of the refusal, "" for none.
+		// want is part of the refusal; "" if the change is accepted.
 		want string
 	}{
 		"within the highest price":  {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.6", Currency: "EUR"}}), "6", ""},
 		"above the highest price":   {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.6", Currency: "EUR"}}), "7", "costs 0.7 EUR an hour, at most 0.6 is accepted"},
 		"on the selected nodes":     {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "6", ""},
-		"beyond the selected nodes": {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "7", "has 4 of cpu free on the nodes that the request selects and tolerates, 5 is needed"},
+		"beyond the selected nodes": {constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}), "7", "has 4 cpu free on the nodes that the request selects and tolerates, 5 needed"},
 		"of pods, in the room on all nodes": {with(func(r *v1.ReservationRequest) {
 			r.PodShapes = []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}}}
 		}), "12", ""},
 		"of pods, beyond the nodes": {with(func(r *v1.ReservationRequest) {
 			r.PodShapes = []v1.PodShape{{Count: 1, Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}}}
-		}), "13", "has 10 of cpu free on the nodes that the request selects and tolerates, 11 is needed"},
+		}), "13", "has 10 cpu free on the nodes that the request selects and tolerates, 11 needed"},
 		"to less, above the highest price": {constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.2", Currency: "EUR"}}), "1", ""},
 		"without requirements":             {with(func(*v1.ReservationRequest) {}), "13", ""},
 	}
@@ -208,7 +213,7 @@ func TestGrowthMeetsTheRequirements(t *testing.T) {
 	}
 }
 
-// While paris has not answered, the pods still need room on its nodes.
+// Until paris answers the change, the pods of the reservation still occupy its nodes.
 func TestGrowingPodsKeepTheirNodes(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "12", "64Gi", nodes(v1.NodeShape{Count: 3, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}}))
@@ -235,7 +240,7 @@ func TestGrowthTakesNothingThatIsKeptForAnother(t *testing.T) {
 		waits := f.reserve("berlin", "b", waiting("5", "1Gi", priority(10)))
 		f.wantNotice("a", map[string]*v1.Reservation{"a": victim})
 		_, err := f.resize("rome", r.Name, 2, "4", "1Gi")
-		if fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), "1 is free there") {
+		if fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), "1 free there") {
 			t.Errorf("with what is kept: %v", err)
 		}
 		f.mustResize(r, 3, "3", "1Gi")
@@ -246,8 +251,8 @@ func TestGrowthTakesNothingThatIsKeptForAnother(t *testing.T) {
 	})
 }
 
-// A restarted broker serves no request before it has heard from the clusters. Capacity that is
-// free then may belong to a waiting request.
+// A restarted broker serves no waiting request before it has heard from all clusters. Until then
+// free capacity may belong to a waiting request, so reservations cannot grow.
 func TestGrowthDoesNotJumpQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
@@ -295,7 +300,8 @@ func TestAmountsChangeInEachPhase(t *testing.T) {
 		if _, err := f.resize("rome", r.Name, 3, "1", "4Gi"); fault.ReasonOf(err) != fault.Awaiting {
 			t.Errorf("before the first is answered: %v, want %s", err, fault.Awaiting)
 		}
-		// The duration needs no answer, and an answer does not undo it.
+		// A change of the duration needs no answer of the provider, and the refusal of the amounts
+		// does not undo it.
 		if _, err := f.change("rome", r.Name, 3, 2*time.Hour); err != nil {
 			t.Errorf("duration: %v", err)
 		}
@@ -309,7 +315,7 @@ func TestAmountsChangeInEachPhase(t *testing.T) {
 		if err := f.answer("paris", r, 9, v1.StatusReportStateAcknowledged); fault.ReasonOf(err) != fault.Conflict {
 			t.Errorf("an answer to no change: %v", err)
 		}
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.resize("rome", r.Name, 5, "1", "1Gi"); fault.ReasonOf(err) != fault.Released {
@@ -318,11 +324,13 @@ func TestAmountsChangeInEachPhase(t *testing.T) {
 	})
 }
 
-// Amounts that the provider may have granted meanwhile are held until the placement is gone.
+// If a provider gives a placement up before it answered a change, the larger of both amounts is
+// held there until the placement is gone.
 func TestUnansweredChange(t *testing.T) {
 	tests := map[string]struct {
 		cpu string
-		// paris and berlin are the free amounts there after the move.
+		// paris and berlin are the free amounts at these clusters after the reservation has moved
+		// from paris to berlin.
 		paris, berlin string
 		state         v1.ChangeStateState
 	}{
@@ -360,7 +368,7 @@ func TestUnansweredChangeHoldsLargerAmountsUntilGone(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
 		f.mustResize(r, 2, "6", "8Gi")
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
 			t.Fatal(err)
 		}
 		f.kill()
@@ -374,7 +382,7 @@ func TestUnansweredChangeHoldsLargerAmountsUntilGone(t *testing.T) {
 	})
 }
 
-// A provider without an agent is not asked.
+// A provider without an agent is not asked, so a change applies at once.
 func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		sixteen := request("16", "64Gi")
@@ -393,7 +401,7 @@ func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 		}{{5000, "11 60Gi"}, {1000, "15 60Gi"}} {
 			amounts := asked.Amounts.Clone()
 			amounts["cpu"] = step.millicores
-			changed, err := f.ChangeObject(context.Background(), view.Name, int64(2+i), time.Hour, amounts)
+			changed, err := f.ChangeObject(context.Background(), view.Name, "", int64(2+i), time.Hour, amounts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -404,7 +412,7 @@ func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	})
 }
 
-// If the journal has lost a change, the provider decides which amounts it keeps.
+// If the journal has lost a change, the amounts that the provider announces are in force.
 func TestLostChangeIsRestoredFromAnnouncements(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
@@ -421,7 +429,8 @@ func TestLostChangeIsRestoredFromAnnouncements(t *testing.T) {
 		asked.Resources = v1.Amounts{"cpu": "6", "memory": "8Gi"}
 		f.announce("rome", nil, wanted(r, "request-1", asked))
 		f.wantAmounts(r, "announced", "10 56Gi", "6", "6")
-		// The requester may have undone the change in the lost part.
+		// Asking with the amounts before the change is refused. Only another change brings them
+		// back.
 		was := lasting(time.Hour)
 		was.Resources = v1.Amounts{"cpu": "4", "memory": "8Gi"}
 		f.wantRefusal("rome", "request-1", was, fault.KeyReused)

@@ -15,13 +15,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// holdings is the content of one cluster's announcement.
+// holdings is the content of one cluster's announcement: the placements that it provides and the
+// reservations that it claims as a requester.
 type holdings struct {
 	provided []announcedPlacement
 	claims   []claim
 }
 
-// announcedPlacement is a placement for which its provider still holds something.
+// announcedPlacement is a placement for which its provider still holds capacity or objects.
 type announcedPlacement struct {
 	ledger.PlacementRef
 	requester    string
@@ -31,11 +32,13 @@ type announcedPlacement struct {
 	releasing    bool
 }
 
-// claim is a reservation that a requester announces: its request, or one of its placements.
+// claim is an entry that a requester announces: the request of a reservation, or one of the
+// reservation's placements.
 type claim struct {
 	ledger.PlacementRef
 	provider string
-	// request is nil for a reservation that was created in the broker cluster.
+	// request is the announced request. It is nil if the entry has none, as for a reservation that
+	// was created in the broker cluster.
 	request   *Request
 	ready     bool
 	releasing bool
@@ -67,7 +70,7 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 			provider:     c.ProviderID, ready: c.Ready, releasing: c.Releasing,
 		}
 		if c.Key != "" {
-			// An invalid request was never granted, so the claim stands without it.
+			// An invalid request was never granted, so the claim is kept without the request.
 			out.request, _ = readRequest(clusterID, c.Key, &c.Request)
 		}
 		h.claims = append(h.claims, out)
@@ -75,9 +78,10 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 	return h, nil
 }
 
-// AnnounceHoldings implements the server's Broker. It adopts reservations that the book has
-// lost and ends reservations that the cluster no longer has. The broker trusts a cluster's statement about
-// the capacity it provides and the reservations it requests, but never about other clusters.
+// AnnounceHoldings implements the server's Broker. It adds reservations that the book has lost and
+// ends reservations that the cluster no longer has. The broker believes what a cluster says about
+// the capacity that it provides and the reservations that it requests, but nothing about other
+// clusters. AnnounceHoldings changes nothing if no announcement of the cluster is awaited.
 func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v1.Holdings) error {
 	h, err := holdingsOf(clusterID, said)
 	if err != nil {
@@ -95,10 +99,9 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 		e.RetryAfter = time.Second
 		return e
 	}
-	// Only the first announcement ends reservations that it does not list. Later ones repeat
-	// claims.
+	// Only the first announcement after a restore ends the reservations that it does not list.
 	first := rc.s.book.Awaits(clusterID)
-	delete(rc.void, clusterID) // matchClaims decides it again from the new claims
+	delete(rc.void, clusterID) // matchClaims computes this again from the new claims
 	steps := []func() error{
 		func() error { return rc.takeProvided(clusterID, h.provided, first) },
 		func() error { return rc.takeClaims(clusterID, h.claims, first) },
@@ -123,8 +126,8 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 	return err
 }
 
-// unblockCluster lets a cluster that has announced take new reservations. It then reconsiders
-// everything that waited for the announcement.
+// unblockCluster lets a cluster that has announced its holdings get new reservations. It also
+// reschedules reservations that waited for the announcement, and wakes waiting calls.
 func (rc *recovery) unblockCluster(clusterID string) {
 	if rc.s.book.Cluster(clusterID) != nil {
 		rc.s.clusters.updateFreshness(clusterID)
@@ -140,7 +143,8 @@ func (rc *recovery) unblockCluster(clusterID string) {
 	rc.s.b.wakeAll()
 }
 
-// takeProvided processes the placements that a provider announces.
+// takeProvided processes the placements that a provider announces. If first is true, it also calls
+// endUnannounced for the placements that the provider does not announce.
 func (rc *recovery) takeProvided(clusterID string, provided []announcedPlacement, first bool) error {
 	listed := map[ledger.PlacementRef]bool{}
 	room := rc.newAdoptionRoom(clusterID, provided)
@@ -183,7 +187,8 @@ func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first
 	return rc.resumePlacement(r, known, p, first)
 }
 
-// resumePlacement brings a known placement to the state that its provider announces.
+// resumePlacement records what a provider's announcement of a placement in the book shows and the book
+// has lost: that the placement was given up (only if first is true), or that it was acknowledged.
 func (rc *recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placement, p *announcedPlacement, first bool) error {
 	switch {
 	case !r.Stands(known):
@@ -198,9 +203,9 @@ func (rc *recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placeme
 	}
 }
 
-// takeOverAmounts takes over the amounts that a provider announces if the journal lost the event that
-// changed them. It leaves alone a change that is still pending in the book: the provider is
-// asked about that change again.
+// takeOverAmounts changes the amounts of a placement to those that its provider announces, if the
+// journal has lost the event that changed them. It does nothing while a change is pending in the
+// book, because the provider will be asked about that change again.
 func (rc *recovery) takeOverAmounts(r *ledger.Reservation, p *announcedPlacement) error {
 	known := r.Placement(p.Placement)
 	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
@@ -212,7 +217,8 @@ func (rc *recovery) takeOverAmounts(r *ledger.Reservation, p *announcedPlacement
 	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digestFields()}})
 }
 
-// withdrawnBefore is the reason of a withdrawal that happened in a lost part of the journal.
+// withdrawnBefore is the reason recorded for a placement that was given up in a lost part of the
+// journal.
 const withdrawnBefore = "EndedBefore"
 
 func (rc *recovery) adoptPlacement(clusterID string, p *announcedPlacement) error {
@@ -225,12 +231,17 @@ func (rc *recovery) adoptPlacement(clusterID string, p *announcedPlacement) erro
 		PlacementRef: p.PlacementRef, Provider: clusterID, Requester: p.requester, Amounts: p.amounts,
 		Duration: duration, Until: until, Acknowledged: p.acknowledged,
 	}
+	asked := &ledger.Request{Amounts: p.amounts}
+	if known := rc.s.book.Reservation(p.Name); known != nil {
+		asked = &known.Request
+	}
+	a.Price = rc.s.book.Cluster(clusterID).PriceFor(asked)
 	if p.releasing {
 		a.Withdrawn = withdrawnBefore
 	}
 	err := rc.s.record(ledger.Event{Change: a})
 	if errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrMalformed) || errors.Is(err, ledger.ErrOverbooked) {
-		// The other placements of the announcement still count.
+		// The other placements of the announcement are still processed.
 		rc.s.log.Error(err, "adopting an announced placement failed", "cluster", clusterID)
 		return nil
 	}
@@ -241,9 +252,9 @@ func (rc *recovery) adoptPlacement(clusterID string, p *announcedPlacement) erro
 	return err
 }
 
-// endUnannounced ends placements that their provider did not announce. It spares a standing
-// placement that was not acknowledged when the lineage began: the provider may not have
-// received it.
+// endUnannounced gives up placements in the book that their provider did not announce, and frees their
+// capacity. It keeps a placement that was not yet acknowledged when the restore was noticed, because
+// the provider may never have received it.
 func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
 	for _, r := range rc.s.news.reservationsOf(clusterID) {
 		for i := range r.Placements {
@@ -268,7 +279,7 @@ func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 	return nil
 }
 
-// unclaimedReservations returns the reservations that no requester has claimed, by name.
+// unclaimedReservations returns the reservations that no requester has claimed yet, sorted by name.
 func (rc *recovery) unclaimedReservations() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	rc.s.book.Reservations(func(r *ledger.Reservation) {
@@ -280,7 +291,9 @@ func (rc *recovery) unclaimedReservations() []*ledger.Reservation {
 	return out
 }
 
-// takeClaims processes the claims that a requester announces.
+// takeClaims processes the claims that a requester announces. If first is true, it ends the
+// requester's reservations that are not among the claims, except unclaimed ones, those that were
+// created after the restore was noticed, and those that Reservation objects requested.
 func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) error {
 	wanted := map[string]bool{}
 	for i := range claims {
@@ -297,18 +310,18 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 		return nil
 	}
 	for _, r := range rc.s.news.reservationsOf(clusterID) {
-		// Reservations that were created in the broker cluster end there.
+		// A reservation that an object requested ends when the object is deleted.
 		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Lineages().Present().At) {
 			continue
 		}
-		if err := rc.s.reservations.releaseReservation(r, "its requester had released it before the journal was restored"); err != nil {
+		if err := rc.s.reservations.releaseReservation(r, ledger.UserOf(r.Requester, ""), "its requester had released it before the journal was restored"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// claimedReservation returns the reservation that a claim is about, nil if the book has none.
+// claimedReservation returns the reservation that a claim refers to, nil if it is not in the book.
 func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reservation {
 	if r := rc.s.book.Reservation(c.Name); r != nil && r.Requester == clusterID {
 		return r
@@ -318,8 +331,8 @@ func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reser
 }
 
 func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
-	// The requester announces the request and each placement separately: if it takes down one
-	// placement, it may still want the reservation.
+	// The requester announces the request and each placement separately. Even if it takes one
+	// placement down, it may still want the reservation.
 	if !c.releasing {
 		wanted[r.Name] = true
 	}
@@ -332,8 +345,9 @@ func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string
 	}})
 }
 
-// matchClaims joins the placements that providers hold with the requests that requesters
-// announce: a reservation needs both.
+// matchClaims decides about the unclaimed reservations, which providers have announced and
+// requesters have not confirmed yet. It keeps a reservation that its requester claims, and ends it
+// if the requester has announced its holdings without that reservation.
 func (rc *recovery) matchClaims() error {
 	for _, r := range rc.unclaimedReservations() {
 		if !rc.announced[r.Requester] {
@@ -353,20 +367,21 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	claims := rc.claims[r.Requester]
 	i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing })
 	if i < 0 {
-		return rc.s.reservations.releaseReservation(r, "its requester no longer wants it")
+		return rc.s.reservations.releaseReservation(r, ledger.UserOf(r.Requester, ""), "its requester no longer wants it")
 	}
-	event := &ledger.Claim{Name: r.Name}
-	// The requester announces the request and each placement separately.
+	event, by := &ledger.Claim{Name: r.Name}, ledger.UserOf(r.Requester, "")
+	// The requester announces the request and each placement separately, so the request may be
+	// in another claim.
 	if k := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing && c.request != nil }); k >= 0 {
 		q := *claims[k].request
-		// If the requester wants other amounts by now, it learns of the difference with its
+		// If the requester wants other amounts by now, it sees the difference in the answer to its
 		// next call and asks for a change.
 		q.Amounts = r.Amounts
-		event.Request, event.Digest = &q.Request, q.digestFields()
+		event.Request, event.Digest, by = &q.Request, q.digestFields(), q.By
 	}
-	err := rc.s.record(ledger.Event{Change: event})
+	err := rc.s.record(ledger.Event{By: by, Change: event})
 	if errors.Is(err, ledger.ErrTaken) {
-		return rc.s.reservations.releaseReservation(r, "its request was released or granted anew")
+		return rc.s.reservations.releaseReservation(r, ledger.UserOf(r.Requester, ""), "its request was released or granted anew")
 	}
 	if err != nil {
 		return err
@@ -382,8 +397,9 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 	return nil
 }
 
-// isProcessed reports whether a claim needs no further processing. If no provider knows the
-// placement, isProcessed notes it as void.
+// isProcessed reports whether a claim can be dropped: its reservation is in the book, or its
+// provider has announced its holdings without the placement. In the second case, isProcessed adds
+// the placement to rc.void.
 func (rc *recovery) isProcessed(clusterID string, c *claim) bool {
 	if rc.claimedReservation(clusterID, c) != nil {
 		return true
@@ -397,8 +413,8 @@ func (rc *recovery) isProcessed(clusterID string, c *claim) bool {
 	return true
 }
 
-// isClaimed reports whether the requester claims a placement whose provider has not announced
-// yet.
+// isClaimed reports whether a request is among the claims that its requester has announced and that
+// are not matched yet.
 func (rc *recovery) isClaimed(q *Request) bool {
 	return slices.ContainsFunc(rc.claims[q.Requester], func(c claim) bool { return c.claimKey() == q.Key })
 }

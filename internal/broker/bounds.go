@@ -12,12 +12,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Bounds limit what one reservation may ask for.
+// Bounds are the limits of one reservation.
 type Bounds struct {
-	// Amounts holds the bounded resources; others are unbounded.
+	// Amounts has the limit of each limited resource. Other resources are not limited.
 	Amounts quantity.Amounts
-	// Duration is 0 for no bound.
+	// Duration is the longest duration; 0 for no limit.
 	Duration time.Duration
+	// QuoteHold is the longest time for which a quote may be held; 0 for defaultQuoteHold.
+	QuoteHold time.Duration
 }
 
 // BoundsOf reads the bounds of a BrokerConfig.
@@ -30,18 +32,22 @@ func BoundsOf(spec *brokerv1alpha1.BrokerConfigSpec) (Bounds, error) {
 	if spec.MaxDuration != nil {
 		b.Duration = spec.MaxDuration.Duration
 	}
+	if spec.MaxQuoteHold != nil {
+		b.QuoteHold = spec.MaxQuoteHold.Duration
+	}
 	return b, nil
 }
 
-// Excess is one respect in which a request exceeds the bounds.
+// Excess is one resource, or the duration, in which a request exceeds the bounds.
 type Excess struct {
-	// Resource is empty for the duration.
+	// Resource is the name of the resource; empty if the duration exceeds its bound.
 	Resource corev1.ResourceName
-	// Asked and Most are formatted for people.
+	// Asked is the requested value and Most the largest allowed one, both formatted for display.
 	Asked, Most string
 }
 
-// Advice completes a sentence that begins with the requested amount.
+// Advice says that the value is too large and what to do. It is the end of a sentence that begins
+// with the requested value.
 func (e Excess) Advice() string {
 	if e.Resource == "" {
 		return fmt.Sprintf("is longer than one reservation may be held: the longest is %s, set by BrokerConfig.spec.maxDuration; ask for less", e.Most)
@@ -49,8 +55,8 @@ func (e Excess) Advice() string {
 	return fmt.Sprintf("is more than one reservation may ask for: the most is %s, set by BrokerConfig.spec.maxPerReservation; ask for less, or in several reservations", e.Most)
 }
 
-// Excesses lists where a request exceeds the bounds, the duration last. A duration of 0 is
-// renewed by its requester and not bounded.
+// Excesses returns everything in which a request exceeds the bounds, the duration last. A duration
+// of 0 is not limited, because such a reservation ends unless its requester renews it.
 func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Excess {
 	var out []Excess
 	for _, name := range amounts.Names() {
@@ -64,7 +70,8 @@ func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Exc
 	return out
 }
 
-// checkRequest refuses a request that exceeds the bounds, and names every excess.
+// checkRequest returns an error that names all values with which the request exceeds the bounds,
+// nil if there are none.
 func (b Bounds) checkRequest(r *Request) error {
 	var all []string
 	for _, e := range b.Excesses(r.Amounts, r.Duration) {

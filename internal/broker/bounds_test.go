@@ -14,7 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// No webhook runs here: the broker enforces its bounds itself, for every kind of request.
+// No webhook runs here: the broker itself enforces its bounds, over REST and for Reservation
+// objects.
 func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 	cases := map[string]struct {
 		amounts  quantity.Amounts
@@ -65,7 +66,7 @@ func wantInvalid(t *testing.T, how string, err error, want string) {
 	case want == "" && err != nil:
 		t.Errorf("%s: %v", how, err)
 	case want != "" && (fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), want)):
-		// The field for a duration has another name in a REST body.
+		// In a REST body the duration is called durationSeconds.
 		if how == "REST" && fault.ReasonOf(err) == fault.Invalid && strings.Contains(err.Error(), "durationSeconds") {
 			return
 		}

@@ -15,53 +15,72 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
 
 // JournalName is the name under which the broker keeps its journal.
 const JournalName = "liqo-resource-broker"
 
-// Options of a Broker.
+// Options configure a Broker.
 type Options struct {
 	// Store holds the journal.
 	Store journal.Store
-	// Journal tunes the journal; its zero value has working defaults.
+	// Journal tunes the journal. Its zero value means the defaults.
 	Journal journal.Options
 	// Version is the version that Ping returns.
 	Version string
 	Log     logr.Logger
-	// Now is the only clock that decides about expiry and staleness.
+	// Now returns the current time. Expiry and staleness depend on no other clock.
 	Now func() time.Time
-	// Random is the source of names; nil is crypto/rand.
+	// Random is the source of random names; nil means crypto/rand.
 	Random io.Reader
-	// Leads returns false once another replica may have taken over; nil means that there is no
-	// other replica. The broker then stops reading its memory, which may be outdated. Writes
-	// need no such check, because the journal rejects them.
+	// Leads reports whether this replica still leads; nil means that it always does. Once it
+	// returns false, the broker refuses every call, because its memory may be outdated.
 	Leads func() bool
+	// Receipts signs the receipts in the broker's answers; nil for answers without receipts.
+	Receipts *receipt.Signer
+	// MetricsMembers is how many members have metrics of their own; 0 means 500. All other members
+	// share the label _other.
+	MetricsMembers int
+	// RecordSpan receives each span of a reservation once the span is over. It must not wait. It is nil
+	// if no spans are wanted.
+	RecordSpan func(tracing.Span)
 }
 
-// Broker answers agents (it implements the server's Broker) and feeds the controllers that show
-// its state. It answers while Run is running.
+// Broker implements server.Broker, which agents call, and answers the controllers that publish its
+// state as objects. It answers only while Run is running.
 type Broker struct {
 	opts    Options
 	mailbox *mailbox
 	feed    *Feed
 	gate    *access.Gate
-	// warm is a followed book, nil if there is none. Follow and Run use it in turn.
+	meter   *meter
+	// warm is a book that Follow keeps up to date with the leader's journal, so that Run need not
+	// read the whole journal; nil if there is none. Follow and Run never use it at the same time.
 	warm *warm
 
-	// mu guards the following.
+	receipts receipts
+
+	// batch is the number of ended reservations in one stored batch: defaultBatch, except in tests.
+	batch int
+
+	// mu guards the fields below.
 	mu      sync.Mutex
 	session *session
-	// ended is closed and replaced whenever a session begins or ends.
+	// ended is closed and replaced to wake all waiting calls, for example when a session begins or
+	// ends.
 	ended  chan struct{}
 	config Config
-	// newest is the last cursor of the previous session, "" before the first session has ended.
+	// newest is a cursor of the newest journal position known from an earlier session or from warm;
+	// "" if there is none. If the journal turns out to be shorter, it was restored from an older
+	// state.
 	newest string
-	// configured is false until the administrator's configuration has been read.
+	// configured is false until SetConfig has been called.
 	configured bool
 }
 
-// New returns a Broker that decides nothing before it is configured.
+// New returns a Broker. It makes no decision before SetConfig is called.
 func New(opts Options) *Broker {
 	if opts.Leads == nil {
 		opts.Leads = func() bool { return true }
@@ -69,23 +88,30 @@ func New(opts Options) *Broker {
 	if opts.Random == nil {
 		opts.Random = rand.Reader
 	}
+	m := newMeter(opts.MetricsMembers)
+	opts.Journal.OnCommit = m.timeCommit(opts.Now)
 	return &Broker{
-		opts:    opts,
-		mailbox: newMailbox(opts.Now),
-		feed:    newFeed(),
-		gate:    access.NewGate(),
-		ended:   make(chan struct{}),
-		config:  DefaultConfig(),
+		opts:     opts,
+		receipts: receipts{signer: opts.Receipts},
+		meter:    m,
+		mailbox:  newMailbox(opts.Now),
+		feed:     newFeed(),
+		gate:     access.NewGate(),
+		ended:    make(chan struct{}),
+		config:   DefaultConfig(),
+		batch:    defaultBatch,
 	}
 }
 
-// Feed returns the names of changed reservations and clusters.
+// Feed returns the feed from which controllers read the names of changed reservations and clusters.
 func (b *Broker) Feed() *Feed { return b.feed }
 
 const (
-	// reopenDelay is how long a broker without journal waits before it tries again.
+	// reopenDelay is the pause before the broker tries again to open its journal or to record an
+	// event.
 	reopenDelay = 500 * time.Millisecond
-	// repairDelay is how long the broker waits if only a person can repair the journal.
+	// repairDelay is the pause before the broker tries again to open a damaged journal, which only
+	// a person can repair.
 	repairDelay = 15 * time.Second
 )
 
@@ -96,16 +122,18 @@ func delayAfter(err error) time.Duration {
 	return reopenDelay
 }
 
-// Run holds the journal and serves until ctx is done. A journal that fails is
-// opened again; in between every call is refused. A journal that cannot be
-// trusted (journal.CorruptError) is retried too, since it may be repaired while the
-// broker runs.
+// Run owns the journal and serves until ctx is done. If the journal fails, Run opens it again.
+// Every call is refused until the journal is open again. Run also retries a damaged journal
+// (journal.CorruptError), because a person may repair it while the broker runs.
 func (b *Broker) Run(ctx context.Context) error {
 	var failing trouble
 	for ctx.Err() == nil {
 		err := b.serveTerm(ctx)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, journal.ErrFenced) {
+			b.meter.conflicts.Inc()
 		}
 		delay := delayAfter(err)
 		failing.logTrouble(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")
@@ -117,7 +145,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
-// Start calls Run, for a controller-runtime manager.
+// Start calls Run; it implements manager.Runnable of controller-runtime.
 func (b *Broker) Start(ctx context.Context) error { return b.Run(ctx) }
 
 func (b *Broker) serveTerm(ctx context.Context) error {
@@ -132,6 +160,8 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.deadlines.watchDue(termCtx) })
 	running.Go(func() { s.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
+	running.Go(func() { s.keepStored(termCtx) })
+	running.Go(func() { s.keepHeads(termCtx) })
 
 	b.beginSession(s)
 	b.opts.Log.Info("serving", "journal", recovery.ID, "position", recovery.Head, "records", len(recovery.Records))
@@ -168,7 +198,7 @@ func (b *Broker) wakeAll() {
 	b.ended = make(chan struct{})
 }
 
-// Ready returns nil while the broker answers.
+// Ready returns nil while the broker answers, else an error.
 func (b *Broker) Ready() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,11 +206,19 @@ func (b *Broker) Ready() error {
 	return err
 }
 
-// Serving reports whether the broker answers. A controller that only shows its state has
-// nothing to do before: Feed reports when the broker begins to answer.
+// Serving reports whether the broker answers. While it does not, controllers that only publish its
+// state need to do nothing; Feed.Terms tells them when the broker begins to answer.
 func (b *Broker) Serving() bool { return b.Ready() == nil }
 
-// currentSession returns the session. The caller holds mu.
+// Position returns the position of the newest record, which may not be durable yet, and whether the
+// broker answers.
+func (b *Broker) Position() (uint64, bool) {
+	position := uint64(0)
+	serves := b.withSession(func(s *session) { position = s.book.Position() })
+	return position, serves
+}
+
+// currentSession returns the session, or an error if there is none. The caller holds mu.
 func (b *Broker) currentSession() (*session, error) {
 	if b.session == nil || !b.opts.Leads() {
 		return nil, errUnavailable()
@@ -194,8 +232,8 @@ func errUnavailable() *fault.Error {
 	return e
 }
 
-// errNotDurable returns the error for a failed commit. It promises that nothing was changed
-// only if the journal says so.
+// errNotDurable returns the error for a failed commit. It says that nothing was changed only if the
+// journal guarantees that.
 func errNotDurable(cause error) *fault.Error {
 	e := errUnavailable()
 	if !errors.Is(cause, journal.ErrUnavailable) {
@@ -204,7 +242,8 @@ func errNotDurable(cause error) *fault.Error {
 	return e
 }
 
-// Ping implements the server's Broker.
+// Ping implements the server's Broker: it returns the broker's versions, the ID of its journal, and
+// how long ago the calling cluster last advertised.
 func (b *Broker) Ping(_ context.Context, clusterID string) (*v1.Pong, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,9 +257,9 @@ func (b *Broker) Ping(_ context.Context, clusterID string) (*v1.Pong, error) {
 	}, nil
 }
 
-// commitPlan runs plan on the current session, then waits until all events that plan read or
-// recorded are durable. It waits even if plan records nothing, because an event that plan read
-// may not be durable yet.
+// commitPlan runs plan on the current session. Then it waits until all events that plan read or
+// recorded are durable. It waits even if plan recorded nothing, because an event that plan read may
+// not be durable yet.
 func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) error {
 	b.mu.Lock()
 	s, err := b.currentSession()
@@ -246,8 +285,8 @@ func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) erro
 	return planErr
 }
 
-// Confirm returns nil once this replica has proved it still owns the journal. Call it before
-// deleting an object the ledger does not know.
+// Confirm returns nil once this replica has proved that it still owns the journal. Callers use it
+// before they delete an object that the ledger does not know.
 func (b *Broker) Confirm(ctx context.Context) error {
 	return b.commitPlan(ctx, func(s *session) error {
 		if !s.recovery.recoveryDeadline().IsZero() {

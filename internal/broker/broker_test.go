@@ -42,7 +42,7 @@ func TestLifeOfAReservation(t *testing.T) {
 			t.Fatalf("phase %s, want Active", got)
 		}
 
-		if _, err := f.ReleaseReservation(context.Background(), "rome", "request-1"); err != nil {
+		if _, err := f.ReleaseReservation(context.Background(), "rome", "request-1", ""); err != nil {
 			t.Fatal(err)
 		}
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
@@ -81,7 +81,7 @@ func TestRequestAfterItsReleaseReservesNothing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		for range 2 {
-			r, err := f.ReleaseReservation(context.Background(), "rome", "request-1")
+			r, err := f.ReleaseReservation(context.Background(), "rome", "request-1", "")
 			if r != nil || err != nil {
 				t.Fatalf("releasing an unknown key: %v, %v", r, err)
 			}
@@ -173,7 +173,9 @@ func TestFailedPlacementIsFollowedByNextBest(t *testing.T) {
 	}
 }
 
-// Agents that lost the broker need time to find it again.
+// The time to acknowledge begins once the provider's agent has reached the restarted broker, and
+// the time to become Ready begins anew with the restart. So nothing is given up because of an
+// outage.
 func TestReturnedBrokerWaitsForClustersWithNews(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
@@ -242,6 +244,9 @@ func TestRenewalKeepsReservationWithoutDuration(t *testing.T) {
 		}
 		if r.Phase != v1.ReservationPhaseReserved {
 			t.Fatalf("phase %s while renewed, want Reserved", r.Phase)
+		}
+		if left := r.LeaseSeconds; left == nil || *left < (lease-renewEvery/2).Seconds() || *left > lease.Seconds() {
+			t.Errorf("%v s are left of the lease", left)
 		}
 		time.Sleep(lease + time.Second)
 		synctest.Wait()
@@ -345,14 +350,14 @@ func TestSilentClusterGetsNothingNew(t *testing.T) {
 func TestOnlyLatestOfferCounts(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "100", "64Gi")
-		// The change is too small to be worth a record, but the room no longer suffices.
+		// The change is too small for a record in the journal, but the room no longer suffices.
 		f.advertise("paris", "100", "64Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1"} })
 		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("100", "1Gi"))
 		if fault.ReasonOf(err) != fault.NoCandidate {
 			t.Fatalf("got %v, want NoCandidate", err)
 		}
 		f.reserve("rome", "request-1", request("99", "1Gi"))
-		// A small increase of the room counts as well.
+		// A small increase of the room counts at once as well.
 		f.advertise("paris", "100", "64Gi")
 		f.reserve("rome", "request-2", request("1", "1Gi"))
 	})
@@ -427,7 +432,7 @@ func TestIdentityIsTheCallersAlone(t *testing.T) {
 				return err
 			}, fault.NotFound},
 			"a provider releasing": {func() error {
-				_, err := f.ReleaseReservation(context.Background(), "paris", r.Name)
+				_, err := f.ReleaseReservation(context.Background(), "paris", r.Name, "")
 				return err
 			}, fault.Forbidden},
 			"acknowledging for another cluster": {func() error {
@@ -514,7 +519,7 @@ func TestEndedReservationsAreForgotten(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("2", "4Gi"))
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
 			t.Fatal(err)
 		}
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)

@@ -15,71 +15,73 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Budget limits what one member may use of the broker. docs/budgets.md lists all figures,
-// including those of the REST server.
+// Budget limits how much of the broker one member cluster may use. docs/budgets.md lists all
+// limits, including those of the REST server.
 type Budget struct {
-	// Reservations bounds the reservations and closed keys of one requester in the book, ended
-	// ones included. Above it, the broker forgets those that ended first, before their day is
-	// over.
+	// Reservations is how many reservations and closed keys one requester may have in the book, including ended
+	// reservations. To make room, the broker forgets the oldest ended ones early.
 	Reservations int
-	// Waiting bounds the waiting requests of one requester; 0 is a quarter of the queue.
+	// Waiting is how many requests of one requester may wait; 0 means a quarter of the queue, but at least
+	// leastWaiting.
 	Waiting int
-	// JournalPerHour bounds the bytes that the calls of one member may add to the journal: this
-	// many at once, and again in every hour.
+	// JournalPerHour is how many bytes per hour the calls of one member may add to the journal, on
+	// average. See also burstShare.
 	JournalPerHour int64
-	// ResourceNames bounds the resources a cluster may name in addition to cpu, memory and
-	// pods.
+	// ResourceNames is how many resources a cluster may name besides cpu, memory and pods.
 	ResourceNames int
 }
 
-// DefaultBudget returns a budget far above what an honest member needs: ten thousand
-// simultaneous reservations take about 20 MiB of journal.
+// DefaultBudget returns a budget far above what an honest member needs. Ten thousand reservations
+// at the same time take about 20 MiB of the journal.
 func DefaultBudget() Budget {
 	return Budget{Reservations: 10_000, JournalPerHour: 32 << 20, ResourceNames: decision.DefaultResourceNames}
 }
 
 const (
-	// bookBytes is the average size in the book that is allowed for each of a requester's
-	// reservations.
+	// bookBytes is how many bytes of the book a requester may use for each reservation of its
+	// budget, on average.
 	bookBytes = 2 << 10
 	// plainReservation is the approximate size of a reservation without requirements.
 	plainReservation = 1 << 10
-	// recordOverhead is the cost of a record in addition to its content: its links in the
-	// chain, and the work of writing it.
+	// recordOverhead is added to the size of every record, for its hashes and the work of writing it.
 	recordOverhead = 256
-	// A second, smaller bucket keeps one member from delaying the records of others. A member
-	// may write 1/16 of its hourly bytes at once, and then 1/256 in every second. That is twice
-	// what a member needs if it calls as often as the rate limits allow.
+	// burstShare and paceShare define a second limit besides JournalPerHour. The second limit keeps one member from
+	// delaying the records of others: a member may write 1/burstShare of its hourly bytes at once, and after that
+	// 1/paceShare of its hourly bytes in every second.
 	burstShare = 16
 	paceShare  = 256
-	// leastWaiting is the number of requests that one member may have waiting in the smallest
-	// queue.
+	// leastWaiting is how many requests of one member may wait, however short the queue is.
 	leastWaiting = 16
-	// forgetAtOnce bounds the reservations or keys that one event forgets.
+	// forgetAtOnce is how many reservations, and how many keys, one event may forget.
 	forgetAtOnce = 200
-	// keysDue prefixes the deadlines at which the oldest closed keys of a requester are forgotten.
+	// keysDue is the prefix of the names of the deadlines at which the oldest closed keys of a requester are
+	// forgotten.
 	keysDue = "keys/"
-	// budgetDue prefixes the deadlines at which refusals to a member are no longer shown.
+	// budgetDue is the prefix of the names of the deadlines at which a member is no longer shown as
+	// over its budget.
 	budgetDue = "budget/"
-	// refusalShown is how long after the last refusal a member is shown as over its budget.
+	// refusalShown is how long a member is shown as over its budget after the last refusal.
 	refusalShown = 10 * time.Minute
-	// refusalRefresh is how often a repeated refusal is written to the status.
+	// refusalRefresh is the shortest time between two updates of the status of a member's
+	// ClusterAdvertisement while refusals are repeated.
 	refusalRefresh = time.Minute
 )
 
-// account is one member's use of the broker.
+// account is how much of the broker one member uses.
 type account struct {
-	// written is the level of the hourly bucket at the time at.
+	// written is how many bytes of Budget.JournalPerHour the member had used up when the field at
+	// was set. drainBuckets lowers it as time passes.
 	written float64
-	// paced is the level of the bucket that limits bursts, at the same time.
+	// paced counts the written bytes for the second, smaller limit, see burstShare. drainBuckets lowers paced as
+	// well.
 	paced float64
 	at    time.Time
-	// reservations counts this requester's reservations in the book, bytes is their size.
+	// reservations is the number of the member's reservations in the book, bytes is their size.
 	reservations int
 	bytes        int64
-	// closedKeys holds the requester's closed keys, oldest first.
+	// closedKeys are the member's closed keys, the oldest first.
 	closedKeys []closedKey
-	// refusals holds the last refusal of each figure.
+	// refusals has the last refused call for each limit of the budget, by the name of the limit.
 	refusals map[string]Refusal
 	shown    time.Time
 }
@@ -89,18 +91,19 @@ type closedKey struct {
 	at  time.Time
 }
 
-// Refusal is a call that a budget refused to a member.
+// Refusal is a call of a member that was refused because of its budget.
 type Refusal struct {
-	// Figure is the figure of the budget, Detail the message to the member.
+	// Figure names the limit of the budget, Detail is the message to the member.
 	Figure, Detail string
 	At             time.Time
 }
 
-// accounts tracks each member's use of the broker, and refuses calls that exceed its budget.
+// accounts tracks how much of the broker each member uses, and refuses calls that exceed its
+// budget.
 type accounts struct {
 	s        *session
 	byMember map[string]*account
-	// payer is the member whose call is in progress, "" for none.
+	// payer is the member whose call is in progress and to which records are charged, "" for none.
 	payer string
 }
 
@@ -122,7 +125,7 @@ func (as *accounts) pauseCharging() (resume func()) {
 	return func() { as.payer = payer }
 }
 
-// drainBuckets lowers the buckets by the time that has passed.
+// drainBuckets lowers a.written and a.paced according to the time that has passed since a.at.
 func (a *account) drainBuckets(now time.Time, perHour int64) {
 	passed := now.Sub(a.at)
 	a.written = max(a.written-passed.Hours()*float64(perHour), 0)
@@ -136,7 +139,8 @@ func errOver(figure string, after time.Duration, format string, args ...any) *fa
 	return e
 }
 
-// commitPlanFor calls commitPlan on behalf of a member and charges the written records to its account.
+// commitPlanFor calls commitPlan for a call of a member. It refuses the call if the member has used
+// up its share of the journal, and charges the written records to the member.
 func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
 	return b.commitPlan(ctx, func(s *session) error {
 		if err := s.accounts.checkJournal(member); err != nil {
@@ -149,15 +153,16 @@ func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*se
 	})
 }
 
-// errTooLarge tells the caller how to shrink an event that fits no record.
+// errTooLarge converts the error for an event that does not fit in a record to an answer that says
+// how to make it smaller. It returns other errors unchanged.
 func errTooLarge(member string, err error) error {
-	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record returns it bare
+	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record does not wrap this error
 		return fault.New(fault.TooLarge, "the request of %q cannot be recorded: %v; ask for less", member, large)
 	}
 	return err
 }
 
-// checkJournal refuses a call of a member that has used up its share of the journal.
+// checkJournal returns an error if the member has used up its share of the journal.
 func (as *accounts) checkJournal(member string) error {
 	most := as.s.config().Budget.JournalPerHour
 	a := as.accountOf(member)
@@ -174,11 +179,14 @@ func (as *accounts) checkJournal(member string) error {
 	return nil
 }
 
-// chargeRecord charges a record to the member that caused it.
+// chargeRecord charges the record of an event to the member that caused it.
 func (as *accounts) chargeRecord(e event) {
 	member := as.payer
 	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
-		member = offer.ClusterID // it may be recorded during a call of another member
+		member = offer.ClusterID // an offer may be recorded during another member's call
+	}
+	if _, ok := e.Change.(*ledger.Idle); ok {
+		member = e.changed.Requester // recorded when it is due, in nobody's call
 	}
 	if member == "" {
 		return
@@ -189,7 +197,7 @@ func (as *accounts) chargeRecord(e event) {
 	a.paced += float64(e.size + recordOverhead)
 }
 
-// countBook derives the accounts from the book.
+// countBook fills the accounts from the book.
 func (as *accounts) countBook() {
 	as.s.book.Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).addReservation(r, 1) })
 	as.s.book.ShutKeys(func(k ledger.Shut, at time.Time) {
@@ -213,12 +221,11 @@ func weightOf(r *ledger.Reservation) int64 {
 	}
 	text, err := json.Marshal(r.Requirements)
 	if err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // cannot happen: the requirements were decoded from JSON
 	}
 	return plainReservation + int64(len(text))
 }
 
-// observe keeps the accounts consistent with the book.
 func (as *accounts) observe(e event) {
 	as.chargeRecord(e)
 	switch change := e.Change.(type) {
@@ -240,11 +247,11 @@ func (as *accounts) observe(e event) {
 	}
 }
 
-// makeRoom makes room in the book for one more reservation of a requester. It forgets the
-// requester's oldest ended reservations, and refuses if there is none.
+// makeRoom makes room in the book for one more reservation of a requester. If the requester's budget is used up, it
+// forgets the oldest ended reservations. If that is not enough, it returns an error.
 func (as *accounts) makeRoom(q *Request) error {
 	if q.Object != nil {
-		return nil // creating the object needs rights in the broker cluster
+		return nil // requests in Reservation objects are limited by the RBAC of the broker cluster instead
 	}
 	most, a := as.s.config().Budget.Reservations, as.accountOf(q.Requester)
 	if as.hasRoom(a) {
@@ -263,7 +270,8 @@ func (as *accounts) hasRoom(a *account) bool {
 	return a.reservations+len(a.closedKeys) < most && a.bytes < int64(most)*bookBytes
 }
 
-// forgetOldest forgets ended reservations and closed keys before their day is over.
+// forgetOldest forgets the oldest ended reservations and closed keys of a requester, up to forgetAtOnce of each, before
+// their usual time (retain) is over.
 func (as *accounts) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(closedKey) bool { return true })}
 	for r := range as.s.news.logOf(requester).allReservations(as.s.book) {
@@ -280,8 +288,8 @@ func (as *accounts) forgetOldest(requester string) error {
 	return as.s.record(ledger.Event{Change: forget})
 }
 
-// closeKey makes a key unusable that never named a reservation.
-func (as *accounts) closeKey(requester, key string) error {
+// closeKey closes a key that names no reservation, so that a request with it is refused.
+func (as *accounts) closeKey(requester, key string, by ledger.Actor) error {
 	if a := as.accountOf(requester); !as.hasRoom(a) {
 		if err := as.forgetOldest(requester); err != nil {
 			return err
@@ -291,11 +299,11 @@ func (as *accounts) closeKey(requester, key string) error {
 				requester, a.reservations+len(a.closedKeys), as.s.config().Budget.Reservations)
 		}
 	}
-	return faultOf(as.s.record(ledger.Event{Change: &ledger.Shut{Requester: requester, Key: key}}))
+	return faultOf(as.s.record(ledger.Event{By: by, Change: &ledger.Shut{Requester: requester, Key: key}}))
 }
 
-// oldestKeys returns the oldest closed keys of a requester, as long as old accepts them and one
-// event can forget them.
+// oldestKeys returns the closed keys of a requester, the oldest first, up to the first one for
+// which old returns false. It returns at most forgetAtOnce keys.
 func (as *accounts) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
 	var out []ledger.Shut
 	for _, k := range as.accountOf(requester).closedKeys {
@@ -307,7 +315,8 @@ func (as *accounts) oldestKeys(requester string, old func(closedKey) bool) []led
 	return out
 }
 
-// setKeyDeadline schedules expireKeys for one day after the oldest key was closed.
+// setKeyDeadline schedules expireKeys for when the requester's oldest closed key expires, which is 24 hours (the
+// constant retain) after it was closed.
 func (as *accounts) setKeyDeadline(requester string) {
 	if shut := as.accountOf(requester).closedKeys; len(shut) > 0 {
 		as.s.deadlines.setDeadline(keysDue+requester, shut[0].at.Add(retain))
@@ -326,14 +335,15 @@ func (as *accounts) expireKeys(requester string) {
 	as.setKeyDeadline(requester)
 }
 
-// checkWaiting refuses to queue a request of a member that uses up its share of the queue.
+// checkWaiting returns an error if the member already uses up its share of the queue. It does not limit
+// requests in Reservation objects.
 func (as *accounts) checkWaiting(q *Request) error {
 	if q.Object != nil {
 		return nil
 	}
 	most := cmp.Or(as.s.config().Budget.Waiting, max(as.s.config().Queue.MaxLength/4, leastWaiting))
 	if as.s.queue.line.Len() < most {
-		return nil // the queue as a whole is shorter than the share of one member
+		return nil // the whole queue is shorter than the share of one member
 	}
 	n := 0
 	for r := range as.s.news.logOf(q.Requester).allReservations(as.s.book) {
@@ -348,7 +358,8 @@ func (as *accounts) checkWaiting(q *Request) error {
 		q.Requester, n, most)
 }
 
-// NoteRefusal notes that a budget stopped a member, so that its ClusterAdvertisement shows it.
+// NoteRefusal stores that a call of a member was refused because of its budget, so that the
+// member's ClusterAdvertisement shows it.
 func (b *Broker) NoteRefusal(member, figure, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -374,7 +385,7 @@ func (as *accounts) noteRefusal(member, figure, detail string) {
 	as.s.deadlines.setDeadline(budgetDue+member, now.Add(refusalShown))
 }
 
-// expireRefusals drops refusals that are no longer shown.
+// expireRefusals drops the refusals that have been shown for refusalShown.
 func (as *accounts) expireRefusals(member string) {
 	a := as.accountOf(member)
 	maps.DeleteFunc(a.refusals, func(_ string, r Refusal) bool { return as.s.now().Sub(r.At) >= refusalShown })
@@ -386,7 +397,8 @@ func (as *accounts) expireRefusals(member string) {
 	}
 }
 
-// overBudget describes each figure in which a member is over its budget, nil for none.
+// overBudget returns a text for each limit of the budget that the member has recently exceeded, and one
+// if decisions ignore some of its resources; nil if there are none.
 func (as *accounts) overBudget(clusterID string) []string {
 	var out []string
 	a := as.accountOf(clusterID)

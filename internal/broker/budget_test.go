@@ -18,7 +18,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// withBudget runs a fleet under the default configuration with another budget.
+// withBudget runs test in a fleet with a small rome and a very large paris. edit changes the
+// default budget.
 func withBudget(t *testing.T, edit func(*Budget), test func(f *fleet)) {
 	t.Helper()
 	inFleet(t, func(f *fleet) {
@@ -31,15 +32,15 @@ func withBudget(t *testing.T, edit func(*Budget), test func(f *fleet)) {
 	})
 }
 
-// inSession reads the broker's state under its lock. The broker also writes at deadlines, so a
-// plain read by a test would be a race.
+// inSession calls look with the broker's session, under the broker's lock. The broker also changes
+// the session when deadlines pass, so reading it without the lock would be a race.
 func (f *fleet) inSession(look func(t *session)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	look(f.session)
 }
 
-// records counts the records that the broker has written.
+// records returns the position of the newest record, which is the number of records so far.
 func (f *fleet) records() (n uint64) {
 	f.inSession(func(t *session) { n = t.book.Position() })
 	return n
@@ -51,7 +52,7 @@ func (f *fleet) remembered(member string) (n int) {
 	return n
 }
 
-// used returns the usage of a cluster, by placement.
+// used returns the usage that the book has for a cluster, by placement.
 func (f *fleet) used(cluster string) (used map[string]quantity.Amounts) {
 	f.inSession(func(t *session) { used = maps.Clone(t.book.Cluster(cluster).Used) })
 	return used
@@ -76,7 +77,7 @@ func TestJournalBudgetLimitsMember(t *testing.T) {
 				f.wantStopped(err, "journal", "more than 4096 bytes a second")
 				time.Sleep(10 * time.Second)
 			}
-			_, err = f.ReleaseReservation(context.Background(), "evil", fmt.Sprintf("unknown-key-%06d", calls))
+			_, err = f.ReleaseReservation(context.Background(), "evil", fmt.Sprintf("unknown-key-%06d", calls), "")
 		}
 		f.wantStopped(err, "journal", "of 1048576 bytes")
 		if records := f.records() - began; records > 2*most/recordOverhead {
@@ -85,7 +86,7 @@ func TestJournalBudgetLimitsMember(t *testing.T) {
 		f.advertise("paris", "100000", "64Ti")
 		f.reserve("rome", "request-1", request("1", "1Gi"))
 		time.Sleep(time.Hour)
-		if _, err := f.ReleaseReservation(context.Background(), "evil", "unknown-key-again"); err != nil {
+		if _, err := f.ReleaseReservation(context.Background(), "evil", "unknown-key-again", ""); err != nil {
 			t.Errorf("an hour later: %v", err)
 		}
 	})
@@ -97,7 +98,7 @@ func TestBookForgetsOldestOverBudget(t *testing.T) {
 		for i := range 500 {
 			key := fmt.Sprintf("request-%04d", i)
 			r := f.reserve("rome", key, request("1", "1Gi"))
-			if _, err := f.ReleaseReservation(context.Background(), "rome", key); err != nil {
+			if _, err := f.ReleaseReservation(context.Background(), "rome", key, ""); err != nil {
 				t.Fatal(err)
 			}
 			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
@@ -120,7 +121,7 @@ func TestBookForgetsOldestOverBudget(t *testing.T) {
 	})
 }
 
-// The terms of a request may be large.
+// A request may list many clusters, so the book also limits the bytes of a member's reservations.
 func TestBookBoundsBytesPerMember(t *testing.T) {
 	withBudget(t, func(b *Budget) { b.Reservations = 10 }, func(f *fleet) {
 		req := request("1", "1Gi")
@@ -143,7 +144,7 @@ func TestBookBoundsBytesPerMember(t *testing.T) {
 func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
 		for i := range 3 * forgetAtOnce {
-			if _, err := f.ReleaseReservation(context.Background(), "rome", fmt.Sprintf("unknown-%06d", i)); err != nil {
+			if _, err := f.ReleaseReservation(context.Background(), "rome", fmt.Sprintf("unknown-%06d", i), ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -236,8 +237,8 @@ func TestInstructionsComeInPages(t *testing.T) {
 	})
 }
 
-// An honest advertisement with many placements must fit into the journal, and be the same after
-// a restart.
+// An honest advertisement with many placements must fit into the journal, and its usage must be the
+// same after a restart.
 func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 	for name, size := range map[string]struct{ usages, shapes int }{
 		"some hundred placements": {1500, 64},
@@ -271,7 +272,7 @@ func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 						}
 						claimed = s.book.Cluster("oslo").Claimed()[corev1.ResourceMemory]
 					})
-					synctest.Wait() // until the recorded offer is durable
+					time.Sleep(100 * time.Millisecond) // until the journal has stored the advertisement
 					if want := int64(size.usages) * 256 << 20; claimed != want {
 						t.Errorf("%d of memory is claimed, want %d", claimed, want)
 					}
@@ -291,7 +292,8 @@ func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 	}
 }
 
-// An agent advertises every 30 s, mostly the same.
+// An agent repeats its advertisement every 30 s, mostly unchanged. A refused request must not make
+// the broker record the repetition.
 func TestUnchangedOfferIsNotRecordedForARefusal(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
 		f.advertise("paris", "100000", "64Ti")
@@ -303,7 +305,8 @@ func TestUnchangedOfferIsNotRecordedForARefusal(t *testing.T) {
 	})
 }
 
-// Names that a hostile provider invents must not fill the journal, or others wait while it is written.
+// Placements that a hostile provider invents must not fill the journal: other members would wait
+// while the records are written.
 func TestManyInventedPlacementsAreRecordedAsOneSum(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
 		held := f.reserve("rome", "key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: "paris"}).Name
@@ -369,9 +372,8 @@ func TestExceededBudgetIsShownForAWhile(t *testing.T) {
 	})
 }
 
-// The placements never existed. Unless the state was restored, the broker believes none of
-// them.
-// The cluster's other resources count.
+// Resources beyond the budget of names are ignored in decisions, which the broker shows. The
+// cluster's other resources count.
 func TestResourceThatIsLeftOutIsShown(t *testing.T) {
 	withBudget(t, func(b *Budget) { b.ResourceNames = 1 }, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi", func(a *v1.Advertisement) {
@@ -393,6 +395,8 @@ func TestResourceThatIsLeftOutIsShown(t *testing.T) {
 	})
 }
 
+// The announced placements never existed. Unless the state was restored, the broker believes none
+// of them.
 func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 	invent := func(n int, consumerID string) []v1.ProvidedPlacement {
 		var out []v1.ProvidedPlacement
@@ -422,8 +426,8 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 			}
 		})
 	})
-	// paris reports a placement that the broker does not know, so the broker asks for its
-	// holdings.
+	// ask makes paris report usage of a placement that the broker does not know, so that the broker
+	// asks paris for its holdings.
 	ask := func(f *fleet) {
 		f.advertise("paris", "100000", "64Ti", func(a *v1.Advertisement) {
 			a.Usage = []v1.Usage{{Reservation: "res-invent0000", Placement: 1, Used: v1.Amounts{"cpu": "1m"}}}

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// ChangeReservation implements the server's Broker.
+// ChangeReservation implements the server's Broker: it changes the duration and the amounts of a
+// reservation.
 func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	if err := checkDuration(change.DurationSeconds); err != nil {
 		return nil, err
@@ -23,8 +25,11 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	if len(change.Resources) == 0 {
 		amounts = nil
 	}
-	e := edit{generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
-	var answer *v1.Reservation
+	if err := actor.Check(change.Actor); err != nil {
+		return nil, fault.New(fault.Invalid, "actor: %v", err)
+	}
+	e := edit{by: ledger.UserOf(clusterID, change.Actor), generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
+	var answer *unsignedAnswer
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
 		switch {
@@ -38,15 +43,19 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 		if err := s.reservations.editReservation(r, e); err != nil {
 			return err
 		}
-		answer = s.reservations.answerFor(r, clusterID)
+		answer = s.newUnsignedAnswer(r, clusterID)
 		return nil
 	})
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	return b.signAnswer(answer), nil
 }
 
-// ChangeObject does what ChangeReservation does, for a reservation that was created in the
-// broker cluster. generation is that of its object. A duration of 0 is the configured default.
-func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
+// ChangeObject changes the duration and the amounts of a reservation that was requested with a
+// Reservation object. generation is the generation of that object and user its last editor, "" if
+// unknown. A duration of 0 means Config.DefaultTTL. Nil amounts leave the amounts as they are.
+func (b *Broker) ChangeObject(ctx context.Context, name, user string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
 	var view *ReservationView
 	err := b.commitPlan(ctx, func(s *session) error {
 		r := s.book.Reservation(name)
@@ -56,7 +65,7 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
-		if err := s.reservations.editReservation(r, edit{generation, duration, amounts}); err != nil {
+		if err := s.reservations.editReservation(r, edit{ledger.Administrator(user), generation, duration, amounts}); err != nil {
 			return err
 		}
 		view = s.reservations.viewOf(r)
@@ -65,16 +74,18 @@ func (b *Broker) ChangeObject(ctx context.Context, name string, generation int64
 	return view, err
 }
 
-// edit is a change that a requester wants.
+// edit is a change of a reservation that a requester asks for.
 type edit struct {
+	by         ledger.Actor
 	generation int64
 	duration   time.Duration
-	// amounts is nil if they stay the same.
+	// amounts are the new amounts; nil if they do not change.
 	amounts quantity.Amounts
 }
 
-// editReservation changes the duration and the amounts of a reservation. New amounts take effect once the
-// provider's agent has agreed.
+// editReservation changes the duration and the amounts of a reservation. New amounts take effect
+// when the provider's agent has agreed to them. A repetition of the last edit changes nothing; if the
+// provider has refused that edit, it returns the refusal as an error.
 func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
 		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
@@ -106,16 +117,17 @@ func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 		}
 		change.Amounts = q.Amounts
 	}
-	rs.s.log.Info("reservation is changed", "reservation", r.Name, "requester", r.Requester,
+	rs.s.log.Info("reservation changed", "reservation", r.Name, "requester", r.Requester, "by", e.by.String(),
 		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describeAmounts(q.Amounts))
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts
 		change.Fallback = q.digestFields()
 	}
-	return faultOf(rs.s.record(ledger.Event{Change: change}))
+	return faultOf(rs.s.record(ledger.Event{By: e.by, Change: change}))
 }
 
-// requestAfter returns the request that the changed reservation corresponds to.
+// requestAfter returns what the request of the reservation would be after the change, or an error
+// if that request would be invalid.
 func (e edit) requestAfter(r *ledger.Reservation) (*Request, error) {
 	q := requestOf(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
@@ -125,7 +137,8 @@ func (e edit) requestAfter(r *ledger.Reservation) (*Request, error) {
 	return q, q.complete()
 }
 
-// newEnd returns when a reservation with a new duration ends. It refuses an end in the past.
+// newEnd returns when a reservation with a new duration ends, or an error if that time is in the
+// past.
 func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
 	until, now := rs.endTime(r, duration), rs.s.now()
 	if !until.After(now) {
@@ -135,8 +148,10 @@ func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (t
 	return until, nil
 }
 
-// endTime returns when a reservation with a duration ends. The duration counts from the same
-// instant as the former one, or from now for a waiting reservation.
+// endTime returns when a reservation ends after a change of its duration. The end moves by as much
+// as the duration changes. If the reservation had no duration so far, the new one counts from when
+// its capacity was locked. If it has no duration any longer, it ends one lease from now. A waiting
+// reservation is treated as if it were granted now.
 func (rs *reservations) endTime(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
@@ -152,7 +167,8 @@ func (rs *reservations) endTime(r *ledger.Reservation, duration time.Duration) t
 	}
 }
 
-// checkDuration refuses durations that are invalid for any request.
+// checkDuration returns an error for a duration below one minute or above LongestDuration. It
+// accepts 0, which means no duration.
 func checkDuration(seconds int64) error {
 	if seconds != 0 && seconds < 60 {
 		return fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", seconds)

@@ -11,7 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// lasting returns a request with a duration.
+// lasting returns a request for 2 CPUs and 4 GiB with a duration.
 func lasting(d time.Duration) *v1.ReservationRequest {
 	req := request("2", "4Gi")
 	req.DurationSeconds = int64(d / time.Second)
@@ -23,7 +23,8 @@ func (f *fleet) change(id, nameOrKey string, generation int64, d time.Duration) 
 		&v1.ReservationChange{Generation: generation, DurationSeconds: int64(d / time.Second)})
 }
 
-// The change happens ten minutes after a reservation for an hour.
+// The duration is changed ten minutes after an hour was granted. left is what remains after the
+// change; 0 if the reservation is renewed instead.
 func TestDurationIsChanged(t *testing.T) {
 	tests := map[string]struct {
 		generation int64
@@ -106,7 +107,7 @@ func TestOnlyRequesterChangesReservation(t *testing.T) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", lasting(time.Hour))
 		ended := f.reserve("rome", "request-2", lasting(time.Hour))
-		if _, err := f.ReleaseReservation(context.Background(), "rome", ended.Name); err != nil {
+		if _, err := f.ReleaseReservation(context.Background(), "rome", ended.Name, ""); err != nil {
 			t.Fatal(err)
 		}
 		for what, tc := range map[string]struct {
@@ -125,7 +126,8 @@ func TestOnlyRequesterChangesReservation(t *testing.T) {
 	})
 }
 
-// A requester that repeats a refused request still wants its reservation.
+// A requester that repeats a request with another duration is refused, but the repetition renews
+// its reservation.
 func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi")
@@ -144,7 +146,8 @@ func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 	})
 }
 
-// reserveObject makes a request as a Reservation object of rome does.
+// reserveObject reserves as a Reservation object of rome would, and returns the request and the
+// reservation.
 func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*Request, *ReservationView) {
 	f.t.Helper()
 	q, err := readRequest("rome", "unused", asked)
@@ -164,7 +167,7 @@ func TestChangesFollowObjectGeneration(t *testing.T) {
 		f.advertise("paris", "16", "64Gi")
 		request, view := f.reserveObject(lasting(time.Hour))
 		for range 2 {
-			changed, err := f.ChangeObject(context.Background(), view.Name, 3, 0, request.Amounts)
+			changed, err := f.ChangeObject(context.Background(), view.Name, "", 3, 0, request.Amounts)
 			if err != nil {
 				t.Fatal(err)
 			}

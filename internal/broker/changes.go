@@ -2,15 +2,15 @@ package broker
 
 import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
-// reservationObserver keeps derived state consistent with each reservation.
+// reservationObserver keeps state up to date that is computed from reservations.
 type reservationObserver interface {
-	// reservationChanged is called after a reservation, or other state that its view shows, has
-	// changed.
+	// reservationChanged is called after a change of a reservation, or of other state that its view
+	// contains.
 	reservationChanged(r *ledger.Reservation)
 }
 
-// changes finds the reservations that an event concerns. It notifies components of the session,
-// and the controllers and agents that wait for changes.
+// changes finds the reservations that an event changes. It notifies components of the session, and
+// the controllers and agents that wait for changes.
 type changes struct {
 	s         *session
 	observers []reservationObserver
@@ -20,7 +20,8 @@ func (c *changes) observe(e event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		if cluster := c.s.book.Cluster(change.ClusterID); cluster.Agent && cluster.AgentSince.Equal(e.At) {
-			// The provider, or the requester, has an agent from now on: their deadlines begin.
+			// The cluster's agent has just enrolled. So the deadlines for agents now apply to the
+			// reservations that the cluster provides or has requested.
 			c.publishAll(cluster)
 			for _, r := range c.s.news.reservationsOf(change.ClusterID) {
 				c.publishChange(r)
@@ -45,14 +46,14 @@ func (c *changes) observe(e event) {
 	}
 }
 
-// publishAll publishes every reservation with a placement on a cluster.
+// publishAll calls publishChange for every reservation that holds capacity on a cluster.
 func (c *changes) publishAll(cluster *ledger.Cluster) {
 	for _, name := range cluster.Reservations() {
 		c.publishChange(c.s.book.Reservation(name))
 	}
 }
 
-// publishChange marks a reservation as changed, for everything that shows it or depends on it.
+// publishChange reports a changed reservation to the feed and to all observers.
 func (c *changes) publishChange(r *ledger.Reservation) {
 	c.s.b.feed.addReservation(r.Name)
 	for _, o := range c.observers {

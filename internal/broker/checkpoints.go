@@ -6,16 +6,18 @@ import (
 )
 
 const (
-	// checkpointRecords is the least number of events between two checkpoints. A checkpoint
-	// spares the next start from replaying them, but writes the whole book. checkpointShare
-	// makes a large book wait for more events, to limit the load on the API server.
+	// A checkpoint spares the next start from replaying earlier events, but contains the whole
+	// book. So at least checkpointRecords events pass between two checkpoints. A large book needs
+	// more events, to limit the load on the API server: the number of its clusters and reservations
+	// divided by checkpointShare.
 	checkpointRecords = 2000
 	checkpointShare   = 8
-	// checkpointCheck is how often a checkpoint is considered.
+	// checkpointCheck is how often the broker checks whether a checkpoint is needed.
 	checkpointCheck = 15 * time.Second
 )
 
-// keepCheckpoints writes checkpoints until ctx ends; written is the position of the last one.
+// keepCheckpoints writes checkpoints when they are needed, until ctx ends. written is the position
+// of the last checkpoint.
 func (s *session) keepCheckpoints(ctx context.Context, written uint64) {
 	ticker := time.NewTicker(checkpointCheck)
 	defer ticker.Stop()
@@ -41,9 +43,9 @@ func (s *session) writeCheckpoint(ctx context.Context, written uint64) (uint64, 
 		s.b.mu.Unlock()
 		return written, nil
 	}
-	frozen := s.book.Freeze()
+	frozen := s.whole.Freeze()
 	s.b.mu.Unlock()
-	snapshot, err := frozen.Bytes()
+	snapshot, err := frozen.Encode()
 	if err != nil {
 		return written, err
 	}

@@ -10,16 +10,16 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// The provider has freed everything, and the consumer is silent. Only the consumer's
-// confirmation is missing, which may never come. If the consumer returns, it gets its
-// instruction, and the reservation is forgotten then.
+// The provider has freed everything, and the consumer is silent. The reservation does not wait for
+// the consumer's confirmation, which may never come. If the consumer returns, it gets its
+// instruction, and the broker forgets the reservation once the consumer confirms.
 func TestSilentConsumerDelaysNoRelease(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("1", "1Gi"))
 		f.mustReport("paris", r, 1, v1.StatusReportRoleProvider, v1.StatusReportStateAcknowledged)
-		if err := f.Release(context.Background(), r.Name, "its Reservation was deleted"); err != nil {
+		if err := f.Release(context.Background(), r.Name, "", "its Reservation was deleted"); err != nil {
 			t.Fatal(err)
 		}
 		f.mustReport("paris", r, 1, v1.StatusReportRoleProvider, v1.StatusReportStateGone)

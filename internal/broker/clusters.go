@@ -1,63 +1,69 @@
 package broker
 
 import (
-	"maps"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// presence is the broker's knowledge of one cluster beyond the book.
+// presence is what the broker knows about one cluster and does not store in the book.
 type presence struct {
-	// heard is when the cluster was last heard; epoch and sequence are those of its newest
-	// advertisement. Each epoch is a start of its agent, numbered by the broker.
+	// heard is when the cluster last advertised, or when its manifest last changed. epoch and
+	// sequence are those of the last advertisement. The broker numbers the starts of an agent; this
+	// number is the epoch.
 	heard           time.Time
 	epoch, sequence int64
-	// pending is an offer that differs too little from the recorded one to be worth a record.
-	// It stays pending until a decision rests on it.
+	// pending is an offer that differs too little from the recorded one to be recorded at once. It
+	// is recorded when a decision depends on it.
 	pending *ledger.Offer
 	phase   ClusterPhase
-	// leap describes figures that grew implausibly at the time leapt, see listDoubts.
+	// demand is the sum of the requests of the cluster's unschedulable pods, as last advertised.
+	demand PendingDemand
+	// leap describes the last implausible growth of the offer, and leapt is when the broker noticed
+	// it; see describeLeap.
 	leap  string
 	leapt time.Time
 	// fetched is when the cluster first asked for its instructions in this term, zero if it has
 	// not.
 	fetched time.Time
-	// denied reports whether the administrator's lists shut the cluster out, as of the last
-	// updateFreshness. admitted is when they last stopped to; zero for never in this term.
+	// denied is true if the administrator's lists excluded the cluster at the last updateFreshness.
+	// admitted is when updateFreshness last changed denied from true to false; zero if it has not
+	// done so in this term.
 	denied   bool
 	admitted time.Time
-	// open reports whether the cluster gets new reservations, as of the last updateFreshness.
+	// open is true if the cluster can get new reservations, as of the last updateFreshness.
 	open bool
-	// raw is the remaining capacity, negative for a cluster that promised more than it has.
-	// free is the part of it that is open to all requests. Both are as of the last updateFree.
+	// raw is the capacity that is not promised, negative if the cluster has promised more than it
+	// has. free is the part of it that any request may use. Both are as of the last updateFree.
 	raw, free quantity.Amounts
-	// standing and excess are the pauses in force, as stored in the market; nil for none.
+	// standing holds the cluster's drain and its pauses as a provider, excess its pauses as a
+	// requester, as stored in the market; nil for none.
 	standing *decision.Standing
 	excess   *decision.Excess
 }
 
-// clusters tracks known clusters and their freshness, and keeps their rows in the market
+// clusters tracks all clusters and how recently they were heard, and keeps their rows in the market
 // consistent with the book.
 type clusters struct {
 	s    *session
 	byID map[string]*presence
-	// reshaped holds the clusters whose node shapes in the market are out of date.
+	// reshaped are the clusters whose node shapes in the market are outdated.
 	reshaped clusterSet
-	// tainted holds the clusters that offer tainted nodes.
+	// tainted are the clusters that offer nodes with taints.
 	tainted clusterSet
+	// ceilings are the limits of over-subscription in the book, as of the last noteCeilings.
+	ceilings quantity.Ratios
 }
 
 func newClusters(s *session) clusters {
 	return clusters{s: s, byID: map[string]*presence{}, reshaped: clusterSet{}, tainted: clusterSet{}}
 }
 
-// presenceOf returns the presence of a cluster. It creates one for an unknown cluster.
+// presenceOf returns the presence of a cluster. If there is none, presenceOf creates it.
 func (cs *clusters) presenceOf(clusterID string) *presence {
 	p := cs.byID[clusterID]
 	if p == nil {
@@ -67,9 +73,10 @@ func (cs *clusters) presenceOf(clusterID string) *presence {
 	return p
 }
 
-// startFromBook derives everything from the book. It counts agents as heard now: they could not reach
-// the broker before.
+// startFromBook fills the market and the presence of each cluster from the book. Agents are treated
+// as if they had just advertised, because they could not reach the broker before.
 func (cs *clusters) startFromBook() {
+	cs.noteCeilings()
 	cs.s.book.Clusters(func(c *ledger.Cluster) {
 		p := cs.presenceOf(c.ClusterID)
 		p.heard = c.OfferedAt
@@ -95,13 +102,15 @@ func (cs *clusters) observe(e event) {
 	case *ledger.Exceed:
 		cs.updateRequester(e.changed.Requester)
 		return // nothing was freed
-	case *ledger.Ceilings:
-		cs.s.book.Clusters(cs.upsertCandidate)
+	case *ledger.Configure:
+		if cs.noteCeilings() {
+			cs.s.book.Clusters(cs.upsertCandidate)
+		}
 	case *ledger.Lineage:
-		// Quotes that ended with the lineage may have held capacity.
+		// Quotes that ended because of the new lineage may have held capacity.
 		cs.s.book.Clusters(func(c *ledger.Cluster) { cs.refreshAvailability(c.ClusterID) })
 	case *ledger.ProviderGone:
-		cs.updateRequester(e.changed.Requester) // the requester may have kept within its grant
+		cs.updateRequester(e.changed.Requester) // the end of a placement may change the requester's pauses
 	}
 	if e.changed != nil {
 		for i := range e.changed.Placements {
@@ -110,7 +119,8 @@ func (cs *clusters) observe(e event) {
 	}
 }
 
-// upsertCandidate puts a cluster and its offer into the market.
+// upsertCandidate adds a cluster with its offer to the market, or updates it there. It removes the
+// cluster from the market if the market refuses the offer.
 func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 	candidate := decision.Candidate{
 		ID:          c.ClusterID,
@@ -130,14 +140,14 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 		cs.s.market.Remove(c.ClusterID)
 	}
 	cs.logLeftOut(c.ClusterID)
-	// Anything in the offer may make a waiting request fit, not only the amounts.
+	// A waiting request may fit because of any change in the offer, not only of the amounts.
 	cs.s.queue.noteFreed(c.ClusterID)
 	cs.updateFreshness(c.ClusterID)
 }
 
-// updateFree recomputes and returns a cluster's free capacity. If it grew, waiting requests may
-// be served. For a cluster that promised more than it has, a smaller deficit counts as well:
-// fewer victims have to make room.
+// updateFree recomputes and returns a cluster's free capacity. If it grew, the cluster is noted as
+// freed, so that waiting requests are tried there. For a cluster that has promised more than it
+// has, a smaller deficit also counts as growth, because fewer victims then have to make room.
 func (cs *clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
 	p, free := cs.presenceOf(c.ClusterID), cs.s.preemption.openCapacity(c)
 	raw := c.Lendable().Sub(c.Allocated).Sub(c.Claimed())
@@ -148,7 +158,7 @@ func (cs *clusters) updateFree(c *ledger.Cluster) quantity.Amounts {
 	return free
 }
 
-// hasMore reports whether after has more of any resource than before.
+// hasMore reports whether any amount in after is larger than the one in before.
 func hasMore(before, after quantity.Amounts) bool {
 	for name, amount := range after {
 		if amount > before[name] {
@@ -167,8 +177,8 @@ func (cs *clusters) updateReliability(c *ledger.Cluster) {
 	cs.s.market.SetReliability(c.ClusterID, known)
 }
 
-// refreshAvailability updates a cluster's free capacity in the market after its placements
-// changed.
+// refreshAvailability updates a cluster's free capacity and reliability in the market after its
+// placements or quotes have changed.
 func (cs *clusters) refreshAvailability(clusterID string) {
 	c := cs.s.book.Cluster(clusterID)
 	cs.s.market.SetAvailable(clusterID, cs.updateFree(c))
@@ -180,8 +190,8 @@ func (cs *clusters) refreshAvailability(clusterID string) {
 	cs.s.b.feed.addCluster(clusterID)
 }
 
-// headroomOf returns the capacity that the administrator keeps back on a cluster. The book does
-// not know the headroom: raising it does not affect existing reservations.
+// headroomOf returns the capacity that the administrator keeps free on a cluster. The ledger does
+// not check it, so a larger headroom does not affect existing reservations.
 func (cs *clusters) headroomOf(c *ledger.Cluster) quantity.Amounts {
 	percent := int64(cs.s.config().Headroom)
 	if percent == 0 {
@@ -194,20 +204,8 @@ func (cs *clusters) headroomOf(c *ledger.Cluster) quantity.Amounts {
 	return kept
 }
 
-// recordCeilings records the ratios by which clusters may over-subscribe. Existing reservations
-// are unaffected.
-func (cs *clusters) recordCeilings() {
-	ratios := cs.s.config().OverSubscription
-	if cs.s.book.HasCeilings(ratios) {
-		return
-	}
-	cs.s.log.Info("over-subscription ceilings changed", "ceilings", ratios.Texts())
-	if err := cs.s.record(ledger.Event{Change: &ledger.Ceilings{OverSubscription: ratios}}); err != nil {
-		cs.s.log.Error(err, "recording the over-subscription ceilings failed, retrying with the next term")
-	}
-}
-
-// applyBudget applies a new limit on resource names.
+// applyBudget applies a new limit on resource names, and adds the clusters with ignored resources
+// to the market again.
 func (cs *clusters) applyBudget() {
 	cs.s.market.SetBudget(cs.s.config().Budget.ResourceNames)
 	cs.s.book.Clusters(func(c *ledger.Cluster) {
@@ -218,7 +216,8 @@ func (cs *clusters) applyBudget() {
 	})
 }
 
-// ignoredResources returns the resources of a cluster that decisions ignore.
+// ignoredResources returns the resources of a cluster that decisions ignore because there are too
+// many.
 func (cs *clusters) ignoredResources(clusterID string) []string {
 	var out []string
 	for _, name := range cs.s.market.LeftOut(clusterID) {
@@ -227,7 +226,7 @@ func (cs *clusters) ignoredResources(clusterID string) []string {
 	return out
 }
 
-// logLeftOut logs how many resources decisions ignore.
+// logLeftOut logs how many resources of a cluster decisions ignore, if any.
 func (cs *clusters) logLeftOut(clusterID string) {
 	if left := cs.ignoredResources(clusterID); len(left) > 0 {
 		cs.s.log.Info("resources are ignored in decisions: the cluster advertises too many, or all columns are in use", "cluster", clusterID,
@@ -235,30 +234,7 @@ func (cs *clusters) logLeftOut(clusterID string) {
 	}
 }
 
-// setPrices reads the prices of an offer. They were validated on receipt; one that cannot be read
-// counts as missing.
 func setPrices(c *decision.Candidate, cost *brokerv1alpha1.Cost) {
-	if cost == nil {
-		return
-	}
-	read := func(text string) (decision.Price, bool) {
-		p, err := decision.ParsePrice(text)
-		return p, text != "" && err == nil
-	}
-	c.Currency, c.Prices = cost.Currency, map[corev1.ResourceName]decision.Price{}
-	for name, text := range pricesOf(cost) {
-		if p, ok := read(string(text)); ok {
-			c.Prices[name] = p
-		}
-	}
-	c.StoragePrice, _ = read(cost.StorageCost)
-	c.EgressPrice, _ = read(cost.EgressCost)
-}
-
-func pricesOf(cost *brokerv1alpha1.Cost) map[corev1.ResourceName]brokerv1alpha1.Price {
-	out := map[corev1.ResourceName]brokerv1alpha1.Price{
-		corev1.ResourceCPU: brokerv1alpha1.Price(cost.CPUCost), corev1.ResourceMemory: brokerv1alpha1.Price(cost.MemoryCost),
-	}
-	maps.Copy(out, cost.ResourceCosts)
-	return out
+	t := money.ReadTariff(cost)
+	c.Currency, c.Prices, c.StoragePrice, c.EgressPrice = t.Currency, t.PerHour, t.Storage, t.Egress
 }

@@ -2,57 +2,80 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Config is what an administrator sets in BrokerConfig.
+// Config is the configuration that an administrator sets in BrokerConfig.
 type Config struct {
-	// Weights of the decision's criteria, in percent.
+	// Weights are the weights of the decision's criteria, in percent.
 	Weights decision.Weights
 	// StaleThreshold is how long a cluster may be silent before it is Inactive.
 	StaleThreshold time.Duration
-	// Timeouts are how long the broker waits for agents.
+	// Timeouts are how long the broker waits for agents before it acts.
 	Timeouts Timeouts
-	// DefaultTTL is how long a reservation from the broker cluster is held if it sets no
+	// DefaultTTL is the duration of a reservation that was created in the broker cluster without a
 	// duration.
 	DefaultTTL time.Duration
-	// Bounds limit every new reservation.
+	// Idle bounds how long any reservation may be idle, nil for no bound.
+	Idle *ledger.IdlePolicy
+	// Bounds are the limits of every new reservation.
 	Bounds Bounds
-	// Access lists the clusters that take part and limits how often each may call.
+	// Access says which clusters may take part and how often each may call.
 	Access access.Policy
-	// Queue bounds the queue, Preemption decides whether waiting requests may displace others.
+	// Queue limits the queue. Preemption says whether waiting requests may displace other
+	// reservations.
 	Queue      QueueConfig
 	Preemption PreemptionConfig
-	// PriorityLimits are the highest priorities of clusters.
+	// PriorityLimits are the highest priorities that clusters may use.
 	PriorityLimits PriorityLimits
-	// Rates convert prices.
+	// Rates are the exchange rates for comparing prices.
 	Rates decision.Rates
-	// Headroom is the percentage of a cluster's allocatable amounts that is not promised.
+	// Drains contains the drained or cordoned clusters by ID.
+	Drains map[string]Drain
+	// Headroom is the percentage of every cluster's lendable amounts that is kept free.
 	Headroom int
-	// OverSubscription bounds the ratios at which clusters may promise more than they have,
+	// OverSubscription has the largest ratios at which clusters may promise more than they have,
 	// whatever ratios they offer.
 	OverSubscription quantity.Ratios
 	// Visibility limits the information that requesters get about other clusters.
 	Visibility Visibility
-	// Budget limits what each member may use of the broker.
+	// Budget limits how much of the broker each member may use.
 	Budget Budget
+	// Accounts says how long the accounts of ended periods are kept.
+	Accounts AccountsRetention
+	// Notifications are the channels to which events are sent. The broker itself does not use them,
+	// see package outbox.
+	Notifications []notify.Channel
+	// Document is the whole configuration as the journal stores it, see ledger.Configure; if it is
+	// nil, only the ceilings of over-subscription are journaled. Generation is the generation of
+	// the BrokerConfig, 0 if there is none. By is who wrote the BrokerConfig.
+	Document   json.RawMessage
+	Generation int64
+	By         ledger.Actor
 }
+
+// AccountsRetention says how long the accounts of ended periods are kept: Days is for the accounts
+// of days, Months for the accounts of months.
+type AccountsRetention struct{ Days, Months int }
 
 // Timeouts are how long the broker waits for agents before it acts.
 type Timeouts struct {
-	// Placement is the time for the two agents of a placement.
+	// Placement limits how long the agents of a placement may take to set it up.
 	Placement ledger.Limits
 	// Silence is how long an agent may be silent before its cluster gets no new reservations.
-	// Agents are asked to advertise three times in this time.
+	// Agents are asked to advertise three times within this time.
 	Silence time.Duration
-	// Healing is how long a provider may be silent before its reservations move to others. It
-	// is at least Silence.
+	// Healing is how long a provider may be silent before its reservations move to other
+	// providers. It is at least Silence.
 	Healing time.Duration
 	// NotReady is how long a virtual node that was Ready may be NotReady before its reservation
 	// moves to another provider.
@@ -62,7 +85,7 @@ type Timeouts struct {
 // advertiseEvery is the interval at which agents are asked to advertise.
 func (t *Timeouts) advertiseEvery() time.Duration { return t.Silence / 3 }
 
-// DefaultTimeouts applies without BrokerConfig.spec.timeouts.
+// DefaultTimeouts returns the timeouts without BrokerConfig.spec.timeouts.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Placement: ledger.Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: 10 * time.Minute},
@@ -70,8 +93,9 @@ func DefaultTimeouts() Timeouts {
 	}
 }
 
-// DefaultConfig applies without a BrokerConfig: balanced weights, Inactive after 10 minutes,
-// and a duration of 1 hour. Up to 10,000 requests wait for up to an hour, and none preempts.
+// DefaultConfig returns the configuration without a BrokerConfig: balanced weights, clusters are
+// Inactive after 10 minutes, and reservations last 1 hour. Up to 10,000 requests wait for up to an
+// hour, and none preempts.
 func DefaultConfig() Config {
 	weights, err := decision.Preset(decision.DefaultPreset)
 	if err != nil {
@@ -80,12 +104,12 @@ func DefaultConfig() Config {
 	return Config{
 		Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour, Timeouts: DefaultTimeouts(),
 		Queue: QueueConfig{MaxLength: 10_000, Timeout: time.Hour}, Preemption: PreemptionConfig{Grace: 2 * time.Minute},
-		Budget: DefaultBudget(),
+		Budget: DefaultBudget(), Accounts: AccountsRetention{Days: 35, Months: 25},
 	}
 }
 
-// SetConfig takes effect with the next decision. When it returns, a cluster that c does not
-// admit is denied. Existing reservations keep their promised capacity.
+// SetConfig replaces the configuration; the next decision uses it. When it returns, a cluster that
+// c does not admit is denied. Existing reservations keep their capacity.
 func (b *Broker) SetConfig(_ context.Context, c Config) {
 	b.applyConfig(c)
 	b.gate.Set(c.Access)
@@ -94,23 +118,32 @@ func (b *Broker) SetConfig(_ context.Context, c Config) {
 func (b *Broker) applyConfig(c Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	retimed := c.Timeouts != b.config.Timeouts
+	before, known := b.config, b.configured
+	retimed := c.Timeouts != before.Timeouts
+	bounded := !reflect.DeepEqual(c.Idle, before.Idle)
 	b.config, b.configured = c, true
 	if b.session != nil {
 		b.session.market.SetRates(c.Rates)
 		b.session.clusters.applyBudget()
-		b.session.clusters.recordCeilings()
+		b.session.recordConfiguration()
 		b.session.clusters.updateAllFreshness()
+		b.session.drains.applyConfig(before.Drains, known)
 		b.session.queue.applyConfig()
+		if c.Queue.Paused != before.Queue.Paused || !known {
+			b.session.queue.publishWaiting()
+		}
 		b.session.quotes.rescheduleAll()
 		if retimed {
 			b.session.deadlines.rescheduleAll()
+		}
+		if bounded || !known {
+			b.session.book.Reservations(b.session.idles.reservationChanged)
 		}
 		b.session.queue.serveWaiting()
 	}
 }
 
-// Configured reports whether SetConfig was called. Before that the broker decides nothing, and
+// Configured reports whether SetConfig was called. Before that the broker makes no decision, and
 // Access admits no cluster.
 func (b *Broker) Configured() bool {
 	b.mu.Lock()
@@ -127,13 +160,6 @@ func errUnconfigured() *fault.Error {
 	return e
 }
 
-const (
-	// lease is how long a reservation without duration outlives the last call of its requester.
-	// It is long because the end of a reservation stops workloads.
-	lease = 24 * time.Hour
-	// renewEvery lets a requester that misses one renewal try twice more.
-	renewEvery = lease / 3
-	// retain is how long an ended reservation stays in the book, so that a late retry still
-	// finds it.
-	retain = 24 * time.Hour
-)
+// retain is how long an ended reservation stays in the book, so that a repeated request still finds
+// it.
+const retain = 24 * time.Hour

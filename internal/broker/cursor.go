@@ -12,12 +12,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// cursor is a position in the journal, in the form that clusters store:
+// cursor is a position in the journal. Clusters store it in this form:
 //
 //	<lineage>:<position>:<mac>
 //
-// The MAC proves that this broker issued it. Without it a cluster could forge a cursor and make
-// the broker believe that its journal was restored.
+// The MAC proves that this broker issued the cursor. Without it, a cluster could forge a cursor and
+// make the broker believe that its journal was restored from an older state.
 type cursor struct {
 	lineage  string
 	position uint64
@@ -30,7 +30,8 @@ func (c cursor) encodeText(key []byte) string {
 	return told + ":" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:15])
 }
 
-// parseCursor returns false for a cursor that was not issued with this journal's key.
+// parseCursor parses the form that clusters store. It returns false for a cursor that was not
+// issued with the key.
 func parseCursor(text string, key []byte) (cursor, bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
@@ -41,19 +42,20 @@ func parseCursor(text string, key []byte) (cursor, bool) {
 	return c, err == nil && hmac.Equal([]byte(c.encodeText(key)), []byte(text))
 }
 
-// meaning is the conclusion from comparing a cluster's cursor with the book.
+// meaning is what a cluster's cursor says about the book.
 type meaning int
 
 const (
-	// followed: the book has every event up to the cursor.
+	// followed: the book contains every event up to the cursor.
 	followed meaning = iota
-	// foreign: a broker with another history issued the cursor.
+	// foreign: the cursor was issued for another history of the journal, or not by this broker.
 	foreign
-	// lost: the cursor names positions that the book has lost.
+	// lost: the cursor names a position that the book has lost.
 	lost
 )
 
-// readCursor returns a cursor's meaning, and the position after which its holder needs news.
+// readCursor returns a cursor's meaning and its position. The cluster has to be told what changed
+// after the position, which is 0 for a foreign cursor.
 func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	if text == "" {
 		return followed, 0
@@ -69,14 +71,15 @@ func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	case known && c.lineage == book.Lineages().Present().ID:
 		return lost, c.position
 	case known, book.Lineages().Restored():
-		// The loss of this part was noticed before, and a new lineage was begun then.
+		// The cursor names a lost part of the journal. The loss was noticed earlier, and a new lineage
+		// began then.
 		return foreign, 0
 	default:
 		return lost, c.position
 	}
 }
 
-// firstLineage returns the lineage of a journal before any cluster has a cursor of it.
+// firstLineage returns a new lineage, with a key, that begins a journal.
 func firstLineage() *ledger.Lineage {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, see crypto/rand
@@ -85,12 +88,12 @@ func firstLineage() *ledger.Lineage {
 
 func lineageID() string { return strings.ToLower(rand.Text()[:16]) }
 
-// newestCursor returns the cursor of the newest position.
+// newestCursor returns the cursor of the book's last position.
 func (s *session) newestCursor() string { return s.cursorAt(s.book.Position()) }
 
 func (s *session) cursorAt(position uint64) string { return cursorOf(s.book, position) }
 
-// cursorOf returns the cursor of a position in a book, "" before its first lineage.
+// cursorOf returns the cursor of a position in a book, "" if the book has no lineage yet.
 func cursorOf(book *ledger.State, position uint64) string {
 	if b := book.Lineages().Present(); b != nil {
 		return cursor{b.ID, position}.encodeText(book.Lineages().Key())

@@ -10,16 +10,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// clusterDue prefixes deadlines of a cluster's freshness. Only deadlines of reservations have
-// no prefix; a reservation's name contains no slash.
+// clusterDue is the prefix of the names of the deadlines at which the freshness of a cluster changes. Every
+// deadline has a prefix, except those of reservations: the name of a reservation contains no slash.
 const clusterDue = "cluster/"
 
-// deadlines carries out due steps: in the session's goroutine, and in tests.
+// deadlines carries out steps that are due: watchDue does so in a goroutine of the session, tests
+// call carryOutDue.
 type deadlines struct {
 	s *session
 	schedule
-	// expirers carry out deadlines other than those of clusters and reservations. The key is
-	// the deadline's prefix, the argument the rest of its name.
+	// expirers carry out the deadlines that belong to neither a cluster nor a reservation. The key is the prefix of
+	// the deadline's name, and id is the rest of the name.
 	expirers map[string]func(id string)
 }
 
@@ -27,7 +28,7 @@ func newDeadlines(s *session) deadlines {
 	return deadlines{s: s, schedule: newSchedule()}
 }
 
-// watchDue carries out due steps until ctx ends.
+// watchDue carries out steps when they are due, until ctx ends.
 func (d *deadlines) watchDue(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -44,8 +45,8 @@ func (d *deadlines) watchDue(ctx context.Context) {
 	}
 }
 
-// carryOutDue carries out the steps that are due now and returns the next deadline. It does
-// nothing once another session has begun.
+// carryOutDue carries out the steps that are due now. It returns the next deadline, and false if
+// there is none. It does nothing if another session has begun.
 func (d *deadlines) carryOutDue() (time.Time, bool) {
 	d.s.b.mu.Lock()
 	defer d.s.b.mu.Unlock()
@@ -53,8 +54,8 @@ func (d *deadlines) carryOutDue() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	due, next := d.popDue(d.s.now())
-	// Clusters and quotes come before reservations, which may move. Their new provider depends
-	// on the clusters that take new reservations now, and on the capacity held there.
+	// Clusters and quotes come before reservations, because reservations may move: their new provider depends on
+	// which clusters can get new reservations, and on the capacity that quotes hold there.
 	for _, name := range due {
 		if id, ok := strings.CutPrefix(name, clusterDue); ok {
 			d.s.clusters.updateFreshness(id)
@@ -94,21 +95,22 @@ func (d *deadlines) expireReservation(name string) {
 	}
 }
 
-// rescheduleReservation recomputes the deadline of a reservation after the reservation, or state it
-// depends on, changed.
+// rescheduleReservation recomputes the deadline of a reservation. It is called after a change of the reservation, or of
+// other state on which the deadline depends.
 func (d *deadlines) rescheduleReservation(r *ledger.Reservation) {
 	d.setDeadline(r.Name, d.deadlineOf(r))
 }
 
-// rescheduleAll recomputes the deadlines of all reservations, for new timeouts.
+// rescheduleAll recomputes the deadlines of all reservations after the timeouts have changed.
 func (d *deadlines) rescheduleAll() { d.s.book.Reservations(d.rescheduleReservation) }
 
 func (d *deadlines) timeouts() *Timeouts { return &d.s.config().Timeouts }
 
-// of returns when time changes a reservation, zero for never.
+// deadlineOf returns when the next step is due for a reservation if nothing else happens before, or zero if no step
+// will be due.
 //
-// Agents get a grace period after the broker was away: an unreachable broker must not end
-// running reservations or requests that were on their way. The grace period never extends a
+// After the broker was away, agents get some additional time, so that the outage does not end
+// running reservations or requests that were on their way. The additional time never extends a
 // duration that the requester asked for.
 func (d *deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 	if r.Over() {
@@ -124,10 +126,10 @@ func (d *deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 	return at
 }
 
-// withoutHealing returns when time changes a reservation that is not over, leaving out the steps
-// of its healing.
+// withoutHealing returns what deadlineOf would return without the steps of healing. The reservation
+// must not be over.
 func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
-	at := d.placementDeadline(r)
+	at, _ := d.placementDeadline(r)
 	if d.s.recovery.isStranger(r) {
 		at = d.s.recovery.strangerDeadline(r)
 	}
@@ -137,39 +139,51 @@ func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 	return at
 }
 
-// placementDeadline returns when time changes a reservation because of its placement, its place in
-// the queue or its lease.
-func (d *deadlines) placementDeadline(r *ledger.Reservation) time.Time {
+// placementDeadline returns when a step is due because of the reservation's placement, its wait in
+// the queue or its lease, and which step. If the reservation needs a placement and has none, it
+// returns DueNothing with the time at which to find one.
+func (d *deadlines) placementDeadline(r *ledger.Reservation) (time.Time, ledger.Due) {
 	if hasNoStandingPlacement(r) {
-		// A provider may still announce that it has the reservation.
-		return laterOf(d.s.now(), d.s.recovery.recoveryDeadline())
+		// During a recovery, a provider may still announce that it serves the reservation.
+		return laterOf(d.s.now(), d.s.recovery.recoveryDeadline()), ledger.DueNothing
 	}
-	at, due := d.s.book.Deadline(r, d.timeouts().Placement)
-	switch {
-	case due == ledger.DueNothing:
-		return time.Time{}
-	case due == ledger.DueQueue:
+	return d.s.book.Deadline(r, d.timeouts().Placement, func(at time.Time, due ledger.Due) time.Time { return d.postpone(r, at, due) })
+}
+
+// postpone returns the time to which a deadline of a reservation moves because agents could not reach the broker before
+// this term, or because the queue is paused. It returns zero for a deadline that must be ignored for now.
+func (d *deadlines) postpone(r *ledger.Reservation, at time.Time, due ledger.Due) time.Time {
+	switch due {
+	case ledger.DueQueue:
+		if d.s.queue.isPaused() {
+			return time.Time{}
+		}
 		return laterOf(at, d.s.recovery.recoveryDeadline())
-	case d.awaitsReport(r, due):
-		at = r.Until
-	case due == ledger.DueAcknowledgement:
+	case ledger.DueAcknowledgement:
+		if d.s.recovery.isBlocked(r.Current().Provider) {
+			return time.Time{} // the journal may have lost the provider's answer, which the provider will announce
+		}
 		return laterOf(at, d.acknowledgeBy(r.Current()))
-	case due == ledger.DueReady, due == ledger.DueNetwork:
+	case ledger.DueReady, ledger.DueNetwork:
+		if d.s.recovery.isBlocked(r.Requester) {
+			return time.Time{} // the journal may have lost the requester's report, which the requester will announce
+		}
 		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Ready))
-	case due == ledger.DueNotice:
+	case ledger.DueNotice:
 		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Acknowledge))
-	case due == ledger.DueRecall:
-		// The provider may have withdrawn the recall meanwhile.
+	case ledger.DueRecall:
+		// The provider may have withdrawn the recall while the broker was away.
 		return laterOf(at, d.s.began.Add(d.timeouts().Silence))
-	}
-	if r.Duration == 0 {
-		return laterOf(at, d.s.began.Add(lease))
+	case ledger.DueExpiry:
+		if r.Duration == 0 {
+			return laterOf(at, d.s.began.Add(lease))
+		}
 	}
 	return at
 }
 
-// connectBy returns when the node of a placement must be Ready whose network is being set up, zero
-// for other placements.
+// connectBy returns the time by which the node of a placement must be Ready, if the network for it is
+// still being set up. It returns zero for any other placement, and for one that no longer stands.
 func (s *session) connectBy(r *ledger.Reservation, p *ledger.Placement) time.Time {
 	if !r.Stands(p) || !p.IsConnecting() {
 		return time.Time{}
@@ -177,9 +191,9 @@ func (s *session) connectBy(r *ledger.Reservation, p *ledger.Placement) time.Tim
 	return s.book.ConnectBy(r, p, s.config().Timeouts.Placement)
 }
 
-// acknowledgeBy returns the deadline for acknowledging a placement of an earlier term, which
-// its provider may not have received. A provider that never asks for its instructions loses the
-// placement when it becomes stale.
+// acknowledgeBy returns a later deadline for acknowledging a placement that was granted in an earlier term, because
+// the provider may not have learned of the placement yet. It returns zero for a placement that was granted in this
+// term. A provider that does not fetch its instructions loses the placement once it has been silent too long.
 func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	if !p.AssignedAt.Time().Before(d.s.began) {
 		return time.Time{}
@@ -190,41 +204,34 @@ func (d *deadlines) acknowledgeBy(p *ledger.Placement) time.Time {
 	return d.s.began.Add(d.timeouts().Silence)
 }
 
-// awaitsReport reports whether an overdue step may have happened in a lost part of the journal.
-// In that case the responsible agent has not announced its holdings yet.
-func (d *deadlines) awaitsReport(r *ledger.Reservation, due ledger.Due) bool {
-	return due == ledger.DueAcknowledgement && d.s.recovery.isBlocked(r.Current().Provider) ||
-		(due == ledger.DueReady || due == ledger.DueNetwork) && d.s.recovery.isBlocked(r.Requester)
-}
-
-// hasNoStandingPlacement reports whether a reservation stands but its placement does not: the
-// broker stopped between giving up one placement and granting the next.
+// hasNoStandingPlacement reports whether a reservation needs a placement and has none. That happens
+// if the broker stopped after it gave up one placement and before it granted the next.
 func hasNoStandingPlacement(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && !r.Stands(r.Current())
 }
 
-// carryOut takes the due step for a reservation.
+// carryOut takes the step that is due for a reservation, if any.
 func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	if r.Over() {
 		return d.s.record(ledger.Event{Change: &ledger.Forget{Names: []string{r.Name}}})
 	}
-	if d.deadlineOf(r).After(d.s.now()) {
+	if at := d.deadlineOf(r); at.IsZero() || at.After(d.s.now()) {
 		return nil
 	}
 	if d.isAbandoned(r) {
 		return d.s.record(ledger.Event{Change: &ledger.Close{Name: r.Name}})
 	}
 	if d.s.recovery.isStranger(r) && !d.s.recovery.strangerDeadline(r).After(d.s.now()) {
-		return d.s.reservations.releaseReservation(r, fmt.Sprintf("%q, in whose name %s announced it, did not claim it", r.Requester, r.Provider))
+		return d.s.reservations.releaseReservation(r, ledger.Recovery, fmt.Sprintf("%q, in whose name %s announced it, did not claim it", r.Requester, r.Provider))
 	}
 	if d.s.healing.isDue(r) {
 		return d.s.healing.advanceHealing(r)
 	}
 	hasPlacement := !hasNoStandingPlacement(r)
-	switch _, due := d.s.book.Deadline(r, d.timeouts().Placement); {
+	switch _, due := d.placementDeadline(r); {
 	case due == ledger.DueExpiry && hasPlacement, d.isTimeUp(r):
 		defer failpoint.Hit(failpoint.BrokerExpired)
-		return d.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its duration is over"}})
+		return d.s.record(ledger.Event{By: ledger.Deadlines, Change: &ledger.End{Name: r.Name, Reason: ledger.EndExpired, Message: "its duration is over"}})
 	case !hasPlacement:
 		return d.s.reservations.replacePlacement(r)
 	case due == ledger.DueQueue:
@@ -232,15 +239,15 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	case due == ledger.DueNotice:
 		return d.s.preemption.makeRoom(r)
 	case due == ledger.DueRecall:
-		return d.s.reservations.withdrawPlacement(r, r.Placement(r.CalledBack().Placement), ledger.Recalled)
+		recalled := r.CalledBack()
+		return d.s.reservations.withdrawPlacement(r, r.Placement(recalled.Placement), recalled.Reason())
 	case due != ledger.DueNothing:
 		return d.s.reservations.withdrawPlacement(r, r.Current(), string(due))
 	}
 	return nil
 }
 
-// isTimeUp reports whether the requested duration is over, in whatever state the reservation
-// is.
+// isTimeUp reports whether the requested duration of a reservation is over.
 func (d *deadlines) isTimeUp(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && !r.Until.After(d.s.now())
 }
@@ -254,13 +261,13 @@ func laterOf(a, b time.Time) time.Time {
 
 func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.rescheduleReservation(r) }
 
-// isAbandoned reports whether the end of a reservation waits only for its requester's agent,
-// which has been silent for Config.StaleThreshold.
+// isAbandoned reports whether an ended reservation waits only for its requester's agent, and that
+// agent has been silent for Config.StaleThreshold.
 func (d *deadlines) isAbandoned(r *ledger.Reservation) bool {
 	return r.Closable() && d.s.clusters.presenceOf(r.Requester).phase == ClusterInactive
 }
 
-// closeAbandoned schedules the end of reservations that wait for a silent cluster.
+// closeAbandoned makes each reservation of a cluster due now if isAbandoned is true for the reservation.
 func (d *deadlines) closeAbandoned(clusterID string) {
 	for _, r := range d.s.news.reservationsOf(clusterID) {
 		if d.isAbandoned(r) {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
@@ -12,32 +13,36 @@ import (
 // shown is how many candidates a status or an answer explains.
 const shown = 10
 
-// decider chooses providers, and explains its choices. It reads the market and changes
-// nothing but its cache.
+// decider chooses providers, and explains its choices. It changes only its cache and the node
+// shapes in the market.
 type decider struct {
 	s *session
-	// last caches the last explanation, decoded: the caller usually needs it right after.
+	// last caches the last explanation in decoded form, because callers usually need it next.
 	last explained
 }
 
-// choice is a provider for a request, before anything is recorded.
+// choice is the result of choosing a provider for a request. Nothing is recorded yet.
 type choice struct {
 	request *decision.Request
-	// winner is "" if no cluster can hold the request.
+	// winner is the chosen cluster, "" if none can serve the request. target is the only cluster
+	// that the request accepts, "" for any.
 	winner string
 	target string
 }
 
-// chooseProvider picks a provider for a request. It excludes the providers in tried.
+// chooseProvider picks a provider for a request. It does not consider the providers in tried.
 func (d *decider) chooseProvider(q *Request, tried []string) choice {
+	began := d.s.b.opts.Now()
 	c := choice{request: d.newDecisionRequest(q, tried), target: q.Target}
 	if winner, ok := d.pickBest(c.request, q.Target); ok {
 		c.winner = winner
 	}
+	d.s.metering.decision.Observe(d.s.b.opts.Now().Sub(began).Seconds())
 	return c
 }
 
-// pickBest returns the best provider, or the target if there is one, and whether it can serve.
+// pickBest returns the best provider, and whether there is one. If the request has a target, it
+// returns the target, and whether the target can serve the request.
 func (d *decider) pickBest(request *decision.Request, target string) (string, bool) {
 	if target == "" {
 		return decision.Decide(d.s.market, request)
@@ -47,39 +52,63 @@ func (d *decider) pickBest(request *decision.Request, target string) (string, bo
 }
 
 // explainChoice returns the scores and rejections behind a choice.
-func (d *decider) explainChoice(request *decision.Request, target string) ledger.Explanation {
-	verdicts, winner, rejected := d.listVerdicts(request, target, shown)
-	candidates := make([]brokerv1alpha1.Candidate, len(verdicts))
-	for i, v := range verdicts {
-		candidates[i] = candidateOf(v, winner)
+func (d *decider) explainChoice(request *decision.Request, target string) explained {
+	judged := d.listVerdicts(request, target, shown)
+	candidates := make([]brokerv1alpha1.Candidate, len(judged.verdicts))
+	for i, v := range judged.verdicts {
+		candidates[i] = candidateOf(v, judged.winner)
 	}
-	text := ledger.Explain(candidates, rejected)
-	d.last = explained{text, candidates}
-	return text
+	d.last = explained{ledger.Explain(candidates, judged.rejected), candidates, judged.dearest}
+	return d.last
 }
 
-// explained is an explanation with its candidates.
+// explained is an explanation, encoded and decoded.
 type explained struct {
 	text       ledger.Explanation
 	candidates []brokerv1alpha1.Candidate
+	// dearest is the ID of the most expensive candidate that could have served the request, "" if
+	// it is not known.
+	dearest string
 }
 
-// listVerdicts returns the verdict on the target, or on up to most of the best candidates. It also
-// returns the winner and the number of rejections by reason.
-func (d *decider) listVerdicts(request *decision.Request, target string, most int) ([]decision.Verdict, string, map[string]int32) {
+// lockPrice returns the price to lock for a request on the chosen provider, nil if the provider has
+// no prices. why is the explanation of the choice.
+func (d *decider) lockPrice(provider string, r *ledger.Request, why *explained) *ledger.Price {
+	price := d.s.book.Cluster(provider).PriceFor(r)
+	dearest := d.s.book.Cluster(why.dearest)
+	if price == nil || dearest == nil || why.dearest == provider {
+		return price
+	}
+	return price.ComparedWith(dearest.PriceFor(r), r)
+}
+
+// judged is the result of judging candidates. winner is the target if the request has one, otherwise
+// the best candidate. dearest is Dearest of decision.Explanation; it is "" if there is a target.
+// rejected counts the rejections by reason.
+type judged struct {
+	verdicts        []decision.Verdict
+	winner, dearest string
+	rejected        map[string]int32
+}
+
+// listVerdicts judges the target or, without a target, all candidates, and returns the first
+// verdicts; the parameter most limits their number.
+func (d *decider) listVerdicts(request *decision.Request, target string, most int) judged {
 	rejected := map[string]int32{}
 	if target != "" {
 		verdict := decision.Judge(d.s.market, request, target)
 		if verdict.Rejection != nil {
 			rejected[string(verdict.Rejection.Reason)] = 1
+			d.s.metering.noteRejected(verdict.Rejection.Reason, 1)
 		}
-		return []decision.Verdict{verdict}, target, rejected
+		return judged{[]decision.Verdict{verdict}, target, "", rejected}
 	}
 	full := decision.ExplainTop(d.s.market, request, most)
 	for reason, n := range full.Rejected {
 		rejected[string(reason)] = int32(n)
+		d.s.metering.noteRejected(reason, n)
 	}
-	return full.Verdicts, full.Winner, rejected
+	return judged{full.Verdicts, full.Winner, full.Dearest, rejected}
 }
 
 func candidateOf(v decision.Verdict, winner string) brokerv1alpha1.Candidate {
@@ -105,30 +134,56 @@ func candidateOf(v decision.Verdict, winner string) brokerv1alpha1.Candidate {
 	return c
 }
 
-// explainRefusal explains a refusal with all candidates. The caller removes those that the requester
-// may not see.
+// explainRefusal returns the refusal of a request that no cluster can serve, with all candidates.
+// The caller removes those that the requester may not see.
 func (d *decider) explainRefusal(request *decision.Request, q *Request) *fault.Error {
-	explanation := d.explainChoice(request, q.Target)
+	explanation := d.explainChoice(request, q.Target).text
 	e := fault.New(fault.NoCandidate, "%s", d.explainRejections(q, explanation))
 	e.Candidates, e.Rejected = d.decodeCandidates(explanation), explanation.Rejected()
 	return e
 }
 
-// explainRejections explains why each visible candidate cannot hold a request, and counts the others. A
-// Reservation in the broker cluster shows all candidates.
+// explainRejections returns a text that says why each candidate that the requester may see cannot
+// serve the request. It shows all candidates to the author of a Reservation in the broker cluster.
 func (d *decider) explainRejections(q *Request, why ledger.Explanation) string {
 	var v Visibility
 	if q.Object == nil {
 		v = d.s.config().Visibility
 	}
 	text := "no cluster can hold " + describeAmounts(q.Amounts) + ": " + explainCandidates(v.visibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
+	if v.showsAll() {
+		text += d.describeUnknown(q)
+	}
 	if percent := d.s.config().Headroom; percent > 0 {
 		text += fmt.Sprintf("; %d %% of every cluster is kept free", percent)
 	}
 	return text
 }
 
-// decodeCandidates decodes an explanation. The result is shared and must not be changed.
+// describeUnknown returns a text that names the clusters in includeClusters that have never advertised, because their
+// names are probably misspelt. It returns "" if there are none.
+func (d *decider) describeUnknown(q *Request) string {
+	constraints := q.Demands().Constraints
+	if constraints == nil {
+		return ""
+	}
+	var unknown []string
+	for _, id := range constraints.IncludeClusters {
+		if id != q.Requester && !d.s.market.Has(id) {
+			unknown = append(unknown, id)
+		}
+	}
+	switch len(unknown) {
+	case 0:
+		return ""
+	case 1:
+		return "; no cluster " + unknown[0] + " has advertised"
+	}
+	return "; no clusters " + strings.Join(unknown, ", ") + " have advertised"
+}
+
+// decodeCandidates returns the candidates of an explanation. Callers must not change them, because
+// they may come from the cache.
 func (d *decider) decodeCandidates(e ledger.Explanation) []brokerv1alpha1.Candidate {
 	if e == d.last.text {
 		return d.last.candidates

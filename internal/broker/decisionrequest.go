@@ -8,11 +8,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// complete fills in the sum of the pod shapes, and checks the request.
+// complete adds the sum of the pod shapes to the amounts, and returns an error for an invalid
+// request.
 func (r *Request) complete() error {
 	demands := r.Demands()
 	if err := requirements.CheckPods(r.Amounts, demands.PodShapes); err != nil {
@@ -20,17 +22,17 @@ func (r *Request) complete() error {
 	}
 	r.Amounts = withPods(r.Amounts, demands.PodShapes)
 	if k := demands.Constraints; k != nil && k.MaxPrice != nil {
-		if _, err := decision.ParsePrice(string(k.MaxPrice.Amount)); err != nil {
+		if _, err := money.ParsePrice(string(k.MaxPrice.Amount)); err != nil {
 			return fault.New(fault.Invalid, "constraints.maxPrice.amount: %v", err)
 		}
-		if !decision.IsCurrency(k.MaxPrice.Currency) {
+		if !money.IsCurrency(k.MaxPrice.Currency) {
 			return fault.New(fault.Invalid, "constraints.maxPrice.currency: %q is not an ISO 4217 code such as EUR", k.MaxPrice.Currency)
 		}
 	}
 	return r.checkFields()
 }
 
-// withPods returns the amounts, and the sum of the pods for resources that they do not name.
+// withPods returns amounts that are at least the sum of the pods, for every resource.
 func withPods(named quantity.Amounts, shapes []brokerv1alpha1.PodShape) quantity.Amounts {
 	amounts := named.Clone()
 	for name, sum := range requirements.SumPods(shapes) {
@@ -42,14 +44,16 @@ func withPods(named quantity.Amounts, shapes []brokerv1alpha1.PodShape) quantity
 	return amounts
 }
 
-// CheckRequirements returns an error for requirements that the broker refuses regardless of the
-// clusters.
+// CheckRequirements returns an error for requirements that the broker refuses whatever clusters
+// there are.
 func CheckRequirements(amounts quantity.Amounts, asked brokerv1alpha1.Requirements) error {
 	r := Request{Request: ledger.Request{Amounts: amounts, Requirements: &asked}}
 	return r.complete()
 }
 
-// newDecisionRequest converts a request to the decision's form.
+// newDecisionRequest converts a request to the form that package decision reads. Before that, it
+// updates the node shapes in the market on which the decision depends. tried are providers to
+// exclude.
 func (d *decider) newDecisionRequest(q *Request, tried []string) *decision.Request {
 	if needsShapes(q) {
 		d.s.clusters.updateShapes()
@@ -65,9 +69,9 @@ func (d *decider) newDecisionRequest(q *Request, tried []string) *decision.Reque
 }
 
 // neighboursOf returns the providers that affinity requires (near) and those that anti-affinity
-// excludes (apart). It considers the requester's other standing reservations and held quotes.
-// Anti-affinity works in both directions. If no reservation of an affinity group has a
-// placement yet, every cluster satisfies the affinity.
+// excludes (apart), from the requester's other standing reservations and its held quotes.
+// Anti-affinity applies in both directions. If no reservation of the groups that the affinity names
+// has a placement yet, near is empty and every cluster satisfies the affinity.
 func (d *decider) neighboursOf(q *Request) (near, apart []string) {
 	demands := q.Demands()
 	affinity, anti := groupsOf(demands.Constraints)
@@ -100,8 +104,9 @@ func (d *decider) neighboursOf(q *Request) (near, apart []string) {
 	return wanted.sorted(), unwanted.sorted()
 }
 
-// relateGroups reports whether a request of a group requires another one's provider, and whether either
-// of the two excludes the other.
+// relateGroups relates a request in a group to another request. joins is true if the request must
+// be placed with the other one. keepsOff is true if either of the two must be kept apart from the
+// other. affinity and anti are the groups that the request names.
 func relateGroups(group string, other brokerv1alpha1.Requirements, affinity, anti []string) (joins, keepsOff bool) {
 	_, theirs := groupsOf(other.Constraints)
 	joins = other.Group != "" && slices.Contains(affinity, other.Group)
@@ -109,8 +114,8 @@ func relateGroups(group string, other brokerv1alpha1.Requirements, affinity, ant
 	return joins, keepsOff
 }
 
-// noteAffinity notes that any cluster may now serve waiting requests with affinity to this
-// reservation.
+// noteAffinity tells the queue that any cluster may now serve a waiting request of the same
+// requester, if an affinity or anti-affinity relates that request to this reservation.
 func (qu *queueing) noteAffinity(r *ledger.Reserve) {
 	asked := r.Demands()
 	_, anti := groupsOf(asked.Constraints)
@@ -137,7 +142,6 @@ func groupsOf(k *brokerv1alpha1.Constraints) (affinity, anti []string) {
 	return k.Affinity, k.AntiAffinity
 }
 
-// clusterSet is a set of clusters by ID.
 type clusterSet map[string]struct{}
 
 func (s clusterSet) add(id string) { s[id] = struct{}{} }

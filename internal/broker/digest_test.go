@@ -7,7 +7,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// A repetition may write its amounts differently, and has a digest that ignores who asks and under which key.
+// The digest of a request does not depend on the notation of its amounts, on the requester, or on the key.
 func TestEqualRequestsHaveEqualDigests(t *testing.T) {
 	read := func(cluster, key string, change func(*v1.ReservationRequest)) string {
 		req := &v1.ReservationRequest{
@@ -41,6 +41,7 @@ func TestEqualRequestsHaveEqualDigests(t *testing.T) {
 		"another group": func(r *v1.ReservationRequest) { r.Group = "db" },
 		"other regions": func(r *v1.ReservationRequest) { r.Constraints.Regions = nil },
 		"other pods":    func(r *v1.ReservationRequest) { r.PodShapes[0].Resources["memory"] = "2Gi" },
+		"idle":          func(r *v1.ReservationRequest) { r.Idle = &v1.Idle{AfterSeconds: 60, Action: v1.IdleActionNotify} },
 		"other data":    func(r *v1.ReservationRequest) { r.Data.Volume = "2Ti" },
 	}
 	for name, change := range other {

@@ -19,17 +19,17 @@ type world struct {
 	*fleet
 	random    *rand.Rand
 	keys      int
-	running   map[string]*v1.Reservation // by key
+	running   map[string]*v1.Reservation // by the key of the request
 	announced map[string]bool
 }
 
-// cores of each provider; a reservation takes one.
+// cores is the number of CPUs of each provider. A reservation takes one.
 const cores = 4
 
 var providers = []string{"berlin", "oslo", "paris"}
 
-// For any events before and after a restore, and any order of announcements: no capacity is
-// granted twice, and the broker knows again which reservations run.
+// Whatever happens before and after a backup, and in whatever order the clusters announce after its
+// restore: no capacity is granted twice, and the broker knows all running reservations again.
 func TestManyDisasters(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestManyDisasters(t *testing.T) {
 				w.live()
 				old := f.server.Clone()
 				w.live()
-				w.request("the-last-one") // so that there is something to notice
+				w.request("the-last-one") // so that the restored state has lost at least one reservation
 				w.restore(old)
 				w.check()
 			})
@@ -49,7 +49,7 @@ func TestManyDisasters(t *testing.T) {
 	}
 }
 
-// live makes rome request and release reservations.
+// live makes rome request and release reservations at random, up to seven times.
 func (w *world) live() {
 	for range w.random.IntN(8) {
 		if w.random.IntN(3) > 0 {
@@ -79,7 +79,7 @@ func (w *world) request(key string) {
 func (w *world) giveBack(key string) {
 	w.t.Helper()
 	r := w.running[key]
-	if _, err := w.ReleaseReservation(context.Background(), "rome", key); err != nil {
+	if _, err := w.ReleaseReservation(context.Background(), "rome", key, ""); err != nil {
 		w.t.Fatal(err)
 	}
 	// Release takes time: sometimes the state is restored before it ends.
@@ -90,8 +90,8 @@ func (w *world) giveBack(key string) {
 	delete(w.running, key)
 }
 
-// restore restores the state and lets all clusters announce in any order, while athens asks for
-// as much as it can get.
+// restore puts the API server back to an old state. Then all clusters announce in random order,
+// while athens asks for as much as it can get.
 func (w *world) restore(old *journaltest.Server) {
 	w.t.Helper()
 	cursor := w.poll("rome", "").Cursor
@@ -105,7 +105,7 @@ func (w *world) restore(old *journaltest.Server) {
 		if w.random.IntN(6) == 0 {
 			w.kill()
 			for told := range w.announced {
-				w.tell(told) // whether it is asked again or not, it may always announce
+				w.tell(told) // clusters may announce without being asked
 			}
 		}
 		w.tell(id)
@@ -117,7 +117,7 @@ func (w *world) restore(old *journaltest.Server) {
 	}
 }
 
-// repeat makes rome repeat its requests, as it does to renew them.
+// repeat makes rome repeat its requests, as its agent does to renew them.
 func (w *world) repeat() {
 	w.t.Helper()
 	for _, key := range slices.Sorted(maps.Keys(w.running)) {
@@ -140,7 +140,7 @@ func (w *world) tell(id string) {
 	var consumes []v1.ConsumedReservation
 	for _, key := range slices.Sorted(maps.Keys(w.running)) {
 		if key[:6] == "athens" {
-			continue // that cluster has no agent
+			continue // athens has no agent
 		}
 		r := w.running[key]
 		if target(r) == id {
@@ -153,7 +153,7 @@ func (w *world) tell(id string) {
 	w.announce(id, provides, consumes...)
 }
 
-// ask makes athens ask for all available capacity.
+// ask makes athens request one core, and checks that only a cluster that has announced grants it.
 func (w *world) ask(key string) {
 	w.t.Helper()
 	r, err := w.RequestReservation(context.Background(), "athens", key, request("1", "1Gi"))

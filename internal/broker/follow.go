@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 )
 
-// followEvery is how often a follower reads appended records.
+// followEvery is how often a replica that does not lead reads new records.
 const followEvery = time.Second
 
-// warm is a book that a follower keeps up to date, so that its next session need not read the
-// whole journal. It contains only stored events. When a session takes it up, its position in
-// the journal proves that. If there is any doubt, the book is dropped.
+// warm is a book that a replica keeps up to date while another one leads, so that it need not read
+// the whole journal when it takes over. It contains only stored events. If it does not match the
+// journal at that time, it is dropped.
 type warm struct {
-	*book
+	*replay.Book
 	follower *journal.Follower
 }
 
-// Follow keeps a book warm until ctx ends, for the next Run. The two must not run at the same
+// Follow keeps a warm book for the next Run until ctx ends. Follow and Run must not run at the same
 // time.
 func (b *Broker) Follow(ctx context.Context) {
 	var failing trouble
@@ -46,9 +47,9 @@ func (b *Broker) keepUp(ctx context.Context) error {
 	}
 	records, err := b.warm.follower.Next(ctx)
 	if err == nil {
-		err = b.warm.applyRecords(records)
+		err = b.warm.Apply(records)
 	} else if !errors.Is(err, journal.ErrDiverged) {
-		return err // Next can be called again
+		return err // the follower is still usable, so the next call tries again
 	}
 	if err != nil {
 		b.dropWarmBook()
@@ -64,7 +65,7 @@ func (b *Broker) warmUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	book, err := readBook(recovery)
+	book, err := replay.Read(recovery)
 	if err != nil {
 		return err
 	}
@@ -74,9 +75,9 @@ func (b *Broker) warmUp(ctx context.Context) error {
 }
 
 // dropWarmBook drops the warm book but remembers its cursor. If the journal later ends before that
-// cursor, it was restored.
+// cursor, the journal was restored from an older state.
 func (b *Broker) dropWarmBook() {
-	state := b.warm.state
+	state := b.warm.State
 	b.warm = nil
 	if state.Lineages().Present() == nil {
 		return
@@ -86,14 +87,15 @@ func (b *Broker) dropWarmBook() {
 	b.newest = cursorOf(state, state.Position())
 }
 
-// openJournal takes over the journal, with the warm book if there is one.
-func (b *Broker) openJournal(ctx context.Context) (*journal.Journal, journal.Recovery, *book, error) {
+// openJournal takes over the journal and returns the book at its end. It uses the warm book if
+// there is one.
+func (b *Broker) openJournal(ctx context.Context) (*journal.Journal, journal.Recovery, *replay.Book, error) {
 	if b.warm != nil {
-		known := b.warm.book
+		known := b.warm.Book
 		j, recovery, err := b.warm.follower.Open(ctx)
 		if err == nil {
 			b.warm = nil
-			return j, recovery, known, known.applyRecords(recovery.Records)
+			return j, recovery, known, known.Apply(recovery.Records)
 		}
 		if !errors.Is(err, journal.ErrDiverged) {
 			return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
@@ -105,6 +107,6 @@ func (b *Broker) openJournal(ctx context.Context) (*journal.Journal, journal.Rec
 	if err != nil {
 		return nil, recovery, nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	book, err := readBook(recovery)
+	book, err := replay.Read(recovery)
 	return j, recovery, book, err
 }

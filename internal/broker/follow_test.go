@@ -27,7 +27,7 @@ func TestFollowerContinuesWhereTheLeaderEnded(t *testing.T) {
 		reads := f.follower.opts.Store.(interface{ Calls() int })
 		before := reads.Calls()
 		f.kill()
-		// One reads the tail, one appends.
+		// One call reads the tail, and the other one appends to it.
 		if calls := reads.Calls() - before; calls != 2 {
 			t.Errorf("it took over with %d calls of the API server, want 2", calls)
 		}
@@ -72,7 +72,7 @@ func TestFollowerNoticesRestoredState(t *testing.T) {
 	}
 }
 
-// A follower waits for a journal that does not exist yet or cannot be read now.
+// A follower can begin to follow at any time.
 func TestFollowerStartsServingWhenItCan(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		if err := f.newBroker().keepUp(context.Background()); err != nil {

@@ -12,16 +12,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// forgottenBecause is the end reason shown for the reservations that a forgotten cluster had requested.
+// forgottenBecause is the message for the end of reservations whose requester was forgotten.
 const forgottenBecause = "an administrator removed the cluster %q from the broker"
 
-// ForgetCluster removes a cluster that an administrator declares gone for good. It ends what the
-// cluster requested, moves what others run there, and frees everything without waiting for the
-// cluster's confirmation. Nothing is granted on the cluster until it advertises anew.
+// ForgetCluster removes a cluster that an administrator declares gone for good. It ends the
+// reservations that the cluster requested, moves the reservations of others to other providers,
+// and frees all capacity without waiting for the cluster to confirm. The cluster gets no
+// reservations until it advertises again.
 //
-// It refuses a cluster that is neither denied nor Inactive: its agent may confirm. It does
-// nothing for a cluster without an agent. Every step follows from the book, so that a call after
-// a crash continues.
+// ForgetCluster refuses to remove a cluster that is neither denied nor Inactive, because the
+// cluster's agent may still confirm. It does nothing for a cluster without an agent. Every step
+// depends on the book alone, so a new call after a crash continues where the last one stopped.
 func (b *Broker) ForgetCluster(ctx context.Context, clusterID string) error {
 	return b.commitPlan(ctx, func(s *session) error {
 		if c := s.book.Cluster(clusterID); c == nil || !c.Agent {
@@ -34,7 +35,8 @@ func (b *Broker) ForgetCluster(ctx context.Context, clusterID string) error {
 	})
 }
 
-// checkForgettable refuses to forget a cluster whose agent can still confirm what it holds.
+// checkForgettable returns an error if the cluster's agent may still confirm what the cluster
+// holds, or if the broker cannot know that now.
 func (cs *clusters) checkForgettable(clusterID string) error {
 	if !cs.s.b.configured {
 		return errUnconfigured()
@@ -47,7 +49,7 @@ func (cs *clusters) checkForgettable(clusterID string) error {
 		return nil
 	}
 	return fault.New(fault.Conflict,
-		"the broker heard of cluster %q %s ago: uninstall its agent, add it to deniedClusters of the BrokerConfig, or wait until it has been silent for %s",
+		"cluster %q advertised %s ago: uninstall its agent, add it to deniedClusters of the BrokerConfig, or wait until it has been silent for %s",
 		clusterID, cs.s.now().Sub(p.heard).Round(time.Second), cs.s.config().StaleThreshold)
 }
 
@@ -57,7 +59,7 @@ func (s *session) forgetCluster(clusterID string) error {
 		if held.Provider != clusterID && held.Requester != clusterID {
 			continue
 		}
-		if err := s.quotes.endHold(held, ledger.HoldDenied); err != nil {
+		if err := s.quotes.endHold(held, ledger.Administrator(""), ledger.HoldDenied); err != nil {
 			return err
 		}
 	}
@@ -65,7 +67,7 @@ func (s *session) forgetCluster(clusterID string) error {
 		if r.Requester != clusterID {
 			continue
 		}
-		if err := s.reservations.releaseReservation(r, fmt.Sprintf(forgottenBecause, clusterID)); err != nil {
+		if err := s.reservations.releaseReservation(r, ledger.Administrator(""), fmt.Sprintf(forgottenBecause, clusterID)); err != nil {
 			return err
 		}
 	}
@@ -73,14 +75,17 @@ func (s *session) forgetCluster(clusterID string) error {
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerForgetting)
-	if err := s.record(ledger.Event{Change: &ledger.ForgetCluster{ClusterID: clusterID}}); err != nil {
+	if err := s.record(ledger.Event{By: ledger.Administrator(""), Change: &ledger.ForgetCluster{ClusterID: clusterID}}); err != nil {
 		return err
 	}
-	// Requesters may have claimed placements that only this cluster could announce.
+	// After a restore, requesters may have announced placements that are valid only once this
+	// cluster also announces them. A forgotten cluster will not announce them, so matchClaims
+	// drops them.
 	return s.recovery.matchClaims()
 }
 
-// leaveProvider gives up all placements on a provider that will not return, and finds others.
+// leaveProvider gives up all placements on a provider that will not return, and finds other
+// providers for their reservations.
 func (s *session) leaveProvider(clusterID string) error {
 	for _, r := range s.news.reservationsOf(clusterID) {
 		for i := range r.Placements {
@@ -88,7 +93,7 @@ func (s *session) leaveProvider(clusterID string) error {
 			if p.Provider != clusterID || !r.Stands(p) {
 				continue
 			}
-			if err := s.reservations.withdrawPlacement(r, p, ledger.ProviderLost); err != nil {
+			if err := s.reservations.withdrawPlacement(r, p, ledger.Forgotten); err != nil {
 				return err
 			}
 			break // at most one placement of a reservation stands on a provider
@@ -97,7 +102,7 @@ func (s *session) leaveProvider(clusterID string) error {
 	return nil
 }
 
-// changedNow returns the reservations that the newest event has changed, by name.
+// changedNow returns the reservations that the last event has changed, sorted by name.
 func (s *session) changedNow() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	s.book.Reservations(func(r *ledger.Reservation) {
@@ -109,15 +114,16 @@ func (s *session) changedNow() []*ledger.Reservation {
 	return out
 }
 
-// dropCluster drops what is known of a forgotten cluster beyond the book.
+// dropCluster drops everything about a forgotten cluster that is not in the book, and updates the
+// market.
 func (cs *clusters) dropCluster(clusterID string) {
-	cs.updateFreshness(clusterID) // ends its pauses in the market
+	cs.updateFreshness(clusterID) // also ends the cluster's pauses in the market
 	delete(cs.byID, clusterID)
 	cs.upsertCandidate(cs.s.book.Cluster(clusterID))
 	cs.s.b.feed.addCluster(clusterID)
 }
 
-// dropCluster drops what the recovery awaits of a forgotten cluster.
+// dropCluster drops everything that the recovery stores about a forgotten cluster.
 func (rc *recovery) dropCluster(clusterID string) {
 	for _, of := range []map[string]bool{rc.waiting, rc.asked, rc.announced, rc.seen} {
 		delete(of, clusterID)
@@ -126,7 +132,7 @@ func (rc *recovery) dropCluster(clusterID string) {
 	delete(rc.void, clusterID)
 }
 
-// dropCluster drops the reports of a forgotten cluster, and those about it.
+// dropCluster drops all reports from and about a forgotten cluster.
 func (l *links) dropCluster(clusterID string) {
 	for provider := range l.of[clusterID] {
 		l.dropLink(clusterID, provider)

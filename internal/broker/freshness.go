@@ -6,21 +6,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// ClusterPhase tells how recently a cluster was heard.
+// ClusterPhase says how recently a cluster was heard.
 type ClusterPhase string
 
-// Phases of a cluster.
+// The phases of a cluster.
 const (
-	// ClusterActive takes new reservations.
+	// ClusterActive: the cluster advertises in time, or has no agent.
 	ClusterActive ClusterPhase = "Active"
-	// ClusterStale missed three advertisements and gets no new reservations.
+	// ClusterStale: the cluster has been silent for Timeouts.Silence and gets no new reservations.
 	ClusterStale ClusterPhase = "Stale"
-	// ClusterInactive has been silent for Config.StaleThreshold.
+	// ClusterInactive: the cluster has been silent for Config.StaleThreshold and gets no new
+	// reservations.
 	ClusterInactive ClusterPhase = "Inactive"
 )
 
 // clusterPhase returns the phase of a cluster that was last heard at the given time. A cluster
-// without an agent is never silent: its manifest counts until it is deleted.
+// without an agent is always Active: its ClusterAdvertisement is valid until it is deleted.
 func clusterPhase(heard, now time.Time, agent bool, config *Config) ClusterPhase {
 	silent := now.Sub(heard)
 	switch {
@@ -35,8 +36,8 @@ func clusterPhase(heard, now time.Time, agent bool, config *Config) ClusterPhase
 	}
 }
 
-// nextPhaseChange returns when clusterPhase changes if the cluster stays silent, zero for
-// never.
+// nextPhaseChange returns when the phase changes if the cluster stays silent, zero if the phase
+// does not change.
 func nextPhaseChange(heard, now time.Time, agent bool, config *Config) time.Time {
 	switch clusterPhase(heard, now, agent, config) {
 	case ClusterInactive:
@@ -52,9 +53,9 @@ func nextPhaseChange(heard, now time.Time, agent bool, config *Config) time.Time
 	return heard.Add(config.StaleThreshold)
 }
 
-// updateFreshness updates in the market whether a cluster gets new reservations. That depends
-// on when the cluster was last heard and on the administrator's lists. It then schedules the
-// next update.
+// updateFreshness updates a cluster's phase. In the market, it marks the cluster as stale if the cluster
+// is silent or a recovery waits for it, and as denied if the administrator's lists exclude it. It also
+// updates the cluster's pauses and reliability there, and schedules the next update.
 func (cs *clusters) updateFreshness(clusterID string) {
 	p, c := cs.presenceOf(clusterID), cs.s.book.Cluster(clusterID)
 	phase := clusterPhase(p.heard, cs.s.now(), c.Agent, cs.s.config())
@@ -62,6 +63,9 @@ func (cs *clusters) updateFreshness(clusterID string) {
 		p.phase = phase
 		cs.s.b.feed.addCluster(clusterID)
 		cs.s.deadlines.closeAbandoned(clusterID)
+		if phase != ClusterActive {
+			cs.s.idles.noteSilence(clusterID)
+		}
 	}
 	silent, shut := phase != ClusterActive || cs.s.recovery.isBlocked(clusterID) || cs.s.recovery.isUnseen(c), cs.isDenied(c)
 	if p.denied && !shut {
@@ -87,8 +91,8 @@ func (cs *clusters) updateFreshness(clusterID string) {
 	cs.s.deadlines.setDeadline(clusterDue+clusterID, soonerOf(next, cs.updateConduct(c)))
 }
 
-// isDenied reports whether the administrator shuts a cluster out. A cluster without an agent
-// needs no approval, because an administrator listed it.
+// isDenied reports whether the administrator's lists exclude a cluster. A cluster without an agent
+// needs no approval, because an administrator wrote its ClusterAdvertisement.
 func (cs *clusters) isDenied(c *ledger.Cluster) bool {
 	policy := cs.s.config().Access
 	return policy.Denied(c.ClusterID) || c.Agent && policy.Check(c.ClusterID) != nil
@@ -98,11 +102,11 @@ func (cs *clusters) updateAllFreshness() {
 	cs.s.book.Clusters(func(c *ledger.Cluster) { cs.updateFreshness(c.ClusterID) })
 }
 
-// noteSilence records that a provider with placements is silent, so that its requesters learn
-// of it. The provider keeps its placements.
+// noteSilence records that a provider with placements is silent, so that its requesters are told.
+// The provider keeps its placements.
 //
-// A denied provider may not call, so its silence says nothing. After it is admitted again, it
-// gets as much time to call as a provider that was just heard.
+// A denied provider is not allowed to call, so its silence means nothing. After it is admitted
+// again, it gets as much time to call as a provider that was just heard.
 func (cs *clusters) noteSilence(clusterID string) {
 	c, p := cs.s.book.Cluster(clusterID), cs.presenceOf(clusterID)
 	if !c.Agent || p.denied || !c.LostSince.IsZero() || c.Placements() == 0 {
@@ -118,7 +122,7 @@ func (cs *clusters) noteSilence(clusterID string) {
 	}
 }
 
-// noteReturn records that a silent provider's agent has called again.
+// noteReturn records that a cluster's agent was heard again, if the cluster was recorded as silent.
 func (cs *clusters) noteReturn(clusterID string) error {
 	if cs.s.book.Cluster(clusterID).LostSince.IsZero() {
 		return nil

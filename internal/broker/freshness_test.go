@@ -9,9 +9,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// If a provider misses three advertisements, the requesters with reservations there are
-// informed until it is heard again. A restarted broker informs them as well. All holds stay
-// unchanged.
+// If a provider misses three advertisements, the requesters with reservations there are informed
+// until it advertises again. A restarted broker informs them as well. All holds stay unchanged.
 func TestRequestersOfASilentProviderAreNotified(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
@@ -50,8 +49,8 @@ func TestRequestersOfASilentProviderAreNotified(t *testing.T) {
 	})
 }
 
-// A requester with a reservation at a provider without an agent is informed, until the provider
-// has one.
+// A requester with a reservation at a provider without an agent is told so, until the provider has
+// an agent.
 func TestRequestersOfAnUnattendedProviderAreNotified(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")
@@ -89,7 +88,7 @@ func TestPingTellsHowOldTheCallersAdvertisementIs(t *testing.T) {
 	})
 }
 
-// Nobody repeats a manifest.
+// No agent renews a ClusterAdvertisement that an administrator applied, so it does not expire.
 func TestManifestIsOfferedUntilItIsDeleted(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "4", "8Gi")

@@ -11,32 +11,36 @@ import (
 )
 
 const (
-	// healRetry is how long a reservation waits before its next search for another provider.
+	// healRetry is the time between two searches for another provider.
 	healRetry = 30 * time.Second
-	// healEarlyRetry is the least time between two early retries after capacity was freed. A
-	// lost provider may have served thousands of reservations, which all retry together.
+	// healEarlyRetry is the least time between two early searches, which begin when capacity is
+	// freed. A lost provider may have served thousands of reservations, which all search together.
 	healEarlyRetry = 5 * time.Second
 )
 
-// healing moves reservations away from a provider that is silent, that recalled them, or whose
-// node is no longer Ready. Every step follows from the book, so a broker that stopped between two
-// steps continues with the next. Only the times of retries are kept here.
+// healing moves a reservation to another provider if its provider is silent, if its placement is
+// recalled, or if its virtual node is no longer Ready. Every step depends on the book alone, so a
+// replica that takes over between two steps continues with the next. Only the times of searches
+// are kept here.
 type healing struct {
 	s *session
-	// retryAt is when each reservation searches for another provider again.
+	// retryAt is when each reservation next searches for another provider.
 	retryAt map[string]time.Time
-	// earlyRetryAt is the newest early retry: after capacity was freed somewhere, reservations
-	// search for a provider at this time instead of at retryAt.
+	// earlyRetryAt is the last early retry that was scheduled: after capacity was freed,
+	// reservations search for a provider at this time instead of at retryAt.
 	earlyRetryAt time.Time
-	// tried reports whether any reservation has searched for a provider since earlyRetryAt was
-	// set.
+	// tried is true if any reservation has searched for a provider since earlyRetryAt was set.
 	tried bool
-	// refreshAt is the earliest time at which all pending offers are recorded again for
-	// healing.
+	// refreshAt is the earliest time at which healing may record all pending offers again.
 	refreshAt time.Time
+	// retryEvery is the time between two searches for another provider: healRetry, except in a
+	// WhatIf.
+	retryEvery time.Duration
 }
 
-func newHealing(s *session) healing { return healing{s: s, retryAt: map[string]time.Time{}} }
+func newHealing(s *session) healing {
+	return healing{s: s, retryAt: map[string]time.Time{}, retryEvery: healRetry}
+}
 
 func (h *healing) observe(e event) {
 	switch change := e.Change.(type) {
@@ -51,9 +55,8 @@ func (h *healing) observe(e event) {
 
 // dueAt returns when the next step of a reservation's healing is due, zero if none is.
 //
-// Agents could not reach a broker that was away. So healing starts only after every provider
-// had time to report to this session. A provider that recalled the placement has reported
-// already.
+// While the broker was away, agents could not reach it. So healing starts only after every provider
+// had time to report to this session. A provider that recalled the placement has reported already.
 func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 	switch h.s.book.Healing(r) {
 	case ledger.HealNothing:
@@ -69,8 +72,17 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 	}
 }
 
-// moveAt returns when a reservation may leave its provider: the earliest instant at which the provider
-// was silent, or the node NotReady, for long enough.
+// movesAt returns when the broker will first look for another provider because the provider of a
+// placement is silent or its node NotReady; zero if the broker will not look for one.
+func (h *healing) movesAt(r *ledger.Reservation, p *ledger.Placement) time.Time {
+	if p != r.Current() || r.CalledBack() != nil || h.s.book.Healing(r) != ledger.HealBegin {
+		return time.Time{}
+	}
+	return laterOf(laterOf(h.s.began.Add(h.s.config().Timeouts.Silence), h.moveAt(p)), h.s.recovery.recoveryDeadline())
+}
+
+// moveAt returns when a reservation may leave its provider: when the provider has been silent, or
+// the node NotReady, for as long as the timeouts say. If both apply, it returns the earlier time.
 func (h *healing) moveAt(p *ledger.Placement) time.Time {
 	timeouts, lost := &h.s.config().Timeouts, h.s.book.Cluster(p.Provider).LostSince
 	at := lost.Add(timeouts.Healing)
@@ -80,7 +92,8 @@ func (h *healing) moveAt(p *ledger.Placement) time.Time {
 	return at
 }
 
-// isDue reports whether a healing step is due now and comes before any other deadline.
+// isDue reports whether a step of healing is due for the reservation now, and no step of any other
+// kind.
 func (h *healing) isDue(r *ledger.Reservation) bool {
 	by, otherwise := h.dueAt(r), h.s.deadlines.withoutHealing(r)
 	return !by.IsZero() && !by.After(h.s.now()) && (otherwise.IsZero() || otherwise.After(h.s.now()))
@@ -101,11 +114,11 @@ func (h *healing) advanceHealing(r *ledger.Reservation) error {
 	return nil
 }
 
-// beginHealing grants a second placement on another provider. If no cluster has room, nothing changes
-// until the next retry.
+// beginHealing grants a second placement on another provider. If no other cluster can serve the
+// reservation, nothing changes until the next search.
 func (h *healing) beginHealing(r *ledger.Reservation) error {
 	left := r.Current()
-	h.retryAt[r.Name], h.tried = h.s.now().Add(healRetry), true
+	h.retryAt[r.Name], h.tried = h.s.now().Add(h.retryEvery), true
 	q, tried := h.s.requestAndTried(r)
 	if can, err := h.canBegin(r, q, tried); !can || err != nil {
 		return err
@@ -117,7 +130,7 @@ func (h *healing) beginHealing(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	err = h.s.record(ledger.Event{Change: &ledger.Heal{Name: r.Name, Provider: c.provider, Explanation: c.explanation}})
+	err = h.s.record(ledger.Event{Change: &ledger.Heal{Name: r.Name, Provider: c.provider, Price: c.price, Explanation: c.explanation}})
 	if errors.Is(err, ledger.ErrTaken) {
 		return nil // recording offers for the decision has changed the reservation
 	}
@@ -128,11 +141,11 @@ func (h *healing) beginHealing(r *ledger.Reservation) error {
 	return err
 }
 
-// canBegin reports whether another provider has room and the requester could peer with it. A
-// silent requester could not: each new provider would wait for it in vain.
+// canBegin reports whether another provider could serve the reservation and the requester is not
+// silent. A silent requester could not peer, so each new provider would wait for it in vain.
 //
-// It does not explain a refusal. Explanations are expensive, they are not shown here, and every
-// reservation on a lost provider would need one.
+// It does not explain why no provider can serve the reservation: explanations are expensive and would
+// not be shown anywhere, and every reservation on a lost provider would need one.
 func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (bool, error) {
 	if h.s.book.HasAgent(r.Requester) && h.s.clusters.presenceOf(r.Requester).phase != ClusterActive {
 		return false, nil
@@ -149,10 +162,10 @@ func (h *healing) canBegin(r *ledger.Reservation, q *Request, tried []string) (b
 	return ok, nil
 }
 
-// retrySoon moves retries forward, because a cluster may have room now.
+// retrySoon lets reservations search for a provider earlier, because a cluster may have room now.
 func (h *healing) retrySoon() {
 	if !h.tried {
-		return // every retry is at earlyRetryAt already
+		return // no search since earlyRetryAt was set: every retry is at that time already, or earlier
 	}
 	h.tried = false
 	if !h.earlyRetryAt.After(h.s.now()) {
@@ -166,8 +179,8 @@ func (h *healing) retrySoon() {
 	}
 }
 
-// leavePlacement withdraws one of two placements. Its provider holds the capacity until it confirms the
-// removal.
+// leavePlacement gives up one of two placements. Its provider holds the capacity until it confirms
+// that the placement is gone.
 func (h *healing) leavePlacement(r *ledger.Reservation, p *ledger.Placement, why string) error {
 	h.s.log.Info("healing: gave up one of two placements", "reservation", r.Name, "from", p.Provider, "to", r.Beside(p).Provider, "reason", why)
 	return h.s.record(ledger.Event{Change: &ledger.Withdraw{
@@ -176,7 +189,7 @@ func (h *healing) leavePlacement(r *ledger.Reservation, p *ledger.Placement, why
 }
 
 // silentProvider returns the silent provider of a reservation and when it was last heard, "" if
-// none is silent. If two are silent, it returns that of the older placement.
+// none is silent. If two providers are silent, it returns that of the older placement.
 func (h *healing) silentProvider(r *ledger.Reservation) (string, time.Time) {
 	for i := range r.Placements {
 		p := &r.Placements[i]
@@ -187,7 +200,8 @@ func (h *healing) silentProvider(r *ledger.Reservation) (string, time.Time) {
 	return "", time.Time{}
 }
 
-// describeHealing describes the state while two placements stand, "" otherwise.
+// describeHealing says, for people, which provider takes over from which while a reservation keeps
+// its old placement next to the new one. It returns "" for any other reservation.
 func (h *healing) describeHealing(r *ledger.Reservation) string {
 	p := r.Current()
 	older := r.Beside(p)

@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// pass lets time pass while all clusters except the silent one advertise.
+// pass lets a time d pass, in which all clusters except the silent one advertise.
 func (f *fleet) pass(d time.Duration, silent string) {
 	f.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -36,7 +36,8 @@ func (f *fleet) advertiseBut(silent string) {
 	}
 }
 
-// servedByParis returns a reservation of 4 CPUs; change may modify the request.
+// servedByParis returns an Active reservation of rome for 4 CPUs at paris. change may modify the
+// request.
 func (f *fleet) servedByParis(change ...func(*v1.ReservationRequest)) *v1.Reservation {
 	f.t.Helper()
 	f.advertiseBut("nobody")
@@ -52,7 +53,8 @@ func (f *fleet) servedByParis(change ...func(*v1.ReservationRequest)) *v1.Reserv
 	return r
 }
 
-// placements returns the states of a reservation's placements, and its phase.
+// placements returns the phase of a reservation, and the provider, state and reason of each
+// placement.
 func (f *fleet) placements(r *v1.Reservation) string {
 	f.t.Helper()
 	r = f.get("rome", r.Name)
@@ -78,12 +80,15 @@ const (
 	untouched  = "Active: paris=Ready"
 )
 
-// The broker is killed after every step.
+// The broker is killed and restarted between the steps.
 func TestHealingMovesOnceNewNodeIsReady(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.pass(staleAfter-time.Second, "paris")
 		f.wantPlacements(r, "before paris is stale", untouched)
+		if left := f.poll("rome", "").Instructions[0].MoveSeconds; left != nil {
+			t.Errorf("rome is told that it moves in %v s, and paris is not silent", *left)
+		}
 		f.pass(2*time.Second, "paris")
 		f.wantPlacements(r, "once it is", besideLost)
 		if got := f.available("paris") + ", " + f.available("berlin"); got != "12 56Gi, 4 56Gi" {
@@ -102,6 +107,9 @@ func TestHealingMovesOnceNewNodeIsReady(t *testing.T) {
 		f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
 		synctest.Wait()
 		f.wantPlacements(r, "once the new node is Ready", "Active: paris=Withdrawing(ProviderLost) berlin=Ready")
+		if got := f.poll("rome", "").Instructions[0].Reason; got != "ProviderLost" {
+			t.Errorf("rome is told %q, want ProviderLost", got)
+		}
 		f.kill()
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
 		if got := f.available("paris"); got != "12 56Gi" {
@@ -175,7 +183,7 @@ func TestOlderPlacementStandsUntilNewOneServes(t *testing.T) {
 			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateRefused)
 		}, "Active: paris=Ready berlin=Gone(Refused) oslo=Assigned"},
 		"it is released": {func(f *fleet, r *v1.Reservation) {
-			if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+			if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "Releasing: paris=Withdrawing berlin=Withdrawing"},
@@ -233,7 +241,7 @@ func TestReservationWithHealingWaitIsNotMoved(t *testing.T) {
 	}
 }
 
-// A requester that does not learn of a new placement cannot use it.
+// A silent requester does not learn of a new placement, so the broker grants none until it is back.
 func TestHealingWaitsForSilentRequester(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
@@ -293,11 +301,12 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 	})
 }
 
-// If the newer of two placements was given up first, the older one is given up last.
+// berlin was to take over a reservation of the silent paris, but refused. The old placement stands
+// alone again, and a preemption gives it up like any other.
 func TestPreemptionAfterFailedHealing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
-		config.Preemption = PreemptionConfig{LowerPriority: true, Grace: 30 * time.Second} // berlin may be tried again after a minute
+		config.Preemption = PreemptionConfig{LowerPriority: true, Grace: 30 * time.Second} // shorter than the minute after which berlin may be tried again
 		f.SetConfig(context.Background(), config)
 		r := f.servedByParis()
 		f.pass(staleAfter+time.Second, "paris")
@@ -314,7 +323,7 @@ func TestPreemptionAfterFailedHealing(t *testing.T) {
 	})
 }
 
-// The provider still answers, and its node is lost.
+// The provider still advertises, but the virtual node is not Ready.
 func TestReservationMovesAwayFromANodeThatIsNotReady(t *testing.T) {
 	notReady := DefaultTimeouts().NotReady
 	lost := func(f *fleet, change ...func(*v1.ReservationRequest)) *v1.Reservation {
@@ -326,7 +335,7 @@ func TestReservationMovesAwayFromANodeThatIsNotReady(t *testing.T) {
 		inFleet(t, func(f *fleet) {
 			r := lost(f)
 			f.pass(notReady-time.Second, "")
-			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady) // does not put it off
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady) // a repeated report must not start the time anew
 			f.wantPlacements(r, "before", "Reserved: paris=Acknowledged")
 			f.pass(2*time.Second, "")
 			f.wantPlacements(r, "afterwards", "Reserved: paris=Acknowledged berlin=Assigned")

@@ -7,12 +7,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// holders are the reservations that may have to make room for another one: they stand and are
-// claimed, and they have no notice, no recall and no second placement.
+// holders are the reservations that may have to make room for a request with higher priority: they
+// have exactly one standing placement, are claimed by their requester, and have neither a notice
+// nor a recall.
 type holders struct {
-	// on holds the priority of each holder, by cluster.
+	// on has the priority of each holder, by cluster.
 	on map[string]map[*ledger.Reservation]int32
-	// count is the number of holders, by priority.
+	// count is the number of holders of each priority.
 	count map[int32]int
 }
 
@@ -57,7 +58,7 @@ func (h *holders) lowestOn(clusterID string) (int32, bool) {
 	return slices.Min(slices.Collect(maps.Values(h.on[clusterID]))), true
 }
 
-// listHolders returns the holders in no order.
+// listHolders returns all holders, in random order.
 func (h *holders) listHolders() []*ledger.Reservation {
 	var out []*ledger.Reservation
 	for _, on := range h.on {

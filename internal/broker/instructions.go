@@ -9,13 +9,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// FetchInstructions implements the server's Broker. For a cursor of another journal, or one
-// ahead of this journal, the answer starts from the beginning.
+// FetchInstructions implements the server's Broker: it returns the instructions that changed after
+// the cursor. If there are none, it waits for a change until the time wait is over or ctx ends. If
+// the cursor belongs to another journal or is ahead of this one, it returns all instructions.
 func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
-		var list *v1.InstructionList
+		var list *unsignedList
 		var changed, ended <-chan struct{}
 		err := b.commitPlan(context.WithoutCancel(ctx), func(s *session) error {
 			n := s.news.logOf(clusterID)
@@ -26,20 +27,24 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 			changed, ended = n.changed, b.ended
 			return nil
 		})
-		if err != nil || len(list.Instructions)+len(list.Requests) > 0 || list.Announce {
-			return list, err
+		if err != nil {
+			return nil, err
+		}
+		if len(list.Instructions)+len(list.Requests) > 0 || list.Announce {
+			return b.signList(list), nil
 		}
 		select {
 		case <-changed:
 		case <-ended:
 		case <-ctx.Done():
-			return list, nil
+			return b.signList(list), nil
 		}
 	}
 }
 
-// noteFetch notes that a provider asks for its instructions. From then on the usual deadline
-// for acknowledging placements of an earlier term applies.
+// noteFetch notes that a provider has fetched its instructions in this term. From then on, the
+// usual deadline for acknowledging applies to those of its placements that were granted in an
+// earlier term.
 func (ns *news) noteFetch(clusterID string) {
 	p := ns.s.clusters.presenceOf(clusterID)
 	if !p.fetched.IsZero() {
@@ -51,18 +56,20 @@ func (ns *news) noteFetch(clusterID string) {
 	}
 }
 
-// pageOfInstructions is how many instructions an answer holds before the agent has to ask
-// again with the new cursor. A reservation is never split between answers.
+// pageOfInstructions is the number of instructions after which an answer ends and the agent has to
+// ask again with the new cursor. An answer contains all instructions of a reservation or none.
 const pageOfInstructions = 512
 
-func (ns *news) listInstructions(clusterID string, n *newsLog, after uint64) *v1.InstructionList {
-	list := &v1.InstructionList{
+func (ns *news) listInstructions(clusterID string, n *newsLog, after uint64) *unsignedList {
+	list := &unsignedList{s: ns.s, InstructionList: &v1.InstructionList{
 		Cursor:       ns.s.newestCursor(),
 		Announce:     ns.s.recovery.wantsAnnouncement(clusterID),
 		Instructions: []v1.Instruction{},
-	}
+	}}
 	if after == 0 {
-		list.Instructions = append(list.Instructions, ns.voidedInstructions(clusterID)...)
+		for _, in := range ns.voidedInstructions(clusterID) {
+			list.addInstruction(in, nil, nil)
+		}
 	}
 	for _, r := range n.changedSince(after, ns.s.book) {
 		if len(list.Instructions)+len(list.Requests) >= pageOfInstructions {
@@ -75,10 +82,10 @@ func (ns *news) listInstructions(clusterID string, n *newsLog, after uint64) *v1
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			if p.Provider == clusterID {
-				list.Instructions = append(list.Instructions, ns.instructionFor(r, p, v1.InstructionRoleProvider))
+				list.addInstruction(ns.instructionFor(r, p, v1.InstructionRoleProvider), r, p)
 			}
 			if r.Requester == clusterID && !r.Unclaimed {
-				list.Instructions = append(list.Instructions, ns.instructionFor(r, p, v1.InstructionRoleConsumer))
+				list.addInstruction(ns.instructionFor(r, p, v1.InstructionRoleConsumer), r, p)
 			}
 		}
 	}
@@ -88,7 +95,9 @@ func (ns *news) listInstructions(clusterID string, n *newsLog, after uint64) *v1
 	return list
 }
 
-// requestNews informs a requester about a reservation that has no instruction.
+// requestNews tells a requester the phase of its own reservation if the reservation waits or never
+// had a placement, because no instruction shows the phase of such a reservation. It returns nil
+// for other reservations.
 func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.RequestNews {
 	if r.Requester != clusterID || r.RequestKey() == "" || r.Waiting == nil && len(r.Placements) > 0 {
 		return nil
@@ -96,8 +105,8 @@ func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.Request
 	return &v1.RequestNews{Reservation: r.Name, Key: r.RequestKey(), Phase: v1.RequestNewsPhase(r.Phase())}
 }
 
-// voidedInstructions returns Ended instructions for placements that a requester claimed and no provider
-// knows.
+// voidedInstructions returns Ended instructions for the placements that a requester claimed and
+// that no provider knows.
 func (ns *news) voidedInstructions(clusterID string) []v1.Instruction {
 	var out []v1.Instruction
 	for _, ref := range ns.s.recovery.void[clusterID] {
@@ -124,7 +133,8 @@ func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 		Notice:           ns.s.preemption.noticeOf(r, p),
 	}
 	if role == v1.InstructionRoleConsumer {
-		in.Key, in.Unattended = r.RequestKey(), !ns.s.book.HasAgent(p.Provider)
+		in.Key, in.Unattended, in.Reason = r.RequestKey(), !ns.s.book.HasAgent(p.Provider), p.Withdrawn
+		in.Cost = showCost(r)
 		if since := ns.s.book.Cluster(p.Provider).LostSince; !since.IsZero() && r.Stands(p) {
 			silent := ns.s.now().Sub(since).Seconds()
 			in.ProviderSilentSeconds = &silent
@@ -133,6 +143,11 @@ func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 			left := max(by.Sub(ns.s.now()), 0).Seconds()
 			in.ConnectSeconds = &left
 		}
+		if at := ns.s.healing.movesAt(r, p); !at.IsZero() {
+			left := max(at.Sub(ns.s.now()), 0).Seconds()
+			in.MoveSeconds = &left
+		}
+		in.Idle = ns.s.idles.idleTimeOf(r, p)
 		if x := p.Excess; x != nil {
 			in.Excess = &v1.Excess{Pods: x.Pods, Resources: wire.FromAmounts(x.Amounts)}
 		}
@@ -151,8 +166,8 @@ func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 	return in
 }
 
-// remainingSeconds returns the seconds left of a reservation with a duration, nil for one that is
-// renewed.
+// remainingSeconds returns for how many seconds a reservation is still held, nil if it waits or has
+// no duration.
 func (ns *news) remainingSeconds(r *ledger.Reservation) *float64 {
 	if r.Duration == 0 || r.Waiting != nil {
 		return nil

@@ -22,6 +22,7 @@ func TestPausedProviderIsPassedOver(t *testing.T) {
 		want  string
 	}{
 		"lending is paused":       {v1.Lending{Paused: true}, "paris: lending is paused"},
+		"it is uninstalled":       {v1.Lending{Unready: "Uninstalling"}, "paris: no longer lends: its agent is being uninstalled"},
 		"its Liqo does not run":   {v1.Lending{Unready: "LiqoNotRunning"}, "paris: cannot peer at present: its Liqo is missing or does not run"},
 		"the requester is denied": {v1.Lending{Deny: []string{"rome", "milan"}}, "paris: does not lend to rome"},
 		"others are allowed":      {v1.Lending{Allow: []string{"milan"}}, "paris: does not lend to rome"},

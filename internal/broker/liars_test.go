@@ -14,15 +14,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// liarFleet is a broker with ten clusters that request from each other. Some of them
-// advertise ten times what they have, at the lowest price.
+// liarFleet is a broker with ten clusters that request from each other. Some of them are liars:
+// they advertise ten times as much as the others, at the lowest price, and fail requesters.
 type liarFleet struct {
 	*fleet
 	random *rand.Rand
 	ids    []string
 	liars  map[string]bool
 	lie    string
-	// granted counts placements by provider, without the first ones.
+	// granted counts placements by provider since the map was last cleared.
 	granted map[string]int
 	// advertised is when all clusters last advertised.
 	advertised time.Time
@@ -53,8 +53,8 @@ func atPrice(price string) func(*v1.Advertisement) {
 	}
 }
 
-// settle plays both sides of every placement until one is Ready, and then releases the
-// reservation.
+// settle plays both sides of each placement until one is served or the reservation has ended. Then
+// both sides report that nothing is left.
 func (f *liarFleet) settle(requester string, r *v1.Reservation) {
 	for number := 1; ; number++ {
 		now := f.get(requester, r.Name)
@@ -78,7 +78,7 @@ func (f *liarFleet) settle(requester string, r *v1.Reservation) {
 func (f *liarFleet) deliver(requester, from string, r *v1.Reservation, number int) {
 	f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
 	f.mustReport(requester, r, number, consumer, v1.StatusReportStateReady)
-	if _, err := f.ReleaseReservation(context.Background(), requester, r.Name); err != nil {
+	if _, err := f.ReleaseReservation(context.Background(), requester, r.Name, ""); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -96,7 +96,7 @@ func (f *liarFleet) betray(requester, from string, r *v1.Reservation, number int
 		f.mustReport(from, r, number, provider, v1.StatusReportStateAcknowledged)
 		f.mustReport(requester, r, number, consumer, v1.StatusReportStateConnecting)
 		for now := f.get(requester, r.Name); now.EndReason == "" && len(now.Placements) == number; now = f.get(requester, r.Name) {
-			time.Sleep(limits.Acknowledge / 2) // in time to answer for the next provider
+			time.Sleep(limits.Acknowledge / 2) // short enough to acknowledge in time for the next provider
 			f.keepFresh()
 		}
 	case refuses:
@@ -110,7 +110,7 @@ func (f *liarFleet) betray(requester, from string, r *v1.Reservation, number int
 	}
 }
 
-// keepFresh advertises as often as agents do.
+// keepFresh lets all clusters advertise if an interval has passed since they last did.
 func (f *liarFleet) keepFresh() {
 	if time.Since(f.advertised) >= advertiseEvery {
 		f.advertised = time.Now()
@@ -118,7 +118,7 @@ func (f *liarFleet) keepFresh() {
 	}
 }
 
-// run makes the given number of requests, from each honest cluster in turn.
+// run makes a number of requests, one a second, from each honest cluster in turn.
 func (f *liarFleet) run(requests int) {
 	honest := slices.DeleteFunc(slices.Clone(f.ids), func(id string) bool { return f.liars[id] })
 	for n := range requests {
@@ -132,7 +132,7 @@ func (f *liarFleet) run(requests int) {
 func weightings() map[string]decision.Weights {
 	out := map[string]decision.Weights{}
 	for _, name := range []string{decision.PresetAvailability, decision.PresetBalanced, decision.PresetMultiCriteria} {
-		out[name], _ = decision.Preset(name) // the names exist
+		out[name], _ = decision.Preset(name) // Preset knows these names
 	}
 	random := rand.New(rand.NewPCG(6, 0))
 	for range 2 {
@@ -146,8 +146,7 @@ func weightings() map[string]decision.Weights {
 	return out
 }
 
-// T6 of the threat model: after a few failures a liar gets less than 1 % of the requests, with
-// any weights.
+// Whatever the weights, after a few failures a liar gets less than 1 % of the placements.
 func TestLiarsGetNoNewRequests(t *testing.T) {
 	const first, requests = 100, 400
 	for _, lie := range []string{neverAcknowledges, neverReady, neverConnects, refuses, withdraws, sometimesServes} {
@@ -241,7 +240,7 @@ func TestRequesterCannotPauseProviderForOthers(t *testing.T) {
 			if err != nil || view.Standing == nil || view.Standing.Paused != "" || view.Standing.PausedFor["rome"] == "" {
 				t.Errorf("paris is paused for %+v, %v; want rome alone", view.Standing, err)
 			}
-			f.kill() // the record survives a takeover
+			f.kill() // the record of failures survives a takeover
 			f.advertise("paris", "64", "256Gi")
 		}
 	})
@@ -274,7 +273,7 @@ func TestPauseEndsWithTrial(t *testing.T) {
 	})
 }
 
-func TestExceededGrantsKeepAConsumerFromTheProviderThatSaysSo(t *testing.T) {
+func TestExceededGrantPausesConsumerAtTheReportingProvider(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		for _, id := range []string{"rome", "paris", "berlin", "oslo"} {
 			f.advertise(id, "64", "256Gi")
@@ -310,12 +309,12 @@ func TestExceededGrantsKeepAConsumerFromTheProviderThatSaysSo(t *testing.T) {
 		if x := view().Excess; x != nil && x.All != "" {
 			t.Fatalf("the word of paris alone keeps rome away from all: %+v", x)
 		}
-		f.reserve("rome", "request-2", request("1", "1Gi")) // others serve it
+		f.reserve("rome", "request-2", request("1", "1Gi")) // other providers still serve rome
 		exceed("berlin", 2)
 		if x := view().Excess; x == nil || x.All == "" {
 			t.Errorf("two providers report excess, and rome is kept away by %+v, want by all", x)
 		}
-		if got := f.refusal("rome", "request-oslo-2", "oslo"); !strings.Contains(got, "rome ran more than several clusters granted it") {
+		if got := f.refusal("rome", "request-oslo-2", "oslo"); !strings.Contains(got, "rome exceeded grants of several clusters") {
 			t.Errorf("rome is told %q", got)
 		}
 		if r := f.get("rome", "request-berlin"); r.Phase != v1.ReservationPhaseActive || !strings.Contains(r.Message, "berlin evicted 2 pods that exceeded the grant by cpu=2") {

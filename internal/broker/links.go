@@ -13,34 +13,36 @@ import (
 )
 
 const (
-	// linksDue prefixes deadlines of the links that a requester reported.
+	// linksDue is the prefix of the names of the deadlines at which reported links of a requester expire.
 	linksDue = "links/"
-	// maxLinks bounds the remembered links of one requester. It keeps memory and probes
-	// proportional to clusters rather than to pairs of clusters.
+	// maxLinks is how many links of one requester are remembered. So memory and probes grow with
+	// the number of clusters, not with the number of their pairs.
 	maxLinks = 64
-	// maxPeers bounds the providers that one answer asks a requester to probe.
+	// maxPeers is how many providers one answer asks a requester to probe.
 	maxPeers = 16
-	// linkTTL is how long a report counts. A provider without a newer report is not excluded.
+	// linkTTL is how long a reported link counts. After that, a provider that was reported as unreachable is no
+	// longer excluded.
 	linkTTL = 10 * time.Minute
-	// reachableProbe and unreachableProbe are how long after the last report a link is probed
-	// again. An unreachable one is probed with every advertisement.
+	// reachableProbe and unreachableProbe are how long after the last report a requester is asked to probe a reachable
+	// and an unreachable provider again. It is asked in the answers to its advertisements.
 	reachableProbe   = linkTTL / 2
 	unreachableProbe = 15 * time.Second
 )
 
-// unreachable is the reason that a requester reports when it gives up a placement because it
-// cannot reach the provider.
+// unreachable is the reason with which a requester gives up a placement because it cannot reach the
+// provider.
 const unreachable = string(decision.Unreachable)
 
-// link is a requester's report about reaching a provider's API server.
+// link is a requester's last report on whether it can reach a provider's API server.
 type link struct {
 	reportedAt time.Time
-	// unreachableSince is zero if the provider is reachable.
+	// unreachableSince is when the provider was first reported as unreachable; zero if it is
+	// reachable.
 	unreachableSince time.Time
 	roundTrip        time.Duration
 }
 
-// isOverdue reports whether the link has to be probed again.
+// isOverdue reports whether the provider should be probed again.
 func (l link) isOverdue(now time.Time) bool {
 	after := reachableProbe
 	if !l.unreachableSince.IsZero() {
@@ -49,14 +51,14 @@ func (l link) isOverdue(now time.Time) bool {
 	return now.Sub(l.reportedAt) >= after
 }
 
-// links stores which requester reaches which provider, and asks agents to probe. It is not
-// journaled: agents report again soon after a takeover, and a requester that was not asked in
-// time detects an unreachable provider when it peers.
+// links stores which requester can reach which provider, and asks agents to probe. It is not
+// journaled: agents report again soon after a takeover. A requester that has not reported yet
+// notices an unreachable provider when it peers.
 type links struct {
 	s *session
-	// of holds the reported links by requester and provider.
+	// of has the reported links, by requester and provider.
 	of map[string]map[string]link
-	// endpoints holds the address of each provider to which its links refer.
+	// endpoints has, by provider, the address of the API server to which the reported links refer.
 	endpoints map[string]string
 }
 
@@ -73,8 +75,8 @@ func (l *links) observe(e event) {
 	}
 }
 
-// storeReport stores the links that a requester reports. Reports about an outdated endpoint are
-// ignored.
+// storeReport stores the links that a requester reports. It ignores reports about an address that the provider no
+// longer has.
 func (l *links) storeReport(requester string, reported []v1.Link) {
 	if len(reported) == 0 {
 		return
@@ -94,7 +96,7 @@ func (l *links) storeReport(requester string, reported []v1.Link) {
 	l.setDeadline(requester)
 }
 
-// reportUnreachable stores that a requester could not peer with a provider.
+// reportUnreachable stores that a requester could not peer with a provider; why is the requester's message.
 func (l *links) reportUnreachable(requester string, c *ledger.Cluster, why string) {
 	l.setUnreachable(requester, c, why)
 	l.setDeadline(requester)
@@ -113,7 +115,7 @@ func (l *links) setUnreachable(requester string, c *ledger.Cluster, why string) 
 	l.setLink(requester, c, is, detail)
 }
 
-// setLink stores a link and passes it on to the market; detail says why it cannot be used.
+// setLink stores a link and updates the market. detail says why the provider is unreachable.
 func (l *links) setLink(requester string, c *ledger.Cluster, is link, detail string) {
 	mine := l.of[requester]
 	if mine == nil {
@@ -147,7 +149,7 @@ func (l *links) dropLink(requester, provider string) {
 	}
 }
 
-// dropOutdated drops the links to a cluster whose endpoint has changed.
+// dropOutdated drops the links to a cluster if its address has changed.
 func (l *links) dropOutdated(c *ledger.Cluster) {
 	if was, known := l.endpoints[c.ClusterID]; known && was != "" && was != c.Endpoint {
 		for requester, mine := range l.of {
@@ -159,7 +161,8 @@ func (l *links) dropOutdated(c *ledger.Cluster) {
 	}
 }
 
-// publishChange requests a status update of a requester's ClusterAdvertisement, if it has one.
+// publishChange notifies the controller that publishes the requester's ClusterAdvertisement. It does nothing for a
+// requester that is not a cluster in the book.
 func (l *links) publishChange(requester string) {
 	if l.s.book.Cluster(requester) != nil {
 		l.s.b.feed.addCluster(requester)
@@ -172,7 +175,7 @@ type UnreachableProvider struct {
 	Since     time.Time
 }
 
-// unreachableFrom returns the providers that a requester cannot reach, by name.
+// unreachableFrom returns the providers that a requester cannot reach, sorted by ID.
 func (l *links) unreachableFrom(requester string) []UnreachableProvider {
 	var out []UnreachableProvider
 	for id, is := range l.of[requester] {
@@ -184,7 +187,8 @@ func (l *links) unreachableFrom(requester string) []UnreachableProvider {
 	return out
 }
 
-// oldestProvider returns the provider whose report is oldest, "" if the requester reported none.
+// oldestProvider returns the provider that the requester reported on least recently, "" if there
+// are no reports.
 func (l *links) oldestProvider(requester string) string {
 	oldest, mine := "", l.of[requester]
 	for id, is := range mine {
@@ -195,7 +199,7 @@ func (l *links) oldestProvider(requester string) string {
 	return oldest
 }
 
-// setDeadline schedules expire for the requester's oldest link.
+// setDeadline schedules expireReports for when the requester's oldest link expires.
 func (l *links) setDeadline(requester string) {
 	mine := l.of[requester]
 	if len(mine) == 0 {
@@ -215,13 +219,14 @@ func (l *links) expireReports(requester string) {
 	l.setDeadline(requester)
 }
 
-// peersToProbe lists the providers that a requester should probe: first its current providers,
-// then overdue ones, then possible future providers. The last are taken in the order of names,
-// starting after the requester's own name, so that all clusters are probed equally often.
+// peersToProbe returns the providers that a requester should probe: first its current providers,
+// then those for which isOverdue is true, then possible future providers. It lists possible future
+// providers in the order of IDs, starting after the requester's own ID, so that all clusters are
+// probed equally often.
 func (l *links) peersToProbe(requester string) []v1.Peer {
 	out := l.currentProviders(requester)
 	for _, id := range l.overdueProviders(requester) {
-		if len(out) < maxPeers*3/4 { // leaves room for others even if many do not answer
+		if len(out) < maxPeers*3/4 { // leaves room for other providers even if many do not answer
 			out = l.addPeer(out, requester, id)
 		}
 	}
@@ -254,7 +259,8 @@ func (l *links) currentProviders(requester string) (out []v1.Peer) {
 	return out
 }
 
-// addPeer appends a cluster that can be probed, unless it is listed or the list is full.
+// addPeer appends a cluster to out, unless it cannot be probed or is listed already, or the list is
+// full.
 func (l *links) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
 	c := l.s.book.Cluster(id)
 	listed := slices.ContainsFunc(out, func(peer v1.Peer) bool { return peer.ClusterID == id })
@@ -264,7 +270,7 @@ func (l *links) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
 	return append(out, v1.Peer{ClusterID: id, EndpointURL: c.Endpoint})
 }
 
-// overdueProviders returns the providers to probe again, the oldest report first.
+// overdueProviders returns the providers that should be probed again, the oldest report first.
 func (l *links) overdueProviders(requester string) []string {
 	var out []string
 	mine := l.of[requester]

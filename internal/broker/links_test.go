@@ -116,7 +116,7 @@ func TestUnreachableProviderIsRejectedWithTheReason(t *testing.T) {
 	}
 }
 
-// stay lets time pass while paris and berlin advertise.
+// stay lets time pass while paris and berlin advertise, but not rome.
 func (f *fleet) stay(d time.Duration) {
 	for range d / advertiseEvery {
 		time.Sleep(advertiseEvery)
@@ -215,7 +215,7 @@ func TestUnreachableProviderIsReplacedAtOnce(t *testing.T) {
 				if tt.change != nil {
 					tt.change(&report)
 				}
-				for range 2 { // a repetition changes nothing
+				for range 2 { // a repeated report must change nothing
 					if err := f.ReportStatus(context.Background(), "rome", r.Name, &report); fault.ReasonOf(err) != tt.reason {
 						t.Fatalf("reporting: %v", err)
 					}
@@ -223,7 +223,8 @@ func TestUnreachableProviderIsReplacedAtOnce(t *testing.T) {
 				if got := f.get("rome", r.Name); target(got) != tt.want {
 					t.Errorf("it is on %s, want %s", target(got), tt.want)
 				}
-				// A refused handshake counts against the provider later, see pauses.
+				// One refused handshake does not keep the next request away from paris. Only pauses
+				// do, after several failures.
 				want := tt.want
 				if report.Reason == ledger.HandshakeRefused {
 					want = "paris"

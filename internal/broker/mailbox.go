@@ -14,29 +14,31 @@ import (
 )
 
 const (
-	// maxSlots bounds the waiting messages of one sender for one receiver.
+	// maxSlots is how many messages of one sender may wait for one receiver.
 	maxSlots = 64
-	// maxSent bounds the waiting messages of one sender to all receivers, in bytes. A handshake
-	// takes a few thousand bytes.
+	// maxSent is how many bytes of messages of one sender may wait for all receivers together. A
+	// handshake takes a few thousand bytes.
 	maxSent = 4 << 20
-	// maxReceived bounds roughly the bytes in one answer; the next answer contains the rest.
+	// maxReceived is how many bytes of messages one answer contains at most, unless its only message
+	// is larger. The next answer contains the rest.
 	maxReceived = 1 << 20
-	// messageTTL is how long a message waits. Senders repeat more often than that.
+	// messageTTL is how long a message waits. Senders repeat messages more often than that.
 	messageTTL = 5 * time.Minute
 )
 
-// mailbox passes envelopes between clusters that share a reservation. It is kept in memory
-// only: senders repeat a message until it is answered.
+// mailbox passes messages between clusters that share a reservation. It is kept in memory only:
+// senders repeat a message until it is answered. A message replaces the sender's earlier one with
+// the same slot name.
 type mailbox struct {
 	now func() time.Time
 
-	// mu guards the following.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	boxes map[string]*box
-	// sent holds the messages of each sender, oldest first.
+	// sent has the messages of each sender, the oldest first.
 	sent map[string]*outbox
-	// sequence starts at the current time, so that it is ahead of all cursors of a former
-	// process.
+	// sequence is the number of the newest message. It starts at the current time, so that it is
+	// ahead of all cursors of an earlier process.
 	sequence int64
 }
 
@@ -47,7 +49,7 @@ type box struct {
 
 type slot struct{ from, name string }
 
-// outbox holds the waiting messages of one sender; sum is their size in bytes.
+// outbox has the waiting messages of one sender; sum is their size in bytes.
 type outbox struct {
 	entries []sentMessage
 	sum     int
@@ -71,7 +73,8 @@ func newMailbox(now func() time.Time) *mailbox {
 	return &mailbox{now: now, boxes: map[string]*box{}, sent: map[string]*outbox{}, sequence: now().UnixNano()}
 }
 
-// SendMessage implements the server's Broker. It refuses clusters that share no reservation.
+// SendMessage implements the server's Broker. It refuses the message if the two
+// clusters share no reservation.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
 	err := b.commitPlan(ctx, func(s *session) error {
 		if !s.reservations.shareReservation(clusterID, msg.To) {
@@ -99,7 +102,8 @@ func (rs *reservations) shareReservation(a, b string) bool {
 	return false
 }
 
-// ReceiveMessages implements the server's Broker.
+// ReceiveMessages implements the server's Broker: it returns the messages for a cluster after the
+// cursor. If there are none, it waits for messages until the time wait is over or ctx ends.
 func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -110,7 +114,7 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 		ended := b.ended
 		b.mu.Unlock()
 		if err != nil {
-			// Messages now arrive at another replica.
+			// This replica no longer leads, so senders send their messages to another replica.
 			return nil, err
 		}
 		if len(list.Messages) > 0 {
@@ -154,8 +158,8 @@ func (m *mailbox) putMessage(from string, msg *v1.Message) error {
 	return nil
 }
 
-// makeRoomFor drops a sender's expired and replaced messages. It returns an error if another
-// message does not fit beside the remaining ones.
+// makeRoomFor drops a sender's messages that have expired or were replaced. It returns an error if
+// a message of size bytes does not fit in addition to the remaining ones.
 func (m *mailbox) makeRoomFor(from string, size int) error {
 	out := m.sent[from]
 	if out == nil {
@@ -184,7 +188,7 @@ func (m *mailbox) makeRoomFor(from string, size int) error {
 	return nil
 }
 
-// makeRoom drops expired messages and returns how many of one sender remain.
+// makeRoom drops expired messages and returns how many messages of the sender remain in the box.
 func (x *box) makeRoom(from string, now time.Time) int {
 	n := 0
 	for key, e := range x.slots {

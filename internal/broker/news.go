@@ -8,17 +8,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// news lists for each cluster which of its reservations have changed.
+// news lists, for each cluster, the changed reservations in which it takes part.
 type news struct {
 	s         *session
 	byCluster map[string]*newsLog
 }
 
-// newsLog lists the changes for one cluster, oldest first. If a reservation changes again, its
-// former entry is outdated. Readers skip outdated entries, and sweep removes them.
+// newsLog lists changes for one cluster, the oldest first. If a reservation changes again, its
+// former entry is outdated. Readers skip outdated entries, and sweepOutdated removes them.
 type newsLog struct {
 	entries []newsEntry
-	// changed is closed and replaced with every new entry.
+	// changed is closed and replaced when an entry is added.
 	changed chan struct{}
 }
 
@@ -46,7 +46,7 @@ func (ns *news) reservationChanged(r *ledger.Reservation) {
 	}
 }
 
-// reservationsOf returns the reservations in which a cluster takes part, by name.
+// reservationsOf returns the reservations in which a cluster takes part, sorted by name.
 func (ns *news) reservationsOf(clusterID string) []*ledger.Reservation {
 	return slices.SortedFunc(ns.logOf(clusterID).allReservations(ns.s.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -64,7 +64,8 @@ func (n *newsLog) addEntry(r *ledger.Reservation, state *ledger.State) {
 	n.changed = make(chan struct{})
 }
 
-// changedSince returns the reservations that changed after a position, oldest change first.
+// changedSince returns the reservations that changed after a position, in the order of their last
+// changes.
 func (n *newsLog) changedSince(position uint64, state *ledger.State) []*ledger.Reservation {
 	from, _ := slices.BinarySearchFunc(n.entries, position, func(e newsEntry, p uint64) int {
 		if e.position <= p {
@@ -75,12 +76,14 @@ func (n *newsLog) changedSince(position uint64, state *ledger.State) []*ledger.R
 	return slices.Collect(n.reservationsFrom(from, state))
 }
 
-// allReservations iterates over the reservations in which the cluster takes part, oldest change first.
+// allReservations iterates over all reservations in which the cluster takes part, in the order of
+// their last changes.
 func (n *newsLog) allReservations(state *ledger.State) iter.Seq[*ledger.Reservation] {
 	return n.reservationsFrom(0, state)
 }
 
-// reservationsFrom iterates over the reservations of the entries from an index on, each once.
+// reservationsFrom iterates over the reservations of the entries from the given index on. It yields
+// each reservation once, because it skips outdated entries.
 func (n *newsLog) reservationsFrom(from int, state *ledger.State) iter.Seq[*ledger.Reservation] {
 	return func(yield func(*ledger.Reservation) bool) {
 		for _, e := range n.entries[from:] {
@@ -91,7 +94,7 @@ func (n *newsLog) reservationsFrom(from int, state *ledger.State) iter.Seq[*ledg
 	}
 }
 
-// reservationIn returns the reservation of an entry, nil if the entry is outdated.
+// reservationIn returns the reservation that an entry is about, nil if the entry is outdated.
 func (e newsEntry) reservationIn(state *ledger.State) *ledger.Reservation {
 	if r := state.Reservation(e.name); r != nil && r.Changed == e.position {
 		return r
@@ -99,8 +102,8 @@ func (e newsEntry) reservationIn(state *ledger.State) *ledger.Reservation {
 	return nil
 }
 
-// sweepOutdated removes outdated entries from a full log. The log stays at most about 1.5 times as
-// long as there are reservations, even for a cluster that never asks.
+// sweepOutdated removes outdated entries from a full log and grows it if few were outdated. So the
+// log has at most about 1.5 entries for each reservation, even if the cluster never fetches them.
 func (n *newsLog) sweepOutdated(state *ledger.State) {
 	n.entries = slices.DeleteFunc(n.entries, func(e newsEntry) bool { return e.reservationIn(state) == nil })
 	if full := cap(n.entries); len(n.entries) > full-full/4-1 {

@@ -6,9 +6,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// objects holds the reservations that objects asked for and that have not ended, by the
-// object's namespace and name. Each has the UID of its object: an object that was deleted and
-// created again has several reservations for a while.
+// objects lists the reservations that Reservation objects requested and that have not ended. The
+// first key is the object, the second the reservation's name; the value is the object's UID. An
+// object that was deleted and created again has several reservations for a while.
 type objects map[objectPlace]map[string]string
 
 type objectPlace struct{ namespace, name string }
@@ -31,10 +31,9 @@ func (o objects) reservationChanged(r *ledger.Reservation) {
 	}
 }
 
-// HeldFor returns the reservations that have not ended and that an object of this name asked for,
-// as a map from the reservation's name to the UID of its object. An object that was deleted and
-// created again has a new UID. Like ManifestOf, HeldFor does not wait until the reservations are
-// durable.
+// HeldFor returns the reservations that an object of this name asked for and that have not ended,
+// as a map from the name of the reservation to the UID of its object. An object that was deleted
+// and created again has a new UID. HeldFor does not wait until the reservations are durable.
 func (b *Broker) HeldFor(namespace, name string) map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

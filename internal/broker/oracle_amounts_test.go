@@ -10,6 +10,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -21,8 +22,8 @@ type unanswered struct {
 	amounts    quantity.Amounts
 }
 
-// mayKeep returns the largest amount of a resource that the provider of a placement may hold:
-// it may or may not have carried out a change.
+// mayKeep returns the largest amount of a resource that the provider of a placement may hold,
+// because it may or may not have carried out a change.
 func (r *told) mayKeep(placement int, resource corev1.ResourceName) int64 {
 	most := r.placements[placement].amounts[resource]
 	if r.change != nil && r.change.placement == placement {
@@ -31,7 +32,7 @@ func (r *told) mayKeep(placement int, resource corev1.ResourceName) int64 {
 	return most
 }
 
-// wanted returns the amounts in repetitions of the request.
+// wanted returns the amounts with which the requester repeats its request.
 func (r *told) wanted() quantity.Amounts {
 	if r.change != nil {
 		return r.change.amounts
@@ -39,9 +40,9 @@ func (r *told) wanted() quantity.Amounts {
 	return r.amounts
 }
 
-// unheard settles a change whose placement was given up. A change to less needs no consent. If
-// the reservation has ended, its repetitions contain the last requested amounts. If another
-// provider serves it already, the agreed amounts apply there.
+// unheard ends a change whose placement was given up before its provider answered. A reduction then
+// applies, unless another provider serves the reservation already. If the reservation has ended,
+// any change applies, because the requester repeats the last requested amounts.
 func (r *told) unheard(placement int, ended, another bool) {
 	if r.change == nil || r.change.placement != placement {
 		return
@@ -57,6 +58,26 @@ func (r *told) unheard(placement int, ended, another bool) {
 	r.placements[placement].amounts, r.change = most, nil
 }
 
+// stoodBeside reports whether another provider served the reservation when placement i was given
+// up. If the other placement was granted or given up within the same step, the order is unknown;
+// the change was refused only if the other placement stood.
+func stoodBeside(known *told, r *ledger.Reservation, i int) bool {
+	p := &r.Placements[i]
+	refused := known.change != nil && r.Refusal != nil && r.Refusal.Generation == known.change.generation
+	for n, other := range known.placements {
+		if !other.givenUp && (refused || r.Stands(&r.Placements[n])) {
+			return true
+		}
+	}
+	switch p.Withdrawn {
+	case ledger.ProviderLost:
+		return true
+	case ledger.Recalled, ledger.Drained, ledger.NodeLost:
+		return i+1 < len(r.Placements) && refused
+	}
+	return false
+}
+
 // newest returns the index of the newest standing placement, -1 if there is none.
 func (r *told) newest() int {
 	for i, p := range slices.Backward(r.placements) {
@@ -67,8 +88,8 @@ func (r *told) newest() int {
 	return -1
 }
 
-// endsIf returns when the reservation ends if it has this duration, and if it is granted now in
-// case it waits.
+// endsIf returns when the reservation would end with the given duration. If it waits, the result
+// assumes that it is granted now.
 func (r *told) endsIf(duration time.Duration, now time.Time) time.Time {
 	switch {
 	case r.waiting != nil && r.duration > 0:
@@ -110,38 +131,44 @@ func (o *oracle) refusalOf(r *told, duration time.Duration, amounts quantity.Amo
 		}
 		more := want - max(kept, l.used[brokerv1alpha1.PlacementName(r.name, int32(n+1))][resource])
 		// The placement may always have what its pods already use, even if the provider has less
-		// free than it has lent.
+		// free than it has lent, or has tainted their nodes.
+		if more > 0 && !o.suits(r.request, p.provider) {
+			return fault.Conflict
+		}
 		free := max(o.free(p.provider, resource)-o.kept(p.provider, resource, nobody), 0)
-		if !o.lends(p.provider, now) || more > free {
+		_, cordoned := o.rules.drains[p.provider]
+		if cordoned || !o.lends(p.provider, now) || more > free || o.rules.paused && o.whoComesBefore(r, amounts, now) != nil {
 			return fault.Conflict
 		}
 	}
 	return ""
 }
 
-// whoComesBefore returns a waiting reservation with a prior right to the additional amounts;
-// nil if there is none.
+// whoComesBefore returns a waiting reservation with a prior right to the additional amounts; nil if
+// there is none. The amounts of an unanswered change are not additional: the broker has kept room
+// for them since it accepted that change. What is reserved on the provider for a preemptor stays
+// reserved, so a preemptor comes before only if it fits into the rest as well.
 func (o *oracle) whoComesBefore(r *told, amounts quantity.Amounts, now time.Time) *told {
 	n := r.newest()
-	if _, less := quantity.Fits(amounts, r.amounts); less || n < 0 {
+	if _, less := quantity.Fits(amounts, r.amounts); less || n < 0 || amounts.Equal(r.wanted()) {
 		return nil
 	}
 	id := r.placements[n].provider
 	for _, other := range o.told {
-		if other.waiting != nil && o.isBefore(other, r) && o.mayServe(id, other, now) && o.takes(id, other.amounts, other) {
+		if other.waiting != nil && o.isBefore(other, r) && o.mayServe(id, other, now) && o.takes(id, other.amounts, nil) {
 			return other
 		}
 	}
 	return nil
 }
 
-// change edits the duration of a reservation, its amounts, or both.
+// change asks for another duration of a reservation, other amounts, or both, and checks the answer.
 func (m *machine) change(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil {
 		return cause{}, nil
 	}
-	change := &v1.ReservationChange{Generation: r.generation + 1, DurationSeconds: int64(r.duration / time.Second)}
+	change := &v1.ReservationChange{Generation: r.generation + 1, DurationSeconds: int64(r.duration / time.Second), Actor: anyUser(c)}
 	amounts := r.wanted()
 	if c(3) == 0 {
 		change.DurationSeconds = oneOf(c, 0, int64(60+c(600)))
@@ -170,7 +197,7 @@ func (m *machine) change(c choose) (cause, error) {
 		r.waiting.left = max(r.endsIf(duration, m.now()).Sub(m.now()), time.Second)
 	}
 	r.until = r.endsIf(duration, m.now())
-	r.generation, r.duration = change.Generation, duration
+	r.generation, r.duration, r.changedBy = change.Generation, duration, change.Actor
 	if duration == 0 {
 		r.asked = m.now()
 	}

@@ -16,12 +16,12 @@ import (
 // against the naive book. Here the oracle checks that decisions respect them.
 type suspensions map[way]string
 
-// keep reports whether a requester is blocked from a provider.
+// keep reports whether a requester is blocked from using a provider.
 func (s suspensions) keep(requester, provider string) bool {
 	return s[way{requester, provider}]+s[way{"", provider}]+s[way{requester, ""}] != ""
 }
 
-// lasting returns a reason that blocks a requester both now and before the step, "" for none. A
+// lasting returns a reason that blocked a requester before the step and still does; "" for none. A
 // block that began or ended within the step may have done so after the placement.
 func (s suspensions) lasting(before suspensions, requester, provider string) string {
 	for _, w := range []way{{requester, provider}, {"", provider}, {requester, ""}} {
@@ -54,7 +54,7 @@ func (m *machine) suspensionsNow(now time.Time) suspensions {
 	return out
 }
 
-// exceed makes a provider report an excess over its grant.
+// exceed makes a provider report that a requester exceeds a grant.
 func (m *machine) exceed(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil || len(r.placements) == 0 {
@@ -89,8 +89,8 @@ func (m *machine) lie(c choose) (cause, error) {
 	return cause{}, m.ReportStatus(context.Background(), r.placements[n].provider, r.name, &report)
 }
 
-// liftPauses lifts the pauses of a cluster as an operator does, sometimes with a mark used
-// before.
+// liftPauses lifts the pauses of a cluster as an operator does, sometimes with a mark used before,
+// and checks that those pauses are over.
 func (m *machine) liftPauses(c choose) (cause, error) {
 	id, mark := oneOf(c, "paris", "berlin", "rome", "nowhere"), fmt.Sprint("mark-", m.steps-c(2))
 	lifted, err := m.LiftPauses(context.Background(), id, mark)

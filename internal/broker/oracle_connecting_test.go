@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// mayConnect reports whether a placement may wait for its network: its provider has not failed the
-// requester recently, and at most three others on it wait while it never served anyone.
+// mayConnect reports whether a placement may wait for its network: its provider has not failed the requester recently
+// and, if no node of the provider has ever become Ready, at most three other placements on it wait.
 func (m *machine) mayConnect(r *told, n int, now time.Time) bool {
 	p := r.placements[n]
 	if l := m.lenders[r.requester]; l == nil || !l.agent {
@@ -40,8 +40,8 @@ func (m *machine) mayConnect(r *told, n int, now time.Time) bool {
 	return c.Record.Ready > 0 || waiting < 4
 }
 
-// connect makes a requester report that only the network of a placement is missing. The placement is
-// often one that was just acknowledged.
+// connect makes a requester report that only the network of a placement is missing. Usually the
+// provider acknowledges the placement just before.
 func (m *machine) connect(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil || len(r.placements) == 0 {
@@ -97,7 +97,7 @@ func (o *oracle) waitedRightly(known *told, p *ledger.Placement, was *promise, n
 	return nil
 }
 
-// followNode follows whether the node is Ready.
+// followNode notes whether the node was ever Ready, and since when it is no longer Ready.
 func (was *promise) followNode(p *ledger.Placement, now time.Time) {
 	if was.served = was.served || p.EverReady; was.served {
 		was.connecting = time.Time{}
@@ -117,8 +117,8 @@ func (was *promise) isUnready(now time.Time) bool {
 }
 
 // nodesInTime returns an error if a placement stands whose node is overdue. A broker that started
-// recently may take longer. Of two placements the older one has no such time: it served, or had no
-// requester's agent to wait for.
+// recently may take longer. Of two standing placements, the older one has no deadline for its node:
+// the node was Ready before, or the requester has no agent that could report it.
 func (o *oracle) nodesInTime(now, began time.Time) error {
 	for _, r := range o.told {
 		if l := o.lenders[r.requester]; l == nil || !l.agent || r.ended != "" {

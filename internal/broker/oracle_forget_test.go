@@ -40,7 +40,8 @@ func (m *machine) forgetCluster(c choose) (cause, error) {
 	return cause{}, nil
 }
 
-// forget drops everything that a cluster ever said, and all promises that wait for it.
+// forget drops what the oracle knows about a cluster: its offer, its quotes on both sides, and the
+// reports about its links.
 func (o *oracle) forget(id string) {
 	o.forgot = id
 	o.lenders[id] = &lender{

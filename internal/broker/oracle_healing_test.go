@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// standing returns how many clusters hold capacity for a reservation that is still wanted.
+// standing returns the number of placements of a reservation that were not given up.
 func (r *told) standing() int {
 	n := 0
 	for _, p := range r.placements {
@@ -25,13 +25,14 @@ func (r *told) standing() int {
 	return n
 }
 
-// keptFrom returns why a reservation must not go to a lender now, "" if it may. It returns to a
-// lender that failed it n times only 2^(n-1) minutes after the last lender failed it.
+// keptFrom returns why a reservation must not go to a lender now; "" if it may. A lender that
+// failed the reservation n times may serve it again 2^(n-1) minutes, but at most an hour, after any
+// lender last failed it.
 func (r *told) keptFrom(id string, now time.Time) string {
 	wait, last := 30*time.Second, time.Time{}
 	for _, p := range r.placements {
 		switch p.reason {
-		case ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack:
+		case ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack, ledger.Forgotten, ledger.Drained:
 			continue
 		case "", ledger.Recalled:
 			if p.provider == id {
@@ -52,8 +53,9 @@ func (r *told) keptFrom(id string, now time.Time) string {
 	return ""
 }
 
-// healedRightly checks that a reservation gets a second provider only if the first one is
-// silent and has served, and that it leaves the first one only once the second one serves.
+// healedRightly checks that a reservation gets a second provider only if the first one has
+// acknowledged it and is silent, has a node that is NotReady for long, or wants the capacity back.
+// The reservation may leave the first one only once the second one serves.
 func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time) error {
 	var standing []*ledger.Placement
 	for i := range r.Placements {
@@ -74,11 +76,11 @@ func (o *oracle) healedRightly(known *told, r *ledger.Reservation, now time.Time
 	}
 	for i := range known.placements {
 		p := &r.Placements[i]
-		if p.Withdrawn != ledger.ProviderLost && p.Withdrawn != ledger.NodeLost || p.Provider == o.forgot || known.placements[i].givenUp || r.EndReason != "" {
+		if p.Withdrawn != ledger.ProviderLost && p.Withdrawn != ledger.NodeLost || known.placements[i].givenUp || r.EndReason != "" {
 			continue
 		}
-		// The serving provider may have recalled the placement in the same step, so that it
-		// stands beside the next one.
+		// The serving provider may have recalled the placement in the same step, so that the
+		// placement stands beside the next one.
 		if !slices.ContainsFunc(standing, func(p *ledger.Placement) bool { return o.isThere(known, p) }) {
 			return fmt.Errorf("%s was left, and nobody else serves it: %+v", p.Provider, r.Placements)
 		}
@@ -91,8 +93,8 @@ func (o *oracle) isThere(known *told, p *ledger.Placement) bool {
 	return (p.Ready || !agent(known.requester)) && (!p.AcknowledgedAt.IsZero() || !agent(p.Provider))
 }
 
-// serve makes both sides of a placement follow their instructions. It prefers a reservation
-// with two providers.
+// serve makes the newest provider acknowledge a reservation and the requester report its node
+// Ready. It prefers a reservation with two providers.
 func (m *machine) serve(c choose) (cause, error) {
 	r := m.anyTold(c)
 	for _, name := range m.names {
@@ -114,6 +116,27 @@ func (m *machine) serve(c choose) (cause, error) {
 	report.Role, report.State = v1.StatusReportRoleConsumer, v1.StatusReportStateReady
 	if err := m.ReportStatus(context.Background(), r.requester, r.name, &report); err != nil {
 		return cause{}, fmt.Errorf("%s is ready: %w", brokerv1alpha1.PlacementName(r.name, report.Placement), err)
+	}
+	return cause{}, nil
+}
+
+// nodeFails makes a requester report that a placement's node is NotReady. Usually the node was
+// Ready before, so that the reservation may move once the node has been NotReady for long enough.
+func (m *machine) nodeFails(c choose) (cause, error) {
+	var serving []*told
+	for _, name := range m.names {
+		if r := m.told[name]; r != nil && r.newest() >= 0 && r.placements[r.newest()].ready {
+			serving = append(serving, r)
+		}
+	}
+	if len(serving) == 0 || c(4) == 0 {
+		return reporting(v1.StatusReportRoleConsumer, v1.StatusReportStateNotReady)(m, c)
+	}
+	r := oneOf(c, serving...)
+	n := int32(r.newest() + 1)
+	report := &v1.StatusReport{Placement: n, Role: v1.StatusReportRoleConsumer, State: v1.StatusReportStateNotReady}
+	if err := m.ReportStatus(context.Background(), r.requester, r.name, report); err != nil {
+		return cause{}, fmt.Errorf("%s is not Ready: %w", brokerv1alpha1.PlacementName(r.name, n), err)
 	}
 	return cause{}, nil
 }
@@ -160,6 +183,7 @@ func (m *machine) repeat(id string, said *lender, links ...v1.Link) error {
 			}
 		}
 	}
+	said.nodes.describe(adv)
 	if _, err := m.PublishAdvertisement(context.Background(), id, adv); err != nil {
 		return err
 	}

@@ -21,7 +21,9 @@ type pledge struct {
 	amounts  quantity.Amounts
 	provider string
 	until    time.Time
-	// over reports whether the quote was taken over or released, or has expired.
+	// price is what the provider asks for a core, 0 for none.
+	price int64
+	// over is true once the quote was taken over or released, or has expired.
 	over bool
 }
 
@@ -46,7 +48,7 @@ func (o *oracle) pledgesOf(requester string) int {
 	return n
 }
 
-// anyPledge usually returns a quote that is still held.
+// anyPledge returns a quote, mostly a new one that is still held; nil if there is none.
 func (o *oracle) anyPledge(c choose) *pledge {
 	if len(o.pledges) == 0 {
 		return nil
@@ -54,17 +56,18 @@ func (o *oracle) anyPledge(c choose) *pledge {
 	return o.pledges[max(c(len(o.pledges)), c(len(o.pledges)), c(len(o.pledges)))]
 }
 
-// comparePledges checks that every quote is held until its end, and no longer. It first applies
-// the passing of time.
+// comparePledges checks that every quote is held until its end, and no longer. It first ends the
+// quotes whose time is over or whose lender is drained.
 func (m *machine) comparePledges(now time.Time) error {
 	for _, p := range m.pledges {
-		p.over = p.over || !now.Before(p.until)
+		_, cordoned := m.rules.drains[p.provider]
+		p.over = p.over || !now.Before(p.until) || cordoned
 		held := m.session.book.Quotes().Named(p.name)
 		if held == nil || (held.Ended != "") != p.over {
 			return fmt.Errorf("quote %s, until %s, over: %t; the broker holds %+v", p.name, p.until, p.over, held)
 		}
 	}
-	// The broker may forget quotes that ended long ago.
+	// The broker may forget quotes that ended long ago, so they are no longer compared.
 	if extra := len(m.pledges) - 50; extra > 0 {
 		m.pledges = slices.DeleteFunc(m.pledges, func(p *pledge) bool { return p.over })
 	}
@@ -85,14 +88,14 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 		return cause{}, nil
 	case err != nil || m.pledgesOf(key.requester) == maxHeldQuotes:
 		return cause{}, fmt.Errorf("asking to hold %v, of %d that are held: %w", request.Resources, m.pledgesOf(key.requester), err)
-	case answer.ClusterID == "" && answer.Name == "" && len(able) == 0:
+	case answer.ClusterID == "" && answer.Name == "" && (len(able) == 0 || m.isHeldBack(key, request, able)):
 		return cause{}, nil
 	case !slices.Contains(able, answer.ClusterID):
 		return cause{}, fmt.Errorf("%s is to hold %v, only %v could", answer.ClusterID, request.Resources, able)
 	}
 	p := &pledge{
 		keyOf: key, name: answer.Name, request: request, amounts: amounts, provider: answer.ClusterID,
-		until: now.Add(time.Duration(request.HoldSeconds) * time.Second),
+		until: now.Add(time.Duration(request.HoldSeconds) * time.Second), price: m.lenders[answer.ClusterID].price,
 	}
 	if !answer.HeldUntil.Equal(p.until) {
 		return cause{}, fmt.Errorf("quote %s is held until %s, want %s", p.name, answer.HeldUntil, p.until)
@@ -156,7 +159,8 @@ func (m *machine) takeOver(c choose) (cause, error) {
 			p.name, p.provider, stranger, p.over, other, answer, err)
 	}
 	p.over = true
-	m.enter(key, &request, answer).taken = true
+	known := m.enter(key, &request, answer)
+	known.taken, known.pledge = true, p
 	return cause{}, nil
 }
 

@@ -27,7 +27,7 @@ func (m *machine) attack(c choose) (cause, error) {
 	return cause{}, m.withinBudget()
 }
 
-// nameResources offers no capacity, under new resource names each time.
+// nameResources offers up to 64 resources, under new names each time.
 func (m *machine) nameResources(c choose) error {
 	m.sequence++
 	whole := v1.Amounts{}
@@ -58,7 +58,7 @@ func (m *machine) inventHoldings(c choose) error {
 
 func (m *machine) shutUnknown(c choose) error {
 	for range 1 + c(20) {
-		if _, err := m.ReleaseReservation(context.Background(), evil, fmt.Sprintf("unknown-%08d-%d", m.steps, c(1000))); err != nil {
+		if _, err := m.ReleaseReservation(context.Background(), evil, fmt.Sprintf("unknown-%08d-%d", m.steps, c(1000)), ""); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func (m *machine) reportOnOthers(c choose) error {
 		Placement: 1, Role: oneOf(c, consumer, provider), State: oneOf(c, v1.StatusReportStateGone, v1.StatusReportStateRefused),
 	})
 	if fault.ReasonOf(err) != fault.NotFound {
-		return fmt.Errorf("a report on a placement of others: %v", err) // not wrapped: it must not pass for a refusal
+		return fmt.Errorf("a report on a placement of others: %v", err) // not wrapped, because attack accepts every wrapped refusal
 	}
 	return nil
 }
@@ -92,7 +92,8 @@ func (m *machine) askForTooMuch(choose) error {
 	return err
 }
 
-// withinBudget checks invariant E2 for every member.
+// withinBudget checks that every member keeps within its budget of journal bytes, reservations and
+// resource names, and that evil holds nothing.
 func (m *machine) withinBudget() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,7 +108,8 @@ func (m *machine) withinBudget() error {
 			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
 		}
 	}
-	// Count clusters, not accounts: after a restart a cluster has none before its first call.
+	// Clusters are counted, not accounts: after a restart a cluster has no account before its first
+	// call.
 	members := 0
 	t.book.Clusters(func(*ledger.Cluster) { members++ })
 	if most := 3 + members*budget.ResourceNames; t.market.Resources() > min(most, decision.MaxResources) {

@@ -12,13 +12,13 @@ import (
 // way is the direction from one cluster to another.
 type way struct{ from, to string }
 
-// reaches reports whether no recent report says that the link is broken.
+// reaches reports whether no report of the last ten minutes says that the link is broken.
 func (o *oracle) reaches(from, to string, now time.Time) bool {
 	at, told := o.shutWays[way{from, to}]
 	return !told || now.Sub(at) >= 10*time.Minute
 }
 
-// look makes a cluster report its links to the others.
+// look makes a cluster report random states of some of its links.
 func (m *machine) look(c choose) (cause, error) {
 	id := oneOf(c, "rome", "rome", "paris")
 	l := m.lenders[id]
@@ -46,8 +46,8 @@ func (m *machine) look(c choose) (cause, error) {
 	return cause{}, m.repeat(id, &said, links...)
 }
 
-// cannotReach sends a consumer's report that a provider is unreachable, whether the placement
-// was Ready or not.
+// cannotReach sends a consumer's report that a provider is unreachable or refuses the handshake, or
+// that the consumer declines the placement, in any phase of the placement.
 func (m *machine) cannotReach(c choose) (cause, error) {
 	r := m.anyTold(c)
 	if r == nil || len(r.placements) == 0 {

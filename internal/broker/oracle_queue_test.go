@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,17 @@ import (
 type rules struct {
 	preempts bool
 	limits   map[string]int32
+	// paused is true if the queue is paused. drains holds the drained clusters. drainedAt holds the
+	// times since which reservations have to leave these clusters.
+	paused    bool
+	drains    map[string]Drain
+	drainedAt map[string]time.Time
+	// list is the list price of a core in EUR, "" for none.
+	list string
+	// idle bounds how long reservations may be idle, nil for no bound.
+	idle *ledger.IdlePolicy
+	// generation counts the configurations that were set.
+	generation int64
 }
 
 const (
@@ -28,25 +40,40 @@ const (
 
 func (r rules) config() Config {
 	c := DefaultConfig()
-	c.Queue = QueueConfig{MaxLength: ruledLength, Timeout: ruledTimeout}
+	c.Queue = QueueConfig{MaxLength: ruledLength, Timeout: ruledTimeout, Paused: r.paused}
+	c.Drains, c.Idle = r.drains, r.idle
 	c.Preemption = PreemptionConfig{LowerPriority: r.preempts, Grace: ruledGrace}
 	c.PriorityLimits.Of = r.limits
+	c.Document, c.Generation, c.By = r.document(), r.generation, ledger.Administrator(fmt.Sprint("admin-", r.generation))
 	return c
 }
 
-// stay is one stay in the queue.
+// document returns the rules as the journal stores them.
+func (r rules) document() json.RawMessage {
+	document := map[string]any{"preempts": r.preempts, "limits": r.limits, "generation": r.generation, "paused": r.paused, "drains": len(r.drains)}
+	if r.list != "" {
+		document["accounts"] = map[string]any{"listPrice": map[string]string{"currency": "EUR", "cpuCost": r.list}}
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// stay is what the oracle knows about a reservation while it waits in the queue.
 type stay struct {
-	// came counts the stays that began in earlier steps. position is where the stay begins in
-	// the journal; it orders the stays of one step.
+	// came is how many stays began in earlier steps. position is where the stay begins in the
+	// journal, which orders the stays of one step.
 	came     int
 	position uint64
 	until    time.Time
 	// left is how long the reservation is held once it is granted, if it has a duration.
 	left time.Duration
-	// preempts is the lender on which victims make room for it, "" for none.
+	// preempts is the lender on which victims make room for the reservation; "" for none.
 	preempts string
 	victims  []ledger.PlacementRef
-	// told is the latest position in the log at which the victims got their notice.
+	// told is the journal position at which the victims last got their notice.
 	told uint64
 }
 
@@ -57,7 +84,7 @@ func (o *oracle) priority(r *told) int32 {
 	return r.request.Priority
 }
 
-// isBefore reports whether a, which waits, comes before b, which may be new.
+// isBefore reports whether a, a waiting reservation, is served before b, which waits too or is new.
 func (o *oracle) isBefore(a, b *told) bool {
 	if p, q := o.priority(a), o.priority(b); p != q {
 		return p > q
@@ -98,8 +125,9 @@ func (o *oracle) keeps(ref ledger.PlacementRef, resource corev1.ResourceName) in
 	return o.claims(r, int(ref.Placement)-1, resource)
 }
 
-// kept returns the capacity of a lender that is reserved for preemptors, except those that
-// without excludes. For each it is the need minus the amounts that its victims still hold.
+// kept returns the capacity of a lender that is reserved for preemptors. The function without
+// selects the preemptors that do not count. For each other one, the capacity is its need minus the
+// amounts that its victims still hold.
 func (o *oracle) kept(id string, resource corev1.ResourceName, without func(*told) bool) int64 {
 	var sum int64
 	for _, r := range o.told {
@@ -138,10 +166,10 @@ func (o *oracle) takes(id string, amounts quantity.Amounts, by *told) bool {
 
 // mayServe reports whether a lender may be chosen for a waiting reservation.
 func (o *oracle) mayServe(id string, r *told, now time.Time) bool {
-	if id == r.requester || r.request.TargetClusterID != "" && r.request.TargetClusterID != id || !o.lends(id, now) || !o.reaches(r.requester, id, now) || o.suspended.keep(r.requester, id) {
+	if _, cordoned := o.rules.drains[id]; cordoned || id == r.requester || r.request.TargetClusterID != "" && r.request.TargetClusterID != id || !o.lends(id, now) || !o.reaches(r.requester, id, now) || o.suspended.keep(r.requester, id) {
 		return false
 	}
-	return r.keptFrom(id, now) == "" && o.affords(r.request, id, r.amounts)
+	return r.keptFrom(id, now) == "" && o.affords(r.request, id, r.amounts) && o.suits(r.request, id)
 }
 
 // beyond returns the capacity that a lender has left after the given placements are gone and
@@ -171,7 +199,8 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 	if len(o.pending) > 0 || known.waiting != nil && known.waiting.preempts == id {
 		return nil
 	}
-	// It may have waited within this step, and its victim may have left in the same step.
+	// The reservation may have waited within this step, and its victim may have left in the same
+	// step.
 	if o.rules.preempts && known.mayWait() && known.waiting == nil && o.left[id] > 0 {
 		return nil
 	}
@@ -182,6 +211,9 @@ func (o *oracle) inTurn(known *told, id string, now time.Time) error {
 	}
 	if !o.takes(id, known.amounts, known) {
 		return fmt.Errorf("it takes from %s what is kept there for another", id)
+	}
+	if o.rules.paused && len(known.placements) > 0 {
+		return nil // the reservation had to leave its provider, so it may pass the requests in the paused queue
 	}
 	for _, other := range o.told {
 		// Capacity reserved for a preemptor on this lender is not available to others. A
@@ -242,15 +274,15 @@ func (o *oracle) followQueue(known *told, r *ledger.Reservation, now time.Time) 
 	return nil
 }
 
-// leaves notes that no capacity is reserved any longer for a reservation that waited.
+// leaves notes the position at which capacity of a lender stopped being reserved for a preemptor.
 func (o *oracle) leaves(s *stay, position uint64) {
 	if s != nil && s.preempts != "" {
 		o.left[s.preempts] = max(o.left[s.preempts], position)
 	}
 }
 
-// settled returns an error if the queue is wrong after a step. The broker may postpone grants
-// until listens.
+// settled returns an error if the queue is wrong after a step. Until the time listens, the broker
+// may postpone grants.
 func (o *oracle) settled(now, listens time.Time) error {
 	names := slices.Sorted(maps.Keys(o.told))
 	for _, name := range names {
@@ -260,7 +292,7 @@ func (o *oracle) settled(now, listens time.Time) error {
 	}
 	for _, name := range names {
 		r := o.told[name]
-		if r.waiting == nil || now.Before(listens) {
+		if r.waiting == nil || now.Before(listens) || o.rules.paused {
 			continue
 		}
 		if !now.Before(r.waiting.until) {
@@ -275,15 +307,15 @@ func (o *oracle) settled(now, listens time.Time) error {
 	return nil
 }
 
-// neglects returns an error if a lender could serve a waiting reservation, now or after
-// preemption.
+// neglects returns an error if a lender could serve a waiting reservation now, or if victims there
+// could make room for it.
 func (o *oracle) neglects(id string, r *told, now time.Time) error {
 	switch {
 	case !o.mayServe(id, r, now):
 		return nil
 	case o.takes(id, r.amounts, r):
 		return fmt.Errorf("reservation %s waits for %v, and %s has room", r.name, r.amounts, id)
-	case !o.rules.preempts || slices.ContainsFunc(r.waiting.victims, o.holds):
+	case !o.rules.preempts || slices.ContainsFunc(r.waiting.victims, o.holds) || o.dependsOnNodes(r.request, id):
 		return nil
 	}
 	var lower []ledger.PlacementRef
@@ -319,7 +351,8 @@ func (o *oracle) noticed(r *told, now time.Time) error {
 	}
 	toldOthers := r.preemptsNow
 	r.preemptsNow = false
-	// A placement that left there in the same step, after the notices, was still in the way.
+	// A placement that left the lender in this step may still have been in the way when the victims
+	// got their notices.
 	if !toldOthers || r.waiting == nil || o.left[r.waiting.preempts] >= r.waiting.told {
 		return nil
 	}
@@ -332,14 +365,33 @@ func (o *oracle) noticed(r *told, now time.Time) error {
 	return nil
 }
 
-// configure sets a new configuration.
+// configure sets a random configuration.
 func (m *machine) configure(c choose) (cause, error) {
-	m.rules = rules{preempts: c(3) > 0}
+	next := m.rules
+	next.preempts, next.limits = c(3) > 0, map[string]int32{}
 	if c(2) == 0 {
-		m.rules.limits = map[string]int32{"rome": int32(c(4))}
+		next.limits = map[string]int32{"rome": int32(c(4))}
 	}
+	next.idle = oneOf(c, nil, nil, &ledger.IdlePolicy{After: 2 * time.Minute, Release: true}, &ledger.IdlePolicy{After: time.Minute})
+	next.list = oneOf(c, m.rules.list, m.rules.list, "", "2", "7")
+	return cause{}, m.setRules(next)
+}
+
+func (m *machine) setRules(next rules) error {
+	next.generation = m.rules.generation + 1
+	m.rules = next
 	m.SetConfig(context.Background(), m.rules.config())
-	return cause{}, nil
+	return m.configuredRightly()
+}
+
+// configuredRightly checks that the book has the configuration in force.
+func (m *machine) configuredRightly() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if got, want := m.session.book.Configuration().Document, m.rules.document(); string(got) != string(want) {
+		return fmt.Errorf("the book has the configuration %s, in force is %s", got, want)
+	}
+	return nil
 }
 
 func nobody(*told) bool { return false }

@@ -31,12 +31,12 @@ type oracle struct {
 	// stays counts the stays in the queue, earlier those that began before this step.
 	stays, earlier int
 	rules          rules
-	// pending holds reservations that changed in this step and were not followed yet.
+	// pending holds the reservations whose change in this step the oracle has not examined yet.
 	pending map[string]bool
-	// left holds the position in the log at which, in this step, a placement left a lender or a
-	// preemptor there stopped waiting.
+	// left maps a lender to the latest journal position of this step at which a placement left the
+	// lender, or a preemptor stopped waiting for it.
 	left map[string]uint64
-	// shutWays is when a cluster last reported that it cannot reach another one.
+	// shutWays holds when a cluster last reported that it cannot reach another one.
 	shutWays map[way]time.Time
 	// forgot is the cluster that was forgotten in this step, "" for none.
 	forgot string
@@ -49,19 +49,20 @@ type keyOf struct{ requester, key string }
 // lender is one cluster according to its own advertisement.
 type lender struct {
 	amounts quantity.Amounts
-	// price is what it charges for a core and hour in EUR, 0 if it names no price.
+	// price is what the lender charges for a core and hour in EUR; 0 if it names no price.
 	price int64
-	// own is the sum of the requests of its own pods.
-	own  quantity.Amounts
-	used map[string]quantity.Amounts
-	// recalls holds the ends of its recalls, by placement name.
+	// own is the sum of the requests of the cluster's own pods.
+	own   quantity.Amounts
+	nodes offeredNodes
+	used  map[string]quantity.Amounts
+	// recalls holds the ends of the lender's recalls, by placement name.
 	recalls map[string]time.Time
 	// unheard holds recalls that take effect only when repeated: they were reported while the
 	// other of two placements was recalled.
 	unheard map[string]bool
-	// agent reports whether the cluster ever had an agent.
+	// agent is true if the cluster ever had an agent.
 	agent bool
-	// since is when its agent was first heard.
+	// since is when its agent was first heard, heard when it was last heard.
 	since, heard    time.Time
 	epoch, sequence int64
 }
@@ -74,63 +75,75 @@ type told struct {
 	amounts  quantity.Amounts
 	request  *v1.ReservationRequest
 	duration time.Duration
-	// patient reports whether it waits for a silent provider.
+	// patient is true if the reservation waits for a silent provider instead of moving.
 	patient bool
 	// change is a change of amounts that a provider has not answered; nil if there is none.
 	change *unanswered
-	// generation is that of the last accepted change.
+	// generation is the generation of the last accepted change.
 	generation int64
-	// granted is when it got its first placement.
+	// changedBy is the user who made the last accepted change.
+	changedBy string
+	// granted is when the reservation got its first placement.
 	granted time.Time
-	// until is the end of a reservation with a duration. asked is the last request for one
-	// without, which renews it. Neither applies while it waits.
+	// until is the end of a reservation with a duration. A reservation without one is renewed by
+	// each request for it; asked is when the last one was made. Neither applies while it waits.
 	until, asked time.Time
-	// waiting is its stay in the queue, notice its notice; nil for none.
+	// waiting is the reservation's stay in the queue, notice the notice that it has; nil for none.
 	waiting *stay
 	notice  *ledger.Notice
 	// recall is the recall that the broker applies; nil for none.
 	recall *ledger.CallBack
-	// toldNow reports whether the reservation got a notice in this step, preemptsNow whether
-	// its victims did.
+	// toldNow is true if the reservation got a notice in this step, preemptsNow if its victims got
+	// one.
 	toldNow, preemptsNow bool
 	ended                ledger.EndReason
 	endedAt              time.Time
-	// closed reports whether the broker awaited nothing for it before this step.
+	// closed is true if the reservation was Released or Failed before this step.
 	closed     bool
 	placements []promise
-	// left is the index of the placement that was given up last before the end.
+	// left is the index of the placement that was given up last before the reservation ended.
 	left int
-	// taken reports whether the capacity of its first placement was held for a quote.
-	taken bool
+	// taken is true if the capacity of its first placement was held for a quote, which is pledge.
+	taken  bool
+	pledge *pledge
+	// idle is the idle time that the requester was told, nil for none. idleTold is when the
+	// requester was last told that the reservation is idle, or that it no longer is.
+	idle     *ledger.IdleTime
+	idleTold time.Time
 }
 
-// promise is a placement. Its provider holds capacity for it until it is gone.
+// promise is a placement. Its provider holds capacity for the placement until the placement is
+// gone.
 type promise struct {
 	provider string
-	// amounts are the amounts that the provider reported to hold. If it had not answered before
-	// the placement was given up, they are the most it may hold.
+	// price is the agreed price of a core in EUR, 0 for none.
+	price int64
+	// amounts are the amounts that the provider reported to hold. If the placement was given up
+	// before the provider answered a change, they are the most that the provider may hold.
 	amounts      quantity.Amounts
 	acknowledged bool
-	// ackedAt is when it was acknowledged, connecting when its requester reported with effect that
-	// only the network is missing.
+	// ackedAt is when the provider acknowledged the placement. connecting is when the requester
+	// reported that only the network is missing; zero if the report had no effect.
 	ackedAt, connecting time.Time
-	// served reports whether its node was ever Ready, ready whether it is. unready is when it no
-	// longer was.
+	// served is true if its node was ever Ready, ready if it is Ready. unready is since when the
+	// node is no longer Ready; zero if it is Ready or never was.
 	served, ready bool
 	unready       time.Time
 	givenUp       bool
-	// reason is why it was given up, at is when.
+	// reason is why the placement was given up, at is when.
 	reason string
 	at     time.Time
 	gone   bool
+	// idle is what the clusters have reported about the use of the placement.
+	idle idleWord
 }
 
 func newOracle() *oracle {
-	return &oracle{rules: rules{preempts: true}, pending: map[string]bool{}, left: map[string]uint64{}, shutWays: map[way]time.Time{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
+	return &oracle{rules: rules{preempts: true, limits: map[string]int32{}}, pending: map[string]bool{}, left: map[string]uint64{}, shutWays: map[way]time.Time{}, lenders: map[string]*lender{}, told: map[string]*told{}, keys: map[keyOf]string{}, shut: map[keyOf]bool{}}
 }
 
-// promised returns the amount of a resource that a lender has promised or reports in use, and
-// that is not free again.
+// promised returns the amount of a resource that is not free at a lender, because it is held for
+// placements or quotes or is reported to be in use.
 func (o *oracle) promised(id string, resource corev1.ResourceName) int64 {
 	sum := o.pledged(id, resource)
 	counted := map[string]bool{}
@@ -171,7 +184,7 @@ func (o *oracle) fits(id string, amounts quantity.Amounts) bool {
 	return true
 }
 
-// lends reports whether a lender may be chosen: it was heard recently.
+// lends reports whether a lender may be chosen: its agent was heard recently, or it never had one.
 func (o *oracle) lends(id string, now time.Time) bool {
 	l := o.lenders[id]
 	if l.agent {
@@ -180,32 +193,33 @@ func (o *oracle) lends(id string, now time.Time) bool {
 	return true
 }
 
-// candidates returns the lenders that can take amounts of a requester now.
+// candidates returns the lenders, in any order, that may provide amounts for a requester now.
 func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time.Time) []string {
 	var out []string
 	for id := range o.lenders {
-		if id != requester && o.lends(id, now) && o.reaches(requester, id, now) && !o.suspended.keep(requester, id) && o.takes(id, amounts, nil) {
+		if _, cordoned := o.rules.drains[id]; !cordoned && id != requester && o.lends(id, now) && o.reaches(requester, id, now) && !o.suspended.keep(requester, id) && o.takes(id, amounts, nil) {
 			out = append(out, id)
 		}
 	}
 	return out
 }
 
-// affords reports whether amounts of a lender cost at most what the request accepts.
+// affords reports whether amounts of a lender cost at most what the request accepts. If the request
+// has a limit, a lender without a price exceeds it.
 func (o *oracle) affords(request *v1.ReservationRequest, id string, amounts quantity.Amounts) bool {
 	if request.Constraints == nil || request.Constraints.MaxPrice == nil {
 		return true
 	}
-	most, _ := strconv.ParseInt(string(request.Constraints.MaxPrice.Amount), 10, 64) // anyRequest wrote it
+	most, _ := strconv.ParseInt(string(request.Constraints.MaxPrice.Amount), 10, 64) // anyRequest has written this text, so it is a number
 	price := o.lenders[id].price
 	return price > 0 && price*amounts[corev1.ResourceCPU] <= most*1000
 }
 
-// able returns the lenders that can take a request now.
+// able returns the lenders, in any order, that may serve a request now.
 func (o *oracle) able(requester string, request *v1.ReservationRequest, now time.Time) []string {
 	amounts := amountsOf(request.Resources)
 	return slices.DeleteFunc(o.candidates(requester, amounts, now), func(id string) bool {
-		return request.TargetClusterID != "" && request.TargetClusterID != id || !o.affords(request, id, amounts)
+		return request.TargetClusterID != "" && request.TargetClusterID != id || !o.affords(request, id, amounts) || !o.suits(request, id)
 	})
 }
 
@@ -230,7 +244,7 @@ func (o *oracle) order(adv *v1.Advertisement) (epoch int64, newer int) {
 	return adv.Epoch, cmp.Or(cmp.Compare(adv.Epoch, known.epoch), cmp.Compare(adv.Sequence, known.sequence))
 }
 
-// hear applies an advertisement that is newer than the newest one.
+// hear applies an advertisement, unless it is older than the newest one or the same.
 func (o *oracle) hear(adv *v1.Advertisement, said *lender) {
 	epoch, newer := o.order(adv)
 	if newer <= 0 {
@@ -243,7 +257,7 @@ func (o *oracle) hear(adv *v1.Advertisement, said *lender) {
 	o.lenders[adv.ClusterID] = said
 }
 
-// hearManifest applies a manifest, which counts only for a cluster without an agent.
+// hearManifest applies a manifest. It keeps what is known of the agent of the cluster.
 func (o *oracle) hearManifest(id string, said *lender) {
 	if known := o.lenders[id]; known != nil {
 		said.agent, said.since, said.epoch, said.sequence = known.agent, known.since, known.epoch, known.sequence
@@ -255,6 +269,7 @@ func (o *oracle) hearManifest(id string, said *lender) {
 // advertisements, and links.
 func (o *oracle) restarted(now time.Time) {
 	clear(o.shutWays)
+	o.forgetIdle()
 	for _, l := range o.lenders {
 		if l.agent {
 			l.heard, l.epoch, l.sequence = now, 0, 0
@@ -262,14 +277,18 @@ func (o *oracle) restarted(now time.Time) {
 	}
 }
 
-// cause is the action of one step, as far as it allows capacity to become free.
+// cause is what the action of a step did that may free capacity.
 type cause struct {
-	// gone is a placement that its provider reported Gone in this step.
+	// gone is a placement that its provider reported Gone in this step. released is a reservation
+	// that its requester released.
 	gone     ledger.PlacementRef
 	released string
+	// by is the user who released that reservation.
+	by string
 }
 
-// followStanding follows the changes of known placements.
+// followStanding applies the changes of the placements that the oracle knows, and returns an error
+// if one is wrong.
 func (o *oracle) followStanding(name string, r *ledger.Reservation, now time.Time, why cause) error {
 	known := o.told[name]
 	if r == nil || known == nil {
@@ -289,7 +308,7 @@ func (o *oracle) followStanding(name string, r *ledger.Reservation, now time.Tim
 	return nil
 }
 
-// follow follows the changes of a reservation, and returns an error if one is wrong.
+// follow applies the changes of a reservation, and returns an error if one is wrong.
 func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why cause) error {
 	known := o.told[name]
 	if r == nil {
@@ -307,6 +326,10 @@ func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why c
 	if err := o.followQueue(known, r, now); err != nil {
 		return err
 	}
+	if err := o.namedRightly(known, r, why); err != nil {
+		return err
+	}
+	o.followIdle(known, r, now)
 	if r.EndReason == known.ended {
 		return nil
 	}
@@ -317,8 +340,8 @@ func (o *oracle) follow(name string, r *ledger.Reservation, now time.Time, why c
 	return o.endedRightly(known, r, now, waited, why)
 }
 
-// forgotten checks that the broker may forget a reservation: it ended long ago, and all sides
-// have confirmed.
+// forgotten checks that the broker may forget a reservation: it ended long ago, and all its
+// providers have confirmed that nothing is left.
 func (o *oracle) forgotten(name string, known *told, now time.Time, why cause) error {
 	if known == nil {
 		return nil
@@ -343,11 +366,17 @@ func (o *oracle) placedRightly(known *told, provider string, now time.Time) erro
 		return fmt.Errorf("overbooked: %s has %d CPUs left and was promised to give %d", provider,
 			o.free(provider, corev1.ResourceCPU), known.amounts[corev1.ResourceCPU])
 	}
+	if _, cordoned := o.rules.drains[provider]; cordoned {
+		return fmt.Errorf("%s is cordoned, and gets something new", provider)
+	}
 	if provider == known.requester {
 		return errors.New("a cluster lends to itself")
 	}
 	if !held && !o.affords(known.request, provider, known.amounts) {
 		return fmt.Errorf("%s asks %d for a core, at most %v is accepted for %v", provider, o.lenders[provider].price, known.request.Constraints.MaxPrice, known.amounts)
+	}
+	if err := o.suited(known.request, provider); !held && err != nil {
+		return err
 	}
 	if !held && !o.reaches(known.requester, provider, now) {
 		return fmt.Errorf("%s cannot reach %s", known.requester, provider)
@@ -370,11 +399,14 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 		if err := o.placedRightly(known, p.Provider, now); err != nil {
 			return err
 		}
-		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts})
+		known.placements = append(known.placements, promise{provider: p.Provider, amounts: known.amounts, price: o.offered(known, p.Provider)})
 	}
 	was := &known.placements[i]
 	if was.provider != p.Provider {
 		return fmt.Errorf("it was on %s and is on %s", was.provider, p.Provider)
+	}
+	if err := o.priceKept(known, was, p, now); err != nil {
+		return err
 	}
 	was.acknowledged = was.acknowledged || !p.AcknowledgedAt.IsZero()
 	if p.Withdrawn == ledger.Preempted && was.reason == "" && (known.notice == nil || now.Before(known.notice.Ends)) {
@@ -394,11 +426,7 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	}
 	was.givenUp, was.reason = !r.Stands(p), p.Withdrawn
 	if was.givenUp {
-		another := slices.ContainsFunc(known.placements, func(p promise) bool { return !p.givenUp }) || p.Withdrawn == ledger.ProviderLost && p.Provider != o.forgot ||
-			// Another placement may have been granted and this one given up within the step, in
-			// either order; the refusal shows which.
-			p.Withdrawn == ledger.Recalled && i+1 < len(r.Placements) && known.change != nil && r.Refusal != nil && r.Refusal.Generation == known.change.generation
-		known.unheard(i, p.Withdrawn == "", another)
+		known.unheard(i, p.Withdrawn == "", stoodBeside(known, r, i))
 	}
 	if was.gone && !p.ProviderGone {
 		return errors.New("it was gone and is back")
@@ -414,8 +442,8 @@ func (o *oracle) followPlacement(known *told, r *ledger.Reservation, i int, now 
 	return nil
 }
 
-// leaseSlack is how much earlier than one lease after its last request a reservation may end,
-// because not every renewal is recorded.
+// leaseSlack is how much earlier than a lease after its last request a reservation without a
+// duration may end, because not every renewal is recorded.
 const leaseSlack = renewEvery / 2
 
 func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time, waited *stay, why cause) error {
@@ -424,6 +452,8 @@ func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time,
 		if due := known.due(); now.Before(due) {
 			return fmt.Errorf("reservation %s expired %s before its time", known.name, due.Sub(now))
 		}
+	case ledger.EndIdle:
+		return o.idleRightly(known, now)
 	case ledger.EndReleased:
 		if why.released != known.name && known.requester != o.forgot {
 			return fmt.Errorf("reservation %s was released, and nobody asked for it: %s", known.name, r.EndMessage)
@@ -445,7 +475,7 @@ func (o *oracle) endedRightly(known *told, r *ledger.Reservation, now time.Time,
 	return nil
 }
 
-// due returns the time before which a reservation must not expire.
+// due returns the time before which a reservation must not end because of its duration or lease.
 func (r *told) due() time.Time {
 	if r.duration > 0 {
 		return r.until

@@ -8,19 +8,21 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// decided is a provider that may be granted to a request now, and the reason.
+// decided is the provider that a request may get now, and why.
 type decided struct {
 	provider    string
 	explanation ledger.Explanation
+	// price is the provider's price for the request, nil if it has no prices.
+	price *ledger.Price
 }
 
-// decideInTurn chooses a provider for a request, after everything that comes before it:
+// decideInTurn chooses a provider for a request, after two other steps:
 //
-//   - An offer that hardly differs from the recorded one is pending until a decision rests
-//     on it. It is recorded then, so that a replay of the journal finds the same offer.
-//   - Waiting requests are served first, from recorded offers and freed capacity.
+//   - It records the pending offers on which the choice depends, so that a replay of the journal has
+//     the same offers.
+//   - It grants the capacity that was freed to waiting requests with precedence.
 //
-// Both change the available choices, so the choice is repeated after either.
+// Both may change the choice, so decideInTurn then chooses again.
 func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, error) {
 	if !rs.s.b.configured {
 		return nil, errUnconfigured()
@@ -40,13 +42,14 @@ func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, erro
 			served = true
 			rs.s.queue.serveWaiting()
 		default:
-			return &decided{c.winner, rs.s.decider.explainChoice(c.request, c.target)}, nil
+			why := rs.s.decider.explainChoice(c.request, c.target)
+			return &decided{c.winner, why.text, rs.s.decider.lockPrice(c.winner, &q.Request, &why)}, nil
 		}
 	}
 }
 
-// recordOffersFor records the pending offers on which a choice rests: that of the winner, or
-// all of them before a refusal. It reports whether there were any.
+// recordOffersFor records the pending offers on which a choice depends: the offer of the winner, or
+// all offers if there is no winner. It reports whether it recorded any.
 func (rs *reservations) recordOffersFor(c choice) (bool, error) {
 	if c.winner == "" {
 		return rs.s.clusters.recordAllPending()
@@ -54,11 +57,11 @@ func (rs *reservations) recordOffersFor(c choice) (bool, error) {
 	return rs.s.clusters.recordPending(c.winner)
 }
 
-// replacePlacement grants a reservation a placement on a provider that was not tried yet. If
-// there is none, the reservation waits or ends.
+// replacePlacement grants a reservation whose placement was given up a new one. If no cluster can serve
+// the reservation, it waits in the queue or ends. An unclaimed reservation always ends.
 func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	if r.Unclaimed {
-		return rs.releaseReservation(r, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
+		return rs.releaseReservation(r, ledger.Placing, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
 	q, tried := rs.s.requestAndTried(r)
 	c, err := rs.decideInTurn(q, tried)
@@ -69,16 +72,17 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 		return err
 	}
 	if !rs.s.recovery.recoveryDeadline().IsZero() && rs.s.queue.wouldJump(q, c.provider) {
-		return nil // retried when the recovery is over
+		return nil // tried again when the recovery is over
 	}
 	rs.s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.provider, "reason", r.Current().Withdrawn)
-	return rs.s.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.provider, Explanation: c.explanation}})
+	return rs.s.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.provider, Price: c.price, Explanation: c.explanation}})
 }
 
-// endOrRequeue handles a reservation for which no further provider has room.
+// endOrRequeue ends a reservation that no further provider can serve, or puts it into the queue if
+// the request asks for that.
 func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
 	if !rs.s.recovery.recoveryDeadline().IsZero() {
-		return nil // retried when the recovery is over
+		return nil // tried again when the recovery is over
 	}
 	if r.Queue {
 		return rs.s.queue.requeueReservation(r, why)
@@ -90,13 +94,17 @@ func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) er
 		end.Reason = ledger.EndPreempted
 		end.Message = "it made room on " + last.Provider + " for a request of a higher priority, and " + why.Detail
 	}
-	if last.Withdrawn == ledger.Recalled {
+	switch last.Withdrawn {
+	case ledger.Recalled:
 		end.Message = last.Provider + " has called it back, and " + why.Detail
+	case ledger.Drained:
+		end.Message = "the broker's administrator has drained " + last.Provider + ", and " + why.Detail
 	}
-	return rs.s.record(ledger.Event{Change: end})
+	return rs.s.record(ledger.Event{By: ledger.Placing, Change: end})
 }
 
-// withdrawPlacement gives a placement up and finds another one, unless a second placement stands.
+// withdrawPlacement gives up a placement and finds another one, unless the reservation has a second
+// placement that stands.
 func (rs *reservations) withdrawPlacement(r *ledger.Reservation, p *ledger.Placement, reason string) error {
 	err := rs.s.record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,

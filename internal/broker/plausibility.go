@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// leapFactor is the largest plausible growth of a resource from one advertisement to the
-	// next.
+	// leapFactor is how many times larger a resource may become from one advertisement to the next
+	// without being implausible.
 	leapFactor = 4
-	// leapWithin is the largest time between two advertisements that are compared; in a longer
-	// silence a cluster can really grow.
+	// leapWithin is how far apart two advertisements may be to be compared: over a longer time, a
+	// cluster may really have grown.
 	leapWithin = 5 * time.Minute
-	// leapDoubted is how long the doubt lasts if the figures stay the same.
+	// leapDoubted is how long an implausible growth of a cluster's capacity counts as a doubt about
+	// the cluster.
 	leapDoubted = 10 * time.Minute
 )
 
-// listDoubts lists implausible figures of a valid offer. They do not prevent placements: an
-// administrator sees them and decides. CheckOffer refuses an offer with more allocatable than
-// capacity.
+// listDoubts describes implausible figures of a valid offer. They do not prevent placements: they
+// are shown to an administrator, who decides. (CheckOffer refuses an offer with more allocatable
+// than capacity.)
 func listDoubts(o *ledger.Offer) []string {
 	var out []string
 	onNodes := quantity.Amounts{}
@@ -43,7 +44,8 @@ func listDoubts(o *ledger.Offer) []string {
 	return out
 }
 
-// describeLeap describes implausible growth from one advertisement to the next, "" for none.
+// describeLeap describes implausible growth from one advertisement to the next, "" if there is
+// none. apart is the time between the two.
 func describeLeap(before, after *ledger.Offer, apart time.Duration) string {
 	if apart > leapWithin {
 		return ""
@@ -58,7 +60,7 @@ func describeLeap(before, after *ledger.Offer, apart time.Duration) string {
 	return ""
 }
 
-// doubtsAbout returns the doubts about a cluster now.
+// doubtsAbout returns everything that is implausible about a cluster now.
 func (cs *clusters) doubtsAbout(c *ledger.Cluster) []string {
 	out := listDoubts(&c.Offer)
 	if p := cs.presenceOf(c.ClusterID); p.leap != "" && cs.s.now().Sub(p.leapt) < leapDoubted {

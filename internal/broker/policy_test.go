@@ -17,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// set changes the configuration while the broker runs.
+// set applies a changed default configuration while the broker runs.
 func (f *fleet) set(change func(*Config)) {
 	f.t.Helper()
 	c := DefaultConfig()
@@ -40,7 +40,7 @@ func candidate(t *testing.T, r *v1.Reservation, id string) v1.Candidate {
 	return v1.Candidate{}
 }
 
-// paris is cheaper, as the broker finds once it can convert dollars to euros.
+// paris is the cheapest cluster, once the broker can convert dollars to euros.
 func TestRatesTakeEffectWithTheNextDecision(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("berlin", "16", "16Gi", priced("0.09", "EUR"))
@@ -69,7 +69,7 @@ func TestHeadroomIsNotPromised(t *testing.T) {
 		f.advertise("paris", "10", "10Gi")
 		f.set(func(c *Config) { c.Headroom = 20 })
 		_, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request("9", "1Gi"))
-		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 of cpu free, 9 is needed") || !strings.Contains(err.Error(), "20 % of every cluster is kept free") {
+		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 cpu free, 9 needed") || !strings.Contains(err.Error(), "20 % of every cluster is kept free") {
 			t.Errorf("nine of ten cores: %v", err)
 		}
 		f.reserve("rome", "request-2", request("8", "1Gi"))
@@ -140,7 +140,8 @@ func TestPodShapesAreNotOverSubscribed(t *testing.T) {
 	})
 }
 
-// The broker could not write the ClusterAdvertisement.
+// The schema of the ClusterAdvertisement does not allow these values, so the broker could not write
+// the object.
 func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
 	many := map[corev1.ResourceName]brokerv1alpha1.Price{}
 	for n := range 33 {
@@ -193,14 +194,14 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 	}{
 		"everything": {
 			want:    []string{"berlin|||0.8|100.00", "paris|LowerScore||1.6|50.00"},
-			refused: []string{"berlin|InsufficientResource|has 8 of cpu free, 99 is needed|9.9|", "paris|InsufficientResource|has 16 of cpu free, 99 is needed|19.8|"},
-			why:     "berlin: has 8 of cpu free",
+			refused: []string{"berlin|InsufficientResource|has 8 cpu free, 99 needed|9.9|", "paris|InsufficientResource|has 16 cpu free, 99 needed|19.8|"},
+			why:     "berlin: has 8 cpu free",
 		},
 		"no prices": {
 			visibility: Visibility{HidePrices: true},
 			want:       []string{"berlin|||0.8|100.00", "paris|LowerScore|||"},
-			refused:    []string{"berlin|InsufficientResource|has 8 of cpu free, 99 is needed||", "paris|InsufficientResource|has 16 of cpu free, 99 is needed||"},
-			why:        "berlin: has 8 of cpu free",
+			refused:    []string{"berlin|InsufficientResource|has 8 cpu free, 99 needed||", "paris|InsufficientResource|has 16 cpu free, 99 needed||"},
+			why:        "berlin: has 8 cpu free",
 		},
 		"no names": {
 			visibility: Visibility{Candidates: brokerv1alpha1.CandidatesAnonymous},
@@ -228,7 +229,7 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("granted (-want +got):\n%s", diff)
 				}
-				if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1"); err != nil {
+				if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1", ""); err != nil {
 					t.Fatal(err)
 				}
 				f.confirm(r)
@@ -243,7 +244,7 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 				if !strings.Contains(problem.Detail, tc.why) || problem.Rejected["InsufficientResource"] != 2 {
 					t.Errorf("%s, %v", problem.Detail, problem.Rejected)
 				}
-				// The book keeps all of it, for users of the broker cluster.
+				// The book keeps all candidates, because users of the broker's cluster may see them.
 				waiter := f.reserve("rome", "request-3", waiting("99", "1Gi"))
 				view, err := f.Reservation(f.t.Context(), waiter.Name)
 				if err != nil || len(view.Explanation.Candidates()) != 2 || view.Explanation.Candidates()[0].ClusterID != "berlin" {
@@ -257,7 +258,8 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 	}
 }
 
-// A waiting request may depend on a cluster's claim, or on the place of another reservation.
+// A waiting request may depend on a label or the nodes of a cluster, or on the provider of another
+// reservation.
 func TestWaitingRequestWithConstraintsIsServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "16Gi")

@@ -15,24 +15,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// PreemptionConfig decides whether waiting requests may displace other reservations.
+// PreemptionConfig says whether waiting requests may displace other reservations.
 type PreemptionConfig struct {
-	// LowerPriority makes reservations of a lower priority make room.
+	// LowerPriority is true if reservations of a lower priority have to make room for waiting
+	// requests.
 	LowerPriority bool
-	// Grace is the time between the notice and the eviction.
+	// Grace is the time between the notice and the end of the placement.
 	Grace time.Duration
 }
 
-// preemption makes reservations of a lower priority make room for waiting requests. A holder
-// has a placement and may be preempted. A victim is a holder that has notice to make room. A
-// preemptor is the waiting request that takes the victims' place on the target.
+// preemption makes reservations of a lower priority make room for waiting requests. A holder is a
+// reservation that may be preempted. A victim has been given notice to make room. A preemptor is
+// the waiting request for which the victims make room; its target is their provider.
 type preemption struct {
 	s       *session
 	holders holders
-	// targets holds the provider on which victims make room, by preemptor.
+	// targets maps the name of each preemptor to its target.
 	targets map[string]string
-	// stirred holds the clusters on which a waiting request may find victims that it did not
-	// find when the queue was last served.
+	// stirred are the clusters on which a waiting request may find victims that were not there when
+	// the queue was last served.
 	stirred map[string]bool
 }
 
@@ -45,18 +46,18 @@ func (pr *preemption) reservationChanged(r *ledger.Reservation) {
 	pr.updateHolder(r)
 }
 
-// reconsiderHolders recomputes the holders, for a new configuration.
+// reconsiderHolders recomputes the holders after the configuration has changed.
 func (pr *preemption) reconsiderHolders() {
 	for _, r := range pr.holders.listHolders() {
 		pr.updateHolder(r)
 	}
 }
 
-// noteVictims notes that a waiting request may find new victims on a cluster.
+// noteVictims notes that a waiting request may find new victims on the cluster.
 func (pr *preemption) noteVictims(clusterID string) { pr.stirred[clusterID] = true }
 
-// updateHolder adds a reservation to the holders or removes it. A new holder may become a
-// victim for a waiting request.
+// updateHolder adds a reservation to the holders if it may be preempted, and removes it otherwise.
+// A new holder may become a victim of a waiting request.
 func (pr *preemption) updateHolder(r *ledger.Reservation) {
 	h, p := &pr.holders, r.Current()
 	has := r.Stands(p) && r.Notice == nil && r.CalledBack() == nil && !r.Unclaimed && r.Beside(p) == nil
@@ -76,12 +77,12 @@ func (pr *preemption) updateHolder(r *ledger.Reservation) {
 	}
 }
 
-// preemptFor gives notice to victims for a waiting reservation, if preemption is enabled and
-// enough holders have a lower priority. It reports whether it did.
+// preemptFor gives notice to victims for a waiting reservation, if preemption is enabled and enough
+// holders have a lower priority. It reports whether it gave notice.
 func (pr *preemption) preemptFor(r *ledger.Reservation) (bool, error) {
 	config, priority := pr.s.config().Preemption, pr.s.priorityOf(r)
 	lowest, some := pr.holders.lowestPriority()
-	if !config.LowerPriority || !some || lowest >= priority || !pr.mayPreempt(r) || !pr.s.recovery.recoveryDeadline().IsZero() {
+	if !config.LowerPriority || !some || lowest >= priority || !pr.mayPreempt(r) || pr.s.queue.isPaused() || !pr.s.recovery.recoveryDeadline().IsZero() {
 		return false, nil
 	}
 	choice, ok := queue.Preempt(r.Amounts, priority, pr.listSites(r, slices.Sorted(maps.Keys(pr.holders.on))))
@@ -98,14 +99,15 @@ func (pr *preemption) preemptFor(r *ledger.Reservation) (bool, error) {
 	return true, pr.s.record(ledger.Event{Change: e})
 }
 
-// mayPreempt reports whether a waiting reservation may preempt: it has no victims yet, or all
-// its victims have left and it still found no room.
+// mayPreempt reports whether a waiting reservation may preempt: it has no victims yet, or all its
+// victims are gone and it still waits.
 func (pr *preemption) mayPreempt(r *ledger.Reservation) bool {
 	return r.Waiting != nil && (r.Waiting.Preemption == nil || pr.s.book.Spent(r.Waiting.Preemption))
 }
 
-// preemptOn preempts for the first waiting request that finds victims on a cluster. It reports
-// whether there may be another such request.
+// preemptOn gives notice to victims for the first waiting request that finds any on the cluster. Like
+// preemptFor, it may choose victims on another cluster, if fewer suffice there. It reports whether there
+// may be another such request.
 func (pr *preemption) preemptOn(clusterID string) (bool, error) {
 	if !pr.s.config().Preemption.LowerPriority {
 		return false, nil
@@ -132,8 +134,8 @@ func (pr *preemption) preemptOn(clusterID string) (bool, error) {
 	return pr.preemptFor(pr.s.book.Reservation(name))
 }
 
-// preemptAgain preempts once more for a request if the cluster itself used the capacity that
-// its victims freed.
+// preemptAgain gives notice to further victims for a preemptor if its victims are gone and their
+// capacity was used by the cluster itself. It reports whether it gave notice.
 func (pr *preemption) preemptAgain(clusterID string) (bool, error) {
 	for _, name := range slices.Sorted(maps.Keys(pr.targets)) {
 		if r := pr.s.book.Reservation(name); pr.targets[name] == clusterID && pr.mayPreempt(r) {
@@ -145,8 +147,8 @@ func (pr *preemption) preemptAgain(clusterID string) (bool, error) {
 	return false, nil
 }
 
-// listSites returns the clusters that could serve a reservation if all holders of a lower priority
-// left.
+// listSites returns those of the given clusters that could serve the reservation if all holders of
+// a lower priority left.
 func (pr *preemption) listSites(r *ledger.Reservation, ids []string) []queue.Site {
 	var out []queue.Site
 	for _, id := range ids {
@@ -164,7 +166,7 @@ func (pr *preemption) listSites(r *ledger.Reservation, ids []string) []queue.Sit
 	return out
 }
 
-// yieldingHolders returns the holders on a cluster with a priority below the given one.
+// yieldingHolders returns the holders on a cluster whose priority is below the given one.
 func (pr *preemption) yieldingHolders(clusterID string, priority int32) []queue.Holder {
 	var out []queue.Holder
 	for r, held := range pr.holders.on[clusterID] {
@@ -176,13 +178,14 @@ func (pr *preemption) yieldingHolders(clusterID string, priority int32) []queue.
 	return out
 }
 
-// claimedBy returns the capacity that a provider regains when a placement is gone: the larger
-// of held and used amounts.
+// claimedBy returns the capacity that a provider regains when the placement is gone: for each
+// resource the larger of the held and the used amount.
 func (pr *preemption) claimedBy(r *ledger.Reservation, p *ledger.Placement) quantity.Amounts {
 	return r.HeldBy(p).Max(pr.s.book.Cluster(p.Provider).Used[brokerv1alpha1.PlacementName(r.Name, p.Number)])
 }
 
-// couldServe tries a site in the market and restores the market afterwards.
+// couldServe reports whether a site could serve the reservation if all its holders left. To check
+// this, it changes the free amounts in the market, and restores them afterwards.
 func (pr *preemption) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 	sum := s.Free
 	for i := range s.Holders {
@@ -192,13 +195,14 @@ func (pr *preemption) couldServe(r *ledger.Reservation, s *queue.Site) bool {
 	return pr.s.queue.fitsOn(s.ID, r)
 }
 
-// supposeFree shows other amounts as free in the market until the caller calls undo.
+// supposeFree replaces the free amounts of a cluster in the market until undo is called.
 func (pr *preemption) supposeFree(clusterID string, free quantity.Amounts) (undo func()) {
 	pr.s.market.SetAvailable(clusterID, free)
 	return func() { pr.s.market.SetAvailable(clusterID, pr.openCapacity(pr.s.book.Cluster(clusterID))) }
 }
 
-// updateTarget notes the provider on which victims make room for a reservation.
+// updateTarget stores the target of a preemptor. It drops the target if the reservation is no
+// longer a preemptor.
 func (pr *preemption) updateTarget(r *ledger.Reservation) {
 	was, is := pr.targets[r.Name], ""
 	if r.Waiting != nil && r.Waiting.Preemption != nil {
@@ -215,8 +219,8 @@ func (pr *preemption) updateTarget(r *ledger.Reservation) {
 	}
 }
 
-// openCapacity returns the capacity of a cluster that is open to all requests. Capacity that victims
-// free is reserved for their preemptors.
+// openCapacity returns the capacity of a cluster that any request may use. It excludes the headroom
+// and the capacity that victims free for their preemptors.
 func (pr *preemption) openCapacity(c *ledger.Cluster) quantity.Amounts {
 	if len(pr.targets) == 0 && pr.s.config().Headroom == 0 {
 		return c.Available()
@@ -224,8 +228,9 @@ func (pr *preemption) openCapacity(c *ledger.Cluster) quantity.Amounts {
 	return c.Available().Sub(pr.s.clusters.headroomOf(c)).Sub(pr.earmarkedAmounts(c.ClusterID, anyPreemptor)).Max(nil)
 }
 
-// earmarkedAmounts returns the capacity on a cluster that is reserved for the preemptors selected by
-// which. The part that victims still hold is not free yet, so it is not counted.
+// earmarkedAmounts returns the capacity on a cluster that is reserved for preemptors. It counts a
+// preemptor only if the parameter which, a function, returns true for the preemptor's name. It
+// excludes what their victims still hold, because that is not free yet.
 func (pr *preemption) earmarkedAmounts(clusterID string, which func(name string) bool) quantity.Amounts {
 	sum := quantity.Amounts{}
 	for name, provider := range pr.targets {
@@ -247,7 +252,8 @@ func (pr *preemption) earmarkedAmounts(clusterID string, which func(name string)
 
 func anyPreemptor(string) bool { return true }
 
-// grantPreemptor grants the first preemptor for which its target has room.
+// grantPreemptor grants the first preemptor that fits on its target, the given cluster. It reports
+// whether there was one.
 func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	var ready *ledger.Reservation
 	for name, provider := range pr.targets {
@@ -268,9 +274,9 @@ func (pr *preemption) grantPreemptor(clusterID string) (bool, error) {
 	return true, pr.s.queue.grantPlacement(ready, clusterID, pr.s.decider.explainChoice(pr.s.decider.newDecisionRequest(q, tried), clusterID))
 }
 
-// roomFor returns the capacity of a cluster that a preemptor may use. Once all its victims have
-// left, no capacity is kept back for later preemptors: otherwise two of them could block each
-// other forever on a cluster that shrank.
+// roomFor returns the capacity of a cluster that a preemptor may use. Once all its victims are
+// gone, it may also use what is reserved for later preemptors. Otherwise two preemptors could block
+// each other forever on a cluster that has shrunk.
 func (pr *preemption) roomFor(clusterID string, r *ledger.Reservation) quantity.Amounts {
 	c, place, spent := pr.s.book.Cluster(clusterID), pr.s.queue.line.Place(r.Name), pr.s.book.Spent(r.Waiting.Preemption)
 	others := pr.earmarkedAmounts(clusterID, func(name string) bool {
@@ -279,19 +285,20 @@ func (pr *preemption) roomFor(clusterID string, r *ledger.Reservation) quantity.
 	return c.Available().Sub(pr.s.clusters.headroomOf(c)).Sub(others).Max(nil)
 }
 
-// hasMadeRoom reports whether a preemptor now fits on its target.
+// hasMadeRoom reports whether a preemptor now fits on the cluster, its target.
 func (pr *preemption) hasMadeRoom(clusterID string, r *ledger.Reservation) bool {
 	defer pr.supposeFree(clusterID, pr.roomFor(clusterID, r))()
 	return pr.s.queue.fitsOn(clusterID, r)
 }
 
-// makeRoom withdraws a placement whose notice is over. The reservation moves, waits, or ends.
+// makeRoom gives up a placement whose time to make room is over. The reservation moves, waits, or
+// ends.
 func (pr *preemption) makeRoom(r *ledger.Reservation) error {
 	return pr.s.reservations.withdrawPlacement(r, r.Placement(r.Notice.Placement), ledger.Preempted)
 }
 
-// noticeOf returns the notice for both sides of a placement that has to make room or was
-// recalled, whichever comes first; nil for any other placement.
+// noticeOf returns the notice for both sides of a placement that has to make room or was recalled;
+// nil for any other placement. If both apply, it returns the one that ends first.
 func (pr *preemption) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	if n := pr.s.reservations.recallNotice(r, p); n != nil {
 		return n
@@ -305,17 +312,19 @@ func (pr *preemption) noticeOf(r *ledger.Reservation, p *ledger.Placement) *v1.N
 	}
 }
 
-// noticeMessage names priorities and times, but does not reveal the other requester.
+// noticeMessage returns the text of the notice to make room. It contains priorities and times, but
+// does not reveal the other requester.
 func (pr *preemption) noticeMessage(r *ledger.Reservation) string {
 	then := "then it ends, unless another cluster has room"
 	if r.Queue {
 		then = "then it goes elsewhere or waits for capacity"
 	}
-	return fmt.Sprintf("a request of priority %d needs the room of this one, of priority %d, on %s: it is taken down at %s; %s",
+	return fmt.Sprintf("a request of priority %d needs the capacity of this reservation, of priority %d, on %s: the placement ends at %s; %s",
 		r.Notice.Priority, pr.s.priorityOf(r), r.Placement(r.Notice.Placement).Provider, r.Notice.Ends.UTC().Format(time.RFC3339), then)
 }
 
-// describeVictims describes the progress of a waiting reservation's victims.
+// describeVictims says how many victims still have to make room for a waiting reservation, and
+// until when.
 func (pr *preemption) describeVictims(r *ledger.Reservation) string {
 	p, left := r.Waiting.Preemption, 0
 	for _, ref := range p.Victims {
@@ -323,7 +332,7 @@ func (pr *preemption) describeVictims(r *ledger.Reservation) string {
 			left++
 		}
 	}
-	what := []string{fmt.Sprintf("%d of %d reservations of a lower priority on %s have yet to make room", left, len(p.Victims), p.Provider)}
+	what := []string{fmt.Sprintf("%d of %d reservations of a lower priority on %s must still make room", left, len(p.Victims), p.Provider)}
 	if pr.s.now().Before(p.Ends) {
 		what = append(what, "they have until "+p.Ends.UTC().Format(time.RFC3339))
 	}

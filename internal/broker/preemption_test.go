@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// grace is shorter than the time until a cluster becomes stale.
+// grace is the notice that victims get. It is shorter than the time until a cluster is stale.
 const grace = time.Minute
 
 // preempting returns a configuration in which lower priorities make room.
@@ -35,7 +35,7 @@ func on(clusterID string) func(*v1.ReservationRequest) {
 	return func(r *v1.ReservationRequest) { r.TargetClusterID = clusterID }
 }
 
-// asked returns a request that does not wait.
+// asked returns a request for CPUs and 1 GiB that does not wait in the queue.
 func asked(cpu string, change ...func(*v1.ReservationRequest)) *v1.ReservationRequest {
 	req := request(cpu, "1Gi")
 	for _, c := range change {
@@ -63,7 +63,7 @@ func (f *fleet) runs(r *v1.Reservation) *v1.Reservation {
 	return r
 }
 
-// wantNotice compares which reservations have notice.
+// wantNotice checks which of the reservations a to e have a notice. want has their names in order.
 func (f *fleet) wantNotice(want string, all map[string]*v1.Reservation) {
 	f.t.Helper()
 	synctest.Wait()
@@ -81,7 +81,7 @@ func (f *fleet) wantNotice(want string, all map[string]*v1.Reservation) {
 func TestVictimsOfPreemption(t *testing.T) {
 	tests := map[string]struct {
 		config  Config
-		holders map[string]*v1.ReservationRequest // by name, in that order
+		holders map[string]*v1.ReservationRequest // by name; they reserve in the order of their names
 		asks    *v1.ReservationRequest
 		want    string
 	}{
@@ -159,7 +159,7 @@ func TestRequestWithoutQueueingJumpsNoQueue(t *testing.T) {
 	})
 }
 
-// The test follows preemption from the notice to the grant. At no time is more promised than
+// The test follows a preemption from the notice to the grant. At no time is more promised than
 // available.
 func TestPlaceIsReusedOnlyAfterItsHolderIsGone(t *testing.T) {
 	inFleet(t, func(f *fleet) {
@@ -286,7 +286,7 @@ func TestNoticeIsWithdrawn(t *testing.T) {
 		},
 		"when the request is given back": {
 			happens: func(f *fleet, r *v1.Reservation) {
-				if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name); err != nil {
+				if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
 					f.t.Fatal(err)
 				}
 			},
@@ -378,7 +378,7 @@ func TestVictimsAreFoundLater(t *testing.T) {
 				f.reserve("berlin", "first", waiting("4", "1Gi", priority(20)))
 			},
 			happens: func(f *fleet) {
-				if _, err := f.ReleaseReservation(context.Background(), "berlin", "first"); err != nil {
+				if _, err := f.ReleaseReservation(context.Background(), "berlin", "first", ""); err != nil {
 					f.t.Fatal(err)
 				}
 			},
@@ -417,7 +417,8 @@ func TestVictimsAreFoundLater(t *testing.T) {
 	}
 }
 
-// The first waiting request finds its victims first, and the next one finds others.
+// The request that is first in the queue finds its victims first. The next request does not get the
+// same victim, and the only other reservation has the priority of that request.
 func TestVictimsAreFoundInOrder(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "8", "64Gi")
@@ -435,7 +436,8 @@ func TestVictimsAreFoundInOrder(t *testing.T) {
 	})
 }
 
-// The cluster needs the capacity itself once its victims have gone, so others make room.
+// paris needs its victim's capacity itself once the victim has gone, so another victim, on oslo,
+// has to make room.
 func TestVictimsThatWereNotEnough(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -501,13 +503,14 @@ func TestVictimUsesMoreThanItHolds(t *testing.T) {
 		time.Sleep(grace)
 		synctest.Wait()
 		f.mustReport("paris", v, 1, provider, v1.StatusReportStateGone)
-		f.wantPhases("Queued 1", r) // it still appears to run
+		f.wantPhases("Queued 1", r) // the last advertisement of paris still counts its pods
 		f.advertise("paris", "4", "8Gi")
 		f.wantPhases("Reserved paris", r)
 	})
 }
 
-// A reservation that must not be preempted now holds less, so the possible victims suffice.
+// A reservation of the same priority cannot be preempted. Once it holds less, the only possible
+// victim suffices.
 func TestVictimsSufficeOnceAnotherHoldsLess(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -551,7 +554,7 @@ func TestNoticeSurvivesCrash(t *testing.T) {
 	})
 }
 
-// A cluster that is shut out while its request waits gets no grant until it is admitted again.
+// A cluster that is denied while its request waits gets no grant until it is admitted again.
 func TestDeniedClusterIsNotServed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")

@@ -2,16 +2,17 @@ package broker
 
 import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 
-// PriorityLimits are the highest priorities that clusters may use. The zero value bounds no cluster.
+// PriorityLimits are the highest priorities that clusters may use. The zero value limits no
+// cluster.
 type PriorityLimits struct {
-	// Of holds the limits of some clusters, by ID.
+	// Of has the limits of some clusters, by ID.
 	Of map[string]int32
 	// Default is the limit of all other clusters, nil for none.
 	Default *int32
 }
 
-// Effective returns the priority of a request: the lower of the requested one and the limit
-// of its requester.
+// Effective returns the priority that counts for a request: the requested one, but at most the
+// requester's limit.
 func (c PriorityLimits) Effective(requester string, asked int32) int32 {
 	if limit, named := c.Of[requester]; named {
 		return min(asked, limit)
@@ -22,7 +23,7 @@ func (c PriorityLimits) Effective(requester string, asked int32) int32 {
 	return asked
 }
 
-// priorityOf returns the priority of a reservation under the current configuration.
+// priorityOf returns the priority that counts for a reservation under the current configuration.
 func (s *session) priorityOf(r *ledger.Reservation) int32 {
 	return s.config().PriorityLimits.Effective(r.Requester, r.Priority)
 }

@@ -15,34 +15,42 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// QueueConfig bounds the queue.
+// QueueConfig limits the queue.
 type QueueConfig struct {
-	// MaxLength bounds the number of waiting requests.
+	// MaxLength is how many requests may wait.
 	MaxLength int
-	// Timeout is how long a request waits that sets no timeout.
+	// Timeout is how long a request may wait if it does not set a time itself.
 	Timeout time.Duration
+	// Paused stops the broker from granting waiting requests. They keep their places, even beyond
+	// their timeouts.
+	Paused bool
 }
 
 const (
-	// queueFullRetry is when to ask again for a place in the queue.
+	// queueFullRetry is how long a requester should wait before it asks again if the queue is full.
 	queueFullRetry = 30 * time.Second
-	// queueRefresh is how often a requester may ask for its place in the queue. The broker
-	// reports the outcome unasked.
+	// queueRefresh is how often a requester is asked to fetch its place in the queue. A requester
+	// at one of the first places is asked every frontRefresh, because these places change more
+	// often. The broker reports a grant without being asked.
 	queueRefresh = time.Minute
-	// queueDue names the deadline at which the broker serves the queue again.
+	frontRefresh = 10 * time.Second
+	// FrontPlaces is the number of places in the queue whose requesters are asked every
+	// frontRefresh. The limit keeps the number of these calls low.
+	FrontPlaces = 16
+	// queueDue is the name of the deadline at which the broker serves the queue again.
 	queueDue = "queue/"
-	// triedDue prefixes the deadlines at which waiting reservations may return to a provider
-	// that failed them.
+	// triedDue is the prefix of the names of the deadlines at which a waiting reservation may
+	// return to a provider that failed it.
 	triedDue = "tried/"
 )
 
-// queueing holds the requests that wait for capacity. All its state follows from the ledger,
-// except freed.
+// queueing manages the requests that wait for capacity. line and all other state are computed from
+// the book. freed are the clusters that may now serve a request that they could not serve before.
 type queueing struct {
 	s     *session
 	line  queue.Line
 	freed map[string]bool
-	// serving prevents serve from calling itself through its own grants.
+	// serving prevents serveWaiting from calling itself through its own grants.
 	serving bool
 }
 
@@ -58,8 +66,8 @@ func (qu *queueing) observe(e event) {
 	case *ledger.ProviderGone, *ledger.Withdraw, *ledger.End:
 		for i := range r.Placements {
 			if p := &r.Placements[i]; p.ProviderGone {
-				// A request that waited for this one to leave the cluster may be granted
-				// elsewhere, even if nothing is free here.
+				// A preemptor that waited for this placement to end may be granted elsewhere, even
+				// if this cluster has nothing free.
 				qu.noteFreed(p.Provider)
 			}
 		}
@@ -70,21 +78,21 @@ func (qu *queueing) observe(e event) {
 	}
 }
 
-// requestAndTried returns the request of a reservation and the providers that it must not try
+// requestAndTried returns the request of a reservation, and the providers that must not serve it
 // now, see ledger.Reservation.Excluded.
 func (s *session) requestAndTried(r *ledger.Reservation) (*Request, []string) {
 	tried, _ := r.Excluded(s.now())
 	return requestOf(r), tried
 }
 
-// classOf returns a key of everything that decides which clusters can serve a reservation.
-// Waiting requests of one class are tried together. A reservation with victims has a class of
-// its own.
+// classOf returns a text that is equal for two waiting reservations if the same clusters can serve
+// them: they are one class, which the queue tests only once. A reservation with victims is a class
+// of its own.
 func (qu *queueing) classOf(r *ledger.Reservation) string {
 	q, tried := qu.s.requestAndTried(r)
 	q.Key, q.Tenant, q.Priority, q.Object, q.Queue, q.Wait = "", "", 0, nil, false, 0
 	if q.Demands().Data == nil {
-		// Duration matters only with data: the one-time price of data is spread over it.
+		// The duration only matters if there is data, whose one-time price is spread over it.
 		q.Duration = 0
 	}
 	alone := ""
@@ -102,7 +110,8 @@ func (qu *queueing) classOf(r *ledger.Reservation) string {
 	return string(text)
 }
 
-// enqueueRequest queues a new request that no cluster can hold; why is the reason.
+// enqueueRequest puts a new request that no cluster can serve into the queue; why is the refusal
+// that it would get otherwise.
 func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reservation, error) {
 	if most := qu.s.config().Queue.MaxLength; qu.line.Len() >= most {
 		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, BrokerConfig.spec.queue.maxLength sets the maximum", why.Detail, most)
@@ -113,7 +122,7 @@ func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reserv
 		return nil, err
 	}
 	reserve := qu.s.reservations.newReserve(q, "res-")
-	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
+	err := qu.s.record(ledger.Event{By: q.By, Change: &ledger.Enqueue{
 		Request: reserve, Until: qu.s.now().Add(qu.timeoutOf(q)), Explanation: ledger.Explain(why.Candidates, why.Rejected),
 	}})
 	if err != nil {
@@ -126,7 +135,7 @@ func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reserv
 	return r, err
 }
 
-// requeueReservation queues a reservation whose placement was withdrawn.
+// requeueReservation puts a reservation whose placement was given up into the queue.
 func (qu *queueing) requeueReservation(r *ledger.Reservation, why *fault.Error) error {
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
 		Name: r.Name, Until: qu.s.now().Add(qu.timeoutOf(requestOf(r))), Explanation: ledger.Explain(why.Candidates, why.Rejected),
@@ -148,7 +157,8 @@ func (qu *queueing) timeoutOf(q *Request) time.Duration {
 	return qu.s.config().Queue.Timeout
 }
 
-// reservationChanged moves a reservation to its place in the line, or out of it.
+// reservationChanged updates the line of waiting requests: it takes the reservation out and, if it
+// waits, adds it again at its present place.
 func (qu *queueing) reservationChanged(r *ledger.Reservation) {
 	qu.line.Remove(r.Name)
 	if r.Waiting != nil {
@@ -159,7 +169,8 @@ func (qu *queueing) reservationChanged(r *ledger.Reservation) {
 	}
 }
 
-// endExclusion offers a waiting reservation to the providers that it may try again.
+// endExclusion lets the queue consider a waiting reservation for the providers that are no longer
+// excluded.
 func (qu *queueing) endExclusion(name string) {
 	r := qu.s.book.Reservation(name)
 	if r == nil || r.Waiting == nil {
@@ -174,8 +185,8 @@ func (qu *queueing) endExclusion(name string) {
 	}
 }
 
-// applyConfig applies a new configuration. It may change priorities, preemption, admission of
-// clusters, and headroom.
+// applyConfig applies a new configuration, which may have changed priorities, preemption, the
+// admission of clusters, and the headroom.
 func (qu *queueing) applyConfig() {
 	var names []string
 	qu.line.All(func(name string) bool { names = append(names, name); return true })
@@ -191,24 +202,25 @@ func (qu *queueing) applyConfig() {
 	})
 }
 
-// noteFreed notes that a cluster may now serve a request that it could not serve before.
+// noteFreed notes that a cluster may now serve a request that it could not serve before. The next
+// serveWaiting will try.
 func (qu *queueing) noteFreed(clusterID string) {
 	qu.freed[clusterID] = true
 	qu.s.preemption.noteVictims(clusterID)
 	qu.s.healing.retrySoon()
 }
 
-// noteAllFreed notes that any cluster may now serve a waiting request.
+// noteAllFreed calls noteFreed for every cluster.
 func (qu *queueing) noteAllFreed() {
 	qu.s.book.Clusters(func(c *ledger.Cluster) { qu.noteFreed(c.ClusterID) })
 }
 
-// serveWaiting grants freed capacity to waiting requests, then preempts where that became possible.
-// Its cost depends on the changes and on the requests it serves, not on the number of waiting
-// requests.
+// serveWaiting grants freed capacity to waiting requests. Then it preempts for waiting requests
+// where that has become possible. Its cost depends on what has changed and on the requests that it
+// serves, not on the number of waiting requests.
 //
-// A grant is an event, and observers of events note freed capacity. So serveWaiting loops until no
-// freed capacity is left, and does nothing if it is called while it runs.
+// A grant is an event, and observers of events may note more freed capacity. So serveWaiting
+// repeats until no more is noted. It returns at once if it is called while it runs.
 func (qu *queueing) serveWaiting() {
 	if qu.serving || !qu.mayServe() {
 		return
@@ -237,7 +249,29 @@ func (qu *queueing) serveWaiting() {
 	}
 }
 
-// mayServe reports whether a waiting request could be served now.
+// isPaused reports whether the administrator has paused the queue.
+func (qu *queueing) isPaused() bool { return qu.s.config().Queue.Paused }
+
+// publishWaiting marks all waiting requests as changed, so that their statuses show whether the
+// queue is paused.
+func (qu *queueing) publishWaiting() {
+	var names []string
+	qu.line.All(func(name string) bool { names = append(names, name); return true })
+	for _, name := range names {
+		qu.s.changes.publishChange(qu.s.book.Reservation(name))
+	}
+}
+
+// errPaused returns the refusal of a new request for which a cluster has room, but a waiting
+// request comes first and the queue is paused.
+func (qu *queueing) errPaused(c *decided) *fault.Error {
+	e := fault.New(fault.NoCandidate, "%s has room, but a waiting request comes first, and the broker's administrator has paused the queue", c.provider)
+	e.Candidates, e.Rejected = qu.s.decider.decodeCandidates(c.explanation), c.explanation.Rejected()
+	return e
+}
+
+// mayServe reports whether serveWaiting has something to try now. If no request waits, it forgets the
+// noted clusters.
 func (qu *queueing) mayServe() bool {
 	if len(qu.freed)+len(qu.s.preemption.stirred) == 0 || !qu.s.b.configured {
 		return false
@@ -247,16 +281,19 @@ func (qu *queueing) mayServe() bool {
 		clear(qu.s.preemption.stirred)
 		return false
 	}
+	if qu.isPaused() {
+		return false // freed keeps the clusters until the queue is resumed
+	}
 	if until := qu.s.recovery.recoveryDeadline(); !until.IsZero() {
-		// The waiting request may have been granted in a lost part of the journal.
+		// A waiting request may have been granted in a lost part of the journal.
 		qu.s.deadlines.setDeadline(queueDue, until)
 		return false
 	}
 	return true
 }
 
-// serveNextOn grants the first waiting request that fits a cluster, and reports whether there
-// may be another such request.
+// serveNextOn grants the first waiting request that fits on a cluster, and reports whether there
+// may be another one.
 func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 	if served, err := qu.s.preemption.grantPreemptor(clusterID); served || err != nil {
 		return served, err
@@ -276,14 +313,15 @@ func (qu *queueing) serveNextOn(clusterID string) (bool, error) {
 		return true, err
 	}
 	if qu.freed[winner] && qu.firstOn(winner) != name {
-		// The request would do better on another cluster, where an earlier one comes first.
-		// That one is served instead. Each recursion leads to an earlier request, so it ends.
+		// Another cluster scores better for the request, but an earlier request fits there, so the
+		// earlier request is served instead. The recursion ends, because each call leads to an
+		// earlier request.
 		return qu.serveNextOn(winner)
 	}
 	return true, qu.grantPlacement(r, winner, qu.s.decider.explainChoice(request, q.Target))
 }
 
-// firstOn returns the first waiting request that fits a cluster, "" if none does.
+// firstOn returns the name of the first waiting reservation that fits on a cluster, "" if there is none.
 func (qu *queueing) firstOn(clusterID string) string {
 	return qu.line.First(qu.s.preemption.openCapacity(qu.s.book.Cluster(clusterID)), func(name string) bool {
 		return qu.fitsOn(clusterID, qu.s.book.Reservation(name))
@@ -300,14 +338,15 @@ func (qu *queueing) fitsOn(clusterID string, r *ledger.Reservation) bool {
 	return ok
 }
 
-func (qu *queueing) grantPlacement(r *ledger.Reservation, provider string, why ledger.Explanation) error {
+func (qu *queueing) grantPlacement(r *ledger.Reservation, provider string, why explained) error {
 	held := r.Waiting.Left
 	if held == 0 {
 		held = lease
 	}
 	waited := qu.s.now().Sub(r.Waiting.Since)
 	err := qu.s.record(ledger.Event{Change: &ledger.Grant{
-		Name: r.Name, Provider: provider, Until: qu.s.now().Add(held), Explanation: why,
+		Name: r.Name, Provider: provider, Until: qu.s.now().Add(held), Explanation: why.text,
+		Price: qu.s.decider.lockPrice(provider, &r.Request, &why),
 	}})
 	if err == nil {
 		qu.s.log.Info(fmt.Sprintf("%s reserved from %s", r.Requester, provider), "reservation", r.Name, "requester", r.Requester,
@@ -316,8 +355,9 @@ func (qu *queueing) grantPlacement(r *ledger.Reservation, provider string, why l
 	return err
 }
 
-// awaitsOffer reports whether a waiting request might fit an offer that hardly differs from the
-// recorded one: it has more of some resource, or free room on other nodes.
+// awaitsOffer reports whether a new offer may let a waiting request fit, although it hardly differs
+// from the recorded one: the cluster has more of some resource, or the free room on its nodes has
+// changed.
 func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	if qu.line.Len() == 0 {
 		return false
@@ -331,8 +371,8 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	}) != ""
 }
 
-// wouldJump reports whether a new request would take capacity on a cluster before a waiting
-// request that has precedence.
+// wouldJump reports whether a new request, if it were granted on the cluster, would take capacity
+// from a waiting request that has precedence.
 func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 	priority := qu.s.config().PriorityLimits.Effective(q.Requester, q.Priority)
 	return qu.line.FirstOf(priority, qu.s.preemption.openCapacity(qu.s.book.Cluster(clusterID)), func(name string) bool {
@@ -340,25 +380,25 @@ func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
 	}) != ""
 }
 
-// timeOut ends a reservation that has reached its queue timeout.
+// timeOut ends a reservation that has waited for as long as it may.
 func (qu *queueing) timeOut(r *ledger.Reservation) error {
 	q, tried := qu.s.requestAndTried(r)
 	why := qu.s.decider.explainRefusal(qu.s.decider.newDecisionRequest(q, tried), q)
-	return qu.s.record(ledger.Event{Change: &ledger.End{
+	return qu.s.record(ledger.Event{By: ledger.Queueing, Change: &ledger.End{
 		Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected),
 		Message: fmt.Sprintf("it waited %s in the queue, and %s", r.Waiting.Until.Sub(r.Waiting.Since).Round(time.Millisecond), why.Detail),
 	}})
 }
 
-// QueueView is the displayed place of a waiting reservation.
+// QueueView describes a reservation's place in the queue, for display.
 type QueueView struct {
-	// Place is its place in the line of Length requests, counted from 1.
+	// Place is the place in the queue, counted from 1; Length is the length of the queue.
 	Place, Length int
 	Since, Until  time.Time
 	Reason        v1.QueuePlaceReason
 }
 
-// viewOf returns the place of a reservation in the queue, nil if it does not wait.
+// viewOf returns a reservation's place in the queue, nil if it does not wait.
 func (qu *queueing) viewOf(r *ledger.Reservation) *QueueView {
 	w := r.Waiting
 	if w == nil {
@@ -374,11 +414,14 @@ func (qu *queueing) viewOf(r *ledger.Reservation) *QueueView {
 		v.Reason = v1.QueuePlaceReasonPreempting
 	case p != nil && p.Withdrawn == ledger.Preempted:
 		v.Reason = v1.QueuePlaceReasonPreempted
+	case qu.isPaused():
+		v.Reason = v1.QueuePlaceReasonQueuePaused
 	}
 	return v
 }
 
-// toQueuePlace converts the view to the REST type.
+// toQueuePlace returns a reservation's place in the queue in the type of the REST API, nil if it
+// does not wait.
 func (qu *queueing) toQueuePlace(r *ledger.Reservation) *v1.QueuePlace {
 	v := qu.viewOf(r)
 	if v == nil {
@@ -389,10 +432,22 @@ func (qu *queueing) toQueuePlace(r *ledger.Reservation) *v1.QueuePlace {
 	}
 }
 
-// describeWait explains why a reservation waits.
+// refreshAfter returns how long the requester should wait before it fetches its place in the queue
+// again.
+func (qu *queueing) refreshAfter(r *ledger.Reservation) time.Duration {
+	if qu.line.Place(r.Name) <= FrontPlaces {
+		return frontRefresh
+	}
+	return queueRefresh
+}
+
+// describeWait returns a text that says why the reservation waits.
 func (qu *queueing) describeWait(r *ledger.Reservation) string {
 	v := qu.viewOf(r)
 	text := fmt.Sprintf("waits for capacity, place %d of %d", v.Place, v.Length)
+	if qu.isPaused() {
+		text += "; the broker's administrator has paused the queue"
+	}
 	switch v.Reason {
 	case v1.QueuePlaceReasonPreempting:
 		return text + "; " + qu.s.preemption.describeVictims(r)
@@ -401,19 +456,11 @@ func (qu *queueing) describeWait(r *ledger.Reservation) string {
 	}
 	if p := r.Current(); p != nil && p.Withdrawn == ledger.Recalled {
 		text += "; " + p.Provider + " has called its capacity back"
+	} else if p != nil && p.Withdrawn == ledger.Drained {
+		text += "; the broker's administrator has drained " + p.Provider
 	}
-	if r.Explanation == "" {
+	if r.Explanation == "" || qu.isPaused() {
 		return text
 	}
 	return text + ": " + qu.s.decider.explainRejections(requestOf(r), r.Explanation)
-}
-
-// Waiting returns the number of requests that wait for capacity.
-func (b *Broker) Waiting() float64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session == nil {
-		return 0
-	}
-	return float64(b.session.queue.line.Len())
 }

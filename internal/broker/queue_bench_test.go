@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkQueue releases one reservation while 10,000 requests wait, one of which fits its
-// capacity, and queues another request. It measures until all of that is stored in memory.
+// capacity, and queues another request. It measures until the journal, in memory, has stored both.
 func BenchmarkQueue(b *testing.B) {
 	const waiters = 10_000
 	config := DefaultConfig()
@@ -43,7 +43,7 @@ func BenchmarkQueue(b *testing.B) {
 	asking.Wait()
 	ask(1, "1")
 	for n := 0; b.Loop(); n++ {
-		if _, err := broker.ReleaseReservation(ctx, "rome", fmt.Sprint("request-", n)); err != nil {
+		if _, err := broker.ReleaseReservation(ctx, "rome", fmt.Sprint("request-", n), ""); err != nil {
 			b.Fatal(err)
 		}
 		if next := ask(n+2, "1"); next.Phase != v1.ReservationPhaseQueued {

@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// inQueueDisaster runs test in a state where rome waits for capacity on paris, which berlin
-// holds. The API server will be restored to that state.
+// inQueueDisaster runs test in a state in which rome waits for capacity on paris, which berlin
+// holds. old is that state, to restore it later.
 func inQueueDisaster(t *testing.T, cpu string, test func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation)) {
 	t.Helper()
 	inFleet(t, func(f *fleet) {
@@ -23,11 +23,12 @@ func inQueueDisaster(t *testing.T, cpu string, test func(f *fleet, old *journalt
 	})
 }
 
-// No waiting request is served from capacity that a restored state shows as free.
+// A restored state may show capacity as free that is in use. No waiting request gets such capacity
+// before the provider has announced what it holds.
 func TestRestoredBrokerWaitsForAnnouncements(t *testing.T) {
 	inQueueDisaster(t, "8", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
 		f.advertise("paris", "8", "16Gi")
-		second := f.carriedOut("berlin", f.reserve("berlin", "key-0002", asked("4"))) // it will be lost
+		second := f.carriedOut("berlin", f.reserve("berlin", "key-0002", asked("4"))) // the restored book will not contain it
 		cursor := f.poll("rome", "").Cursor
 		f.restore(old)
 		if list := f.poll("rome", cursor); !list.Announce {
@@ -49,8 +50,9 @@ func TestRestoredBrokerWaitsForAnnouncements(t *testing.T) {
 	})
 }
 
-// When its provider announces it, a grant from the lost part of the journal is known again
-// under its name. It no longer waits.
+// A waiting request was served in the lost part of the journal. When its provider announces the
+// placement, the broker knows the grant again under the reservation's name, and the reservation no
+// longer waits.
 func TestServedWaitingRequestIsAdoptedAfterARestore(t *testing.T) {
 	inQueueDisaster(t, "4", func(f *fleet, old *journaltest.Server, holder, waits *v1.Reservation) {
 		f.giveBack(holder)
@@ -72,8 +74,8 @@ func TestServedWaitingRequestIsAdoptedAfterARestore(t *testing.T) {
 	})
 }
 
-// A restarted broker serves no request before it has heard from the clusters. Waiting requests
-// then get free capacity before a reservation that lost its placement.
+// A restarted broker serves no request before it has heard from the clusters. Then waiting requests
+// get free capacity before a reservation that has lost its placement.
 func TestMoveDoesNotJumpQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")
@@ -113,7 +115,8 @@ func TestQueueTimeoutSurvivesRestart(t *testing.T) {
 	})
 }
 
-// A claimed request keeps how it wants to be served: it waits when its provider gives it up.
+// After a restore, the requester's announcement tells the broker again how the request wants to be
+// served. So the reservation waits when its provider gives it up.
 func TestClaimedRequestStillWaitsInTheQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")

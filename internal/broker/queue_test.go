@@ -39,16 +39,16 @@ func patient(seconds int64) func(*v1.ReservationRequest) {
 	return func(r *v1.ReservationRequest) { r.QueueTimeoutSeconds = seconds }
 }
 
-// giveBack releases a reservation and takes down both its sides.
+// giveBack releases a reservation, and makes its last provider confirm that nothing is left.
 func (f *fleet) giveBack(r *v1.Reservation) {
 	f.t.Helper()
-	if _, err := f.ReleaseReservation(context.Background(), r.RequesterID, r.Name); err != nil {
+	if _, err := f.ReleaseReservation(context.Background(), r.RequesterID, r.Name, ""); err != nil {
 		f.t.Fatal(err)
 	}
 	f.confirm(r)
 }
 
-// confirm makes the provider of the last placement report Gone.
+// confirm makes the provider of the last placement report Gone, unless it is Gone already.
 func (f *fleet) confirm(r *v1.Reservation) {
 	f.t.Helper()
 	now := f.get(r.RequesterID, r.Name)
@@ -132,7 +132,7 @@ func TestQueueNewsReachTheRequester(t *testing.T) {
 		},
 		"it is given back": {
 			happens: func(f *fleet, _, waits *v1.Reservation) {
-				if _, err := f.ReleaseReservation(context.Background(), "rome", waits.Name); err != nil {
+				if _, err := f.ReleaseReservation(context.Background(), "rome", waits.Name, ""); err != nil {
 					f.t.Fatal(err)
 				}
 			},
@@ -271,7 +271,8 @@ func TestNewRequestDoesNotJumpQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
 		first := f.reserve("rome", "request-1", waiting("2", "1Gi"))
-		// The broker knows the free capacity, but it is not worth a record yet.
+		// Two cores are free, which suffice for one of the two requests. The waiting one must get
+		// them.
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2"} })
 		second := f.reserve("berlin", "request-1", waiting("2", "1Gi"))
 		f.wantPhases("Reserved paris, Queued 1", first, second)
@@ -308,8 +309,8 @@ func TestQueueTimeoutEndsExactlyOnTime(t *testing.T) {
 				t.Errorf("nothing of %q in %q", part, got.Message)
 			}
 		}
-		if len(got.Candidates) != 1 || f.Waiting() != 0 {
-			t.Errorf("candidates %+v, %v wait", got.Candidates, f.Waiting())
+		if waiting := scrape(t, f.Broker)["broker_requests_waiting"]; len(got.Candidates) != 1 || waiting != "0" {
+			t.Errorf("candidates %+v, %s wait", got.Candidates, waiting)
 		}
 	})
 }
@@ -320,7 +321,7 @@ func TestLeavingTheQueue(t *testing.T) {
 		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
 		first := f.reserve("rome", "request-1", waiting("4", "1Gi"))
 		second := f.reserve("rome", "request-2", waiting("4", "1Gi"))
-		if _, err := f.ReleaseReservation(context.Background(), "rome", "request-1"); err != nil {
+		if _, err := f.ReleaseReservation(context.Background(), "rome", "request-1", ""); err != nil {
 			t.Fatal(err)
 		}
 		f.wantPhases("Released, Queued 1", first, second)
@@ -391,7 +392,7 @@ func TestReservationWithoutPlacementQueues(t *testing.T) {
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateRefused)
 		f.wantPhases("Queued 1", r)
 		f.advertise("paris", "8", "8Gi")
-		f.wantPhases("Queued 1", r) // it was tried a moment ago
+		f.wantPhases("Queued 1", r) // paris has just refused the reservation, so the broker does not ask paris again yet
 		f.advertise("berlin", "8", "8Gi")
 		f.wantPhases("Reserved berlin", r)
 		if got := f.get("rome", r.Name); len(got.Placements) != 2 || !got.ReservedAt.Equal(r.ReservedAt) {
@@ -472,7 +473,7 @@ func TestQueuedRequestIsChanged(t *testing.T) {
 	tests := map[string]struct {
 		asked int64
 		edit  time.Duration
-		want  float64 // seconds once it is granted; 0 as long as it is renewed
+		want  float64 // seconds that remain once the request is granted; 0 if the reservation is renewed instead
 	}{
 		"to last longer":                     {asked: 600, edit: 20 * time.Minute, want: 1200},
 		"to last shorter than it has waited": {asked: 600, edit: time.Minute, want: 60},
@@ -496,7 +497,7 @@ func TestQueuedRequestIsChanged(t *testing.T) {
 				f.advertise("paris", "4", "8Gi")
 				f.wantPhases("Reserved paris", r)
 				left := ptr.Deref(f.get("rome", r.Name).RemainingSeconds, 0)
-				// Recording meanwhile takes some milliseconds.
+				// Storing the records takes some milliseconds, so slightly less time may be left.
 				if left > test.want || left < test.want-0.1 {
 					t.Errorf("%v seconds are left, want %v", left, test.want)
 				}
@@ -523,7 +524,7 @@ func TestRequeuedReservationKeepsRemainingDuration(t *testing.T) {
 		f.advertise("paris", "4", "8Gi")
 		r := f.reserve("rome", "request-1", waiting("4", "1Gi", func(r *v1.ReservationRequest) { r.DurationSeconds = 600 }))
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
-		time.Sleep(2 * time.Minute) // its node was never Ready
+		time.Sleep(2 * time.Minute) // the node of the reservation was never Ready
 		f.wantPhases("Queued 1", r)
 		time.Sleep(15 * time.Minute)
 		f.wantPhases("Queued 1", r)
@@ -537,6 +538,27 @@ func TestRequeuedReservationKeepsRemainingDuration(t *testing.T) {
 		f.wantPhases("Reserved berlin", r)
 		if got := f.get("rome", r.Name); *got.RemainingSeconds != 1080 {
 			t.Errorf("%v seconds are left, want 1080", *got.RemainingSeconds)
+		}
+	})
+}
+
+// A place changes with the requests of all clusters, so requesters are told to ask for the first
+// places more often than for later ones.
+func TestFirstPlacesAreAskedForOften(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "1", "4Gi")
+		want := map[int32]float64{1: frontRefresh.Seconds(), FrontPlaces: frontRefresh.Seconds(), FrontPlaces + 1: queueRefresh.Seconds()}
+		for i := range FrontPlaces + 1 {
+			body := request("8", "16Gi")
+			body.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
+			r := f.reserve("rome", fmt.Sprintf("request-%d", i), body)
+			if seconds, ok := want[r.Queue.Position]; ok && r.RenewSeconds != seconds {
+				t.Errorf("place %d is asked for after %v s, want %v", r.Queue.Position, r.RenewSeconds, seconds)
+			}
+			delete(want, r.Queue.Position)
+		}
+		if len(want) > 0 {
+			t.Errorf("nobody has the places %v", want)
 		}
 	})
 }

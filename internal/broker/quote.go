@@ -11,12 +11,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// maxQuoteCandidates is how many candidates a quote explains.
+// maxQuoteCandidates is how many candidates are explained in a quote.
 const maxQuoteCandidates = 100
 
-// RequestQuote implements the server's Broker. It chooses a provider as RequestReservation does and
-// records the pending offers on which the choice rests. It records the quote only if the request
-// asks to hold its capacity.
+// RequestQuote implements the server's Broker. It chooses a provider as RequestReservation does,
+// and records the pending offers on which the choice depends. It records the quote itself only if
+// the request asks to hold the capacity.
 func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	q, err := readRequest(clusterID, key, req)
 	if err != nil {
@@ -41,7 +41,29 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 	return answer, nil
 }
 
-// priceRequest decides and prices. The choice is nil if no cluster can hold the request.
+// QuoteObject returns the decision that ReserveObject would make about the request of a Reservation object. It holds
+// nothing, and the object need not exist.
+func QuoteObject(ctx context.Context, b *Broker, q Request) (*v1.Quote, error) {
+	if err := q.complete(); err != nil {
+		return nil, err
+	}
+	var answer *v1.Quote
+	err := b.commitPlan(ctx, func(s *session) error {
+		if q.Duration == 0 {
+			q.Duration = b.config.DefaultTTL
+		}
+		var err error
+		answer, _, err = s.quotes.priceRequest(&q)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// priceRequest chooses a provider for a request and prices it. If no cluster can serve the request,
+// the returned decided is nil and the quote says why.
 func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
 	if err := qs.s.reservations.checkAllowed(q); err != nil {
 		return nil, nil, err
@@ -63,13 +85,13 @@ func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
 	return out, choice, nil
 }
 
-// priceCandidates explains all candidates with the total price of the request. It also sets in
-// the quote the price of the chosen cluster and the counts of rejected candidates.
+// priceCandidates returns the candidates with the total price of the request on each. It also sets
+// the price of the chosen cluster and the numbers of rejected candidates in out.
 func (qs *quotes) priceCandidates(q *Request, out *v1.Quote) []v1.QuotedCandidate {
-	verdicts, _, rejected := qs.s.decider.listVerdicts(qs.s.decider.newDecisionRequest(q, nil), q.Target, maxQuoteCandidates)
-	out.Rejected = rejected
-	all := make([]v1.QuotedCandidate, len(verdicts))
-	for i, v := range verdicts {
+	judged := qs.s.decider.listVerdicts(qs.s.decider.newDecisionRequest(q, nil), q.Target, maxQuoteCandidates)
+	out.Rejected = judged.rejected
+	all := make([]v1.QuotedCandidate, len(judged.verdicts))
+	for i, v := range judged.verdicts {
 		c := v1.QuotedCandidate{Candidate: candidateOf(v, out.ClusterID)}
 		if v.Bill.Currency != "" {
 			c.PriceTotal = decision.Money(v.Bill.Total)

@@ -18,7 +18,7 @@ func (f *fleet) quote(req *v1.ReservationRequest) *v1.Quote {
 	return quote
 }
 
-// A quote shows the result of the next request, and changes nothing.
+// A quote shows what a request made right after it gets, and changes nothing.
 func TestQuoteMatchesDecision(t *testing.T) {
 	requests := map[string]*v1.ReservationRequest{
 		"for anybody":            with(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }),
@@ -72,7 +72,8 @@ func TestQuoteNamesPricesAndReasons(t *testing.T) {
 			Resources: v1.Amounts{"cpu": "4", "memory": "1Gi"}, DurationSeconds: 36000,
 			Data: &v1.DataVolume{Volume: "10Gi", Region: "eu"},
 		})
-		// Oslo: 4 × 0.1 + 10 × 0.001 dollars an hour, and 10 × 0.09 once; paris: 4 × 0.2 euros.
+		// oslo: 4 × 0.1 + 10 × 0.001 dollars an hour, and 10 × 0.09 once; paris: 4 × 0.2 euros an
+		// hour.
 		if quote.ClusterID != "oslo" || quote.Currency != "EUR" || quote.PricePerHour != "0.4" || quote.PriceTotal != "4" || quote.Hours != 10 || quote.RatesDate != "2026-11-20" {
 			t.Errorf("got %+v", quote)
 		}
@@ -82,7 +83,7 @@ func TestQuoteNamesPricesAndReasons(t *testing.T) {
 		if c := quote.Candidates[1]; c.ClusterID != "paris" || c.PriceTotal != "8" || c.Criteria["cost"] != "50.00" {
 			t.Errorf("the second is %+v", c)
 		}
-		if c := quote.Candidates[2]; c.ClusterID != "berlin" || c.Reason != "InsufficientResource" || !strings.Contains(c.Message, "has 1 of cpu free") {
+		if c := quote.Candidates[2]; c.ClusterID != "berlin" || c.Reason != "InsufficientResource" || !strings.Contains(c.Message, "has 1 cpu free") {
 			t.Errorf("the third is %+v", c)
 		}
 		f.set(func(c *Config) { c.Visibility.HidePrices = true })

@@ -1,12 +1,17 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -15,26 +20,28 @@ import (
 )
 
 const (
-	// longestHold is the longest time that a quote is held: enough for a person to decide, and
-	// short enough not to waste capacity. It is not configurable, because no workload depends
-	// on it.
-	longestHold = 5 * time.Minute
-	// maxHeldQuotes bounds the quotes held for one requester at the same time: enough to
-	// compare some, too few to block a fleet. BrokerConfig limits how often and for how much a
-	// cluster may ask.
+	// defaultQuoteHold is the longest time for which a quote may be held, unless BrokerConfig sets
+	// another. It is enough for a person to decide, and short enough not to waste capacity.
+	defaultQuoteHold = 5 * time.Minute
+	// longestHold is the longest time for which BrokerConfig and the REST API allow a quote to be
+	// held.
+	longestHold = time.Hour
+	// maxHeldQuotes is how many quotes one requester may have held at the same time. It is enough
+	// to compare quotes, and too few to block all clusters. BrokerConfig limits how often a
+	// cluster may ask, and for how much.
 	maxHeldQuotes = 10
-	// holdDue prefixes deadlines of held quotes.
+	// holdDue is the prefix of the names of the deadlines at which held quotes end.
 	holdDue = "hold/"
 )
 
-// quotes manages the capacity that is held for quotes. All of its state is in the book.
+// quotes manages the quotes for which capacity is held. All of its state is in the book.
 type quotes struct{ s *session }
 
-// quoteKey is the key of a quote in the book. Keys over REST contain no slash, so a requester
-// can use the same key for a quote and for a reservation.
+// quoteKey returns the key in the book of a quote that was requested with a key. Keys of requests
+// contain no slash, so a requester can use the same key for a quote and for a reservation.
 func quoteKey(key string) string { return "quote/" + key }
 
-// readHoldTime returns how long to hold a quote, 0 for not at all.
+// readHoldTime returns how long to hold a quote, 0 if the request does not ask to hold it.
 func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error) {
 	hold := time.Duration(req.HoldSeconds) * time.Second
 	switch {
@@ -48,15 +55,16 @@ func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error)
 	return hold, nil
 }
 
-// quoteDigest identifies the request that a quote was made for. The request that takes the
-// quote over may differ in tenant, priority, queueing and healing.
+// quoteDigest returns a digest of the request that must be equal in a quote and in the request that
+// takes the quote over. The two may differ in tenant, priority, queueing, healing and idle.
 func (r *Request) quoteDigest() string {
 	q := *r
-	q.Tenant, q.Priority, q.Queue, q.Wait, q.Patient = "", 0, false, 0, false
+	q.Tenant, q.Priority, q.Queue, q.Wait, q.Patient, q.Idle = "", 0, false, 0, false, nil
 	return q.digestFields()
 }
 
-// holdQuote makes a quote and locks its capacity, or returns the quote already held under the key.
+// holdQuote makes a quote and holds its capacity. If the key was used before, it returns the earlier
+// quote. If no cluster can serve the request, the quote says why and holds nothing.
 func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 	q.Key = quoteKey(q.Key)
 	held, shut := qs.s.book.QuoteByKey(q.Requester, q.Key)
@@ -73,6 +81,9 @@ func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 	if err := qs.s.reservations.checkNew(q); err != nil {
 		return nil, err
 	}
+	if most := cmp.Or(qs.s.config().Bounds.QuoteHold, defaultQuoteHold); hold > most {
+		return nil, fault.New(fault.Invalid, "hold: %s is longer than a quote may be held: the longest is %s, set by BrokerConfig.spec.maxQuoteHold; ask for less", hold, most)
+	}
 	if err := qs.checkLimit(q.Requester); err != nil {
 		return nil, err
 	}
@@ -81,8 +92,8 @@ func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 		return out, err
 	}
 	keep := &ledger.Keep{Reserve: *qs.s.reservations.newReserve(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
-	keep.Digest, keep.Provider, keep.Explanation, keep.Until = q.quoteDigest(), choice.provider, choice.explanation, qs.s.now().Add(hold)
-	if err := qs.s.record(ledger.Event{Change: keep}); err != nil {
+	keep.Digest, keep.Provider, keep.Explanation, keep.Price, keep.Until = q.quoteDigest(), choice.provider, choice.explanation, choice.price, qs.s.now().Add(hold)
+	if err := qs.s.record(ledger.Event{By: q.By, Change: keep}); err != nil {
 		return nil, err
 	}
 	qs.s.log.Info("holding a quote", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
@@ -91,12 +102,12 @@ func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 	return out, nil
 }
 
-// nameHeld adds the name and the end of a held quote to an answer.
+// nameHeld sets the name and the end of a held quote in an answer.
 func (qs *quotes) nameHeld(out *v1.Quote, held *ledger.Quote) {
 	out.Name, out.HeldUntil, out.RemainingSeconds = held.Name, held.Until, max(held.Until.Sub(qs.s.now()), 0).Seconds()
 }
 
-// checkLimit returns an error if the requester may not hold another quote.
+// checkLimit returns an error if the requester has maxHeldQuotes held quotes already.
 func (qs *quotes) checkLimit(requester string) error {
 	held := qs.s.book.Quotes().HeldFor(requester)
 	if len(held) < maxHeldQuotes {
@@ -113,8 +124,8 @@ func (qs *quotes) checkLimit(requester string) error {
 	return e
 }
 
-// answerHeld answers a repeated request for a quote with the original figures, even if a
-// decision made now would differ.
+// answerHeld returns a held quote again, with the original figures, even if a decision made now
+// would differ.
 func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 	out := &v1.Quote{
 		ClusterID: held.Provider, Resources: wire.FromAmounts(held.Amounts), Hours: billedHours(held.Duration),
@@ -135,7 +146,8 @@ func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 	return out
 }
 
-// isOver reports whether a quote can no longer be taken over. Its end may not be recorded yet.
+// isOver reports whether a quote can no longer be taken over. The event that ends it may not be
+// recorded yet.
 func (qs *quotes) isOver(held *ledger.Quote) bool {
 	return held.Over() || held.Ended == "" && !qs.s.now().Before(held.Until)
 }
@@ -148,14 +160,14 @@ func errNotHeld(held *ledger.Quote) *fault.Error {
 	case ledger.HoldTaken:
 		why = fmt.Sprintf("was taken over by reservation %q", held.TakenBy)
 	case ledger.HoldDenied:
-		why = "is no longer held: its requester or its provider was denied"
+		why = "is no longer held: its requester or its provider was denied, or its provider was cordoned"
 	case ledger.HoldLost:
 		why = "is no longer held: the broker was restored from an older state"
 	}
 	return fault.New(fault.Released, "quote %q %s; ask for another one, with a new key", held.Name, why)
 }
 
-// takeOver grants a reservation the capacity that is held for its quote.
+// takeOver grants the request a reservation with the capacity that is held for its quote.
 func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	held := qs.s.book.Quotes().Named(q.Quote)
 	switch {
@@ -169,12 +181,12 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	case qs.s.recovery.isBlocked(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
 		return nil, qs.s.recovery.errRecovering()
 	}
-	return qs.s.reservations.grantNew(q, decided{held.Provider, held.Explanation}, func(r *ledger.Reserve) ledger.Event {
-		return ledger.Event{Change: &ledger.Take{Quote: held.Name, Reserve: *r}}
+	return qs.s.reservations.grantNew(q, decided{held.Provider, held.Explanation, held.Price}, func(r *ledger.Reserve) ledger.Change {
+		return &ledger.Take{Quote: held.Name, Reserve: *r}
 	})
 }
 
-// listDifferences lists how a request differs from its quote.
+// listDifferences describes how a request differs from the quote that it wants to take over.
 func listDifferences(held *ledger.Reserve, q *Request) []string {
 	var out []string
 	add := func(differs bool, format string, args ...any) {
@@ -185,14 +197,19 @@ func listDifferences(held *ledger.Reserve, q *Request) []string {
 	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", describeAmounts(q.Amounts), describeAmounts(held.Amounts))
 	add(held.Duration != q.Duration, "duration %s instead of %s", q.Duration, held.Duration)
 	add(held.Target != q.Target, "targetClusterID %q instead of %q", q.Target, held.Target)
-	asked := *q
-	asked.Amounts, asked.Duration, asked.Target = held.Amounts, held.Duration, held.Target
-	add(held.Digest != asked.quoteDigest(), "other group, constraints, podShapes or data")
+	before, now := ptr.Deref(held.Requirements, brokerv1alpha1.Requirements{}), ptr.Deref(q.Requirements, brokerv1alpha1.Requirements{})
+	add(before.Group != now.Group, "group %q instead of %q", now.Group, before.Group)
+	add(!equality.Semantic.DeepEqual(before.Constraints, now.Constraints), "other constraints")
+	add(!equality.Semantic.DeepEqual(before.PodShapes, now.PodShapes), "other podShapes")
+	add(!equality.Semantic.DeepEqual(before.Data, now.Data), "other data")
+	if len(out) == 0 {
+		out = append(out, "the same in another notation")
+	}
 	return out
 }
 
-// ReleaseQuote implements the server's Broker. A quote that has ended stays as it is. An
-// unknown key is closed, so that a delayed request for the quote fails.
+// ReleaseQuote implements the server's Broker. If the quote has ended, nothing changes. If there is
+// no quote with this key, the key is closed, so that a request that arrives later is refused.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
 	return b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		held := s.book.Quotes().Named(nameOrKey)
@@ -204,18 +221,18 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		}
 		switch {
 		case held == nil:
-			return s.accounts.closeKey(clusterID, quoteKey(nameOrKey))
+			return s.accounts.closeKey(clusterID, quoteKey(nameOrKey), ledger.UserOf(clusterID, ""))
 		case held.Ended != "":
 			return nil
 		}
-		return s.quotes.endHold(held, ledger.HoldReleased)
+		return s.quotes.endHold(held, ledger.UserOf(clusterID, ""), ledger.HoldReleased)
 	})
 }
 
-// endHold records that a quote is no longer held.
-func (qs *quotes) endHold(held *ledger.Quote, why ledger.HoldEnding) error {
+// endHold records that a quote is no longer held, and why.
+func (qs *quotes) endHold(held *ledger.Quote, by ledger.Actor, why ledger.HoldEnding) error {
 	qs.s.log.Info("quote ended", "quote", held.Name, "requester", held.Requester, "target", held.Provider, "why", why)
-	return qs.s.record(ledger.Event{Change: &ledger.LetGo{Name: held.Name, Reason: why}})
+	return qs.s.record(ledger.Event{By: by, Change: &ledger.LetGo{Name: held.Name, Reason: why}})
 }
 
 func (qs *quotes) observe(e event) {
@@ -227,7 +244,8 @@ func (qs *quotes) observe(e event) {
 	}
 }
 
-// updateDependents refreshes state that depends on a quote after its hold began or ended.
+// updateDependents updates free capacity, deadlines and queue after the hold of a quote has begun
+// or ended.
 func (qs *quotes) updateDependents(held *ledger.Quote) {
 	qs.s.clusters.refreshAvailability(held.Provider)
 	if held.Ended == "" {
@@ -238,20 +256,23 @@ func (qs *quotes) updateDependents(held *ledger.Quote) {
 	qs.s.queue.noteAffinity(&held.Reserve)
 }
 
-// deadlineOf returns when a held quote ends: at once if its requester or provider is denied.
+// deadlineOf returns when the hold of a quote ends. It returns the present time if isShutOut is
+// true for the quote.
 func (qs *quotes) deadlineOf(held *ledger.Quote) time.Time {
-	if qs.isDenied(held) {
+	if qs.isShutOut(held) {
 		return qs.s.now()
 	}
 	return held.Until
 }
 
-// isDenied reports whether the configuration shuts out the requester or the provider.
-func (qs *quotes) isDenied(held *ledger.Quote) bool {
-	return qs.s.b.configured && (qs.s.reservations.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
+// isShutOut reports whether a quote's requester or provider is denied, or its provider is drained
+// or cordoned.
+func (qs *quotes) isShutOut(held *ledger.Quote) bool {
+	_, cordoned := qs.s.drains.findDrain(held.Provider)
+	return qs.s.b.configured && (cordoned || qs.s.reservations.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
 }
 
-// rescheduleAll recomputes the deadlines of all held quotes, for a new configuration.
+// rescheduleAll recomputes the deadlines of all held quotes after the configuration has changed.
 func (qs *quotes) rescheduleAll() {
 	for _, held := range qs.s.book.Quotes().AllHeld() {
 		qs.s.deadlines.setDeadline(holdDue+held.Name, qs.deadlineOf(held))
@@ -265,13 +286,13 @@ func (qs *quotes) expireQuote(name string) {
 		return
 	}
 	why := ledger.HoldExpired
-	if qs.isDenied(held) {
+	if qs.isShutOut(held) {
 		why = ledger.HoldDenied
 	} else if qs.s.now().Before(held.Until) {
 		qs.s.deadlines.setDeadline(holdDue+name, held.Until)
 		return
 	}
-	if err := qs.endHold(held, why); err != nil {
+	if err := qs.endHold(held, ledger.Deadlines, why); err != nil {
 		qs.s.log.Error(err, "ending a quote failed, retrying", "quote", name)
 		qs.s.deadlines.setDeadline(holdDue+name, qs.s.now().Add(reopenDelay))
 	}

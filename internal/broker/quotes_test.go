@@ -18,14 +18,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// held returns a request for a held quote.
+// held returns a copy of a request that asks for a quote which is held for some seconds.
 func held(seconds int64, req *v1.ReservationRequest) *v1.ReservationRequest {
 	out := *req
 	out.HoldSeconds = seconds
 	return &out
 }
 
-// taking returns a request that takes a quote over.
+// taking returns a copy of a request that takes a quote over.
 func taking(q *v1.Quote, req *v1.ReservationRequest) *v1.ReservationRequest {
 	out := *req
 	out.HoldSeconds, out.Quote = 0, q.Name
@@ -64,7 +64,7 @@ func TestHeldQuoteIsTakenOver(t *testing.T) {
 		if list := f.poll("paris", ""); len(list.Instructions) != 0 {
 			t.Errorf("paris is told of it: %+v", list.Instructions)
 		}
-		// Another cluster would be chosen now, and paris has no room beside its own pods.
+		// Another cluster would be chosen at this point, and paris has no room beside its own pods.
 		f.advertise("oslo", "64", "64Gi", priced("0.01", "EUR"))
 		f.advertise("paris", "8", "16Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "8"} })
 		r := f.reserve("rome", "request-1", taking(quote, req))
@@ -169,7 +169,7 @@ func TestHeldQuoteRefusals(t *testing.T) {
 		"for more":           {"rome", changed(func(r *v1.ReservationRequest) { r.Resources = v1.Amounts{"cpu": "3", "memory": "1Gi"} }), fault.Conflict, "resources cpu=3 memory=1Gi instead of cpu=1 memory=1Gi"},
 		"for longer":         {"rome", changed(func(r *v1.ReservationRequest) { r.DurationSeconds = 7200 }), fault.Conflict, "duration 2h0m0s instead of 1h0m0s"},
 		"on another cluster": {"rome", changed(func(r *v1.ReservationRequest) { r.TargetClusterID = "berlin" }), fault.Conflict, `targetClusterID "berlin" instead of ""`},
-		"with other terms":   {"rome", changed(func(r *v1.ReservationRequest) { r.Group = "web" }), fault.Conflict, "other group, constraints, podShapes or data"},
+		"with other terms":   {"rome", changed(func(r *v1.ReservationRequest) { r.Group = "web" }), fault.Conflict, `group "web" instead of ""`},
 		"to be held again":   {"rome", changed(func(r *v1.ReservationRequest) { r.HoldSeconds = 5 }), fault.Invalid, "only a quote is held"},
 		"with what is its own": {"rome", changed(func(r *v1.ReservationRequest) {
 			r.Priority, r.Tenant, r.QueuePolicy = 7, "blue", v1.ReservationRequestQueuePolicyQueue
@@ -244,7 +244,7 @@ func TestHoldsAndTheQueue(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "3"} })
 		first := f.reserve("rome", "request-1", waiting("2", "1Gi"))
-		// The broker knows the free capacity, but it is not worth a record yet.
+		// The broker knows of the free capacity, but has not recorded this small change yet.
 		f.advertise("paris", "4", "8Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2"} })
 		if quote, err := f.RequestQuote(context.Background(), "milan", "quote-01", held(60, request("2", "1Gi"))); err != nil || quote.Name != "" {
 			t.Errorf("it overtakes who waits: %+v, %v", quote, err)
@@ -260,7 +260,7 @@ func TestHoldsAndTheQueue(t *testing.T) {
 	})
 }
 
-// A held quote is never preempted.
+// A held quote is never preempted. The reservation that takes it over may be.
 func TestHeldQuoteIsNotPreempted(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.SetConfig(context.Background(), preempting())
@@ -294,7 +294,7 @@ func TestQuotesOfDeniedClustersEnd(t *testing.T) {
 	}
 }
 
-// Affinity between held quotes of one requester works as between reservations.
+// Anti-affinity separates held quotes of one requester as it separates reservations.
 func TestHeldQuotesKeepTheirDistance(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		for id, cpu := range map[string]string{"paris": "64", "berlin": "32"} {
@@ -319,7 +319,8 @@ func TestHeldQuotesKeepTheirDistance(t *testing.T) {
 	})
 }
 
-// Capacity that is held but not in use yet still appears as free on the nodes.
+// A provider advertises capacity that is held but not in use yet as free on its nodes, so the
+// broker itself must subtract the held pods.
 func TestHeldPodShapesDoNotShareANode(t *testing.T) {
 	pods := func(count int32) *v1.ReservationRequest {
 		return &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: count, Resources: v1.Amounts{"cpu": "3", "memory": "1Gi"}}}}
@@ -334,7 +335,7 @@ func TestHeldPodShapesDoNotShareANode(t *testing.T) {
 	})
 }
 
-// A quote held before etcd was restored may have been taken over since.
+// A quote held before etcd was restored may have been taken over since, so it is no longer held.
 func TestRestoredStateDropsHeldQuotes(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("rome", "1", "1Gi")

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// sameRecall is how far apart two reports may put the same deadline. They contain the
-	// remaining time, and take a while to arrive.
+	// sameRecall is the largest difference between the deadlines in two reports of the same recall.
+	// A report contains the remaining time, and takes a while to arrive.
 	sameRecall = 5 * time.Second
-	// longestRecall bounds a remaining time reported by a provider.
+	// longestRecall is the longest remaining time that the broker accepts; longer ones are reduced
+	// to it.
 	longestRecall = 365 * 24 * time.Hour
-	// maxRecallMessage bounds the length of a provider's message.
+	// maxRecallMessage is the length in bytes to which a provider's message is cut.
 	maxRecallMessage = 256
 )
 
-// noteRecalls records the placements that a provider recalls, and the recalls that it
-// withdraws. A provider repeats its recalls with every advertisement. So noteRecalls can ignore
-// a recall that has no effect now, because the placement ends soon anyway or a second one
-// stands.
+// noteRecalls records which placements a provider recalls, and which recalls it withdraws. It
+// ignores a recall while another placement of the same reservation is recalled. That does no harm,
+// because a provider repeats its recalls with every advertisement.
 func (rs *reservations) noteRecalls(clusterID string, usage []v1.Usage) error {
 	for i := range usage {
 		u := &usage[i]
@@ -42,7 +42,7 @@ func (rs *reservations) noteRecalls(clusterID string, usage []v1.Usage) error {
 
 func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, said *v1.Recall) error {
 	known := r.CalledBack()
-	if said == nil && known == nil || known != nil && known.Placement != p.Number {
+	if said == nil && (known == nil || known.IsDrain()) || known != nil && known.Placement != p.Number {
 		return nil
 	}
 	e := &ledger.Recall{PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}}
@@ -52,17 +52,21 @@ func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, s
 			left = max(time.Duration(said.RemainingSeconds*float64(time.Second)), 0)
 		}
 		e.Ends, e.Message = rs.s.now().Add(left), message.Clip(said.Message, maxRecallMessage)
-		// A past recall is reported with no time left, however long ago it ended.
+		if known != nil && known.IsDrain() && !e.Ends.Before(known.Ends) {
+			return nil // the drain of the broker's administrator ends earlier
+		}
+		// A recall that is over is reported with no time left, however long ago it ended.
 		if known != nil && known.Message == e.Message && laterOf(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
 			return nil
 		}
 	}
-	rs.s.log.Info("provider recalled a placement, or took the recall back", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
+	rs.s.log.Info("provider changed the recall of a placement", "reservation", r.Name, "provider", p.Provider, "until", e.Ends)
 	return rs.s.record(ledger.Event{Change: e})
 }
 
-// recallNotice returns the notice for both sides of a recalled placement; nil for any other
-// placement, and for one that has to make room earlier.
+// recallNotice returns the notice about the recall of a placement, for both of its sides. It
+// returns nil if the placement is not recalled, or if a reservation with a higher priority needs
+// the room before the recalled placement must end.
 func (rs *reservations) recallNotice(r *ledger.Reservation, p *ledger.Placement) *v1.Notice {
 	c := r.CalledBack()
 	if c == nil || p == nil || c.Placement != p.Number || r.Notice != nil && r.Notice.Ends.Before(c.Ends) {
@@ -73,7 +77,7 @@ func (rs *reservations) recallNotice(r *ledger.Reservation, p *ledger.Placement)
 	}
 }
 
-// recallMessage describes until when a recalled placement stays, and what happens then.
+// recallMessage says until when a recalled placement stays, and what happens then.
 func (rs *reservations) recallMessage(r *ledger.Reservation) string {
 	c := r.CalledBack()
 	p := r.Placement(c.Placement)
@@ -87,5 +91,9 @@ func (rs *reservations) recallMessage(r *ledger.Reservation) string {
 	} else if r.Queue {
 		then = "then it goes elsewhere or waits for capacity"
 	}
-	return fmt.Sprintf("%s calls it back%s: it is taken down there at %s; %s", p.Provider, why, c.Ends.UTC().Format(time.RFC3339), then)
+	who := p.Provider + " calls its capacity back"
+	if c.IsDrain() {
+		who = "the broker's administrator drains " + p.Provider
+	}
+	return fmt.Sprintf("%s%s: the placement there ends at %s; %s", who, why, c.Ends.UTC().Format(time.RFC3339), then)
 }

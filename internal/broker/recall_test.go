@@ -36,13 +36,13 @@ func (f *fleet) wantMessage(r *v1.Reservation, when string, want ...string) {
 	}
 }
 
-// The broker is killed after every step.
+// The broker is killed and restarted between the steps.
 func TestRecalledPlacementIsLeftOnceTheNewNodeIsReady(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
 		f.callsBack(r, in(10*time.Minute))
 		f.wantPlacements(r, "at once", "Active: paris=Ready berlin=Assigned")
-		f.wantMessage(r, "at once", "paris calls it back (rack 4 is replaced)", "berlin takes over")
+		f.wantMessage(r, "at once", "paris calls its capacity back (rack 4 is replaced)", "berlin takes over")
 		notice := f.poll("rome", "").Instructions[0].Notice
 		if notice == nil || notice.Reason != v1.NoticeReasonRecalled || math.Round(notice.RemainingSeconds) != 600 {
 			t.Errorf("rome is told %+v", notice)
@@ -178,5 +178,22 @@ func TestMissedDeadlineWaitsForProvider(t *testing.T) {
 		f.callsBack(r, nil)
 		f.pass(2*time.Minute, "nobody")
 		f.wantPlacements(r, "as it was withdrawn", untouched)
+	})
+}
+
+// After an outage, the broker postpones the end of leases. This must not hide the end of a recall.
+func TestRecallEndsOnTimeThoughTheLeaseRanOutAfterAnOutage(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		r := f.servedByParis(func(q *v1.ReservationRequest) { q.DurationSeconds, q.TargetClusterID = 0, "paris" })
+		time.Sleep(lease - time.Minute)
+		synctest.Wait()
+		f.kill()
+		f.callsBack(r, in(10*time.Minute))
+		time.Sleep(10*time.Minute - time.Second)
+		synctest.Wait()
+		f.wantPlacements(r, "before the recall ends", "Active: paris=Ready")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		f.wantPlacements(r, "after the recall has ended", "Releasing: paris=Withdrawing(Recalled)")
 	})
 }

@@ -9,30 +9,31 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// recovery handles clusters that know more than the book, because etcd was restored from an
-// older state or the journal was begun anew. Such clusters announce their holdings. Until then
-// nothing is granted on them.
+// recovery handles clusters that know of events that the book does not have, because etcd was
+// restored from an older state or the journal was begun anew. Such a cluster has to announce its
+// holdings. Until it has done so, nothing is granted on it.
 //
-// The ledger stores which clusters have announced. The claims of requesters are kept only here,
-// until their providers have announced too. So while an announcement is outstanding, every
-// cluster announces once in every term.
+// The ledger stores which clusters have announced their holdings. A requester's claims are kept
+// only in memory until the providers have announced their holdings as well. So while any
+// announcement is missing, every cluster announces again in every term.
 type recovery struct {
 	s *session
-	// waiting holds the clusters that get no new reservations before they announce.
+	// waiting are the clusters that get no new reservations before they announce their holdings.
 	waiting map[string]bool
-	// asked holds requesters that have to announce because a provider announced a placement in
-	// their name. They are not blocked meanwhile.
+	// asked are the requesters that have to announce their holdings because a provider announced a
+	// placement in their name. They can get new reservations before they have announced anything.
 	asked map[string]bool
-	// announced holds the clusters that have announced in this term.
+	// announced are the clusters that have announced their holdings in this term.
 	announced map[string]bool
-	// claims holds announced requests that no provider has confirmed yet, by requester.
+	// claims are the announced claims of each requester that no provider has confirmed yet.
 	claims map[string][]claim
-	// void holds placements that a requester claimed and no provider knows.
+	// void are the placements that each requester claimed and that no provider knows.
 	void map[string][]ledger.PlacementRef
-	// listenUntil is the end of the time in which nothing is granted on unseen clusters; zero
+	// listenUntil is the time until which nothing is granted on clusters that are not in seen; zero
 	// if the journal is known to be up to date.
 	listenUntil time.Time
-	// seen holds the clusters that have shown their knowledge in this term.
+	// seen are the clusters that have called in this term with a cursor, an advertisement or an
+	// announcement. If such a cluster knew of lost events, the broker has noticed the loss.
 	seen map[string]bool
 }
 
@@ -42,7 +43,7 @@ func newRecovery(s *session) recovery {
 	return rc
 }
 
-// resetAnnouncements forgets all announcements.
+// resetAnnouncements drops everything that clusters have announced.
 func (rc *recovery) resetAnnouncements() {
 	rc.waiting, rc.asked, rc.announced = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	rc.claims, rc.void = map[string][]claim{}, map[string][]ledger.PlacementRef{}
@@ -60,20 +61,22 @@ func (rc *recovery) observe(e event) {
 }
 
 const (
-	// recoveryGrace is how long absent clusters hold up decisions about others. It is the
-	// default of Timeouts.Silence.
+	// recoveryGrace is how long missing announcements delay decisions that affect other clusters.
+	// It is the default of Timeouts.Silence.
 	recoveryGrace = 90 * time.Second
-	// recoveryRetry is when to retry a request that depends on outstanding announcements.
+	// recoveryRetry is how long to wait before repeating a request that depends on a missing
+	// announcement.
 	recoveryRetry = 2 * time.Second
-	// recentJournal is the largest age of the newest event at which a process without other
-	// knowledge considers the journal up to date. A restored journal is older.
+	// recentJournal is how old the newest event may be for a new process to trust that the journal
+	// is up to date. A restored journal is older.
 	recentJournal = 15 * time.Second
-	// listenGrace is how long a process with a possibly outdated journal grants nothing on
+	// listenGrace is how long a new process that cannot trust the journal grants nothing on
 	// clusters that have not called: they may know of events that the journal has lost.
 	listenGrace = 10 * time.Second
 )
 
-// byBroker is recorded as the discoverer of a restored journal if no cluster discovered it.
+// byBroker is recorded instead of a cluster if the broker itself noticed that its journal was
+// restored.
 const byBroker = "the broker"
 
 // Witness processes the cursor that a cluster sends with a call. A cursor ahead of the journal
@@ -100,8 +103,8 @@ func (rc *recovery) noteCursor(clusterID, cursor string) {
 	rc.markSeen(clusterID)
 }
 
-// beginLineage starts the first lineage of a new journal. For an existing one it checks whether this
-// process remembers later positions than the journal has.
+// beginLineage records the first lineage of a new journal. For any other journal, it checks whether
+// this process remembers later positions than the journal has. If so, the journal was restored.
 func (rc *recovery) beginLineage() {
 	if rc.s.book.Lineages().Present() == nil {
 		if err := rc.s.record(ledger.Event{Change: firstLineage()}); err != nil {
@@ -117,8 +120,8 @@ func (rc *recovery) beginLineage() {
 	}
 }
 
-// awaitClusters makes the session wait for clusters if there is no proof that the journal is up to
-// date.
+// awaitClusters sets listenUntil if there is no proof that the journal is up to date. newest is the
+// time of the journal's newest event.
 func (rc *recovery) awaitClusters(newest time.Time) {
 	if rc.s.b.newest == "" && rc.s.began.Sub(newest) > recentJournal {
 		rc.listenUntil = rc.s.began.Add(listenGrace)
@@ -126,7 +129,8 @@ func (rc *recovery) awaitClusters(newest time.Time) {
 	}
 }
 
-// markSeen notes that a cluster has shown its knowledge.
+// markSeen notes that a cluster has called in this term. From then on, isUnseen returns false for
+// it.
 func (rc *recovery) markSeen(clusterID string) {
 	if rc.seen[clusterID] {
 		return
@@ -137,7 +141,7 @@ func (rc *recovery) markSeen(clusterID string) {
 	}
 }
 
-// isUnseen reports whether a cluster may know of events that the journal has lost.
+// isUnseen reports whether a cluster may still show that the journal has lost events.
 func (rc *recovery) isUnseen(c *ledger.Cluster) bool {
 	return c.Agent && rc.s.now().Before(rc.listenUntil) && !rc.seen[c.ClusterID]
 }
@@ -154,7 +158,9 @@ func (rc *recovery) countUnseen() int {
 	return n
 }
 
-// startLineage begins a new lineage, in which all clusters announce their holdings.
+// startLineage begins a new lineage after a restore was noticed, so that all clusters have to
+// announce their holdings. seen is the lost position that was noticed; by is the cluster that
+// showed it, or byBroker.
 func (rc *recovery) startLineage(seen uint64, by string) {
 	head := rc.s.book.Position()
 	if err := rc.s.record(ledger.Event{Change: &ledger.Lineage{ID: lineageID(), Seen: seen, By: by}}); err != nil {
@@ -168,7 +174,7 @@ func (rc *recovery) startLineage(seen uint64, by string) {
 	rc.s.b.wakeAll()
 }
 
-// blockAwaited blocks all clusters whose announcement the ledger awaits.
+// blockAwaited calls blockUntilAnnounced for all clusters whose announcement the ledger awaits.
 func (rc *recovery) blockAwaited() {
 	rc.s.book.Clusters(func(c *ledger.Cluster) {
 		if rc.s.book.Awaits(c.ClusterID) {
@@ -177,7 +183,8 @@ func (rc *recovery) blockAwaited() {
 	})
 }
 
-// blockUntilAnnounced grants nothing on a cluster until it has announced.
+// blockUntilAnnounced makes sure that nothing is granted on a cluster until it has announced its
+// holdings.
 func (rc *recovery) blockUntilAnnounced(clusterID string) {
 	rc.waiting[clusterID] = true
 	if rc.s.book.Cluster(clusterID) != nil {
@@ -186,8 +193,8 @@ func (rc *recovery) blockUntilAnnounced(clusterID string) {
 	}
 }
 
-// requireAnnouncement asks a cluster to announce because it knows more than the book. A cluster
-// that has announced already is not asked again.
+// requireAnnouncement asks a cluster to announce its holdings because the cluster knows more than
+// the book. It does not ask a cluster again that has announced them.
 func (rc *recovery) requireAnnouncement(clusterID string) {
 	announced := rc.announced[clusterID] || rc.s.book.Lineages().Restored() && rc.s.book.HasAgent(clusterID) && !rc.s.book.Awaits(clusterID)
 	if announced || rc.waiting[clusterID] {
@@ -198,8 +205,8 @@ func (rc *recovery) requireAnnouncement(clusterID string) {
 	rc.s.b.wakeAll()
 }
 
-// checkUsage requires an announcement from a provider that holds capacity for a placement
-// missing from the book.
+// checkUsage calls requireAnnouncement for a provider that reports usage of a placement that is not
+// in the book.
 func (rc *recovery) checkUsage(clusterID string, usage []v1.Usage) {
 	for _, u := range usage {
 		r := rc.s.book.Reservation(u.Reservation)
@@ -210,15 +217,16 @@ func (rc *recovery) checkUsage(clusterID string, usage []v1.Usage) {
 	}
 }
 
-// isBlocked reports whether a cluster is blocked until it announces.
+// isBlocked reports whether a cluster must announce its holdings before anything is granted on it.
 func (rc *recovery) isBlocked(clusterID string) bool { return rc.waiting[clusterID] }
 
-// wantsAnnouncement reports whether a cluster should announce now.
+// wantsAnnouncement reports whether a cluster should announce its holdings now.
 func (rc *recovery) wantsAnnouncement(clusterID string) bool {
 	return rc.isBlocked(clusterID) || rc.asked[clusterID] || !rc.announced[clusterID] && rc.isRecovering()
 }
 
-// isRecovering reports whether a cluster from before the restore has yet to announce.
+// isRecovering reports whether the journal was restored and some cluster must still announce its
+// holdings.
 func (rc *recovery) isRecovering() bool {
 	if !rc.s.book.Lineages().Restored() {
 		return false
@@ -231,8 +239,9 @@ func (rc *recovery) isRecovering() bool {
 	return false
 }
 
-// recoveryDeadline returns until when outstanding announcements prevent final ends and refusals, zero
-// if that time is over.
+// recoveryDeadline returns the time until which no request is refused and no reservation is ended,
+// because clusters have not called or announced their holdings yet. It returns zero if the broker
+// waits for no cluster or that time is over.
 func (rc *recovery) recoveryDeadline() time.Time {
 	var until time.Time
 	if rc.isRecovering() {
@@ -247,7 +256,8 @@ func (rc *recovery) recoveryDeadline() time.Time {
 	return until
 }
 
-// errRecovering refuses a request that cannot be decided before the recovery is over.
+// errRecovering returns the refusal of a request that cannot be decided before the recovery is
+// over.
 func (rc *recovery) errRecovering() *fault.Error {
 	e := fault.New(fault.Recovering, "%s; nothing was changed, try again", rc.describeProgress())
 	e.RetryAfter = recoveryRetry
@@ -275,7 +285,8 @@ func (rc *recovery) describeProgress() string {
 		b.Since-1, b.Seen, waiting, all)
 }
 
-// checkRequest refuses a request that may have been granted in a lost part of the journal.
+// checkRequest returns an error for a request that may have been granted in a lost part of the
+// journal.
 func (rc *recovery) checkRequest(q *Request) error {
 	if q.Holds != "" && rc.s.book.Reservation(q.Holds) == nil {
 		rc.requireAnnouncement(q.Requester)

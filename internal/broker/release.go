@@ -4,64 +4,73 @@ import (
 	"context"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// GetReservation implements the server's Broker.
+// GetReservation implements the server's Broker: it returns a reservation in which the cluster
+// takes part.
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
-	var answer *v1.Reservation
+	var answer *unsignedAnswer
 	err := b.commitPlan(ctx, func(s *session) error {
 		r, _ := s.reservations.findReservation(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		}
-		answer = s.reservations.answerFor(r, clusterID)
+		answer = s.newUnsignedAnswer(r, clusterID)
 		return nil
 	})
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	return b.signAnswer(answer), nil
 }
 
-// ReleaseReservation implements the server's Broker. It returns nil, nil if there is no such
-// reservation; the key is then closed.
-func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
-	var answer *v1.Reservation
+// ReleaseReservation implements the server's Broker. If there is no such reservation, it returns
+// nil, nil and closes the key, so that a request that arrives later is refused.
+func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, user string) (*v1.Reservation, error) {
+	if err := actor.Check(user); err != nil {
+		return nil, fault.New(fault.Invalid, "actor: %v", err)
+	}
+	var answer *unsignedAnswer
 	err := b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return s.accounts.closeKey(clusterID, nameOrKey)
+			return s.accounts.closeKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user))
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := s.reservations.releaseReservation(r, "released by its requester"); err != nil {
+		if err := s.reservations.releaseReservation(r, ledger.UserOf(clusterID, user), "released by its requester"); err != nil {
 			return err
 		}
-		answer = s.reservations.answerFor(r, clusterID)
+		answer = s.newUnsignedAnswer(r, clusterID)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	failpoint.Hit(failpoint.BrokerReleased)
-	return answer, nil
+	return b.signAnswer(answer), nil
 }
 
-// releaseReservation ends a reservation at its requester's request.
-func (rs *reservations) releaseReservation(r *ledger.Reservation, message string) error {
+// releaseReservation ends a reservation that its requester no longer wants, or that an
+// administrator ends instead. It does nothing if the reservation has ended.
+func (rs *reservations) releaseReservation(r *ledger.Reservation, by ledger.Actor, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
-	rs.s.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message)
-	return rs.s.record(ledger.Event{Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
+	rs.s.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message, "by", by.String())
+	return rs.s.record(ledger.Event{By: by, Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
-// findReservation returns a reservation in which the cluster takes part, by name or by the cluster's own
-// key. To other clusters it does not exist.
+// findReservation returns a reservation by its name, or by the key that the cluster gave it, and
+// whether that key is closed. It does not return reservations in which the cluster takes no part.
 func (rs *reservations) findReservation(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
 	if r := rs.s.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
 		return r, false

@@ -11,8 +11,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// ReportStatus implements the server's Broker. A report of an already known state changes
-// nothing.
+// ReportStatus implements the server's Broker. It changes nothing if the reported state is known
+// already.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
 	excess, err := excessOf(report)
 	if err != nil {
@@ -80,8 +80,9 @@ func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Plac
 	}
 }
 
-// takeRefusal handles a provider that refuses a placement. Before it acknowledged the
-// placement, it created nothing, so nothing is held there. Afterwards it has to report Gone.
+// takeRefusal gives up a placement that its provider refuses, and finds another provider. If the
+// provider had not acknowledged the placement, it created nothing, so the capacity is free at
+// once. Otherwise the provider must still report Gone.
 func (rs *reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
@@ -121,6 +122,8 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 			return nil // the usual deadline stays
 		}
 		return rs.s.record(ledger.Event{Change: &ledger.Connect{PlacementRef: ref}})
+	case v1.StatusReportStateVacant:
+		return rs.s.idles.releaseVacant(r, p)
 	case v1.StatusReportStateRefused:
 		return rs.takeConsumerRefusal(r, p, report)
 	case v1.StatusReportStateGone:
@@ -133,18 +136,19 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 	}
 }
 
-// Reasons of a requester that refuses the reservation itself, on whatever provider.
+// Reasons of a requester for refusing the reservation itself, whatever the provider.
 const (
-	// declined: its operator takes no reservations that were made in the broker's cluster.
+	// declined: the requester's operator accepts no reservations that were made in the broker's
+	// cluster.
 	declined = "Refused"
-	// unusable: its agent cannot carry the instruction out.
+	// unusable: the requester's agent cannot carry out the instruction.
 	unusable = "Invalid"
 )
 
-// takeConsumerRefusal handles a placement whose node cannot become Ready. It finds another
-// provider if the requester cannot reach this one or refuses its handshake, and ends the
-// reservation if the requester refuses it as such. A placement whose node was Ready stays: its
-// workloads keep running.
+// takeConsumerRefusal handles a requester's report that the node of a placement cannot become
+// Ready. If the requester cannot reach the provider or refuses the provider's handshake, another
+// provider is found. If the requester refuses the reservation itself, the reservation ends. If the
+// node was Ready before, nothing changes, because its workloads keep running.
 func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	if !slices.Contains([]string{unreachable, ledger.HandshakeRefused, declined, unusable}, report.Reason) {
 		return errMisplaced(report)
@@ -154,7 +158,7 @@ func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Pla
 	}
 	switch report.Reason {
 	case declined, unusable:
-		return rs.releaseReservation(r, r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
+		return rs.releaseReservation(r, ledger.UserOf(r.Requester, ""), r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
 	case unreachable:
 		rs.s.links.reportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
 	}

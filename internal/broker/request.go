@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// LongestDuration is the longest a reservation may be held, ten years. A
-	// time.Duration can hold far more.
+	// LongestDuration is the longest duration of a reservation, ten years.
 	LongestDuration = 87600 * time.Hour
-	// maxResources is how many resources a Reservation can show.
+	// maxResources is how many resources one reservation may name. The schema of Reservation has
+	// the same limit.
 	maxResources = 10
 )
 
-// checkFields refuses requests that no configuration allows. The schema of Reservation contains the
-// same rules.
+// checkFields returns an error for a request that is invalid under any configuration. The schema of
+// Reservation contains the same rules.
 func (r *Request) checkFields() error {
 	if err := CheckAmounts(r.Amounts); err != nil {
 		return fault.New(fault.Invalid, "resources: %v", err)

@@ -15,6 +15,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -23,21 +24,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// Request is a request for capacity, from an agent or from an object, with what only its first
-// decision reads.
+// Request is a request for capacity, from an agent or from an object. It adds to ledger.Request
+// what is only needed when the request arrives.
 type Request struct {
 	ledger.Request
-	// Holds is the name of the reservation that the requester already has under this key, "" if
-	// it has none.
+	// Holds is the name of the reservation to which the key of this request belongs according to
+	// the requester; "" if the requester names none.
 	Holds string
 	// Quote is the quote that the request takes over, "" for none.
 	Quote string
+	// By is who made the request.
+	By ledger.Actor
 }
 
-// requestOf returns the request for which a reservation was granted, with its later changes.
+// requestOf returns the request of a reservation, including later changes.
 func requestOf(r *ledger.Reservation) *Request { return &Request{Request: r.Request} }
 
-// digestFields distinguishes a repetition from another request with the same key.
+// digestFields returns a digest of the request. Two requests with the same key but different
+// digests are different requests, not repetitions.
 func (r *Request) digestFields() string {
 	asked := r.Request
 	asked.Requester, asked.Key, asked.Object = "", "", nil
@@ -49,7 +53,8 @@ func (r *Request) digestFields() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// RequestReservation implements the server's Broker.
+// RequestReservation implements the server's Broker: it grants a request, or puts it into the queue
+// if the request asks for that and no cluster can serve it now.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	request, err := readRequest(clusterID, key, req)
 	if err != nil {
@@ -58,20 +63,20 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	if req.HoldSeconds != 0 {
 		return nil, fault.New(fault.Invalid, "holdSeconds: only a quote is held; leave it out, or ask POST /api/v1/quotes")
 	}
-	var answer *v1.Reservation
+	var answer *unsignedAnswer
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, err := s.reservations.reserveOrQueue(request)
 		if err != nil {
 			return s.config().Visibility.inError(err, request.Target)
 		}
-		answer = s.reservations.answerFor(r, clusterID)
+		answer = s.newUnsignedAnswer(r, clusterID)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	failpoint.Hit(failpoint.BrokerReserved)
-	return answer, nil
+	return b.signAnswer(answer), nil
 }
 
 func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
@@ -94,26 +99,34 @@ func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, e
 	if h := req.Healing; h != "" && !h.Valid() {
 		return nil, fault.New(fault.Invalid, "healing: %q is neither Migrate nor Wait", h)
 	}
+	idle, err := readIdlePolicy(req.Idle)
+	if err != nil {
+		return nil, err
+	}
+	if err := actor.Check(req.Actor); err != nil {
+		return nil, fault.New(fault.Invalid, "actor: %v", err)
+	}
 	demands, err := wire.ToRequirements(req)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%v", err)
 	}
-	q := &Request{Holds: req.Reservation, Quote: req.Quote, Request: ledger.Request{
+	q := &Request{Holds: req.Reservation, Quote: req.Quote, By: ledger.UserOf(clusterID, req.Actor), Request: ledger.Request{
 		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
 		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
 		Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
-		Wait:  time.Duration(req.QueueTimeoutSeconds) * time.Second, Patient: req.Healing == v1.ReservationRequestHealingWait,
+		Wait:  time.Duration(req.QueueTimeoutSeconds) * time.Second, Patient: req.Healing == v1.ReservationRequestHealingWait, Idle: idle,
 		Requirements: requirements.OrNil(demands),
 	}}
 	return q, q.complete()
 }
 
-// reservations grants, changes and ends reservations for agents, controllers and deadlines. It
-// has no state of its own: it turns requests into events.
+// reservations grants, changes and ends reservations for agents, controllers and deadlines. It has
+// no state of its own: it turns requests into events.
 type reservations struct{ s *session }
 
-// reserveOrQueue grants a request or queues it. For a key that was used before, it returns the
-// reservation of the first request.
+// reserveOrQueue grants a request. If no cluster can serve the request and it accepts to wait,
+// reserveOrQueue puts it into the queue. If the key was used before, it returns the reservation of
+// the first request.
 func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) {
 	r, shut := rs.s.book.ByKey(q.Requester, q.Key)
 	switch {
@@ -128,10 +141,33 @@ func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) 
 	if err := rs.s.accounts.makeRoom(q); err != nil {
 		return nil, err
 	}
+	r, err := rs.decideOrQueue(q)
+	if result := resultOf(r, err); result != "" {
+		rs.s.metering.decisions.countValue(result)
+	}
+	return r, err
+}
+
+// resultOf returns the result of a new request for the metrics, "" if no decision was made.
+func resultOf(r *ledger.Reservation, err error) string {
+	switch {
+	case err == nil && r.Waiting != nil:
+		return resultQueued
+	case err == nil:
+		return resultGranted
+	case fault.ReasonOf(err) == fault.NoCandidate, fault.ReasonOf(err) == fault.QueueFull:
+		return resultRefused
+	}
+	return ""
+}
+
+// decideOrQueue chooses a provider for a new request that has passed all checks, and grants it or
+// puts it into the queue.
+func (rs *reservations) decideOrQueue(q *Request) (*ledger.Reservation, error) {
 	if q.Quote != "" {
 		return rs.s.quotes.takeOver(q)
 	}
-	// This records the offers on which the decision rests, and serves waiting requests that
+	// decideNew records the offers on which the decision depends, and serves waiting requests that
 	// come first.
 	choice, err := rs.decideNew(q)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate && q.Queue {
@@ -140,43 +176,51 @@ func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) 
 	if err != nil {
 		return nil, err
 	}
-	return rs.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Event { return ledger.Event{Change: r} })
+	return rs.grantNew(q, *choice, func(r *ledger.Reserve) ledger.Change { return r })
 }
 
-// decideNew chooses a provider for a new request, in turn. While the journal is recovering, it
-// refuses requests that might take capacity to which waiting requests have a prior right.
+// decideNew chooses a provider for a new request as decideInTurn does. While the broker recovers
+// from a restore, it returns errRecovering if no provider was found. If the request would take
+// capacity to which waiting requests have a prior right, it returns errRecovering during recovery,
+// and errPaused while the queue is paused.
 func (rs *reservations) decideNew(q *Request) (*decided, error) {
 	choice, err := rs.decideInTurn(q, nil)
 	recovering := !rs.s.recovery.recoveryDeadline().IsZero()
 	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.provider)) {
 		return nil, rs.s.recovery.errRecovering()
 	}
+	if err == nil && rs.s.queue.isPaused() && rs.s.queue.wouldJump(q, choice.provider) {
+		return nil, rs.s.queue.errPaused(choice)
+	}
 	return choice, err
 }
 
-// grantNew records a new reservation with its first placement.
-func (rs *reservations) grantNew(q *Request, d decided, event func(*ledger.Reserve) ledger.Event) (*ledger.Reservation, error) {
+// grantNew records a new reservation with its first placement. change wraps the reservation in the
+// change to record.
+func (rs *reservations) grantNew(q *Request, d decided, change func(*ledger.Reserve) ledger.Change) (*ledger.Reservation, error) {
 	reserve := rs.newReserve(q, "res-")
-	reserve.Provider, reserve.Explanation = d.provider, d.explanation
+	reserve.Provider, reserve.Explanation, reserve.Price = d.provider, d.explanation, d.price
 	reserve.Until = rs.s.now().Add(q.Duration)
 	if q.Duration == 0 {
 		reserve.Until = rs.s.now().Add(lease)
 	}
 	failpoint.Hit(failpoint.BrokerDecided)
-	if err := rs.s.record(event(reserve)); err != nil {
+	if err := rs.s.record(ledger.Event{By: q.By, Change: change(reserve)}); err != nil {
 		return nil, err
 	}
 	rs.s.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, d.provider),
-		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", describeAmounts(q.Amounts))
+		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", describeAmounts(q.Amounts), "by", q.By.String())
 	return rs.s.book.Reservation(reserve.Name), nil
 }
 
-// repeatRequest handles a request whose key has a reservation already. It renews the reservation.
+// repeatRequest handles a request whose key names a reservation already: it renews the lease of a
+// reservation without a duration, and returns an error if the request differs.
 func (rs *reservations) repeatRequest(r *ledger.Reservation, q *Request) error {
 	if r.EndReason != "" && q.Holds == r.Name {
-		return nil // the caller learns how its reservation ended, even if the request differs
+		return nil // even if the request differs, the caller learns how its reservation ended
 	}
-	// Renew it even if the request differs: the agent is alive and refers to the reservation.
+	// Renew the reservation even if the request differs: the agent is alive and refers to the
+	// reservation.
 	err := rs.renewLease(r)
 	if err == nil && r.Digest != q.digestFields() {
 		err = fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
@@ -184,7 +228,8 @@ func (rs *reservations) repeatRequest(r *ledger.Reservation, q *Request) error {
 	return err
 }
 
-// checkNew refuses a new request before any cluster is considered.
+// checkNew returns an error for a new request that may have been granted in a lost part of the
+// journal, that exceeds the configured bounds, or whose requester is denied.
 func (rs *reservations) checkNew(q *Request) error {
 	if err := rs.s.recovery.checkRequest(q); err != nil {
 		return err
@@ -192,7 +237,8 @@ func (rs *reservations) checkNew(q *Request) error {
 	return rs.checkAllowed(q)
 }
 
-// checkAllowed refuses requests beyond the configured bounds, and denied requesters.
+// checkAllowed returns an error for a request that exceeds the configured bounds, or whose
+// requester is denied.
 func (rs *reservations) checkAllowed(q *Request) error {
 	if err := rs.s.config().Bounds.checkRequest(q); err != nil {
 		return err
@@ -200,13 +246,13 @@ func (rs *reservations) checkAllowed(q *Request) error {
 	return rs.checkRequester(q.Requester)
 }
 
-// newReserve gives a request a new name.
+// newReserve returns a Reserve for a request, with a new name.
 func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
 	return &ledger.Reserve{Name: rs.newName(prefix), Digest: q.digestFields(), Request: q.Request}
 }
 
-// checkRequester refuses a denied cluster, regardless of the caller. A requester without an
-// agent may not be a cluster, and needs no approval.
+// checkRequester returns an error for a denied requester. A requester without an agent needs no
+// approval, because it need not be a cluster.
 func (rs *reservations) checkRequester(id string) error {
 	if policy := rs.s.config().Access; policy.Denied(id) || rs.s.book.HasAgent(id) {
 		return policy.Check(id)
@@ -214,20 +260,8 @@ func (rs *reservations) checkRequester(id string) error {
 	return nil
 }
 
-// renewLease extends a reservation without duration, but not on every call: each extension costs a
-// record.
-func (rs *reservations) renewLease(r *ledger.Reservation) error {
-	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
-		return nil
-	}
-	until := rs.s.now().Add(lease)
-	if until.Sub(r.Until) < renewEvery/2 {
-		return nil
-	}
-	return rs.s.record(ledger.Event{Change: &ledger.Renew{Name: r.Name, Until: until}})
-}
-
-// newName returns a name that was never used: Liqo rejects a slice whose name was used before.
+// newName returns a random name. A name must not be used twice: Liqo rejects a ResourceSlice whose
+// name was used before.
 func (rs *reservations) newName(prefix string) string {
 	var random [7]byte
 	_, _ = io.ReadFull(rs.s.b.opts.Random, random[:]) // never fails, see crypto/rand
@@ -235,7 +269,7 @@ func (rs *reservations) newName(prefix string) string {
 	return prefix + strings.ToLower(text[:10])
 }
 
-// describeAmounts formats amounts for logs and messages, in stable order.
+// describeAmounts formats amounts for logs and messages, sorted by resource.
 func describeAmounts(amounts quantity.Amounts) string {
 	parts := make([]string, 0, len(amounts))
 	for _, name := range amounts.Names() {
@@ -244,7 +278,8 @@ func describeAmounts(amounts quantity.Amounts) string {
 	return strings.Join(parts, " ")
 }
 
-// answerFor converts a reservation to the REST type, limited to what the caller may see.
+// answerFor converts a reservation to the type of the REST API. A provider gets less of it than the
+// requester.
 func (rs *reservations) answerFor(r *ledger.Reservation, clusterID string) *v1.Reservation {
 	out := &v1.Reservation{
 		Name:             r.Name,
@@ -269,9 +304,11 @@ func (rs *reservations) answerFor(r *ledger.Reservation, clusterID string) *v1.R
 	if r.Requester != clusterID {
 		return out
 	}
+	out.RequestedBy = ledger.ActorOf(r.By).String()
 	if r.EndReason != "" {
-		out.Message = endOf(r) // the requester outlives the state that describeState adds
+		out.Message = endOf(r) // stays true, unlike the state that describeState adds
 	}
+	out.Cost = showCost(r)
 	if p := r.Current(); p != nil && r.Waiting == nil {
 		out.Instruction = rs.s.news.instructionFor(r, p, v1.InstructionRoleConsumer)
 		out.Notice = out.Instruction.Notice
@@ -281,11 +318,16 @@ func (rs *reservations) answerFor(r *ledger.Reservation, clusterID string) *v1.R
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {
-		out.RenewSeconds = queueRefresh.Seconds()
-	} else if r.Pending != nil {
+		out.RenewSeconds = rs.s.queue.refreshAfter(r).Seconds()
+		return out
+	}
+	if r.Duration == 0 && r.EndReason == "" {
+		left := r.Until.Sub(rs.s.now())
+		leaseSeconds := max(left, 0).Seconds()
+		out.LeaseSeconds, out.RenewSeconds = &leaseSeconds, max(left+renewEvery-lease, time.Minute).Seconds()
+	}
+	if r.Pending != nil {
 		out.RenewSeconds = answerRetry.Seconds()
-	} else if r.Duration == 0 && r.EndReason == "" {
-		out.RenewSeconds = max(r.Until.Add(renewEvery-lease).Sub(rs.s.now()), time.Minute).Seconds()
 	}
 	return out
 }
@@ -302,6 +344,8 @@ func (rs *reservations) describeState(r *ledger.Reservation) string {
 		return rs.recallMessage(r)
 	case r.Beside(p) != nil:
 		return rs.s.healing.describeHealing(r)
+	case phase == ledger.Active && r.IdleNow() != nil:
+		return rs.s.idles.describeIdle(r) + excessMessage(p)
 	case phase == ledger.Active:
 		return fmt.Sprintf("virtual node %s on %s is Ready", brokerv1alpha1.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
 	case phase == ledger.Releasing:
@@ -316,7 +360,7 @@ func (rs *reservations) describeState(r *ledger.Reservation) string {
 	return rs.describeSetup(r, p)
 }
 
-// describeSetup says what the node of a placement waits for.
+// describeSetup says what is still missing until the node of a placement is Ready.
 func (rs *reservations) describeSetup(r *ledger.Reservation, p *ledger.Placement) string {
 	if !rs.s.book.HasAgent(p.Provider) {
 		return fmt.Sprintf("capacity of %s is locked; it has no agent to acknowledge it", p.Provider)
@@ -343,7 +387,8 @@ func endOf(r *ledger.Reservation) string {
 	return r.EndMessage
 }
 
-// unfinishedClusters returns the clusters that have not taken down their side.
+// unfinishedClusters returns the clusters that have not yet reported their side of a placement as
+// gone.
 func (rs *reservations) unfinishedClusters(r *ledger.Reservation) []string {
 	var out []string
 	add := func(id string) {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// unlimited disables a budget in benchmarks where one member makes the requests of many.
+// unlimited is a budget of the journal that one member cannot use up.
 const unlimited = 1 << 50
 
 // serving runs a broker in real time with an empty journal until the benchmark ends.
@@ -37,8 +38,17 @@ func serving(b *testing.B, config Config) *Broker {
 
 // BenchmarkReserve grants one request after the other with 100 lending clusters. It measures
 // the broker alone, without HTTP and an API server.
-func BenchmarkReserve(b *testing.B) {
-	ctx, broker := b.Context(), serving(b, DefaultConfig())
+func BenchmarkReserve(b *testing.B) { reserveRepeatedly(b, serving(b, withoutBudget())) }
+
+// withoutBudget returns a configuration in which one member may reserve without end.
+func withoutBudget() Config {
+	config := DefaultConfig()
+	config.Budget.JournalPerHour, config.Budget.Reservations = unlimited, math.MaxInt32
+	return config
+}
+
+func reserveRepeatedly(b *testing.B, broker *Broker) {
+	ctx := b.Context()
 	whole := quantity.Amounts{"cpu": 1_000_000_000, "memory": 1 << 50}
 	for i := range 100 {
 		id := fmt.Sprintf("cluster-%06d", i)

@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// restore stops the broker, restores the API server and starts another broker.
+// restore stops the broker, restores the API server and starts another broker a minute later.
 func (f *fleet) restore(old *journaltest.Server) {
 	f.store.Stop()
 	f.stop()
@@ -55,7 +55,7 @@ func (f *fleet) wantRefusal(id, key string, req *v1.ReservationRequest, want fau
 	return *no
 }
 
-// provided returns the announcement of a placement by its provider.
+// provided returns the announcement of the last placement of a reservation by its provider.
 func provided(r *v1.Reservation, consumer string, edit ...func(*v1.ProvidedPlacement)) []v1.ProvidedPlacement {
 	last := r.Placements[len(r.Placements)-1]
 	p := v1.ProvidedPlacement{Reservation: r.Name, Placement: last.Number, ConsumerID: consumer, Resources: r.Resources, Acknowledged: true}
@@ -167,7 +167,7 @@ func onParis(cpu, memory string) *v1.ReservationRequest {
 func TestHoldingsAfterARestoredState(t *testing.T) {
 	two, announceAll := onParis("2", "2Gi"), []string{"rome", "paris", "berlin"}
 	tests := map[string]struct {
-		// before runs before the state that is restored, lost after it.
+		// before runs before the snapshot of the state that is restored. lost runs after it, so its effects are lost.
 		before, lost func(f *fleet) *v1.Reservation
 		provides     func(r *v1.Reservation) []v1.ProvidedPlacement
 		consumes     func(r *v1.Reservation) []v1.ConsumedReservation
@@ -286,7 +286,7 @@ func TestRequesterGetsNoForeignInstructions(t *testing.T) {
 	})
 }
 
-// A reservation that has lost many providers has high numbers.
+// A reservation that has lost many providers has placements with high numbers.
 func TestAnnouncedPlacementMayHaveAHighNumber(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
 		f.announceUnclaimed(old, "res-0123456789", 101, "3")
@@ -367,7 +367,7 @@ func TestRunningBrokerNoticesRestoredState(t *testing.T) {
 				return false
 			})
 		}
-		// The next append detects it.
+		// The next append detects the restore.
 		f.wantRefusal("rome", "key-0002", request("1", "1Gi"), fault.Unavailable)
 		time.Sleep(2 * reopenDelay)
 		synctest.Wait()

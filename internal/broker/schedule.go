@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// schedule orders names by deadline. An entry whose deadline moved stays in the heap until it
-// is popped, and is then recognized as outdated.
+// schedule orders names by deadline. When a deadline moves, the old entry stays in the heap; it is
+// recognized as outdated and dropped when it is popped.
 type schedule struct {
 	heap dueHeap
-	// at holds the current deadlines in Unix nanoseconds. Every reservation has one, and a
-	// time.Time would be three times as large.
+	// at has the current deadline of each name in Unix nanoseconds. Every reservation has one, and
+	// a time.Time would be three times as large.
 	at map[string]int64
-	// wake receives a value when the earliest deadline may have moved.
+	// wake receives a value when the earliest deadline may have changed.
 	wake chan struct{}
 }
 
@@ -24,10 +24,15 @@ type dueEntry struct {
 
 type dueHeap []dueEntry
 
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueEntry)) }
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	return h[i].name < h[j].name // so that the same book gives the same order
+}
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)   { *h = append(*h, x.(dueEntry)) }
 func (h *dueHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
@@ -38,7 +43,7 @@ func newSchedule() schedule {
 	return schedule{at: map[string]int64{}, wake: make(chan struct{}, 1)}
 }
 
-// setDeadline moves the deadline of a name; the zero time removes it.
+// setDeadline sets the deadline of a name; the zero time removes it.
 func (s *schedule) setDeadline(name string, at time.Time) {
 	if at.IsZero() {
 		delete(s.at, name)
@@ -56,7 +61,7 @@ func (s *schedule) setDeadline(name string, at time.Time) {
 	}
 }
 
-// popDue removes and returns the names whose deadline has come, and returns the next deadline,
+// popDue removes and returns the names whose deadline has come. It also returns the next deadline,
 // zero if there is none.
 func (s *schedule) popDue(now time.Time) (due []string, next time.Time) {
 	defer s.shrinkHeap()
@@ -76,7 +81,8 @@ func (s *schedule) popDue(now time.Time) (due []string, next time.Time) {
 	return due, time.Time{}
 }
 
-// shrinkHeap releases the memory of outdated entries. Nearly every entry becomes outdated once.
+// shrinkHeap frees memory when the heap has become much smaller, because outdated entries were
+// dropped. Nearly every entry becomes outdated at some time.
 func (s *schedule) shrinkHeap() {
 	if full := cap(s.heap); full > 1024 && len(s.heap) < full-full/3 {
 		s.heap = slices.Clone(s.heap)

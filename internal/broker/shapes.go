@@ -8,14 +8,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// needsShapes reports whether a request has to fit on individual nodes, not only into sums.
+// needsShapes reports whether a request must be checked against individual nodes, because it has
+// pod shapes or a node selector.
 func needsShapes(q *Request) bool {
 	demands := q.Demands()
 	return len(demands.PodShapes) > 0 || demands.Constraints != nil && len(demands.Constraints.NodeSelector) > 0
 }
 
-// updateShapes updates outdated node shapes in the market. It deducts capacity that is promised
-// on a cluster but not in use yet.
+// updateShapes updates the outdated node shapes in the market. It deducts what is promised on the
+// cluster but not in use yet.
 func (cs *clusters) updateShapes() {
 	for id := range cs.reshaped {
 		cs.updateShapesOf(id)
@@ -23,8 +24,9 @@ func (cs *clusters) updateShapes() {
 	clear(cs.reshaped)
 }
 
-// updateTaintedShapes does that for the clusters that offer tainted nodes. There a request has to
-// fit on the nodes that it tolerates, whatever else it demands.
+// updateTaintedShapes updates the outdated node shapes of clusters with tainted nodes. On such a
+// cluster, every request must fit on the nodes that it tolerates, even a request for which
+// needsShapes is false.
 func (cs *clusters) updateTaintedShapes() {
 	for id := range cs.tainted {
 		if _, outdated := cs.reshaped[id]; outdated {
@@ -46,7 +48,7 @@ func (cs *clusters) offersTainted(id string) bool {
 	return offers
 }
 
-// noteTaints notes whether a cluster offers tainted nodes.
+// noteTaints adds the cluster to tainted if it offers tainted nodes, or else removes it.
 func (cs *clusters) noteTaints(c *ledger.Cluster) {
 	if slices.ContainsFunc(c.Shapes, func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
 		cs.tainted.add(c.ClusterID)
@@ -55,8 +57,8 @@ func (cs *clusters) noteTaints(c *ledger.Cluster) {
 	}
 }
 
-// listCommitments returns the capacity that is promised on a cluster and not in use. Pod shapes
-// come first, because they are the hardest to place.
+// listCommitments returns the capacity that is promised on a cluster but not in use. Commitments
+// with pod shapes come first, because they are the hardest to place.
 func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 	var shaped, others []decision.Commitment
 	commit := func(unused quantity.Amounts, r *ledger.Reserve, used bool) {
@@ -65,7 +67,8 @@ func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 		if asked.Constraints != nil {
 			out.Nodes, out.Tolerations = asked.Constraints.NodeSelector, asked.Constraints.Tolerations
 		}
-		// Once a part is in use, the broker does not know which pods of the shapes run.
+		// If a part of the reservation is in use, the broker does not know which of its pods are
+		// running, so only the amounts are deducted.
 		if len(asked.PodShapes) > 0 && !used {
 			out.Pods = asked.PodShapes
 			shaped = append(shaped, out)

@@ -17,8 +17,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 )
 
-// BenchmarkTakeover begins terms on a journal with many reservations, on a real API server. It
-// measures the time of a follower from its election to its first answer.
+// BenchmarkTakeover begins terms on a journal with 10,000 reservations, on a real API server. It
+// measures the time from the start of a broker that has not followed the journal to its first
+// answer.
 func BenchmarkTakeover(b *testing.B) {
 	const reservations = 10_000
 	plane := controlplanetest.Start(b)

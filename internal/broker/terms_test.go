@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// with changes a request for one core and one GiB.
+// with returns a request for 1 CPU and 1 GiB, changed by change.
 func with(change func(*v1.ReservationRequest)) *v1.ReservationRequest {
 	req := request("1", "1Gi")
 	change(req)
@@ -46,7 +46,15 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 		"a highest price": {request: constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.1", Currency: "EUR"}}), want: "oslo"},
 		"nothing for it": {
 			request: constrained(v1.Constraints{Regions: []string{"mars"}}),
-			why:     "oslo: is in region eu-north, not in mars; paris: is in region none, not in mars",
+			why:     "oslo: is in region eu-north, not in mars; paris: advertises no region; mars requested",
+		},
+		"an unknown cluster": {
+			request: constrained(v1.Constraints{IncludeClusters: []string{"atlantis", "rome"}}),
+			why:     "; no cluster atlantis has advertised",
+		},
+		"unknown clusters": {
+			request: constrained(v1.Constraints{IncludeClusters: []string{"atlantis", "mu"}}),
+			why:     "; no clusters atlantis, mu have advertised",
 		},
 		"pods that fit on one": {
 			request: with(func(r *v1.ReservationRequest) {
@@ -87,7 +95,8 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 	}
 }
 
-// Only the provider checks pods on real nodes, and only while the placement stands.
+// Only the provider checks pods on real nodes, so only its instruction has the pods and the node
+// selector.
 func TestProviderLearnsWhichPodsToFit(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		arm := map[string]string{"kubernetes.io/arch": "arm64"}
@@ -107,7 +116,7 @@ func TestProviderLearnsWhichPodsToFit(t *testing.T) {
 }
 
 // Paris offers four cores on ordinary nodes and eight on tainted ones.
-func TestTaintedNodesAreGrantedToThoseWhoTolerateThem(t *testing.T) {
+func TestTaintedNodesAreGrantedOnlyToTolerantRequests(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		offer := func(taints ...brokerv1alpha1.Taint) {
 			f.advertise("paris", "12", "64Gi", nodes(
@@ -130,7 +139,7 @@ func TestTaintedNodesAreGrantedToThoseWhoTolerateThem(t *testing.T) {
 		if _, err := f.RequestReservation(f.t.Context(), "rome", "too-much", request("2", "1Gi")); fault.ReasonOf(err) != fault.NoCandidate {
 			t.Error("a request without tolerations got room on tainted nodes")
 		}
-		// Once nothing is tainted, sums decide again.
+		// Once no node is tainted, the sums decide again.
 		offer()
 		f.reserve("rome", "later", request("1", "1Gi"))
 	})
@@ -209,7 +218,8 @@ func TestAffinityBetweenReservationsOfOneRequester(t *testing.T) {
 	})
 }
 
-// Capacity that is promised but not in use yet still appears as free on the nodes.
+// Capacity that is promised but not in use yet still appears as free on the nodes, so the broker
+// itself must subtract the promised pods.
 func TestRequestsInPodShapesDoNotShareANode(t *testing.T) {
 	pods := func(count int32) *v1.ReservationRequest {
 		return &v1.ReservationRequest{PodShapes: []v1.PodShape{{Count: count, Resources: v1.Amounts{"cpu": "3", "memory": "1Gi"}}}}
@@ -225,7 +235,7 @@ func TestRequestsInPodShapesDoNotShareANode(t *testing.T) {
 			t.Errorf("two more: %v", err)
 		}
 		f.reserve("rome", "request-3", pods(1))
-		if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1"); err != nil {
+		if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1", ""); err != nil {
 			t.Fatal(err)
 		}
 		f.mustReport("paris", first, 1, provider, v1.StatusReportStateGone)

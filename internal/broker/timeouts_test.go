@@ -10,7 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Defaults of the timeouts that tests wait for.
+// Default timeouts for which the tests wait.
 const (
 	advertiseEvery = 30 * time.Second
 	staleAfter     = 3 * advertiseEvery
@@ -56,7 +56,7 @@ func TestNetworkHasItsOwnTime(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting)
 		until := time.Now().Add(limits.Network).UTC().Format(time.RFC3339)
-		for range 2 { // it survives a takeover, and is not put off by a repetition
+		for range 2 { // the deadline survives a takeover, and a repeated report does not move it
 			f.wantPlacements(r, "while the network is set up", "Reserved: paris=Connecting")
 			if got := f.get("rome", r.Name).Message; !strings.Contains(got, "network between rome and paris until "+until) {
 				t.Errorf("rome is told %q, want until %s", got, until)
@@ -97,7 +97,7 @@ func TestNodeThatIsReadyNoLongerWaitsForItsNetwork(t *testing.T) {
 		r := f.acknowledgedByParis()
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
-		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting) // late
+		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateConnecting) // sent before the node was Ready, but delayed
 		f.wantPlacements(r, "once it is Ready", untouched)
 		if left := f.poll("rome", "").Instructions[0].ConnectSeconds; left != nil {
 			t.Errorf("rome is told that %v seconds are left", *left)
@@ -105,8 +105,9 @@ func TestNodeThatIsReadyNoLongerWaitsForItsNetwork(t *testing.T) {
 	})
 }
 
-// The provider profits from more time, so it is not asked.
-func TestProviderGetsNoTimeForItsNetworkByItsOwnWord(t *testing.T) {
+// The broker accepts the state Connecting only from the requester, because the provider would
+// profit from more time.
+func TestOnlyRequesterMayReportThatItConnects(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.acknowledgedByParis()
 		err := f.ReportStatus(context.Background(), "paris", r.Name, &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateConnecting})

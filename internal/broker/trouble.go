@@ -9,19 +9,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 )
 
-// troubleAgain is when a failure that lasts is logged again.
+// troubleAgain is how often a lasting failure is logged.
 const troubleAgain = time.Minute
 
-// trouble logs a failure that repeats every half second: when it appears or changes, and once a
-// minute.
+// trouble limits the log lines about a failure that repeats every half second: it is logged when it
+// appears or changes, and then once every troubleAgain.
 type trouble struct {
 	text   string
 	logged time.Time
 }
 
-// logTrouble logs an error unless the same one was logged within the last minute. What heals by itself
-// while the journal is away is an info; a damaged journal is an error, since a person must repair
-// it.
+// logTrouble logs an error unless it logged the same error within the last troubleAgain. A damaged
+// journal is logged as an error, because a person must repair it. Any other failure is logged as
+// info, because it may end without help.
 func (t *trouble) logTrouble(log logr.Logger, err error, now time.Time, message string) {
 	if err.Error() == t.text && now.Sub(t.logged) < troubleAgain {
 		return
@@ -34,5 +34,5 @@ func (t *trouble) logTrouble(log logr.Logger, err error, now time.Time, message 
 	log.Info("WARNING: "+message, "cause", err.Error())
 }
 
-// clearTrouble forgets the failure, so that it is logged when it returns.
+// clearTrouble forgets the last failure, so that it is logged at once when it appears again.
 func (t *trouble) clearTrouble() { *t = trouble{} }

@@ -13,20 +13,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// usageRecord bounds the size of a record about usage, well below the largest record.
+// usageRecord limits the size in bytes of a record about usage. It is well below the largest size
+// of a record.
 const usageRecord = journal.MaxRecordBytes / 2
 
 const (
-	// namedUnheld is how many placements without a hold are recorded by name. An honest provider
-	// has a few: placements that it takes down, and those that a restored broker lacks.
+	// namedUnheld is the largest number of placements without a hold whose usage is recorded one by
+	// one. An honest provider has few of them: placements that it is removing, and placements that
+	// a restored book has lost.
 	namedUnheld = 64
-	// unheldSum names the sum of all placements without a hold if there are more.
+	// unheldSum is the name under which the sum of the usage of placements without a hold is recorded
+	// if there are more than namedUnheld.
 	unheldSum = "unheld"
 )
 
-// sumUnheld replaces the usage of placements without a hold by their sum if they are many. The
-// sum is claimed like its parts, and invented names take no space in the journal. If such a
-// placement gets a hold, both count until the provider's next advertisement.
+// sumUnheld replaces the usage of the placements that hold nothing in the book by one sum, if more
+// than namedUnheld of them are in use. The sum counts as used like its parts, and invented names
+// of placements take no space in the journal. If such a placement is granted a hold, both its hold
+// and its share of the sum are counted until the provider's next advertisement.
 func sumUnheld(used map[string]quantity.Amounts, c *ledger.Cluster) {
 	var names []string
 	for placement := range used {
@@ -45,15 +49,15 @@ func sumUnheld(used map[string]quantity.Amounts, c *ledger.Cluster) {
 	used[unheldSum] = sum
 }
 
-// tooLarge is the error for an event that does not fit into a record.
+// tooLarge is the error for an event that does not fit in a record.
 type tooLarge struct{ size int }
 
 func (e *tooLarge) Error() string {
 	return fmt.Sprintf("it takes %d bytes of the journal, and one record holds %d", e.size, journal.MaxRecordBytes)
 }
 
-// recordOffer records an offer. If it does not fit into one record, the offer is recorded
-// without the usage of its placements, followed by events that change the usage in parts.
+// recordOffer records an offer. If it does not fit in one record, the offer is recorded without the
+// usage of its placements, and events of type ledger.Usage follow that change the usage in parts.
 func (cs *clusters) recordOffer(offer *ledger.Offer) error {
 	err := cs.s.record(ledger.Event{Change: offer})
 	if _, large := errors.AsType[*tooLarge](err); !large {
@@ -77,8 +81,8 @@ func (cs *clusters) recordOffer(offer *ledger.Offer) error {
 	return nil
 }
 
-// usageParts returns the events that turn one usage into another. Decreases come first, so that
-// the sum never exceeds the final usage.
+// usageParts returns the events that change the usage from before to after. Removed placements come
+// first, so that the usage between two events is not needlessly large.
 func usageParts(clusterID string, before, after map[string]quantity.Amounts) []ledger.Usage {
 	var parts []ledger.Usage
 	size := usageRecord
@@ -101,7 +105,7 @@ func usageParts(clusterID string, before, after map[string]quantity.Amounts) []l
 		}
 		text, err := json.Marshal(used)
 		if err != nil {
-			panic(err) // only names and numbers are encoded
+			panic(err) // cannot happen: only names and numbers are encoded
 		}
 		p := part(len(placement) + len(text) + 4)
 		if p.Set == nil {

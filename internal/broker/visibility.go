@@ -13,21 +13,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Visibility limits the information that requesters get about other clusters. The zero
-// Visibility hides nothing.
+// Visibility limits what requesters are told about other clusters. The zero Visibility hides
+// nothing.
 type Visibility struct {
 	Candidates brokerv1alpha1.CandidatesShown
-	// HidePrices leaves out the prices of other clusters, and messages that reveal them.
+	// HidePrices is true if the prices of other clusters, and messages that reveal them, are left
+	// out.
 	HidePrices bool
 }
 
-// showsAll reports whether requesters learn the names of other clusters.
+// showsAll reports whether requesters are told the names of other clusters.
 func (v Visibility) showsAll() bool {
 	return v.Candidates != brokerv1alpha1.CandidatesCounts && v.Candidates != brokerv1alpha1.CandidatesAnonymous
 }
 
-// visibleTo returns the candidates that the requester may see. got is the cluster that it got, "" for
-// none; named is the cluster that the request names as its target, "" for none.
+// visibleTo returns the candidates as the requester may see them. got is the ID of the cluster on
+// which the request was granted; named is the ID of the cluster that the request names as its
+// target. Each is "" if there is none.
 func (v Visibility) visibleTo(candidates []brokerv1alpha1.Candidate, got, named string) []brokerv1alpha1.Candidate {
 	out := make([]brokerv1alpha1.Candidate, 0, len(candidates))
 	for i, c := range candidates {
@@ -38,7 +40,8 @@ func (v Visibility) visibleTo(candidates []brokerv1alpha1.Candidate, got, named 
 	return out
 }
 
-// ofQuote does the same for the candidates of a quote. A total is as visible as its price per hour.
+// ofQuote returns the candidates of a quote as the requester may see them, see visibleTo. It hides
+// the total price of a candidate whenever it hides the price per hour.
 func (v Visibility) ofQuote(candidates []v1.QuotedCandidate, got, named string) []v1.QuotedCandidate {
 	out := make([]v1.QuotedCandidate, 0, len(candidates))
 	for i, c := range candidates {
@@ -54,7 +57,8 @@ func (v Visibility) ofQuote(candidates []v1.QuotedCandidate, got, named string) 
 	return out
 }
 
-// showCandidate returns what the requester may see of the candidate at index i, and whether it may see any.
+// showCandidate returns the candidate at index i as the requester may see it, and whether the
+// requester may see it at all. got and named are as in visibleTo.
 func (v Visibility) showCandidate(i int, c brokerv1alpha1.Candidate, got, named string) (brokerv1alpha1.Candidate, bool) {
 	if got != "" && c.ClusterID == got {
 		return c, true
@@ -73,7 +77,8 @@ func (v Visibility) showCandidate(i int, c brokerv1alpha1.Candidate, got, named 
 	return c, true
 }
 
-// inError filters the candidates of a refusal with of.
+// inError limits the candidates in a refusal to what the requester may see. named is as in
+// visibleTo.
 func (v Visibility) inError(err error, named string) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		e.Candidates = v.visibleTo(e.Candidates, "", named)
@@ -94,12 +99,12 @@ func withoutPrice(c brokerv1alpha1.Candidate) brokerv1alpha1.Candidate {
 	return c
 }
 
-// explainCandidates explains why none of the candidates can provide the capacity.
+// explainCandidates returns a text that says why none of the candidates can provide the capacity.
 func explainCandidates(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) string {
 	var why []string
 	for _, c := range candidates {
 		if c.Reason == string(decision.Self) {
-			continue // everybody knows
+			continue // this needs no explanation: no cluster serves itself
 		}
 		text := c.Message
 		if text == "" {

@@ -1,9 +1,10 @@
-// Package failpoint lets a test kill the process at a named step, to prove that a restarted process completes what
-// the killed one began.
+// Package failpoint lets a test kill the process at a named point of the code, to prove that a restarted process
+// completes what the killed one began.
 //
-// It does nothing unless LRB_FAILPOINT lists points, separated by commas. "point:3" lets the process pass the point
-// three times before it kills. LRB_FAILPOINT_ONCE is a folder for markers: a point that has left its marker there
-// does not kill again, so the restarted process passes.
+// It does nothing unless the environment variable LRB_FAILPOINT lists points, separated by commas. A point written as
+// "point:3" kills the process only when it is reached for the fourth time. LRB_FAILPOINT_ONCE names a folder for
+// markers: before a point kills the process, it creates a marker file there. A point with a marker does not kill again,
+// so that the restarted process gets past it.
 package failpoint
 
 import (
@@ -16,13 +17,14 @@ import (
 	"syscall"
 )
 
-// Environment variables that arm points.
+// EnvName is the environment variable that lists the armed points, EnvOnce is the one that names the folder for
+// markers.
 const (
 	EnvName = "LRB_FAILPOINT"
 	EnvOnce = "LRB_FAILPOINT_ONCE"
 )
 
-// Point is the name of a step.
+// Point is the name of a place in the code at which a test can kill the process.
 type Point string
 
 // Points of the consuming agent.
@@ -30,6 +32,8 @@ const (
 	RequestNoted             Point = "request-noted"
 	RequestAnswered          Point = "request-answered"
 	RequestInstructed        Point = "request-instructed"
+	RequestKeyClosed         Point = "request-key-closed"
+	RequestAttemptBegun      Point = "request-attempt-begun"
 	RequestGivenBack         Point = "request-given-back"
 	RequestLetGo             Point = "request-let-go"
 	ConsumerNamespaceMade    Point = "consumer-namespace-made"
@@ -48,12 +52,21 @@ const (
 	ConsumerNamespaceDeleted Point = "consumer-namespace-deleted"
 	ConsumerGone             Point = "consumer-gone"
 	ConsumerDeleted          Point = "consumer-deleted"
+	ProvisioningRequested    Point = "provisioning-requested"
+	ProvisioningShown        Point = "provisioning-shown"
+	BurstNoted               Point = "burst-noted"
+	BurstRequested           Point = "burst-requested"
+	BurstNodeOpened          Point = "burst-node-opened"
+	BurstGrown               Point = "burst-grown"
+	BurstReverted            Point = "burst-reverted"
+	BurstCordoned            Point = "burst-cordoned"
+	BurstEnded               Point = "burst-ended"
 )
 
 // Points of the providing agent.
 const (
 	ProviderAdmitted         Point = "provider-admitted"
-	ProviderRightsOpened     Point = "provider-rights-opened"
+	ProviderSliceAdmitted    Point = "provider-slice-admitted"
 	ProviderAcknowledged     Point = "provider-acknowledged"
 	ProviderNamespaceMade    Point = "provider-namespace-made"
 	ProviderNonceMade        Point = "provider-nonce-made"
@@ -74,9 +87,10 @@ const (
 	ExcessPodEvicted         Point = "excess-pod-evicted"
 )
 
-// Consumer lists every point of the consuming agent, in the order of a reservation's life.
+// Consumer lists the points of the consuming agent, in the order in which a reservation passes them if its request
+// first failed and was then edited. The points in Draining are not included.
 var Consumer = []Point{
-	RequestNoted, RequestAnswered, RequestInstructed,
+	RequestKeyClosed, RequestAttemptBegun, RequestNoted, RequestAnswered, RequestInstructed,
 	ConsumerNamespaceMade, ConsumerAnswered, ConsumerIdentityMade, ConsumerSliceMade, ConsumerOffloadingMade, ConsumerReady,
 	RequestGivenBack,
 	ConsumerDrainBegun, ConsumerNodeCordoned,
@@ -84,18 +98,27 @@ var Consumer = []Point{
 	RequestLetGo,
 }
 
-// Draining lists the points of the consuming agent at which pods leave a virtual node.
+// Provisioning lists the points of the consuming agent at which it serves a ProvisioningRequest.
+var Provisioning = []Point{ProvisioningRequested, ProvisioningShown}
+
+// Bursting lists the points of the consuming agent at which it carries out a BurstPolicy, in the order of a burst whose
+// provider refuses to enlarge the request.
+var Bursting = []Point{BurstNoted, BurstRequested, BurstNodeOpened, BurstGrown, BurstReverted, BurstCordoned, BurstEnded}
+
+// Draining lists the points of the consuming agent at which it evicts or deletes pods of a virtual node. A reservation
+// without pods does not pass them.
 var Draining = []Point{ConsumerPodsEvicted, ConsumerPodsDeleted}
 
-// Provider lists every point of the providing agent, in the order of a reservation's life.
+// Provider lists the points of the providing agent, in the order in which a reservation passes them. The points in
+// Excess are not included.
 var Provider = []Point{
-	ProviderAdmitted, ProviderRightsOpened, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
+	ProviderSliceAdmitted, ProviderAdmitted, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
 	ProviderTenantMade, ProviderCredentialsSent, ProviderGranted,
 	ProviderChangeDecided, ProviderChangeAgreed,
 	ProviderReleased, ProviderGone, ProviderTenantDeleted, ProviderNamespaceDeleted, ProviderDeleted,
 }
 
-// Excess lists the points of the providing agent at which pods exceed a grant.
+// Excess lists the points of the providing agent that it passes when the pods of a placement exceed what was granted.
 var Excess = []Point{ExcessNoted, ExcessCordoned, ExcessShadowPodDeleted, ExcessPodEvicted}
 
 // Points of the broker.
@@ -109,10 +132,13 @@ const (
 	BrokerObjectReserved Point = "broker-object-reserved"
 	BrokerObjectReleased Point = "broker-object-released"
 	BrokerObjectOver     Point = "broker-object-over"
+	// BrokerObjectAttempt is passed when the status of an edited Reservation names the next attempt, for which nothing
+	// is reserved yet.
+	BrokerObjectAttempt Point = "broker-object-attempt"
 )
 
-// Broker lists every point of the broker: first for reservations that an agent requests, then for those created in
-// the broker's cluster.
+// Broker lists the points of the broker: first those of a reservation that an agent requests, then those of a
+// Reservation that is created in the broker's cluster.
 var Broker = []Point{
 	BrokerDecided, BrokerReserved, BrokerShown, BrokerMessageKept, BrokerReported, BrokerReleased,
 	BrokerObjectReserved, BrokerObjectReleased, BrokerObjectOver,
@@ -120,17 +146,17 @@ var Broker = []Point{
 
 // Points of the broker's journal, its timers and the objects that it writes.
 const (
-	// JournalAppending: a batch is about to be written.
+	// JournalAppending is passed when a batch of records is about to be written.
 	JournalAppending Point = "journal-appending"
-	// JournalAppended: the batch is stored, and no caller has been answered.
+	// JournalAppended is passed when a batch of records is stored and no caller has been answered yet.
 	JournalAppended Point = "journal-appended"
-	// JournalSealed: the copy of a full tail is stored, its successor is not.
+	// JournalSealed is passed when a copy of the full tail is stored and the next tail is not stored yet.
 	JournalSealed Point = "journal-sealed"
-	// JournalOpened: the previous writer is fenced off, and nothing is served yet.
+	// JournalOpened is passed when the previous writer can no longer write and nothing is served yet.
 	JournalOpened Point = "journal-opened"
-	// CheckpointWritten: a checkpoint is stored, and no record names it.
+	// CheckpointWritten is passed when a checkpoint is stored and no record names it yet.
 	CheckpointWritten Point = "journal-checkpoint-written"
-	// CheckpointValid: a record names the checkpoint, and the records that it replaces still exist.
+	// CheckpointValid is passed when a record names the checkpoint and the records that it replaces still exist.
 	CheckpointValid    Point = "journal-checkpoint-valid"
 	BrokerAdvertised   Point = "broker-advertised"
 	BrokerExpired      Point = "broker-expired"
@@ -140,23 +166,41 @@ const (
 	BrokerFiguresShown Point = "broker-figures-shown"
 )
 
-// Durable lists the points of the journal, the timers and the written objects.
+// Durable lists the points of the broker's journal, of its timers and of the objects that it writes.
 var Durable = []Point{
 	JournalAppending, JournalAppended, JournalSealed, JournalOpened, CheckpointWritten, CheckpointValid,
 	BrokerAdvertised, BrokerExpired, BrokerWithdrawn, BrokerStatusDue, BrokerStatusShown, BrokerFiguresShown,
 }
 
-// Points at which the broker removes a cluster that is gone for good: everything there was given up, and the cluster is
-// forgotten while its object still exists.
+// Points of the broker's notifications.
+const (
+	// EventDelivered is passed when a receiver has accepted a message and the cursor was not moved yet.
+	EventDelivered Point = "event-delivered"
+	// CursorsStored is passed when the cursors of all channels were stored.
+	CursorsStored Point = "cursors-stored"
+	// FileWritten is passed when records were written to an exported file and may not be on the disk yet.
+	FileWritten Point = "file-written"
+	// FileSealed is passed when a complete file was compressed and its open one still exists.
+	FileSealed Point = "file-sealed"
+)
+
+// Notifying lists the points at which the broker delivers events. It passes them only with channels.
+var Notifying = []Point{EventDelivered, CursorsStored}
+
+// Exporting lists the points at which the broker writes files. It passes them only with a channel of files.
+var Exporting = []Point{FileWritten, FileSealed}
+
+// The broker passes BrokerForgetting after it has ended all placements of a cluster that is gone for good. It passes
+// BrokerForgotten after it has forgotten the cluster, while the cluster's object still exists.
 const (
 	BrokerForgetting Point = "broker-forgetting"
 	BrokerForgotten  Point = "broker-forgotten"
 )
 
-// Forgetting lists the points at which the broker removes a cluster.
+// Forgetting lists the points at which the broker removes a cluster that is gone for good.
 var Forgetting = []Point{BrokerForgetting, BrokerForgotten}
 
-// After returns p, armed to kill only after the process has passed it this many times.
+// After returns p in a form for Arm that kills the process only after it has passed p the given number of times.
 func (p Point) After(passes int) Point { return Point(fmt.Sprintf("%s:%d", p, passes)) }
 
 // Points of an agent that enrols or renews its certificate.
@@ -167,10 +211,12 @@ const (
 	IdentityPublished Point = "identity-published"
 )
 
-// Identity lists every point of an agent's identity, in the order of an enrolment.
+// Identity lists the points of an agent that enrols or renews its certificate, in the order in which an enrolment
+// passes them.
 var Identity = []Point{IdentityPrepared, IdentityAnswered, IdentityStored, IdentityPublished}
 
-// Arm returns the environment variables that arm points. once is the folder for markers.
+// Arm returns the environment variables with which a started process is killed at the given points. The parameter once
+// is the folder for the markers that make each point kill only once.
 func Arm(once string, points ...Point) []string {
 	names := make([]string, len(points))
 	for i, p := range points {
@@ -179,7 +225,7 @@ func Arm(once string, points ...Point) []string {
 	return []string{EnvName + "=" + strings.Join(names, ","), EnvOnce + "=" + once}
 }
 
-// armed maps each armed point to the number of passes that it still allows.
+// armed holds, for each armed point, how often the process may still pass it.
 var armed = parsePoints(os.Getenv(EnvName))
 
 func parsePoints(text string) map[Point]*atomic.Int64 {
@@ -195,7 +241,8 @@ func parsePoints(text string) map[Point]*atomic.Int64 {
 	return points
 }
 
-// Hit kills the process with SIGKILL if p is armed and has not killed before.
+// Hit kills the process with SIGKILL if p is armed, has been passed often enough, and has left no marker of an earlier
+// kill.
 func Hit(p Point) {
 	if left := armed[p]; left != nil && left.Add(-1) < 0 {
 		killProcess(p)
@@ -208,7 +255,7 @@ func killProcess(p Point) {
 		if err != nil {
 			return
 		}
-		_ = marker.Close() // only its existence counts
+		_ = marker.Close() // an error is harmless, because only the existence of the file counts
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL) // a process may always signal itself
 	select {}

@@ -1,5 +1,6 @@
-// Package fault defines the errors that keep their meaning across the wire. The broker returns them, the server
-// writes them as problem documents, and the agent's transport turns those back into the same errors.
+// Package fault defines errors that keep their reason on the way from the broker to an agent. The broker returns
+// them, the server writes them as problem documents (RFC 9457), and the agent's transport turns these back into the
+// same errors.
 package fault
 
 import (
@@ -11,58 +12,64 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// Reason identifies the cause of an Error for programs. Its values are stable.
+// Reason identifies the cause of an Error for programs. The values are part of the API and must not change.
 type Reason string
 
 // Reasons of an Error.
 const (
-	// NoCandidate means that no cluster can hold the request now.
+	// NoCandidate means that at present no cluster both meets the requirements of the request and has enough free
+	// capacity.
 	NoCandidate Reason = "NoCandidate"
-	// Invalid means that the request can never be served as it is.
+	// Invalid means that the request is malformed or contradictory, so that it can never be served as it is.
 	Invalid Reason = "Invalid"
-	// KeyReused means that the idempotency key came with another body.
+	// KeyReused means that the idempotency key was used before with another request body.
 	KeyReused Reason = "IdempotencyKeyReused"
-	// Released means that the key was released before the request arrived, or that
-	// its reservation has ended.
+	// Released means that the reservation of this idempotency key has ended, or that the key was released before the
+	// request arrived.
 	Released Reason = "ReservationReleased"
-	// NotFound means that the caller has no such reservation.
+	// NotFound means that the caller has no reservation of the given name.
 	NotFound Reason = "NotFound"
-	// Forbidden means that the caller has another identity than it claims, or lacks permission.
+	// Forbidden means that the caller's certificate is for another cluster than the request names, or that the caller
+	// lacks permission.
 	Forbidden Reason = "Forbidden"
-	// Conflict means that a report does not fit the placement's state.
+	// Conflict means that the call does not fit the present state, for example a report that contradicts the state of
+	// its placement.
 	Conflict Reason = "Conflict"
-	// Unavailable means that the broker cannot write now; nothing was granted.
+	// Unavailable means that the broker cannot carry out the call now, for example because it cannot write to its
+	// journal. The detail says whether anything may have been changed.
 	Unavailable Reason = "Unavailable"
-	// Recovering means that the broker was restored from an older state and waits until clusters have announced their
-	// holdings; nothing was granted.
+	// Recovering means that the broker was restored from an older state. It waits until clusters have announced which
+	// reservations they hold. Nothing was granted.
 	Recovering Reason = "Recovering"
-	// QueueFull means that no cluster can hold the request now, and that the queue is full; the request was not
-	// stored.
+	// QueueFull means that no cluster can hold the request now, and that it cannot wait because the queue is full.
+	// The request was not stored.
 	QueueFull Reason = "QueueFull"
 	// Awaiting means that a reservation cannot be changed until its provider has answered an earlier change.
 	Awaiting Reason = "AwaitingProvider"
-	// TooManyRequests means that the caller exceeds its request rate.
+	// TooManyRequests means that the caller exceeds its request rate or its budget.
 	TooManyRequests Reason = "TooManyRequests"
-	// TooLarge means that the request is too large for the broker to store; the detail has the figures.
+	// TooLarge means that the request is too large for the broker to store. The detail names its size and the limit.
 	TooLarge Reason = "TooLarge"
-	// ClusterDenied means that an administrator has denied the caller's cluster.
+	// ClusterDenied means that the broker's administrator has denied the caller's cluster.
 	ClusterDenied Reason = "ClusterDenied"
-	// ClusterNotApproved means that only approved clusters take part, and the caller's cluster is not approved.
+	// ClusterNotApproved means that only approved clusters may use the broker, and the caller's cluster is not
+	// approved.
 	ClusterNotApproved Reason = "ClusterNotApproved"
-	// InvalidCSR means that a certificate signing request contains more than a cluster's certificate may have.
+	// InvalidCSR means that a certificate signing request asks for more than the certificate of a cluster may
+	// contain.
 	InvalidCSR Reason = "InvalidCertificateRequest"
 	// TokenInvalid means that an enrolment token is unknown, malformed or for
 	// another cluster.
 	TokenInvalid Reason = "TokenInvalid"
 	// TokenExpired means that an enrolment token has expired.
 	TokenExpired Reason = "TokenExpired"
-	// TokenUsed means that an enrolment token was used with another key.
+	// TokenUsed means that an enrolment token was already used with another key.
 	TokenUsed Reason = "TokenUsed"
-	// IssuanceDenied means that a certificate approver denied the request.
+	// IssuanceDenied means that an approver of certificates in the broker's cluster denied the certificate request.
 	IssuanceDenied Reason = "IssuanceDenied"
-	// IssuanceFailed means that the issuer could not sign; a retry may succeed.
+	// IssuanceFailed means that the issuer could not sign the certificate. A retry may succeed.
 	IssuanceFailed Reason = "IssuanceFailed"
-	// Internal means a defect of the broker; see its log.
+	// Internal means that the broker has a defect. Its log has the details.
 	Internal Reason = "Internal"
 )
 
@@ -91,7 +98,7 @@ var statusOf = map[Reason]int{
 	Internal:           http.StatusInternalServerError,
 }
 
-// HTTPStatus returns the status of the problem document for r, 500 for an unknown reason.
+// HTTPStatus returns the HTTP status of an answer with the reason r; 500 for an unknown reason.
 func (r Reason) HTTPStatus() int {
 	if s, ok := statusOf[r]; ok {
 		return s
@@ -99,20 +106,20 @@ func (r Reason) HTTPStatus() int {
 	return http.StatusInternalServerError
 }
 
-// Error is a refusal with a reason that the caller can act on.
+// Error is a refusal of a request. Its reason tells programs how to react.
 type Error struct {
-	// Reason is for programs.
+	// Reason says for programs why the request was refused.
 	Reason Reason
-	// Detail is for people. It names the object, the value and the remedy.
+	// Detail says for people why the request was refused. It names the object, the value and the remedy.
 	Detail string
-	// RetryAfter is the time to wait before a retry; 0 if unknown.
+	// RetryAfter is how long the caller should wait before it tries again; 0 if that is not known.
 	RetryAfter time.Duration
-	// Candidates explains a NoCandidate: the ten best clusters, nearest match first.
+	// Candidates explains the reason NoCandidate: the ten clusters that came closest, best first.
 	Candidates []v1.Candidate
-	// Rejected counts a NoCandidate's candidates by reason.
+	// Rejected explains the reason NoCandidate: for each reason of rejection, how many clusters were rejected.
 	Rejected map[string]int32
-	// Figure names the exceeded part of the caller's budget; "" if the budget is not the cause. It is not sent to the
-	// caller.
+	// Figure names the limit of the caller's budget that the request exceeds; "" if the budget is not the cause. It
+	// is not sent to the caller.
 	Figure string
 }
 
@@ -128,7 +135,8 @@ func (e *Error) Temporary() bool {
 	return e.Reason == Unavailable || e.Reason == Recovering || e.Reason == QueueFull || e.Reason == Awaiting || e.Reason == TooManyRequests || e.Reason == IssuanceFailed || e.Reason == Internal
 }
 
-// OfCaller reports whether the caller itself was rejected. The state of the reservation in the request is unaffected.
+// OfCaller reports whether the caller itself was refused, whatever its request. Such an error says nothing about the
+// state of the reservation in the request.
 func (e *Error) OfCaller() bool {
 	return e.Reason == Forbidden || e.Reason == ClusterDenied || e.Reason == ClusterNotApproved
 }

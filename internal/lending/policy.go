@@ -1,5 +1,5 @@
 // Package lending decides whether a cluster lends to a consumer. The provider's agent and the
-// broker share this rule: the agent has the last word, and the broker avoids proposals that the
+// broker use the same rule: the agent has the last word, and the broker avoids placements that the
 // agent would refuse.
 package lending
 
@@ -8,40 +8,50 @@ import (
 	"slices"
 )
 
-// Policy restricts the consumers that a cluster lends to. The zero Policy allows every cluster. The
-// broker's journal stores it, so a field must keep its name and meaning.
+// Policy says to which consumers a cluster lends. The zero Policy allows every consumer. The
+// broker's journal stores policies, so the fields must keep their names and meanings.
 type Policy struct {
-	// Paused stops all new placements.
+	// Paused stops all new placements, whoever the consumer is.
 	Paused bool `json:"paused,omitempty"`
-	// Unready stops all new placements while the cluster cannot serve them. It is the reason of
-	// the cluster's condition LiqoReady; "" for a cluster that can.
+	// Unready, if not empty, is why the cluster accepts no new placements at all. It is
+	// Uninstalling, or the reason of the condition LiqoReady while the cluster cannot peer.
 	Unready string `json:"unready,omitempty"`
-	// Allow lists the only consumers; if empty, all are allowed.
+	// Allow lists the consumers to which the cluster lends. If it is empty, the cluster lends to
+	// all.
 	Allow []string `json:"allow,omitempty"`
-	// Deny lists excluded consumers. It takes precedence over Allow.
+	// Deny lists consumers to which the cluster does not lend. It takes precedence over Allow.
 	Deny []string `json:"deny,omitempty"`
 }
+
+// Uninstalling is the value of Policy.Unready of a cluster whose agent is being uninstalled.
+const Uninstalling = "Uninstalling"
 
 // Reason is the reason why a cluster does not lend to a consumer.
 type Reason string
 
-// Reasons appear in statuses and explanations, so they must not change.
+// Reasons appear in statuses and explanations, so their values must not change.
 const (
-	// LendingPaused: the cluster grants nothing new to any consumer.
+	// LendingPaused means that the cluster accepts no new placements at all.
 	LendingPaused Reason = "LendingPaused"
-	// ProviderNotReady: the cluster cannot peer, for example because its Liqo does not run.
+	// ProviderNotReady means that the cluster cannot peer, for example because its Liqo does not
+	// run.
 	ProviderNotReady Reason = "ProviderNotReady"
-	// ConsumerDenied: the cluster grants nothing new to this consumer.
+	// ProviderLeaving means that the cluster's agent is being uninstalled, or has been.
+	ProviderLeaving Reason = "ProviderLeaving"
+	// ConsumerDenied means that the cluster accepts no new placements of this consumer.
 	ConsumerDenied Reason = "ConsumerDenied"
-	// Recalled: the cluster asked for the reservation back.
+	// Recalled means that the cluster asked for the reservation back.
 	Recalled Reason = "Recalled"
 )
 
-// Refuses returns the reason to grant the consumer nothing new, or "" if the policy allows it.
+// Refuses returns the reason for which the cluster accepts no new placement of the consumer; "" if
+// the policy allows it. It accepts a nil receiver, which allows everything.
 func (p *Policy) Refuses(consumer string) Reason {
 	switch {
 	case p == nil:
 		return ""
+	case p.IsLeaving():
+		return ProviderLeaving
 	case p.IsPaused():
 		return LendingPaused
 	case p.Unready != "":
@@ -53,8 +63,12 @@ func (p *Policy) Refuses(consumer string) Reason {
 	}
 }
 
-// IsPaused reports whether all new placements are stopped. It accepts a nil receiver.
+// IsPaused reports whether the policy stops all new placements. It accepts a nil receiver.
 func (p *Policy) IsPaused() bool { return p != nil && p.Paused }
+
+// IsLeaving reports whether the cluster's agent is being uninstalled, or has been. It accepts a nil
+// receiver.
+func (p *Policy) IsLeaving() bool { return p != nil && p.Unready == Uninstalling }
 
 // OrNil returns a pointer to p, or nil if p restricts nothing.
 func (p Policy) OrNil() *Policy {
@@ -64,13 +78,15 @@ func (p Policy) OrNil() *Policy {
 	return &p
 }
 
-// Message explains the reason to the consumer. It reveals nothing about other clusters.
+// Message returns the reason as a text for the consumer. It reveals nothing about other clusters.
 func (r Reason) Message(consumer string) string {
 	switch r {
 	case LendingPaused:
 		return "lending is paused"
 	case ProviderNotReady:
 		return "cannot peer at present: its Liqo is missing or does not run"
+	case ProviderLeaving:
+		return "no longer lends: its agent is being uninstalled"
 	case Recalled:
 		return "has called this reservation back"
 	default:

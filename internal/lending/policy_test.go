@@ -11,6 +11,7 @@ func TestPolicyRefuses(t *testing.T) {
 		"a zero policy refuses nobody":                      {&Policy{}, ""},
 		"a paused policy refuses everybody":                 {&Policy{Paused: true, Allow: []string{"rome"}}, LendingPaused},
 		"an unready cluster refuses everybody":              {&Policy{Unready: "LiqoMissing", Allow: []string{"rome"}}, ProviderNotReady},
+		"a leaving cluster refuses everybody":               {&Policy{Paused: true, Unready: Uninstalling}, ProviderLeaving},
 		"a pause is the reason of an unready cluster":       {&Policy{Paused: true, Unready: "LiqoMissing"}, LendingPaused},
 		"a denied consumer is refused":                      {&Policy{Deny: []string{"milan", "rome"}}, ConsumerDenied},
 		"a deny list refuses nobody else":                   {&Policy{Deny: []string{"milan"}}, ""},

@@ -1,18 +1,19 @@
-// Package message keeps texts within the bounds of the API: messages of conditions, notes of
-// events, and foreign text that errors quote.
+// Package message keeps texts within the size limits of the API: messages of conditions, notes
+// of events, and texts of other clusters that errors quote. It also finds changed conditions.
 package message
 
 import "unicode/utf8"
 
 const (
-	// MaxNote is the API's limit for the note of an event.
+	// MaxNote is the maximum length in bytes of the note of an event.
 	MaxNote = 1024
-	// MaxStatus bounds status.message and the messages of conditions. A message that lists many
-	// clusters or namespaces could exceed it.
+	// MaxStatus is the maximum length in bytes of status.message and of the message of a
+	// condition. A message that lists many clusters or namespaces could exceed it.
 	MaxStatus = 4096
 )
 
-// Clip shortens s to at most limit bytes. It cuts between runes and marks the cut.
+// Clip shortens s to at most limit bytes. It does not split a character, and replaces the
+// removed end with an ellipsis.
 func Clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s

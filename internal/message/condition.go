@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ChangedCondition returns the condition of a type if its status or reason differs from before,
-// otherwise nil. Callers announce such a change with an event.
+// ChangedCondition returns the condition of type kind if its status or reason differs from the
+// one in before; nil otherwise. Callers record an event for such a change.
 func ChangedCondition(conditions, before []metav1.Condition, kind string) *metav1.Condition {
 	now, old := meta.FindStatusCondition(conditions, kind), meta.FindStatusCondition(before, kind)
 	if now == nil || old != nil && old.Status == now.Status && old.Reason == now.Reason {

@@ -1,4 +1,4 @@
-// Package patch changes objects that have several writers.
+// Package patch changes and deletes objects that several programs write.
 package patch
 
 import (
@@ -14,18 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// IfUnchanged returns a patch with the changes since before. The API server refuses it with a
-// conflict if another writer has changed the object meanwhile.
+// IfUnchanged returns a patch with the changes that the caller made to an object since the copy in
+// the parameter before. The API server refuses the patch with a conflict if another writer has
+// changed the object since then.
 func IfUnchanged(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// afterConflict is the pause before a reconcile is retried that lost to another writer or read a
-// stale copy from the cache.
+// afterConflict is the pause before the repetition of a reconcile that failed with a conflict.
+// Either another writer was faster, or the cache was outdated.
 const afterConflict = 50 * time.Millisecond
 
-// Requeue returns the result of a reconcile that is due after the duration again, 0 for never. A
-// conflict is retried soon and does not appear in the log as an error.
+// Requeue returns the result of a reconcile. The next reconcile is due after the delay in the
+// parameter again; 0 means that none is due. A conflict is not returned as an error, so it does not
+// appear in the log, and the reconcile is repeated soon.
 func Requeue(again time.Duration, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
@@ -33,8 +35,9 @@ func Requeue(again time.Duration, err error) (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// AddFinalizer adds a finalizer if it is missing, and reports whether it was. It fails if another
-// writer has changed the object meanwhile, because the object may have been deleted.
+// AddFinalizer adds a finalizer if it is missing, and reports whether it added it. It returns a
+// conflict if another writer has changed the object, because that change may be the deletion of the
+// object.
 func AddFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) (added bool, err error) {
 	before := obj.DeepCopyObject().(client.Object)
 	if !controllerutil.AddFinalizer(obj, finalizer) {
@@ -43,7 +46,8 @@ func AddFinalizer(ctx context.Context, c client.Client, obj client.Object, final
 	return true, c.Patch(ctx, obj, IfUnchanged(before))
 }
 
-// RemoveFinalizer removes a finalizer. It ignores an object that is already gone.
+// RemoveFinalizer removes a finalizer if the object has it. It returns nil if the object is
+// already gone.
 func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	before := obj.DeepCopyObject().(client.Object)
 	if !controllerutil.RemoveFinalizer(obj, finalizer) {
@@ -52,8 +56,9 @@ func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object, fi
 	return client.IgnoreNotFound(c.Patch(ctx, obj, IfUnchanged(before)))
 }
 
-// Delete deletes an object and then removes the finalizer. In this order, the finalizer makes the
-// controller continue here after a crash in between. Concurrent writers cause no conflict.
+// Delete deletes an object, and then removes the given finalizer. If the process crashes between
+// these two steps, the finalizer keeps the object, and the controller calls Delete again. Changes
+// by other writers cause no conflict. It returns nil if the object is already gone.
 func Delete(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	uid := obj.GetUID()
 	if obj.GetDeletionTimestamp() == nil {

@@ -11,16 +11,18 @@ import (
 	"slices"
 )
 
-// ParseBundle reads one or more CA certificates in PEM form. Any other content is an error, so
-// that a damaged root is noticed while the other one still works.
+// ParseBundle reads one or more CA certificates in PEM form, without duplicates. A PEM block that
+// is damaged, of another type or without a readable certificate is an error, so that it is noticed
+// even while another certificate in the bundle still works. Text outside the blocks is ignored.
 func ParseBundle(content []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
-	rest := content
+	rest, blocks := content, 0
 	for {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			break
 		}
+		blocks++
 		if block.Type != "CERTIFICATE" {
 			return nil, fmt.Errorf("a PEM block is %q: put only CA certificates there", block.Type)
 		}
@@ -32,13 +34,16 @@ func ParseBundle(content []byte) ([]*x509.Certificate, error) {
 			certs = append(certs, cert)
 		}
 	}
+	if begun := bytes.Count(content, []byte("-----BEGIN ")); begun > blocks {
+		return nil, fmt.Errorf("%d of %d PEM blocks are damaged: is the file complete?", begun-blocks, begun)
+	}
 	if len(certs) == 0 {
 		return nil, errors.New("no CA certificate in PEM form")
 	}
 	return certs, nil
 }
 
-// EncodeBundle is the reverse of ParseBundle.
+// EncodeBundle returns the certificates in PEM form, as ParseBundle reads them.
 func EncodeBundle(certs []*x509.Certificate) []byte {
 	var out bytes.Buffer
 	for _, cert := range certs {
@@ -47,9 +52,9 @@ func EncodeBundle(certs []*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
-// TrustDigest identifies a set of roots: two parties with the same roots for servers and for
-// agents have the same digest, however the files are written. The digest is "sha256:" and 64
-// hexadecimal digits.
+// TrustDigest returns a digest of the CAs that a party trusts, for servers and for agents. Two
+// parties that trust the same CAs have the same digest, whatever the order and format of their
+// files. The digest is "sha256:" and 64 hexadecimal digits.
 func TrustDigest(servers, agents []*x509.Certificate) string {
 	whole := sha256.New()
 	for _, bundle := range [][]*x509.Certificate{servers, agents} {
@@ -69,22 +74,23 @@ func bundleDigest(certs []*x509.Certificate) [sha256.Size]byte {
 	return sha256.Sum256(bytes.Join(digests, nil))
 }
 
-// digestPrefix names the hash function of a digest.
+// digestPrefix is the name of the hash function at the beginning of a digest.
 const digestPrefix = "sha256:"
 
-// KeyHash returns the SHA-256 of a certificate's SubjectPublicKeyInfo as "sha256:" and 64
-// hexadecimal digits. kubeadm calls it the discovery token CA certificate hash. It survives a
-// renewal with the same key.
+// KeyHash returns the SHA-256 of a certificate's public key (SubjectPublicKeyInfo) as
+// "sha256:" and 64 hexadecimal digits. kubeadm has the same format for its
+// discovery-token-ca-cert-hash. The hash does not change when the certificate is renewed with
+// the same key.
 func KeyHash(cert *x509.Certificate) string { return SPKIHash(cert.RawSubjectPublicKeyInfo) }
 
-// SPKIHash is KeyHash for a SubjectPublicKeyInfo in DER, such as that of a certificate signing
-// request.
+// SPKIHash returns the KeyHash of a SubjectPublicKeyInfo in DER, for example in a certificate
+// signing request.
 func SPKIHash(spki []byte) string {
 	digest := sha256.Sum256(spki)
 	return digestPrefix + hex.EncodeToString(digest[:])
 }
 
-// ParseKeyHash validates and normalizes a key hash given by a user.
+// ParseKeyHash checks a key hash that a user has given, and returns it in lower case.
 func ParseKeyHash(text string) (string, error) {
 	digits, ok := bytes.CutPrefix([]byte(text), []byte(digestPrefix))
 	if raw, err := hex.DecodeString(string(digits)); !ok || err != nil || len(raw) != sha256.Size {

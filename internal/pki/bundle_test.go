@@ -30,6 +30,11 @@ func TestParseBundle(t *testing.T) {
 			content: slices.Concat(a.CertPEM(), []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
 			refused: "certificate 2",
 		},
+		"a root that is cut off": {content: slices.Concat(a.CertPEM(), b.CertPEM()[:100]), refused: "1 of 2 PEM blocks are damaged: is the file complete?"},
+		"a root whose base64 is broken": {
+			content: slices.Concat([]byte("-----BEGIN CERTIFICATE-----\n%%\n-----END CERTIFICATE-----\n"), a.CertPEM()),
+			refused: "1 of 2 PEM blocks are damaged",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

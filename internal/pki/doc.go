@@ -6,4 +6,6 @@
 //	                          │ mTLS to the broker        ClusterID
 //	                          │ signed envelopes          Sign, Verify
 //	server CA  ── signs ──▶ broker's certificate  server auth
+//	                          │ TLS to agents             ServerTLS
+//	                          │ signed receipts           ReceiptSigner, VerifyReceipt
 package pki

@@ -18,30 +18,33 @@ import (
 	"time"
 )
 
-// Limits of an envelope. MaxEnvelopeSize is what fits into a message body of the REST API.
+// Limits of an envelope: its maximum size in bytes, which must fit into a message body of the
+// REST API, the maximum number of certificates, and the minimum size of an RSA key in bits.
 const (
 	MaxEnvelopeSize = 48 << 10
 	maxChain        = 8
 	minRSABits      = 2048
 )
 
-// envelopeDomain separates these signatures from other uses of the same key, such as TLS
-// handshakes.
+// envelopeDomain is the beginning of the signed bytes. Because of it, a signature of an envelope
+// cannot be mistaken for another signature with the same key, such as one in a TLS handshake.
 const envelopeDomain = "liqo-resource-broker envelope v1\x00"
 
 var pssOptions = &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256}
 
-// envelope is the wire format. It is signed but not encrypted: anyone who carries it can read
-// it.
+// envelope is the JSON form of a signed message. It is not encrypted: whoever transports it
+// can read it.
 type envelope struct {
 	Payload []byte `json:"payload"`
-	// Certificates is the signer's chain in DER, its own certificate first.
+	// Certificates is the signer's certificate chain in DER, beginning with the signer's own
+	// certificate.
 	Certificates [][]byte `json:"certificates"`
 	Signature    []byte   `json:"signature"`
 }
 
-// Sign wraps payload so that anyone who trusts the CA of cert can verify who sent it. The
-// result is a third larger than the payload, plus about 2 KiB per certificate.
+// Sign wraps payload in an envelope, so that everyone who trusts the CA of cert can verify the
+// sender. The envelope is a third larger than the payload, plus about 2 KiB for each
+// certificate.
 func Sign(payload []byte, cert tls.Certificate) ([]byte, error) {
 	signer, ok := cert.PrivateKey.(crypto.Signer)
 	if !ok || len(cert.Certificate) == 0 {
@@ -61,35 +64,36 @@ func Sign(payload []byte, cert tls.Certificate) ([]byte, error) {
 	return wrapped, nil
 }
 
-// Verify returns the payload and the cluster that signed it. The signer's chain must lead to
-// roots at time now, for client authentication, and its certificate must identify a cluster,
-// see ClusterID. Errors do not contain the payload.
+// Verify checks an envelope. It returns the payload and the ID of the cluster that signed it.
+// The signer's certificate chain must lead to roots, be valid at time now and allow client
+// authentication, and the signer's certificate must identify a cluster (see ClusterID). Errors
+// do not contain the payload.
 func Verify(wrapped []byte, roots *x509.CertPool, now time.Time) (clusterID string, payload []byte, err error) {
 	if roots == nil {
-		// x509 would take nil for the system's CAs.
+		// With nil, x509 would use the system's CAs.
 		return "", nil, errors.New("envelope: no CA to verify it with")
 	}
 	e, err := openEnvelope(wrapped)
 	if err != nil {
 		return "", nil, err
 	}
-	leaf, err := verifyChain(e.Certificates, roots, now)
+	leaf, err := verifyChain(e.Certificates, roots, now, x509.ExtKeyUsageClientAuth)
 	if err != nil {
-		return "", nil, err
+		return "", nil, fmt.Errorf("envelope: %w", err)
 	}
 	clusterID, err = ClusterID(leaf)
 	if err != nil {
 		return "", nil, fmt.Errorf("envelope: %w", err)
 	}
 	if err := verifySignature(leaf.PublicKey, signedBytes(leaf.Raw, e.Payload), e.Signature); err != nil {
-		return "", nil, err
+		return "", nil, fmt.Errorf("envelope: %w", err)
 	}
 	return clusterID, e.Payload, nil
 }
 
-// signedBytes covers the certificate as well as the payload. Otherwise another certificate for
-// the same key could replace the signer's. The digest has a fixed length, so different inputs
-// never give the same bytes.
+// signedBytes returns the bytes that are signed. They contain a digest of the signer's certificate,
+// besides the payload: otherwise an attacker could replace the certificate by another one for the
+// same key. The digest has a fixed length, so different inputs never result in the same bytes.
 func signedBytes(leaf, payload []byte) []byte {
 	digest := sha256.Sum256(leaf)
 	return slices.Concat([]byte(envelopeDomain), digest[:], payload)
@@ -122,10 +126,10 @@ func verifySignature(public crypto.PublicKey, message, signature []byte) error {
 	case *rsa.PublicKey:
 		good = key.N.BitLen() >= minRSABits && rsa.VerifyPSS(key, crypto.SHA256, digest[:], signature, pssOptions) == nil
 	default:
-		return errors.New("envelope: signed with a key that is neither ECDSA, Ed25519 nor RSA")
+		return errors.New("signed with a key that is neither ECDSA, Ed25519 nor RSA")
 	}
 	if !good {
-		return errors.New("envelope: signature does not match payload and certificate")
+		return errors.New("signature does not match payload and certificate")
 	}
 	return nil
 }
@@ -149,13 +153,15 @@ func openEnvelope(wrapped []byte) (*envelope, error) {
 	return &e, nil
 }
 
-func verifyChain(chain [][]byte, roots *x509.CertPool, now time.Time) (*x509.Certificate, error) {
+// verifyChain verifies a certificate chain and returns its first certificate. The chain must lead
+// to roots. All its certificates must be valid at the given time and allow the usage.
+func verifyChain(chain [][]byte, roots *x509.CertPool, at time.Time, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
 	intermediates := x509.NewCertPool()
 	var leaf *x509.Certificate
 	for i, der := range chain {
 		cert, err := x509.ParseCertificate(der)
 		if err != nil {
-			return nil, fmt.Errorf("envelope: certificate %d cannot be read", i)
+			return nil, fmt.Errorf("certificate %d cannot be read", i)
 		}
 		if i == 0 {
 			leaf = cert
@@ -166,11 +172,11 @@ func verifyChain(chain [][]byte, roots *x509.CertPool, now time.Time) (*x509.Cer
 	_, err := leaf.Verify(x509.VerifyOptions{
 		Roots:         roots,
 		Intermediates: intermediates,
-		CurrentTime:   now,
-		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		CurrentTime:   at,
+		KeyUsages:     []x509.ExtKeyUsage{usage},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("envelope: certificate of %q: %w", leaf.Subject, err)
+		return nil, fmt.Errorf("certificate of %q: %w", leaf.Subject, err)
 	}
 	return leaf, nil
 }

@@ -16,56 +16,60 @@ import (
 // Names of the files in a certificate directory. The first three match a kubernetes.io/tls
 // Secret that cert-manager fills, so such a Secret can be mounted unchanged.
 const (
-	// CertFile is this side's certificate, followed by its intermediates.
+	// CertFile contains the certificate of this broker or agent, followed by the intermediate
+	// certificates.
 	CertFile = "tls.crt"
-	// KeyFile is the private key of CertFile.
+	// KeyFile contains the private key of the certificate in CertFile.
 	KeyFile = "tls.key"
-	// CAFile is the CA of the broker's server certificate.
+	// CAFile contains the CA of the broker's server certificate.
 	CAFile = "ca.crt"
-	// AgentsCAFile is the CA of the agents' certificates, used by the broker and by other agents.
-	// If absent, CAFile is used.
+	// AgentsCAFile contains the CA of the agents' certificates. The broker uses it to verify
+	// agents, and agents use it to verify the messages of other agents. If it is absent, CAFile is
+	// used instead.
 	AgentsCAFile = "agents-ca.crt"
-	// CAAdditionalFile and AgentsCAAdditionalFile hold further roots that are trusted while a CA is
-	// rotated. They may be empty or absent.
+	// CAAdditionalFile contains CAs that are trusted in addition to those in CAFile, while a CA is
+	// being replaced. AgentsCAAdditionalFile contains those in addition to AgentsCAFile. Both files
+	// may be empty or absent.
 	CAAdditionalFile       = "ca-additional.crt"
 	AgentsCAAdditionalFile = "agents-ca-additional.crt"
 )
 
 var watched = [...]string{CertFile, KeyFile, CAFile, AgentsCAFile, CAAdditionalFile, AgentsCAAdditionalFile}
 
-// clockSkew is the tolerated difference between the clocks of two parties.
+// clockSkew is by how much the clocks of two parties may differ.
 const clockSkew = 5 * time.Minute
 
-// pollInterval is the interval at which the files are checked for changes. A check at every request
-// would cost a third of a short request's time on both sides.
+// pollInterval is the shortest time between two checks of the files for changes. A check at every
+// request would take a third of the time of a short request, in the broker and in the agent.
 const pollInterval = time.Second
 
-// readTries bounds the attempts to read files that change while they are read.
+// readTries is how many times the files are read at most, if they change while they are being read.
 const readTries = 5
 
-// Credentials are the content of a certificate directory at one time. They are immutable: a
-// different pointer means newer content.
+// Credentials is the content of a certificate directory at one time. It is never modified: a new
+// pointer means new content.
 type Credentials struct {
-	// Certificate is this side's certificate, with Leaf set.
+	// Certificate is the certificate of this broker or agent. Its field Leaf is set.
 	Certificate tls.Certificate
-	// ServerCA verifies the broker's certificate; ServerRoots are its certificates.
+	// ServerCA and ServerRoots are the CAs with which the broker's server certificate is verified.
 	ServerCA    *x509.CertPool
 	ServerRoots []*x509.Certificate
-	// AgentsCA verifies agents' certificates and envelopes; AgentsRoots are its certificates.
+	// AgentsCA and AgentsRoots are the CAs with which the certificates and envelopes of agents are
+	// verified.
 	AgentsCA    *x509.CertPool
 	AgentsRoots []*x509.Certificate
 }
 
-// TrustDigest identifies the roots in c.
+// TrustDigest returns the digest of all CAs in c.
 func (c *Credentials) TrustDigest() string { return TrustDigest(c.ServerRoots, c.AgentsRoots) }
 
-// Files reads a certificate directory and follows its changes. Current checks the files, at
-// most once a second while all is well, and rereads them after a change.
+// Files reads a certificate directory and notices changes of its files. Current checks for changes
+// at most once per pollInterval, and at every call while there is a problem.
 type Files struct {
 	dir string
 	now func() time.Time
 
-	// mu guards the following.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	looked  time.Time
 	current *Credentials
@@ -73,7 +77,8 @@ type Files struct {
 	problem error
 }
 
-// OpenFiles reads dir. The error names the file, the problem and the remedy.
+// OpenFiles returns the Files of a directory, and reads them for the first time. The error names
+// the file, the problem and the remedy.
 func OpenFiles(dir string, now func() time.Time) (*Files, error) {
 	f := &Files{dir: dir, now: now}
 	if _, err := f.Current(); err != nil {
@@ -82,9 +87,9 @@ func OpenFiles(dir string, now func() time.Time) (*Files, error) {
 	return f, nil
 }
 
-// Current returns the content of the directory. While new files are invalid or only partly
-// replaced, it returns the previous credentials as long as their certificate is valid; Problem
-// says why.
+// Current returns the newest valid content of the directory. While new files are invalid or only
+// partly replaced, it returns the previous credentials as long as their certificate is valid.
+// Problem then says what is wrong with the new files.
 func (f *Files) Current() (*Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +103,7 @@ func (f *Files) Current() (*Credentials, error) {
 	return f.current, nil
 }
 
-// Problem says why the present files are not in use; nil if they are.
+// Problem returns why the present files are not in use; nil if they are in use.
 func (f *Files) Problem() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +111,7 @@ func (f *Files) Problem() error {
 	return f.problem
 }
 
-// ClusterID returns the cluster that the directory's certificate identifies.
+// ClusterID returns the ID of the cluster that the certificate in the directory identifies.
 func (f *Files) ClusterID() (string, error) {
 	c, err := f.Current()
 	if err != nil {
@@ -119,8 +124,8 @@ func (f *Files) ClusterID() (string, error) {
 	return id, nil
 }
 
-// ClientTLS returns the TLS configuration for connections to the broker: TLS 1.3, this side's
-// certificate, and c.ServerCA as the only root.
+// ClientTLS returns the TLS configuration of an agent's connections to the broker: TLS 1.3, the
+// certificate in c, and c.ServerCA as the only CA.
 func (f *Files) ClientTLS(c *Credentials) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
@@ -130,9 +135,9 @@ func (f *Files) ClientTLS(c *Credentials) *tls.Config {
 	}
 }
 
-// ServerTLS returns the TLS configuration of the broker's listener. It requires TLS 1.3 and a
-// client certificate signed by AgentsCA. Session tickets are off, because a resumed session
-// skips the certificate check. protocols are those of ALPN.
+// ServerTLS returns the TLS configuration of the broker's listener: TLS 1.3 and a client
+// certificate signed by AgentsCA are required. Session tickets are off, because the client
+// certificate is not checked when a session is resumed. protocols are the offered ALPN protocols.
 func (f *Files) ServerTLS(protocols ...string) *tls.Config {
 	base := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -155,9 +160,9 @@ func (f *Files) ServerTLS(protocols ...string) *tls.Config {
 	return config
 }
 
-// EnrolmentTLS returns the TLS configuration of the listener for clusters without a
-// certificate: TLS 1.3, no client certificate. The server sends its CA at the end of the chain,
-// so that a client which knows only the KeyHash of the CA can verify it.
+// EnrolmentTLS returns the TLS configuration of the listener for clusters that have no certificate
+// yet: TLS 1.3, without a client certificate. The server appends its CA to the certificate chain,
+// so that a client that knows only the KeyHash of the CA can verify the server.
 func (f *Files) EnrolmentTLS(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -188,7 +193,8 @@ func (c *Credentials) chainWithRoots() *tls.Certificate {
 
 func (f *Files) pathOf(name string) string { return filepath.Join(f.dir, name) }
 
-// reloadFiles needs mu. It replaces current only if all files are valid and belong together.
+// reloadFiles reads the files again if they have changed. It replaces current only if all files are
+// valid and belong together. The caller must hold mu.
 func (f *Files) reloadFiles() {
 	now := f.now()
 	if ago := now.Sub(f.looked); f.current != nil && f.problem == nil && 0 <= ago && ago < pollInterval {
@@ -215,10 +221,11 @@ func (f *Files) reloadFiles() {
 	}
 }
 
-// statFiles runs before read: a file that is replaced in between is read again.
+// statFiles returns the state of each file. It is called before the files are read: if a file is
+// replaced between the two, the next check notices the change.
 func (f *Files) statFiles() (infos [len(watched)]os.FileInfo) {
 	for i, name := range watched {
-		// A file that cannot be inspected counts as absent; read reports the error.
+		// A file that cannot be inspected counts as absent here. Reading it returns the error.
 		infos[i], _ = os.Stat(f.pathOf(name))
 	}
 	return infos
@@ -274,7 +281,7 @@ func (f *Files) readPair() (tls.Certificate, error) {
 	return pair, nil
 }
 
-// readRoots reads a bundle and the additional bundle beside it.
+// readRoots reads the CAs in the file name and those in the file additional, which may be absent.
 func (f *Files) readRoots(name, additional string) ([]*x509.Certificate, error) {
 	content, err := f.readFile(name)
 	if err != nil {
@@ -317,8 +324,9 @@ func (f *Files) readFile(name string) ([]byte, error) {
 
 var errNotYetValid = errors.New("not valid")
 
-// checkValidity checks this side's own certificate. Whether it is valid yet is decided by the
-// other side's clock, so a local clock that is slightly behind is tolerated.
+// checkValidity returns an error if the certificate of this broker or agent has expired or is not
+// valid yet. Whether it is valid yet depends on the other side's clock, so checkValidity accepts a
+// local clock that is slow by up to clockSkew.
 func (f *Files) checkValidity(leaf *x509.Certificate) error {
 	now := f.now()
 	if now.After(leaf.NotAfter) {

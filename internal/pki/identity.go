@@ -10,24 +10,25 @@ import (
 	"slices"
 )
 
-// MaxClusterIDLength is how much room Liqo leaves for a cluster ID in the namespace names that
-// it builds.
+// MaxClusterIDLength is the maximum length of a cluster ID. It is limited by the names of
+// namespaces that Liqo forms from the ID.
 const MaxClusterIDLength = 40
 
 var (
 	clusterIDPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
-	// sliceUserPattern matches the users that Liqo makes of slices with a reservation. Liqo makes
-	// the ID of a cluster the user of its control plane.
+	// sliceUserPattern matches the user names that Liqo forms from the names of reservations'
+	// slices. A cluster must not have such an ID, because Liqo also uses the cluster's ID as a user
+	// name.
 	sliceUserPattern = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*-[0-9a-f]{12}$`)
 	oidCommonName    = asn1.ObjectIdentifier{2, 5, 4, 3}
 )
 
-// ClusterID returns the cluster that cert identifies: its only common name, which must be a
-// lower-case DNS label of at most MaxClusterIDLength characters. A URI SAN, if there is one,
-// must be spiffe://<trust domain>/cluster/<the same ID>. CA certificates and certificates
-// without client auth are rejected.
+// ClusterID returns the ID of the cluster that cert identifies. The ID is the certificate's only
+// common name, and must be a lower-case DNS label of at most MaxClusterIDLength characters. If the
+// certificate has a URI SAN, it must be spiffe://<trust domain>/cluster/<the same ID>. CA
+// certificates and certificates without client auth are errors.
 //
-// ClusterID does not verify the chain. Its errors may be shown to the caller.
+// ClusterID does not verify the certificate chain. Its errors may be shown to the caller.
 func ClusterID(cert *x509.Certificate) (string, error) {
 	if cert == nil {
 		return "", errors.New("no certificate")
@@ -51,13 +52,14 @@ func ClusterID(cert *x509.Certificate) (string, error) {
 	return id, nil
 }
 
-// ValidClusterID reports whether id has the form of a cluster ID. The user name of a slice is
-// none: at a provider, a cluster of that name would have the rights of the slice.
+// ValidClusterID reports whether id can be the ID of a cluster. An ID in the form of a slice's user
+// name is not valid: at a provider, a cluster with that ID would have the rights of the slice.
 func ValidClusterID(id string) bool {
 	return clusterIDPattern.MatchString(id) && !sliceUserPattern.MatchString(id)
 }
 
-// commonName rejects several common names. cert.Subject.CommonName would silently use the last.
+// commonName returns the only common name of a certificate. Several common names are an error,
+// because cert.Subject.CommonName would silently be the last one.
 func commonName(cert *x509.Certificate) (string, error) {
 	var names []string
 	for _, attr := range cert.Subject.Names {
@@ -85,7 +87,7 @@ func checkURIs(uris []*url.URL, id string) error {
 		return fmt.Errorf("certificate has %d URI SANs: want at most one", len(uris))
 	}
 	got := uris[0]
-	// Comparing the whole text also rejects escapes, ports, users and queries.
+	// The whole text must be equal, so that escapes, ports, users and queries are also errors.
 	want := "spiffe://" + got.Hostname() + "/cluster/" + id
 	if got.Hostname() == "" || got.String() != want {
 		return fmt.Errorf("URI SAN %q does not match common name %q: want spiffe://<trust domain>/cluster/%s", got, id, id)

@@ -7,7 +7,7 @@ type KeyPair struct {
 	CertPEM, KeyPEM []byte
 }
 
-// TLS parses the pair and sets Leaf.
+// TLS parses the certificate and the key. The field Leaf of the result is set.
 func (p KeyPair) TLS() (tls.Certificate, error) {
 	return tls.X509KeyPair(p.CertPEM, p.KeyPEM)
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// dataLink is the symbolic link through which all files of a directory are reached, as in a
-// volume that the kubelet fills.
+// dataLink is the symbolic link to the folder with the current version of all files. The
+// kubelet uses the same name in the volumes that it fills.
 const dataLink = "..data"
 
-// Replace atomically replaces the files in dir with content, by file name: a reader sees all
-// old files or all new ones. It creates dir if needed and keeps files that Replace did not
-// create. If the process dies halfway, the next Replace removes what it left.
+// Replace atomically replaces the files in dir. content maps file names to their new content.
+// A reader of the directory sees either all old files or all new ones. Replace creates dir if
+// needed and keeps files that it did not create itself. If the process dies during Replace,
+// the next call removes what is left over.
 func Replace(dir string, content map[string][]byte) error {
 	if err := replaceFiles(dir, content); err != nil {
 		return fmt.Errorf("replace the files in %q: %w", dir, err)
@@ -46,7 +47,7 @@ func replaceFiles(dir string, content map[string][]byte) error {
 	return sweepVersions(dir, filepath.Base(version), content)
 }
 
-// replaceLink points the symbolic link at name to target, unless it already does.
+// replaceLink makes the symbolic link name point to target, atomically.
 func replaceLink(target, name string) error {
 	if at, err := os.Readlink(name); err == nil && at == target {
 		return nil
@@ -61,7 +62,8 @@ func replaceLink(target, name string) error {
 	return os.Rename(next, name)
 }
 
-// sweepVersions removes older versions, and links to files that this version does not contain.
+// sweepVersions removes older versions of the files, and links to files that are not in
+// content.
 func sweepVersions(dir, version string, content map[string][]byte) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

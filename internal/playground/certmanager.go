@@ -36,7 +36,8 @@ func (c *Cluster) startCertManager(ctx context.Context, chart fs.FS, tools *tool
 		"crds": map[string]any{"enabled": true, "keep": false}, "prometheus": off, "startupapicheck": off,
 		"extraArgs": []any{
 			"--internal-healthz-listen-address=:9403",
-			// Retry failed requests at once. The default of one hour spares public authorities.
+			// Retry a failed request after one second. The default of one hour is meant to spare
+			// public authorities.
 			"--certificate-request-minimum-backoff-duration=1s",
 		},
 		"webhook": map[string]any{"extraArgs": []any{"--healthz-port=6080"}},

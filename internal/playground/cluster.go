@@ -17,15 +17,16 @@ import (
 // BrokerCluster is the name of the cluster that runs the broker.
 const BrokerCluster = "broker"
 
-// Member is a cluster with nodes and Liqo. Its name is its cluster ID.
+// Member is a cluster with nodes and Liqo. Its name is also its cluster ID.
 type Member struct {
 	Name string
-	// Region is the location of the cluster: a label of its nodes and, in its consumers, of its virtual nodes.
+	// Region is the location of the cluster. The cluster's nodes have it as a label, and so do the virtual nodes
+	// for this cluster in other clusters.
 	Region string
 	Nodes  []controlplane.Node
 }
 
-// DefaultMembers returns three clusters of different sizes, one with GPUs.
+// DefaultMembers returns three clusters of different sizes. One of them has GPUs.
 func DefaultMembers() []Member {
 	gpus := newNode("berlin-2", "8", "32Gi", "eu-central", "eu-central-b")
 	gpus.Resources["nvidia.com/gpu"] = resource.MustParse("2")
@@ -63,7 +64,8 @@ type Cluster struct {
 	*controlplane.ControlPlane
 }
 
-// layout describes one cluster. All its fields go into the digest that decides whether kept state can be reused.
+// layout describes one cluster. Kept state can be reused only if the layouts of all clusters have not changed;
+// see setupDigest.
 type layout struct {
 	Name, PodCIDR, ServiceCIDR string
 	Liqo                       bool
@@ -71,9 +73,9 @@ type layout struct {
 	Nodes                      []controlplane.Node
 }
 
-// layoutsOf assigns address ranges to each cluster.
+// layoutsOf returns the layout of every cluster, with an address range of its own for pods and Services.
 func layoutsOf(o Options) []layout {
-	layouts := []layout{{Name: BrokerCluster}}
+	layouts := []layout{{Name: BrokerCluster, Nodes: o.BrokerNodes}}
 	for _, m := range o.Members {
 		layouts = append(layouts, layout{Name: m.Name, Liqo: true, Region: m.Region, Nodes: m.Nodes})
 	}
@@ -90,11 +92,11 @@ func (l layout) options(dir string, tools *toolchain.Toolchain, o Options) contr
 	return controlplane.Options{
 		Dir: dir, Name: l.Name, Toolchain: tools, Progress: o.Progress, Clock: o.Clock,
 		ServiceCIDR: l.ServiceCIDR, PodCIDR: l.PodCIDR,
-		ControllerManager: true, Scheduler: len(l.Nodes) > 0, Nodes: l.Nodes,
+		ControllerManager: true, Scheduler: len(l.Nodes) > 0, Nodes: l.Nodes, RealPods: o.RealPods,
 	}
 }
 
-// programsFor returns every program that the clusters need, once.
+// programsFor returns all programs that the clusters need, without duplicates.
 func programsFor(layouts []layout) []toolchain.Tool {
 	tools := []toolchain.Tool{
 		toolchain.CertManager,
@@ -115,7 +117,7 @@ func liqoChart(ctx context.Context, tools *toolchain.Toolchain) (string, error) 
 	return filepath.Join(dir, "deployments", "liqo"), err
 }
 
-// startLiqo returns when Liqo answers. Its virtual kubelets run until background ends.
+// startLiqo starts Liqo and returns when Liqo answers. Liqo's virtual kubelets run until background ends.
 func (c *Cluster) startLiqo(ctx, background context.Context, l layout, chart string, tools *toolchain.Toolchain, o Options) error {
 	defer o.Progress.Begin(l.Name + ": Liqo")()
 	installed, err := liqo.Start(ctx, liqo.Cluster{

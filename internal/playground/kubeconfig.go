@@ -26,8 +26,8 @@ func (p *Playground) writeKubeconfig() error {
 	return clientcmd.WriteToFile(*joined, p.Kubeconfig())
 }
 
-// KubeconfigOf returns the file with an administrator's credentials for one cluster of the playground in dir. For an
-// empty name it returns the file with a context for each cluster.
+// KubeconfigOf returns the path of the file with an administrator's credentials for one cluster of the playground in
+// dir. For an empty name, it returns the path of the file with a context for each cluster.
 func KubeconfigOf(dir, cluster string) string {
 	if cluster == "" {
 		return kubeconfigOf(dir)

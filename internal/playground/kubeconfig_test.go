@@ -38,8 +38,8 @@ func (noAgent) SendMessage(context.Context, *v1.Message) error {
 	return errors.New("there is no broker")
 }
 
-// TestPeeringWithAClusterWithoutAgent runs the consumer's part of an agent against a cluster that has real Liqo and
-// no agent. The part has only the rights of the sample.
+// TestPeeringWithAClusterWithoutAgent runs the consumer's part of an agent against a cluster that has real Liqo and no
+// agent. The consumer has only the rights that the ClusterRole in config/samples grants.
 func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	p, err := playground.Up(t.Context(), playground.Options{Dir: t.TempDir(), Members: playground.DefaultMembers()[:2]})
 	check(t, err)
@@ -102,7 +102,7 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	}
 }
 
-// consume does what the agent's controller does, until done.
+// consume does what the agent's controller does, until done returns true.
 func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1alpha1.ReservationInstruction, done func(plan.ConsumerState) bool) {
 	t.Helper()
 	var state plan.ConsumerState
@@ -117,7 +117,7 @@ func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1
 	}
 }
 
-// limitedTo connects with only the rights of the sample.
+// limitedTo returns a client with only the rights that the ClusterRole in config/samples grants.
 func limitedTo(t *testing.T, cluster *playground.Cluster, admin client.Client) client.Client {
 	t.Helper()
 	text, err := os.ReadFile("../../config/samples/rbac_v1_clusterrole_kubeconfig.yaml")

@@ -1,13 +1,13 @@
-// Package playground boots a whole federation on one machine, as unprivileged processes: a broker cluster, and member
-// clusters with simulated nodes and the real Liqo. All have cert-manager.
+// Package playground boots a whole federation on one machine, as unprivileged processes. It consists of a broker
+// cluster, and of member clusters with simulated nodes and the real Liqo. All clusters have cert-manager.
 //
-//	<dir>/lock             held while a playground runs; contains its process ID
-//	<dir>/complete         written at the end of the first boot; a digest of its setup
-//	<dir>/kubeconfig       a context for each cluster
+//	<dir>/lock             locked while a playground runs; contains its process ID
+//	<dir>/complete         written when the first boot has succeeded; a digest of its setup
+//	<dir>/kubeconfig       a kubeconfig with a context for each cluster
 //	<dir>/clusters/<name>  state, logs and credentials of a cluster
 //
-// State is kept: the next boot only starts processes. State of an interrupted first boot, or of another setup, is
-// deleted.
+// The state is kept, so that the next boot only starts processes. If the first boot was interrupted, or if the setup
+// has changed, the state is deleted.
 package playground
 
 import (
@@ -28,29 +28,34 @@ import (
 
 // Options describe the playground.
 type Options struct {
-	// Dir is the folder for the state. Default: .playground in the checkout.
+	// Dir is the folder for the state. Default: the folder .playground in the checkout.
 	Dir string
 	// Members are the clusters that lend and borrow. Default: DefaultMembers.
 	Members []Member
-	// Progress receives the steps. Default: they are discarded.
+	// BrokerNodes are simulated nodes of the broker's cluster. By default it has none.
+	BrokerNodes []controlplane.Node
+	// RealPods is a label selector of the pods that KWOK does not simulate, because a release.Kubelet runs them. By
+	// default KWOK simulates all pods.
+	RealPods string
+	// Progress receives the steps of the boot. By default they are discarded.
 	Progress progress.Reporter
-	// Clock dates certificates. Default: the wall clock.
+	// Clock gives the time for certificates. Default: the wall clock.
 	Clock clock.PassiveClock
 }
 
 // Playground is a running federation.
 type Playground struct {
-	// Clusters maps names to the broker cluster and every member.
+	// Clusters maps the name of a cluster to the cluster. It contains the broker's cluster and every member.
 	Clusters map[string]*Cluster
 
 	state *state
-	// background stops what watches the clusters' objects, before the clusters stop.
+	// background stops Liqo's virtual kubelets. It is called before the clusters stop.
 	background context.CancelFunc
 }
 
-// Up boots the playground. It returns when every node is Ready and Liqo and cert-manager answer. The virtual nodes of
-// kept peerings may take some seconds more. The caller must call Stop. If this process dies without it, the kernel
-// kills all its children.
+// Up boots the playground. It returns when every node is Ready, and Liqo and cert-manager answer. The virtual nodes
+// of kept peerings may become Ready a few seconds later. The caller must call Stop. If this process dies without
+// having called Stop, the kernel kills all its children.
 func Up(ctx context.Context, o Options) (_ *Playground, err error) {
 	if o.Progress == nil {
 		o.Progress = progress.Discard
@@ -157,7 +162,7 @@ func (p *Playground) Names() []string {
 // Kubeconfig returns the file with a context for each cluster.
 func (p *Playground) Kubeconfig() string { return kubeconfigOf(p.state.dir) }
 
-// Stop ends all processes and keeps the state. It is idempotent.
+// Stop ends all processes and keeps the state. It may be called more than once.
 func (p *Playground) Stop() error {
 	return errors.Join(p.stopClusters(), p.state.close())
 }
@@ -175,7 +180,7 @@ func (p *Playground) stopClusters() error {
 	return all
 }
 
-// Remove deletes the state of a playground that does not run.
+// Remove deletes the state of a playground that is not running.
 func Remove(dir string) error {
 	s, err := openState(dir)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 )
 
-// format is incremented when state of older versions can no longer be booted.
-const format = 2
+// format is incremented when playgrounds can no longer start with the state of older versions.
+const format = 3
 
-// state is the folder of a playground, locked by this process.
+// state is the folder of a playground. This process has locked it.
 type state struct {
 	dir  string
 	lock *os.File
@@ -30,7 +30,7 @@ type state struct {
 func lockOf(dir string) string     { return filepath.Join(dir, "lock") }
 func clustersOf(dir string) string { return filepath.Join(dir, "clusters") }
 
-// openState locks the folder until close, and writes the process ID into it.
+// openState locks the folder until close is called, and writes the process ID into the lock file.
 func openState(dir string) (*state, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -62,8 +62,9 @@ func (s *state) close() error {
 
 func (s *state) clusterDir(name string) string { return filepath.Join(clustersOf(s.dir), name) }
 
-// boot runs start, on kept state if it is complete and of the same setup, otherwise on an empty folder. If kept state
-// fails to boot because it is damaged, boot deletes it and tries again.
+// boot calls start to start the playground. It reuses kept state if that is complete and of the same setup; otherwise
+// it first deletes the state. If the playground does not start with kept state because the state is damaged, boot
+// deletes the state and tries again.
 func (s *state) boot(ctx context.Context, setup string, report progress.Reporter, start func() (*Playground, error)) (*Playground, error) {
 	content, err := os.ReadFile(s.marker())
 	kept := err == nil && string(content) == setup
@@ -91,16 +92,16 @@ func (s *state) boot(ctx context.Context, setup string, report progress.Reporter
 	return p, nil
 }
 
-// marker returns the file that marks a successful first boot.
+// marker returns the path of the file which says that the first boot has succeeded.
 func (s *state) marker() string { return filepath.Join(s.dir, "complete") }
 
-// isDamaged reports whether new state could help. It does not help against an interrupt, a slow machine, or a foreign
-// program on a remembered port.
+// isDamaged reports whether a start with new state may succeed. New state does not help if the user interrupted the
+// start, the machine is slow, or another program uses a remembered port.
 func isDamaged(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, controlplane.ErrPortTaken)
 }
 
-// wipe deletes the clusters. It deletes the marker first: an interrupted wipe must not leave state that looks
+// wipe deletes the clusters. It deletes the marker first, so that after an interrupted wipe, the state does not look
 // complete.
 func (s *state) wipe() error {
 	if err := os.Remove(s.marker()); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -112,7 +113,7 @@ func (s *state) wipe() error {
 	return os.RemoveAll(clustersOf(s.dir))
 }
 
-// reap kills the processes that a crashed playground left.
+// reap kills the processes that a crashed playground has left.
 func (s *state) reap() error {
 	dirs, err := filepath.Glob(filepath.Join(clustersOf(s.dir), "*"))
 	if err != nil {
@@ -130,8 +131,8 @@ func (s *state) reap() error {
 	return nil
 }
 
-// setupDigest returns a digest of what a first boot leaves in the clusters: the versions, the clusters' layout and
-// the format of the state.
+// setupDigest returns a digest of what the state must have been created with: the pinned versions of Kubernetes, Liqo
+// and KWOK, the layouts of the clusters, and the format of the state.
 func setupDigest(tools *toolchain.Toolchain, layouts []layout) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, format)

@@ -23,9 +23,9 @@ import (
 
 // Status describes a playground as other processes see it.
 type Status struct {
-	// PID of the process that runs it, 0 if none does.
+	// PID is the ID of the process that runs the playground. It is 0 if none does.
 	PID int
-	// Clusters that have state, in alphabetical order.
+	// Clusters are the clusters that have state, in alphabetical order.
 	Clusters []ClusterStatus
 }
 
@@ -34,13 +34,13 @@ type ClusterStatus struct {
 	Name       string
 	Kubeconfig string
 	URL        string
-	// Ready and Nodes count the nodes.
+	// Ready is the number of Ready nodes, and Nodes the number of all nodes.
 	Ready, Nodes int
-	// Err is the reason why the cluster does not answer.
+	// Err is the error from the cluster's API server. It is nil if the cluster answers or is not running.
 	Err error
 }
 
-// Inspect returns the status of the playground in a folder, running or not.
+// Inspect returns the status of the playground in a folder. The playground need not run.
 func Inspect(ctx context.Context, dir string) (Status, error) {
 	pid, err := runningIn(dir)
 	if err != nil {
@@ -62,7 +62,7 @@ func Inspect(ctx context.Context, dir string) (Status, error) {
 	return status, nil
 }
 
-// readNodes counts the nodes of the cluster.
+// readNodes reads the nodes from the cluster and counts them.
 func (c *ClusterStatus) readNodes(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
@@ -91,7 +91,7 @@ func isReady(c corev1.NodeCondition) bool {
 	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
-// runningIn returns the process that holds the folder, 0 if none does.
+// runningIn returns the ID of the process that has locked the folder. It returns 0 if there is none.
 func runningIn(dir string) (int, error) {
 	content, err := os.ReadFile(lockOf(dir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -110,8 +110,8 @@ func runningIn(dir string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(content)))
 }
 
-// Down asks the process that runs the playground in a folder to stop it, and waits until it has. It reports whether
-// there was one.
+// Down asks the process that runs the playground in a folder to stop it, and waits until it has stopped. It reports
+// whether there was such a process.
 func Down(ctx context.Context, dir string) (bool, error) {
 	pid, err := runningIn(dir)
 	if err != nil || pid == 0 {

@@ -1,5 +1,5 @@
-// Package quantity holds amounts of cluster resources as whole numbers, so that the broker
-// adds, subtracts and compares them exactly and without allocating.
+// Package quantity holds amounts of cluster resources as whole numbers, so that the broker can
+// add, subtract and compare them exactly and without allocating memory.
 package quantity
 
 import (
@@ -10,22 +10,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Limit is the largest accepted amount of one resource. The difference of two such amounts fits
-// into an int64, and the limit is far above real hardware: 4 exbibytes, or 4.6 quadrillion
-// cores.
+// Limit is the largest accepted amount of one resource in base units: 4 exbibytes, or 4.6
+// quadrillion cores. No hardware reaches it. The difference of two amounts up to Limit fits
+// into an int64.
 const Limit int64 = 1 << 62
 
 // Amounts maps resources to amounts in base units: cpu in millicores, memory and other storage
-// in bytes, everything else in units. A missing resource counts as zero. The nil map is usable.
+// in bytes, everything else in pieces. A missing resource counts as zero. The nil map can be
+// used.
 //
-// Arithmetic saturates at the bounds of int64 instead of wrapping. A sum of holds that
-// overflows therefore stays larger than any offer and is refused. Amounts that pass
-// FromResourceList are at most Limit, so only sums that no real fleet reaches saturate.
+// If a result would overflow, it is the smallest or largest int64. A sum of reservations that
+// overflows therefore stays larger than any capacity, and the broker refuses it. Overflows do not
+// happen in practice, because amounts from FromResourceList are at most Limit.
 //
-// Sub may return negative amounts: the caller has to see a shortfall.
+// Sub may return negative amounts, because callers must see a shortfall.
 type Amounts map[corev1.ResourceName]int64
 
-// Clone returns an independent copy; nil stays nil.
+// Clone returns an independent copy of a; nil if a is nil.
 func (a Amounts) Clone() Amounts { return maps.Clone(a) }
 
 // IsZero reports whether every amount is zero.
@@ -38,7 +39,8 @@ func (a Amounts) IsZero() bool {
 	return true
 }
 
-// Equal reports whether a and b hold the same amounts; a zero amount equals a missing resource.
+// Equal reports whether a and b hold the same amounts. A resource with a zero amount equals a
+// missing one.
 func (a Amounts) Equal(b Amounts) bool {
 	for name, v := range a {
 		if b[name] != v {
@@ -53,26 +55,27 @@ func (a Amounts) Equal(b Amounts) bool {
 	return true
 }
 
-// Add returns a + b, saturating.
+// Add returns a + b for every resource that either names.
 func (a Amounts) Add(b Amounts) Amounts { return combineAmounts(a, b, addSaturating) }
 
-// AddInPlace adds b to a, saturating. It is for sums of many amounts.
+// AddInPlace adds b to a and changes a. Unlike Add it allocates no new map for each sum.
 func (a Amounts) AddInPlace(b Amounts) {
 	for name, v := range b {
 		a[name] = addSaturating(a[name], v)
 	}
 }
 
-// Sub returns a − b, saturating. The result names every resource of either.
+// Sub returns a − b for every resource that either names. Amounts may be negative.
 func (a Amounts) Sub(b Amounts) Amounts { return combineAmounts(a, b, subSaturating) }
 
-// Max returns the larger amount of every resource that either names. With nil as b it lifts
-// negative amounts to zero.
+// Max returns, for every resource that either names, the larger amount. A missing amount counts
+// as zero, so a.Max(nil) replaces negative amounts by zero.
 func (a Amounts) Max(b Amounts) Amounts {
 	return combineAmounts(a, b, func(x, y int64) int64 { return max(x, y) })
 }
 
-// AtMost returns a, limited by limits. Resources without a limit are not limited.
+// AtMost returns a, with every amount above its limit reduced to the limit. Resources that
+// limits does not name stay as they are.
 func (a Amounts) AtMost(limits Amounts) Amounts {
 	out := a.Clone()
 	for name, v := range out {
@@ -83,7 +86,7 @@ func (a Amounts) AtMost(limits Amounts) Amounts {
 	return out
 }
 
-// Times returns every amount multiplied by n, saturating. n must not be negative.
+// Times returns every amount multiplied by n, which must not be negative.
 func (a Amounts) Times(n int64) Amounts {
 	out := make(Amounts, len(a))
 	for name, v := range a {
@@ -92,21 +95,21 @@ func (a Amounts) Times(n int64) Amounts {
 	return out
 }
 
-// Names returns the named resources, sorted.
+// Names returns the resources that a names, sorted.
 func (a Amounts) Names() []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(a))
 }
 
-// Shortage is a resource whose request exceeds what is free.
+// Shortage is a resource of which less is free (Have) than requested (Need).
 type Shortage struct {
 	Resource corev1.ResourceName
 	Need     int64
 	Have     int64
 }
 
-// Fits reports whether request fits into free. If not, it returns the shortage of the first
-// such resource by name, so that the result is deterministic. A request of zero or less always
-// fits.
+// Fits reports whether request fits into free. If it does not, Fits returns the shortage of the
+// missing resource whose name sorts first, so that the result does not depend on the order of
+// the map. A requested amount of zero or less always fits.
 func Fits(request, free Amounts) (Shortage, bool) {
 	var first Shortage
 	for name, need := range request {

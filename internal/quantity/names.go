@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// native lists the resources whose names need no domain.
+// native lists the resources of Kubernetes itself, whose names have no domain.
 var native = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage, corev1.ResourceStorage,
 }
 
-// CheckName returns an error for a name that no node resource can have, such as "cpus" or
-// "gpu".
+// CheckName returns an error for a name that no resource of a node can have, such as
+// "cpus" or "gpu".
 func CheckName(name corev1.ResourceName) error {
 	if IsExtended(name) {
 		if problems := validation.IsQualifiedName(string(name)); len(problems) > 0 {
@@ -29,5 +29,5 @@ func CheckName(name corev1.ResourceName) error {
 	return fmt.Errorf("unknown resource %q: use cpu, memory, pods, ephemeral-storage, hugepages-<size>, or an extended resource with its domain, for example nvidia.com/gpu", name)
 }
 
-// IsExtended reports whether a resource is an extended one, for example nvidia.com/gpu.
+// IsExtended reports whether a resource is an extended one, such as nvidia.com/gpu.
 func IsExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }

@@ -11,27 +11,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ratios are over-subscription ratios in hundredths: 150 allows promising one and a half times
-// the capacity. A missing resource has ratio 1. The nil map is usable.
+// Ratios are over-subscription ratios by resource, in hundredths: with 150, a cluster may
+// promise one and a half times its capacity. A missing resource has the ratio 1. The nil map
+// can be used.
 type Ratios map[corev1.ResourceName]int64
 
 const (
-	// once is the ratio 1: no over-subscription.
+	// once is the ratio 1, with which capacity is promised only once.
 	once = 100
-	// mostTimes is the highest ratio.
+	// mostTimes is the highest accepted ratio.
 	mostTimes = 10 * once
 )
 
 var isRatio = regexp.MustCompile(`^[0-9]{1,2}([.][0-9]{1,2})?$`)
 
-// overSubscribable lists the resources that may be over-subscribed. Devices are excluded: a
-// device is in use or it is not.
+// overSubscribable lists the resources that may be over-subscribed. Devices are not among
+// them, because two users cannot share a device.
 var overSubscribable = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods,
 }
 
-// ParseRatios reads decimal numbers from 1 to 10 with at most two decimal places. It omits
-// ratios of 1, so that equal ratios are equal maps.
+// ParseRatios reads ratios as decimal numbers from 1 to 10 with at most two decimal places. It
+// omits ratios of 1, so that maps with the same meaning are equal.
 func ParseRatios[K, V ~string](texts map[K]V) (Ratios, error) {
 	var out Ratios
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
@@ -63,7 +64,7 @@ func parseRatio(text string) (int64, error) {
 	return hundredths, nil
 }
 
-// Texts is the reverse of ParseRatios.
+// Texts returns the ratios as decimal numbers, as ParseRatios reads them.
 func (r Ratios) Texts() map[corev1.ResourceName]string {
 	if len(r) == 0 {
 		return nil
@@ -76,7 +77,7 @@ func (r Ratios) Texts() map[corev1.ResourceName]string {
 	return out
 }
 
-// Check rejects ratios that ParseRatios cannot return.
+// Check returns an error for ratios that ParseRatios cannot have returned.
 func (r Ratios) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		if ratio := r[name]; ratio <= once || ratio > mostTimes || !slices.Contains(overSubscribable, name) {
@@ -86,7 +87,8 @@ func (r Ratios) Check() error {
 	return nil
 }
 
-// With returns r with the ratio of one resource replaced. A ratio of 1 is omitted.
+// With returns a copy of r in which one resource has the given ratio. A ratio of 1 or less
+// removes the resource.
 func (r Ratios) With(name corev1.ResourceName, ratio int64) Ratios {
 	out := maps.Clone(r)
 	if ratio <= once {
@@ -100,7 +102,8 @@ func (r Ratios) With(name corev1.ResourceName, ratio int64) Ratios {
 	return out
 }
 
-// Within returns r, limited by ceilings. Without a ceiling for a resource its ratio is 1.
+// Within returns r with every ratio reduced to its ceiling. A resource without a ceiling gets
+// the ratio 1.
 func (r Ratios) Within(ceilings Ratios) Ratios {
 	var out Ratios
 	for name, ratio := range r {
@@ -114,8 +117,8 @@ func (r Ratios) Within(ceilings Ratios) Ratios {
 	return out
 }
 
-// Stretched returns a multiplied by ratios, rounded down to whole units and at most Limit.
-// Without ratios it returns a itself.
+// Stretched returns a multiplied by ratios. It rounds down to whole base units and reduces
+// results to Limit. If ratios is empty, it returns a itself and not a copy.
 func (a Amounts) Stretched(ratios Ratios) Amounts {
 	if len(ratios) == 0 {
 		return a

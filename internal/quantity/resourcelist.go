@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Reasons why FromResourceList rejects a quantity; the returned error wraps one and names the
-// resource and its value.
+// Reasons for which FromResourceList refuses a quantity. The error that it returns wraps one of
+// them, and names the resource and its value.
 var (
 	ErrNegative   = errors.New("is negative")
 	ErrTooLarge   = errors.New("is too large")
 	ErrFractional = errors.New("must be a whole number, for example 1")
 )
 
-// unit is the base unit of a resource.
+// unit is the unit in which Amounts count a resource.
 type unit uint8
 
 const (
@@ -40,14 +40,14 @@ func unitOf(name corev1.ResourceName) unit {
 	return counted
 }
 
-// InBytes reports whether a resource is measured in bytes (memory, storage, huge pages); such a
+// InBytes reports whether a resource is measured in bytes (memory, storage, huge pages). Such a
 // resource is priced per GiB.
 func InBytes(name corev1.ResourceName) bool { return unitOf(name) == bytes }
 
-// FromResourceList converts Kubernetes quantities to base units. It rounds fractions of a
-// millicore or byte up, as Kubernetes does. It rejects fractions of a counted resource,
-// negative amounts, and amounts above Limit. Of several errors it returns that of the first
-// resource by name.
+// FromResourceList converts Kubernetes quantities to base units. It rounds fractions of a millicore
+// or of a byte up, as Kubernetes does. Negative amounts, amounts above Limit, and fractions of a
+// resource that is counted in pieces are errors. If there are several errors, it returns the error
+// for the resource whose name sorts first.
 func FromResourceList(list corev1.ResourceList) (Amounts, error) {
 	out := make(Amounts, len(list))
 	var firstErr error
@@ -69,13 +69,13 @@ func FromResourceList(list corev1.ResourceList) (Amounts, error) {
 	return out, nil
 }
 
-// FromResource converts one quantity like FromResourceList. Its error says what is wrong and what
-// is accepted, without the resource and its value.
+// FromResource converts one quantity as FromResourceList does. Its error says only what is wrong
+// and what is accepted; callers add the resource and the value.
 func FromResource(name corev1.ResourceName, q resource.Quantity) (int64, error) {
 	return baseUnits(name, q)
 }
 
-// Base returns a quantity that FromResourceList accepts in base units. It allocates nothing.
+// Base converts a quantity that FromResourceList accepts to base units. It allocates no memory.
 func Base(name corev1.ResourceName, q resource.Quantity) int64 {
 	if unitOf(name) == millicores {
 		return q.MilliValue()
@@ -83,7 +83,8 @@ func Base(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// ToResourceList is the reverse of FromResourceList, in the usual notation: 500m, 4Gi, 2.
+// ToResourceList converts amounts to Kubernetes quantities in the usual notation, such as 500m,
+// 4Gi or 2.
 func (a Amounts) ToResourceList() corev1.ResourceList {
 	if a == nil {
 		return nil
@@ -95,7 +96,7 @@ func (a Amounts) ToResourceList() corev1.ResourceList {
 	return out
 }
 
-// ToQuantity converts base units of one resource to a Kubernetes quantity.
+// ToQuantity converts an amount of one resource from base units to a Kubernetes quantity.
 func ToQuantity(name corev1.ResourceName, amount int64) resource.Quantity {
 	switch unitOf(name) {
 	case millicores:
@@ -107,8 +108,15 @@ func ToQuantity(name corev1.ResourceName, amount int64) resource.Quantity {
 	}
 }
 
-// Format returns base units of one resource as a Kubernetes quantity, for messages.
+// Format returns an amount of one resource, given in base units, in the notation of Kubernetes,
+// but without decimal units such as k, which few people use for cores and devices.
 func Format(name corev1.ResourceName, amount int64) string {
+	switch u := unitOf(name); {
+	case u == millicores && amount%1000 == 0:
+		return strconv.FormatInt(amount/1000, 10)
+	case u == counted:
+		return strconv.FormatInt(amount, 10)
+	}
 	q := ToQuantity(name, amount)
 	return q.String()
 }
@@ -118,7 +126,7 @@ var (
 	limitOther = *resource.NewQuantity(Limit, resource.DecimalSI)
 )
 
-// formatLimit returns Limit as users write it.
+// formatLimit returns Limit in the notation that users write.
 func formatLimit(u unit) string {
 	switch u {
 	case millicores:
@@ -139,7 +147,7 @@ func baseUnits(name corev1.ResourceName, q resource.Quantity) (int64, error) {
 	if u == millicores {
 		limit = limitCPU
 	}
-	// The bound is checked on the quantity, because Value and MilliValue overflow above int64.
+	// The limit is compared with the quantity itself, because Value and MilliValue may overflow.
 	if q.Cmp(limit) > 0 {
 		return 0, fmt.Errorf("%w: no cluster has more than %s", ErrTooLarge, formatLimit(u))
 	}

@@ -145,3 +145,26 @@ func FuzzFromResourceList(f *testing.F) {
 		}
 	})
 }
+
+func TestFormatWritesAmountsAsPeopleDo(t *testing.T) {
+	for want, tc := range map[string]struct {
+		name   corev1.ResourceName
+		amount int64
+	}{
+		"1000":    {corev1.ResourceCPU, 1_000_000},
+		"1500m":   {corev1.ResourceCPU, 1500},
+		"-2":      {corev1.ResourceCPU, -2000},
+		"2000":    {gpu, 2000},
+		"0":       {gpu, 0},
+		"4Gi":     {corev1.ResourceMemory, 4 << 30},
+		"1000000": {corev1.ResourceMemory, 1_000_000},
+	} {
+		got := Format(tc.name, tc.amount)
+		if got != want {
+			t.Errorf("%d of %s is %q, want %q", tc.amount, tc.name, got, want)
+		}
+		if back, err := FromResource(tc.name, resource.MustParse(got)); tc.amount >= 0 && (err != nil || back != tc.amount) {
+			t.Errorf("%q is read as %d, %v, want %d", got, back, err, tc.amount)
+		}
+	}
+}

@@ -11,10 +11,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// MaxWord bounds the value of a label, and every other word with the same syntax.
+// MaxWord is the maximum length of a label's value, and of other values with the same syntax.
 const MaxWord = 63
 
-// CheckCount returns an error if there are more than most values.
+// CheckCount returns an error if a field has more values than the limit most. The parameter given is the number of
+// values.
 func CheckCount(field string, given, most int) error {
 	if given > most {
 		return fmt.Errorf("%s: %d are given, at most %d are accepted", field, given, most)
@@ -22,8 +23,8 @@ func CheckCount(field string, given, most int) error {
 	return nil
 }
 
-// CheckLabels returns an error for more than most labels, or for labels that Kubernetes would
-// refuse.
+// CheckLabels returns an error if the number of labels in a field is above the limit most, or if
+// Kubernetes would refuse one of them.
 func CheckLabels[Value ~string](field string, labels map[string]Value, most int) error {
 	if err := CheckCount(field, len(labels), most); err != nil {
 		return err
@@ -39,8 +40,8 @@ func CheckLabels[Value ~string](field string, labels map[string]Value, most int)
 	return nil
 }
 
-// CheckClaims returns an error for more than most claims, for a name that is not a label key, and
-// for a value that is too long or not printable ASCII.
+// CheckClaims returns an error if the number of claims in a field is above the limit most, if the name
+// of a claim is not a valid label key, or if a value is too long or not printable ASCII.
 func CheckClaims[Value ~string](field string, claims map[string]Value, most int) error {
 	if err := CheckCount(field, len(claims), most); err != nil {
 		return err
@@ -56,8 +57,8 @@ func CheckClaims[Value ~string](field string, claims map[string]Value, most int)
 	return nil
 }
 
-// CheckWords returns an error for more than most words, and for words that are empty or not valid
-// as a label value.
+// CheckWords returns an error if a field has more words than the limit most, or a word that is empty or not
+// a valid label value.
 func CheckWords(field string, most int, words ...string) error {
 	if err := CheckCount(field, len(words), most); err != nil {
 		return err

@@ -6,9 +6,11 @@ import (
 	"strings"
 )
 
-// Claim is a parsed requirement for one of a provider's claims about itself.
+// Claim is a parsed requirement for a claim, which is a statement of a provider about itself,
+// such as its availability.
 type Claim struct {
-	// Relation compares the claim with Value; if empty, any value suffices.
+	// Relation says how the claimed value must compare with Value. If it is empty, any value
+	// meets the requirement.
 	Relation Relation
 	Value    string
 }
@@ -16,8 +18,8 @@ type Claim struct {
 // Relation compares a claimed value with the required one.
 type Relation string
 
-// Relations of a Claim. AtLeast and AtMost compare decimal numbers. A claim that is not a decimal
-// number does not meet them.
+// Relations of a Claim. AtLeast and AtMost compare decimal numbers; a claimed value that is not a
+// decimal number does not meet the requirement.
 const (
 	Equal   Relation = "="
 	AtLeast Relation = ">="
@@ -27,8 +29,9 @@ const (
 // ErrClaim is wrapped by every error of ParseClaim.
 var ErrClaim = errors.New("not a requirement of a claim")
 
-// ParseClaim parses a requirement: a value, or >= or <= with a decimal number. An empty text
-// accepts any value. A value cannot begin with another operator, which would never be met.
+// ParseClaim parses a requirement for a claim: a value that must be claimed exactly, or >= or <=
+// with a decimal number. An empty text accepts any claimed value. A text that begins with another
+// operator is an error, because it is probably a mistake.
 func ParseClaim(text string) (Claim, error) {
 	c := Claim{Value: text}
 	switch {
@@ -53,7 +56,7 @@ func ParseClaim(text string) (Claim, error) {
 	return c, nil
 }
 
-// String formats the requirement for ParseClaim.
+// String returns the requirement as ParseClaim reads it.
 func (c Claim) String() string {
 	if c.Relation == Equal {
 		return c.Value

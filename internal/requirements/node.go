@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// CheckNode returns an error for amounts that make no usable virtual node: Liqo never reports a
-// node Ready that lacks cpu or memory.
+// CheckNode returns an error unless the amounts contain cpu and memory. Without both, Liqo
+// would never report the virtual node as Ready.
 func CheckNode(amounts quantity.Amounts) error {
 	for _, least := range [...]struct {
 		name    corev1.ResourceName

@@ -14,15 +14,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Bounds of requirements. The schemas contain the same ones.
+// Limits of requirements: the entries of a list or map, the clusters in a list, and the pods of a
+// shape. The schemas of the CRDs contain the same limits.
 const (
 	maxNamed    = 16
 	maxClusters = 64
 	maxPods     = 100_000
 )
 
-// Read checks requirements and returns a copy with canonical quantities, so that equal
-// requirements have equal digests. The error names the field.
+// Read checks requirements and returns a copy of them. Quantities are in canonical form in
+// the copy, so that requirements with the same meaning have the same digest. The error names
+// the field.
 func Read(in *brokerv1alpha1.Requirements) (brokerv1alpha1.Requirements, error) {
 	none := brokerv1alpha1.Requirements{}
 	out := brokerv1alpha1.Requirements{Group: in.Group, Constraints: in.Constraints.DeepCopy()}
@@ -149,7 +151,8 @@ func readData(in *brokerv1alpha1.DataVolume) (*brokerv1alpha1.DataVolume, error)
 	return &brokerv1alpha1.DataVolume{Volume: quantity.ToQuantity(corev1.ResourceStorage, bytes), Region: in.Region}, nil
 }
 
-// firstError returns the first of several joined errors, so that a message names one remedy.
+// firstError returns the first of several joined errors, so that a message describes only
+// one problem.
 func firstError(joined error) error {
 	if all, ok := joined.(interface{ Unwrap() []error }); ok && len(all.Unwrap()) > 0 {
 		return all.Unwrap()[0]

@@ -1,5 +1,5 @@
-// Package requirements reads and checks the requirements of requests, and matches them with the
-// labels and claims of clusters.
+// Package requirements reads and checks what requests require of a cluster, and compares these
+// requirements with the labels, claims and taints of clusters.
 package requirements
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// OrNil returns a pointer to r, or nil if r requires nothing. This saves memory: the book keeps the
-// requirements of all reservations, and most are empty.
+// OrNil returns a pointer to r, or nil if r requires nothing. This saves memory: the broker keeps
+// the requirements of every reservation, and most are empty.
 func OrNil(r brokerv1alpha1.Requirements) *brokerv1alpha1.Requirements {
 	if r.Group == "" && r.Constraints == nil && len(r.PodShapes) == 0 && r.Data == nil {
 		return nil
@@ -21,7 +21,7 @@ func OrNil(r brokerv1alpha1.Requirements) *brokerv1alpha1.Requirements {
 	return &r
 }
 
-// PodAmounts returns what each pod of a shape requests. The shape must have passed Read.
+// PodAmounts returns what one pod of a shape requests. Read must have accepted the shape.
 func PodAmounts(p *brokerv1alpha1.PodShape) quantity.Amounts {
 	out := make(quantity.Amounts, len(p.Resources))
 	for name, q := range p.Resources {
@@ -30,7 +30,7 @@ func PodAmounts(p *brokerv1alpha1.PodShape) quantity.Amounts {
 	return out
 }
 
-// SumPods returns the total of all pods, saturating.
+// SumPods returns what the pods of all shapes request together. Read must have accepted the shapes.
 func SumPods(shapes []brokerv1alpha1.PodShape) quantity.Amounts {
 	var sum quantity.Amounts
 	for i := range shapes {
@@ -39,8 +39,9 @@ func SumPods(shapes []brokerv1alpha1.PodShape) quantity.Amounts {
 	return sum
 }
 
-// CheckPods returns an error if the pods need more of a resource than amounts name. The shapes must
-// have passed Read.
+// CheckPods returns an error if the pods of all shapes together request more of a resource than
+// amounts contain. Resources that amounts do not name are not compared. Read must have accepted the
+// shapes.
 func CheckPods(amounts quantity.Amounts, shapes []brokerv1alpha1.PodShape) error {
 	sum := SumPods(shapes)
 	for _, name := range sum.Names() {
@@ -55,7 +56,7 @@ func CheckPods(amounts quantity.Amounts, shapes []brokerv1alpha1.PodShape) error
 	return nil
 }
 
-// DataBytes returns the size of the data, 0 for nil. The data must have passed Read.
+// DataBytes returns the size of the data in bytes; 0 for nil. Read must have accepted the data.
 func DataBytes(d *brokerv1alpha1.DataVolume) int64 {
 	if d == nil {
 		return 0
@@ -63,12 +64,12 @@ func DataBytes(d *brokerv1alpha1.DataVolume) int64 {
 	return quantity.Base(corev1.ResourceStorage, d.Volume)
 }
 
-// UnboundedFor is the assumed duration of a reservation without one, for spreading one-time costs
-// over hours.
+// UnboundedFor is how long a reservation without a duration is assumed to last when one-time costs
+// are spread over its hours.
 const UnboundedFor = 24 * time.Hour
 
-// dataLabel is the prefix of the labels that name a cluster's data sets.
+// dataLabel is the prefix of the labels that list which data sets a cluster has.
 const dataLabel = "data.broker.fluidos.eu/"
 
-// DataLabel returns the label of clusters that have a data set.
+// DataLabel returns the key of the label that clusters with a data set have.
 func DataLabel(dataSet string) string { return dataLabel + dataSet }

@@ -6,7 +6,8 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Operators of a LabelExpression. As in Kubernetes, NotIn also matches a missing label.
+// Operators of a LabelExpression, with the same meaning as in Kubernetes. NotIn is also
+// true for a missing label.
 const (
 	In           = "In"
 	NotIn        = "NotIn"
@@ -14,8 +15,8 @@ const (
 	DoesNotExist = "DoesNotExist"
 )
 
-// Selects reports whether the labels meet all requirements of a selector, like a Kubernetes label
-// selector. The nil selector selects everything.
+// Selects reports whether labels meet all requirements of a selector, with the rules of a
+// Kubernetes label selector. A nil selector selects everything.
 func Selects(s *brokerv1alpha1.ClusterSelector, labels map[string]string) bool {
 	if s == nil {
 		return true
@@ -42,7 +43,7 @@ func meetsExpression(e *brokerv1alpha1.LabelExpression, labels map[string]string
 	}
 }
 
-// HasAll reports whether labels contain every wanted label with its value.
+// HasAll reports whether labels contain every label in wanted, with the same value.
 func HasAll[Value ~string](labels map[string]string, wanted map[string]Value) bool {
 	for key, value := range wanted {
 		if have, ok := labels[key]; !ok || have != string(value) {

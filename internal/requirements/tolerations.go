@@ -12,18 +12,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// MaxTaints bounds the taints of a node shape, and those that a cluster offers.
+// MaxTaints is how many taints a node shape may have, and how many a cluster may offer.
 const MaxTaints = 16
 
-// reservedKeys are the keys of taints by which Kubernetes, autoscalers, Liqo and this product keep
-// nodes free. The admission policy for consumers' pods refuses the same ones.
+// reservedKeys matches the keys of taints with which Kubernetes, autoscalers, Liqo and this
+// product keep pods off nodes. The admission policy for pods of consumers refuses tolerations of
+// the same keys.
 var reservedKeys = regexp.MustCompile(`^([^/]*[.])?(kubernetes[.]io|k8s[.]io|liqo[.]io|fluidos[.]eu|karpenter[.]sh)/` +
 	`|^(ToBeDeletedByClusterAutoscaler|DeletionCandidateOfClusterAutoscaler|CriticalAddonsOnly)$`)
 
-// IsReservedTaint reports whether no cluster may offer nodes with taints of a key.
+// IsReservedTaint reports whether no cluster may offer a taint with this key.
 func IsReservedTaint(key string) bool { return reservedKeys.MatchString(key) }
 
-// CheckTaints returns an error unless a cluster may offer nodes with these taints.
+// CheckTaints returns an error unless a cluster may offer nodes with these taints to consumers.
 func CheckTaints(field string, taints []brokerv1alpha1.Taint) error {
 	if err := CheckCount(field, len(taints), MaxTaints); err != nil {
 		return err
@@ -39,8 +40,8 @@ func CheckTaints(field string, taints []brokerv1alpha1.Taint) error {
 	return nil
 }
 
-// checkTolerations returns an error for tolerations that no cluster grants: without a key, or of a
-// reserved one.
+// checkTolerations returns an error for tolerations that no cluster grants, for example one
+// without a key or with a reserved key.
 func checkTolerations(tolerations []brokerv1alpha1.Toleration) error {
 	if err := CheckCount("tolerations", len(tolerations), maxNamed); err != nil {
 		return err
@@ -87,7 +88,8 @@ func ParseTaint(text string) (brokerv1alpha1.Taint, error) {
 	return t, CheckTaints(fmt.Sprintf("%.80q", text), []brokerv1alpha1.Taint{t})
 }
 
-// TolerateAll reports whether pods with the tolerations may run on nodes with all of the taints.
+// TolerateAll reports whether pods with these tolerations may run on nodes with all of these
+// taints.
 func TolerateAll(tolerations []brokerv1alpha1.Toleration, taints []brokerv1alpha1.Taint) bool {
 	for i := range taints {
 		if !toleratesTaint(tolerations, &taints[i]) {
@@ -108,9 +110,9 @@ func toleratesTaint(tolerations []brokerv1alpha1.Toleration, taint *brokerv1alph
 	return false
 }
 
-// TolerationsFor returns the tolerations that pods of a request get where some taints are offered:
-// exactly the offered taints that the request tolerates, so that a toleration of every value opens
-// nothing else.
+// TolerationsFor returns the tolerations that the pods of a request get at a cluster. It returns
+// exactly one toleration for each taint that the cluster offers and the request tolerates. A
+// toleration with the operator Exists therefore does not open nodes with other taints.
 func TolerationsFor(tolerations []brokerv1alpha1.Toleration, offered []brokerv1alpha1.Taint) (out []corev1.Toleration) {
 	for i := range offered {
 		if o := &offered[i]; toleratesTaint(tolerations, o) {

@@ -1,4 +1,4 @@
-// Package runtest runs parts of broker and agent during a test, and waits for their effects.
+// Package runtest lets a test run parts of broker and agent, and wait for their effects.
 package runtest
 
 import (
@@ -13,11 +13,12 @@ import (
 const (
 	// lookEvery is the interval between checks of a condition.
 	lookEvery = 20 * time.Millisecond
-	// awaitTimeout is the timeout of Await. It allows for a busy machine.
+	// awaitTimeout is the timeout of Await. It is long enough for a busy machine.
 	awaitTimeout = time.Minute
 )
 
-// Runnable is a part that runs until its context ends, like those of a manager.
+// Runnable is a part of a program that runs until its context ends, like the runnables of a
+// manager.
 type Runnable interface {
 	Start(ctx context.Context) error
 }
@@ -39,7 +40,8 @@ func Start(t testing.TB, part Runnable) (stop func()) {
 	return stop
 }
 
-// Await waits until a condition holds, and fails the test after a minute. what names the condition.
+// Await waits until holds returns true. It fails the test after a minute. what describes the
+// condition in the message of the failure.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), lookEvery, awaitTimeout, true,

@@ -1,17 +1,19 @@
-// Package version identifies the build.
+// Package version identifies the build of a program, and compares API versions.
 package version
 
 import "runtime/debug"
 
-// Product is the name under which all components record events.
+// Product is the name of this product. All its components use it as the source of the events
+// that they record.
 const Product = "liqo-resource-broker"
 
-// linked is set by the linker in "make build" and "make images": a tag, or the output of "git
-// describe".
+// linked is the version that the linker sets in "make build" and "make images": a tag, or the
+// output of "git describe". In other builds it is empty.
 var linked string
 
-// String returns the linked version, else the module version of a release build, else the
-// commit, else "unknown".
+// String returns the version of this build: the version that the linker set, or else the
+// version of the Go module, or else the commit. If none of them is known, it returns
+// "unknown".
 func String() string {
 	if linked != "" {
 		return linked

@@ -15,17 +15,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// maxResources bounds the resources in one set of amounts. The longest known node lists about
-// twenty.
+// maxResources is how many resources one set of amounts may name. The largest known node lists
+// about twenty.
 const maxResources = 64
 
-// sane matches the quantities that are accepted from the network. Two exponent digits exceed every
-// bound of the broker. Larger exponents are refused, because comparing a quantity such as
-// 1e2147483647 would take minutes of processor time.
+// sane matches the quantities that are accepted from the network. Exponents of two digits suffice
+// for every valid amount. Larger ones are refused before they are parsed, because comparing a
+// quantity such as 1e2147483647 would take minutes of processor time.
 var sane = regexp.MustCompile(`^[+-]?[0-9.]{1,32}([eE][+-]?[0-9]{1,2}|[KMGTPE]i|[numkMGTPE])?$`)
 
-// ToAmounts reads amounts from the network. Of several invalid resources, the error names the first
-// by name, with its value.
+// ToAmounts reads amounts from the network. If several resources are invalid, its error is always
+// about the same one, whatever the order of the map.
 func ToAmounts(in v1.Amounts) (quantity.Amounts, error) {
 	list, err := ToResourceList(in)
 	if err != nil {
@@ -34,7 +34,7 @@ func ToAmounts(in v1.Amounts) (quantity.Amounts, error) {
 	return quantity.FromResourceList(list)
 }
 
-// FromAmounts is the reverse of ToAmounts.
+// FromAmounts writes amounts for the network, as ToAmounts reads them.
 func FromAmounts(in quantity.Amounts) v1.Amounts {
 	if in == nil {
 		return nil
@@ -46,8 +46,9 @@ func FromAmounts(in quantity.Amounts) v1.Amounts {
 	return out
 }
 
-// ToResourceList reads amounts from the network as Kubernetes quantities. Unlike ToAmounts, it does
-// not bound them.
+// ToResourceList reads amounts from the network as Kubernetes quantities. Unlike ToAmounts, it
+// also accepts negative amounts, amounts above quantity.Limit, and fractions of resources that are
+// counted in pieces.
 func ToResourceList(in v1.Amounts) (corev1.ResourceList, error) {
 	if in == nil {
 		return nil, nil
@@ -66,7 +67,7 @@ func ToResourceList(in v1.Amounts) (corev1.ResourceList, error) {
 	return out, nil
 }
 
-// FromResourceList is the reverse of ToResourceList.
+// FromResourceList writes quantities for the network, as ToResourceList reads them.
 func FromResourceList(in corev1.ResourceList) v1.Amounts {
 	if in == nil {
 		return nil

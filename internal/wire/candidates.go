@@ -8,7 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// Bounds of Candidate in the schemas of the CRDs that show it.
+// Limits that the schemas of the CRDs set: the number of candidates in a list, and the lengths of
+// their texts.
 const (
 	maxCandidates = 10
 	maxReason     = 64
@@ -17,8 +18,8 @@ const (
 	maxMessage    = 512
 )
 
-// ClipCandidates returns the explanation of a decision for a status: at most ten candidates, with
-// texts cut to the bounds of the schema.
+// ClipCandidates returns the candidates of a decision as a status shows them: at most ten, with
+// texts shortened to the limits of the schema.
 func ClipCandidates(in []brokerv1alpha1.Candidate) []brokerv1alpha1.Candidate {
 	if len(in) == 0 {
 		return nil

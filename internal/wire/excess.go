@@ -9,8 +9,9 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// ExcessMessage returns how many pods a provider evicted, and the remedy. The provider's first
-// report of an excess precedes the evictions, so it counts none.
+// ExcessMessage returns a message for a consumer whose pods exceed what was granted: how many
+// of them the provider evicted, and the remedy. The provider reports an excess before it
+// evicts pods, so the first report counts none.
 func ExcessMessage(provider string, x *agentv1alpha1.Excess) string {
 	beyond := make([]string, 0, len(x.Resources))
 	for _, name := range slices.Sorted(maps.Keys(x.Resources)) {

@@ -9,9 +9,10 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// inNamespace returns requirements whose groups are distinct from groups of the same name in other
-// namespaces of this cluster. The broker knows no namespaces: for it all groups of a cluster are
-// the same requester's, and without this one namespace could keep another away from providers.
+// inNamespace returns requirements in which the names of groups also depend on the namespace of the
+// request. The broker does not know namespaces: for it, all groups of a cluster belong to the same
+// requester. If the names did not depend on the namespace, a request in one namespace could use
+// anti-affinity to keep requests of another namespace away from providers.
 func inNamespace(namespace string, in *brokerv1alpha1.Requirements) *brokerv1alpha1.Requirements {
 	k := in.Constraints
 	if in.Group == "" && (k == nil || len(k.Affinity)+len(k.AntiAffinity) == 0) {
@@ -32,8 +33,8 @@ func inNamespace(namespace string, in *brokerv1alpha1.Requirements) *brokerv1alp
 	return &out
 }
 
-// groupIn returns the name of a namespace's group at the broker: the group, cut if it is long, and
-// a hash of both names.
+// groupIn returns the name by which the broker knows a group of a namespace: the name of the
+// group, shortened if it is too long, and a hash of namespace and group.
 func groupIn(namespace, group string) string {
 	const hashed = 16
 	sum := sha256.Sum256([]byte(namespace + "/" + group))

@@ -13,12 +13,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// maxRemaining bounds a remaining time from the network to a century, far below the limit of
-// time.Duration.
+// maxRemaining is the longest time that is accepted from a message: a century. A larger number, which only a malicious
+// broker sends, could overflow a time.Duration, which ends at almost three centuries.
 const maxRemaining = 100 * 365 * 24 * time.Hour
 
-// ExpiresAt converts the time that remained when a message was received to a time of the local
-// clock, in whole seconds; nil stays nil.
+// ExpiresAt converts the number of seconds that were left when a message was received to a time
+// of the local clock, in whole seconds. It returns nil for nil.
 func ExpiresAt(remainingSeconds *float64, received time.Time) *metav1.Time {
 	if remainingSeconds == nil {
 		return nil
@@ -30,8 +30,8 @@ func ExpiresAt(remainingSeconds *float64, received time.Time) *metav1.Time {
 	return &metav1.Time{Time: received.Add(remaining).Round(time.Second)}
 }
 
-// silentSince converts the seconds of silence before a message to the local time at which the
-// silence began; nil stays nil.
+// silentSince returns the time of the local clock that was the given number of seconds before a message
+// was received, for example when a provider fell silent. It returns nil for nil.
 func silentSince(seconds *float64, received time.Time) *metav1.Time {
 	if seconds == nil {
 		return nil
@@ -41,7 +41,8 @@ func silentSince(seconds *float64, received time.Time) *metav1.Time {
 }
 
 // ToReservationInstruction converts a consumer's instruction to the spec of a
-// ReservationInstruction. The caller sets namespaces and requestRef.
+// ReservationInstruction. The caller adds requestRef, namespaces and offloading, which the
+// instruction does not contain, and the receipt.
 func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1alpha1.ReservationInstructionSpec, error) {
 	resources, err := instructionResources(in)
 	if err != nil {
@@ -55,15 +56,28 @@ func ToReservationInstruction(in *v1.Instruction, received time.Time) (agentv1al
 		Resources:             resources,
 		ExpiresAt:             ExpiresAt(in.RemainingSeconds, received),
 		ConnectBy:             ExpiresAt(in.ConnectSeconds, received),
+		Cost:                  in.Cost,
 		ProviderSilentSince:   silentSince(in.ProviderSilentSeconds, received),
+		MoveAt:                ExpiresAt(in.MoveSeconds, received),
+		Reason:                message.Clip(in.Reason, maxEndReason),
 		Unattended:            in.Unattended,
 		Notice:                noticeOf(in.Notice, received),
 		Release:               in.State != v1.InstructionStateHold,
 		Excess:                excessOf(in.Excess),
+		Idle:                  idleTimeOf(in.Idle, received),
 	}, nil
 }
 
-// excessOf omits unreadable amounts, so that the consumer still receives the rest.
+// idleTimeOf converts the idle time of a placement in an instruction to times of the local clock.
+func idleTimeOf(i *v1.IdleTime, received time.Time) *agentv1alpha1.IdleTime {
+	if i == nil {
+		return nil
+	}
+	return &agentv1alpha1.IdleTime{Since: *silentSince(&i.Seconds, received), ReleaseAt: ExpiresAt(i.ReleaseSeconds, received)}
+}
+
+// excessOf converts an excess. If its amounts cannot be read it omits them, so that the
+// consumer still receives the number of pods.
 func excessOf(x *v1.Excess) *agentv1alpha1.Excess {
 	if x == nil {
 		return nil
@@ -75,8 +89,12 @@ func excessOf(x *v1.Excess) *agentv1alpha1.Excess {
 	return &agentv1alpha1.Excess{Pods: x.Pods, Resources: resources}
 }
 
-// maxNotice bounds the message of a notice, as in the schema.
-const maxNotice = 1024
+// maxNotice is the maximum length of a notice's message in the schema, and maxEndReason is the
+// maximum length of the reason for which a placement ends.
+const (
+	maxNotice    = 1024
+	maxEndReason = 256
+)
 
 func noticeOf(n *v1.Notice, received time.Time) *agentv1alpha1.Notice {
 	if n == nil {
@@ -87,7 +105,7 @@ func noticeOf(n *v1.Notice, received time.Time) *agentv1alpha1.Notice {
 	}
 }
 
-// ToQueuePlace converts a place in the queue for a status.
+// ToQueuePlace converts a place in the queue to the type that statuses use.
 func ToQueuePlace(q *v1.QueuePlace, received time.Time) *brokerv1alpha1.QueuePlace {
 	if q == nil {
 		return nil

@@ -8,11 +8,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 )
 
-// defaultNotice is the notice of a recall that sets none.
+// defaultNotice is the notice of a recall that does not set one.
 const defaultNotice = 10 * time.Minute
 
-// LendingPolicy converts an operator's policy. Without one the cluster lends to all
-// others. A recalled consumer is granted nothing new.
+// LendingPolicy converts the policy of a cluster's operator. The result also denies new placements
+// to consumers whose placements the policy recalls. Without a policy, the cluster lends to every
+// consumer.
 func LendingPolicy(policy *agentv1alpha1.LendingPolicy) lending.Policy {
 	if policy == nil {
 		return lending.Policy{}
@@ -33,7 +34,8 @@ func LendingPolicy(policy *agentv1alpha1.LendingPolicy) lending.Policy {
 	return out
 }
 
-// Recalls returns the recalls of an operator's policy, none without a policy.
+// Recalls returns the recalls in the policy of a cluster's operator; none without a
+// policy.
 func Recalls(policy *agentv1alpha1.LendingPolicy) []lending.Recall {
 	if policy == nil {
 		return nil
@@ -59,12 +61,12 @@ func namesOf(ids []agentv1alpha1.ClusterID) []string {
 	return out
 }
 
-// FromLending converts a policy for an advertisement.
+// FromLending converts a policy to the type that advertisements use.
 func FromLending(t lending.Policy) v1.Lending {
 	return v1.Lending{Paused: t.Paused, Unready: t.Unready, Allow: t.Allow, Deny: t.Deny}
 }
 
-// ToLending is the reverse of FromLending.
+// ToLending converts the policy in an advertisement.
 func ToLending(in v1.Lending) lending.Policy {
 	return lending.Policy{Paused: in.Paused, Unready: in.Unready, Allow: in.Allow, Deny: in.Deny}
 }

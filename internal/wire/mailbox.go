@@ -21,15 +21,15 @@ const (
 	retryAfterHeader     = "Retry-After"
 )
 
-// Limits of a body after compression. A ClusterMailbox stores a body as text, which is a third
-// longer. Both bodies together fit into one etcd object, 1.5 MiB.
+// Limits of the compressed body of a request and of an answer. A ClusterMailbox stores both as
+// text, which is a third longer, so that they fit together into one etcd object of 1.5 MiB.
 const (
 	maxMailboxRequest = 384 << 10
 	maxMailboxAnswer  = 672 << 10
 )
 
-// PackRequest stores a request of the REST API in the spec of a mailbox. It reads the body to its
-// end.
+// PackRequest returns a request of the REST API as the spec of a ClusterMailbox. It reads the body
+// to its end.
 func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
 	spec := brokerv1alpha1.ClusterMailboxSpec{
 		Method: r.Method, Path: r.URL.RequestURI(), APIMinor: v1.MinorOf(r),
@@ -46,7 +46,8 @@ func PackRequest(r *http.Request) (brokerv1alpha1.ClusterMailboxSpec, error) {
 	return spec, err
 }
 
-// OpenRequest returns the packed request. The reader of its body must bound the uncompressed size.
+// OpenRequest returns the request that PackRequest stored. Whoever reads its body must limit the
+// uncompressed size.
 func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (*http.Request, error) {
 	var body io.Reader = http.NoBody
 	if spec.Body != "" {
@@ -74,8 +75,8 @@ func OpenRequest(ctx context.Context, spec *brokerv1alpha1.ClusterMailboxSpec) (
 	return r, nil
 }
 
-// PackAnswer stores an answer of the REST API in the status of a mailbox. It returns an error if
-// the answer is too large.
+// PackAnswer returns an answer of the REST API as the status of a ClusterMailbox. It returns an
+// error if the answer is too large.
 func PackAnswer(code int, header http.Header, body []byte) (brokerv1alpha1.ClusterMailboxStatus, error) {
 	packed, err := compressBody(body, maxMailboxAnswer)
 	after, _ := strconv.ParseInt(header.Get(retryAfterHeader), 10, 32) // 0 if the header is missing
@@ -84,7 +85,7 @@ func PackAnswer(code int, header http.Header, body []byte) (brokerv1alpha1.Clust
 	}, err
 }
 
-// OpenAnswer returns the packed answer to r.
+// OpenAnswer returns the answer that PackAnswer stored, as the answer to r.
 func OpenAnswer(r *http.Request, status *brokerv1alpha1.ClusterMailboxStatus) (*http.Response, error) {
 	answer := &http.Response{
 		StatusCode: int(status.Code), Status: fmt.Sprintf("%d %s", status.Code, http.StatusText(int(status.Code))),

@@ -57,7 +57,7 @@ func TestAnswersCrossAMailbox(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := OpenAnswer(nil, &status) //nolint:bodyclose // it is in memory
+		got, err := OpenAnswer(nil, &status) //nolint:bodyclose // the body is in memory
 		if err != nil {
 			t.Fatal(err)
 		}

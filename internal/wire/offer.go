@@ -7,9 +7,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// FromAdvertisement returns the message that publishes an Advertisement. The caller sets epoch,
-// sequence and usage, which the Advertisement does not contain. The message omits reserved and
-// available, because the broker computes them from the usage.
+// FromAdvertisement returns the message with which an agent publishes an Advertisement. The
+// caller adds epoch, sequence and usage, which the Advertisement does not contain. Reserved and
+// available amounts are omitted, because the broker computes them from the usage.
 func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement {
 	out := &v1.Advertisement{
 		ClusterID:        spec.ClusterID,
@@ -35,7 +35,8 @@ func FromAdvertisement(spec *agentv1alpha1.AdvertisementSpec) *v1.Advertisement 
 	return out
 }
 
-// FromOverSubscription copies ratios without checking them; the receiver does.
+// FromOverSubscription writes ratios for the network without checking them. The receiver checks
+// them.
 func FromOverSubscription(in brokerv1alpha1.OverSubscription) map[string]string {
 	if len(in) == 0 {
 		return nil
@@ -47,7 +48,7 @@ func FromOverSubscription(in brokerv1alpha1.OverSubscription) map[string]string 
 	return out
 }
 
-// ToOverSubscription formats ratios as text.
+// ToOverSubscription writes ratios as the text that the CRDs contain.
 func ToOverSubscription(in quantity.Ratios) brokerv1alpha1.OverSubscription {
 	if len(in) == 0 {
 		return nil
@@ -59,7 +60,7 @@ func ToOverSubscription(in quantity.Ratios) brokerv1alpha1.OverSubscription {
 	return out
 }
 
-// FromNodeShapes converts node shapes for the network.
+// FromNodeShapes writes node shapes for the network.
 func FromNodeShapes(in []brokerv1alpha1.NodeShape) []v1.NodeShape {
 	if in == nil {
 		return nil

@@ -7,8 +7,9 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// ReservationRequest returns a ResourceRequest's message to the broker. It must be the same for every repetition,
-// because the broker refuses a key with a different body.
+// ReservationRequest returns the message with which an agent sends a ResourceRequest to the broker. The message
+// must be the same at every repetition, because the broker refuses an idempotency key that comes with another
+// body.
 func ReservationRequest(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1.ReservationRequest {
 	amounts := v1.Amounts{}
 	for name, q := range rr.Spec.Resources {
@@ -28,6 +29,9 @@ func ReservationRequest(rr *agentv1alpha1.ResourceRequest, clusterID string) *v1
 	req.QueuePolicy = v1.ReservationRequestQueuePolicy(rr.Spec.QueuePolicy)
 	if rr.Spec.QueueTimeout != nil {
 		req.QueueTimeoutSeconds = int64(rr.Spec.QueueTimeout.Round(time.Second) / time.Second)
+	}
+	if idle := rr.Spec.Idle; idle != nil {
+		req.Idle = &v1.Idle{AfterSeconds: int64(idle.After.Round(time.Second) / time.Second), Action: v1.IdleAction(idle.Action)}
 	}
 	req.Healing = v1.ReservationRequestHealing(rr.Spec.Healing)
 	return req

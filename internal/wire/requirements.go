@@ -11,17 +11,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// FromRequirements writes requirements into a request.
+// FromRequirements writes the requirements of a ResourceRequest into the request for the broker.
 func FromRequirements(in *brokerv1alpha1.Requirements, out *v1.ReservationRequest) {
 	out.Group, out.Constraints = in.Group, in.Constraints
 	out.PodShapes = FromPodShapes(in.PodShapes)
 	if d := in.Data; d != nil {
-		volume := d.Volume // String writes to it
+		volume := d.Volume // a copy, because String changes its receiver
 		out.Data = &v1.DataVolume{Volume: volume.String(), Region: d.Region}
 	}
 }
 
-// ToRequirements reads the requirements of a request from the network. Its error names the field.
+// ToRequirements reads and checks the requirements in a request from the network. The error names
+// the field.
 func ToRequirements(in *v1.ReservationRequest) (brokerv1alpha1.Requirements, error) {
 	out := brokerv1alpha1.Requirements{Group: in.Group, Constraints: in.Constraints}
 	var err error
@@ -57,12 +58,13 @@ func toPodShapes(in []v1.PodShape) (out []brokerv1alpha1.PodShape, err error) {
 	return out, nil
 }
 
-// FromLabels converts labels or claims of a spec to plain strings. An empty map becomes nil.
+// FromLabels converts labels or claims from a spec to plain strings. It returns nil for an empty
+// map.
 func FromLabels(in map[string]brokerv1alpha1.LabelValue) map[string]string {
 	return relabelled[string](maps.All(in), len(in))
 }
 
-// ToLabels is the reverse of FromLabels.
+// ToLabels converts plain strings to labels or claims of a spec. It returns nil for an empty map.
 func ToLabels(in map[string]string) map[string]brokerv1alpha1.LabelValue {
 	return relabelled[brokerv1alpha1.LabelValue](maps.All(in), len(in))
 }

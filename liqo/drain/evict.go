@@ -19,19 +19,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// attempt is the last refused eviction or deletion of a pod.
+// attempt is the last refused attempt to evict or delete a pod.
 type attempt struct {
 	at      time.Time
 	refusal string
 }
 
-// attempts holds the last refused attempt for each pod of a draining placement. It orders the
-// next attempts, and the condition names its refusals. A restarted agent begins with none.
+// attempts holds the last refused attempt for each pod of a draining placement, by the placement's
+// name and the pod's UID. Their times determine which pods are tried next, and their reasons appear
+// in the placement's condition. They are kept in memory only.
 type attempts map[string]map[types.UID]attempt
 
 func (a attempts) noteAttempt(placement string, pod types.UID, last attempt) {
@@ -46,32 +48,35 @@ func (a attempts) forgetPlacement(placement string) { delete(a, placement) }
 // Drainer empties the virtual nodes of ended placements. It is not safe for concurrent use.
 type Drainer struct {
 	client client.Client
-	// reader reads from the API server.
+	// reader reads from the API server, not from a cache.
 	reader client.Reader
 	clock  clock.PassiveClock
-	// timeout is how long pods are evicted before the rest is deleted.
+	// timeout is how long pods are evicted. The pods that are left after that are deleted.
 	timeout  time.Duration
 	attempts attempts
 }
 
-// New returns a Drainer that evicts the pods of a node until timeout, and then deletes the rest.
+// New returns a Drainer that evicts the pods of a node for timeout, and then deletes the pods that
+// are left.
 func New(c client.Client, reader client.Reader, now clock.PassiveClock, timeout time.Duration) *Drainer {
 	return &Drainer{client: c, reader: reader, clock: now, timeout: timeout, attempts: attempts{}}
 }
 
-// Forget drops the recorded attempts for a placement's pods.
+// Forget drops the recorded attempts for the pods of a placement.
 func (d *Drainer) Forget(placement string) { d.attempts.forgetPlacement(placement) }
 
 // Target is a placement whose virtual node is being drained.
 type Target struct {
 	Placement string
-	// Instruction is the placement's instruction; its status holds the deadline.
+	// Instruction is the placement's instruction. Its status records when the drain began and its
+	// deadline.
 	Instruction *agentv1alpha1.ReservationInstruction
 	Node        *corev1.Node
 }
 
-// Observe returns the progress of the drain. Once the node is cordoned, it lists the node's pods
-// from the API server, because a cache would hold every pod of the cluster.
+// Observe returns the progress of the drain. Once the drain has begun and the node is cordoned, it
+// lists the node's pods from the API server. The agent keeps no cache of pods, because the cache
+// would hold every pod of the cluster.
 func (d *Drainer) Observe(ctx context.Context, t Target, all []agentv1alpha1.ReservationInstruction, now time.Time) (plan.DrainView, error) {
 	v := plan.DrainView{Now: now, SuccessorComes: hasSuccessor(t.Instruction, all)}
 	begun := t.Instruction.Status.Drain
@@ -91,13 +96,43 @@ func (d *Drainer) Observe(ctx context.Context, t Target, all []agentv1alpha1.Res
 	return v, nil
 }
 
-// mustLeave reports whether a pod holds up the drain. Like kubectl drain it ignores pods of
-// DaemonSets, which would be recreated, and mirror pods, which belong to the kubelet.
-func mustLeave(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return !mirror && (owner == nil || owner.Kind != "DaemonSet")
+// CountPods returns how many pods on a node have not finished, and how many wait to be bound to it, according to
+// the API server. It does not count the pods that a drain leaves alone.
+func (d *Drainer) CountPods(ctx context.Context, node *corev1.Node) (int, error) {
+	count := 0
+	for _, bound := range []string{node.Name, ""} {
+		var pods corev1.PodList
+		if err := d.reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": bound}); err != nil {
+			return 0, fmt.Errorf("pods on node %q: %w", node.Name, err)
+		}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; mustLeave(pod) && !capacity.Finished(pod) && (bound != "" || waitsFor(pod, node)) {
+				count++
+			}
+		}
+	}
+	return count, nil
 }
+
+// waitsFor reports whether a pod selects this node, by its name or by the labels of its reservation. The node
+// must be open to the pod's namespace: other users must not be able to keep a reservation alive.
+func waitsFor(pod *corev1.Pod, node *corev1.Node) bool {
+	if node.Labels[agentv1alpha1.SharedLabel] != "true" && node.Labels[agentv1alpha1.NamespaceLabelPrefix+pod.Namespace] != "true" {
+		return false
+	}
+	ours := false
+	for key, value := range pod.Spec.NodeSelector {
+		if node.Labels[key] != value {
+			return false
+		}
+		ours = ours || key == agentv1alpha1.RequestLabel || key == agentv1alpha1.ReservationLabel || key == corev1.LabelHostname
+	}
+	return ours
+}
+
+// mustLeave reports whether the drain must remove a pod from the node. Like kubectl drain it ignores
+// pods of DaemonSets, which would be recreated, and mirror pods, which belong to the kubelet.
+func mustLeave(pod *corev1.Pod) bool { return capacity.IsGuest(&pod.ObjectMeta) }
 
 func podView(pod *corev1.Pod, last attempt) plan.PodView {
 	v := plan.PodView{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Tried: last.at, Refusal: last.refusal}
@@ -107,7 +142,8 @@ func podView(pod *corev1.Pod, last attempt) plan.PodView {
 	return v
 }
 
-// hasSuccessor reports whether a later placement of the same reservation is being set up.
+// hasSuccessor reports whether a later placement of the same reservation has not ended and has no
+// Ready node yet.
 func hasSuccessor(inst *agentv1alpha1.ReservationInstruction, all []agentv1alpha1.ReservationInstruction) bool {
 	return slices.ContainsFunc(all, func(i agentv1alpha1.ReservationInstruction) bool {
 		return i.Spec.ReservationName == inst.Spec.ReservationName && i.Spec.Placement > inst.Spec.Placement &&
@@ -128,8 +164,8 @@ func (d *Drainer) Apply(ctx context.Context, t Target, a plan.Action) error {
 	return d.deletePods(ctx, t.Placement, a.Pods)
 }
 
-// setDeadline writes the deadline into the instruction's status, so that a restarted agent keeps it.
-// It does not extend an existing deadline.
+// setDeadline writes the beginning and the deadline of the drain into the instruction's status, so
+// that a restarted agent keeps them. It does not change a deadline that is already there.
 func (d *Drainer) setDeadline(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error {
 	if inst.Status.Drain != nil {
 		return nil
@@ -150,8 +186,9 @@ func IsCordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == agentv1alpha1.EndingTaint })
 }
 
-// cordonNode keeps new pods off the node. It adds a taint, because some pods tolerate a cordon
-// and the taint marks a node that will not come back.
+// cordonNode keeps new pods off the node. Besides marking it unschedulable, it adds a taint, because
+// some pods tolerate the taint of an unschedulable node. The taint also shows that the node will not
+// become schedulable again.
 func (d *Drainer) cordonNode(ctx context.Context, t Target) error {
 	defer failpoint.Hit(failpoint.ConsumerNodeCordoned)
 	update := t.Node.DeepCopy()
@@ -182,14 +219,14 @@ func podOf(pod plan.PodView) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
-// tryEach evicts or deletes each pod, even if others were refused, and records the refusals. It
-// returns an error when the API server is overloaded or does not answer.
+// tryEach calls ask for each pod, to evict or delete it, and records the refusals. It continues
+// after a refusal, and returns an error as soon as the API server is overloaded or does not answer.
 func (d *Drainer) tryEach(placement string, pods []plan.PodView, ask func(plan.PodView) error) error {
 	for _, pod := range pods {
 		err := ask(pod)
 		switch {
 		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			// The pod is leaving or gone, or a new pod has its name.
+			// The pod is terminating or gone, or another pod now has its name.
 		case !isRefusal(err):
 			return fmt.Errorf("pod %q of namespace %q: %w", pod.Name, pod.Namespace, err)
 		default:
@@ -199,8 +236,8 @@ func (d *Drainer) tryEach(placement string, pods []plan.PodView, ask func(plan.P
 	return nil
 }
 
-// isRefusal reports whether err is a decision of the API server, and not a sign of overload or
-// of a lost connection.
+// isRefusal reports whether err means that the API server decided against the request. It returns
+// false if the server was overloaded or did not answer.
 func isRefusal(err error) bool {
 	no, answered := errors.AsType[*apierrors.StatusError](err)
 	switch {
@@ -212,7 +249,7 @@ func isRefusal(err error) bool {
 	return true
 }
 
-// refusalOf returns why the API server did not evict or delete a pod.
+// refusalOf returns the reason for which the API server refused to evict or delete a pod.
 func refusalOf(err error) string {
 	if no, answered := errors.AsType[*apierrors.StatusError](err); answered {
 		return cmp.Or(budgetOf(no), err.Error())
@@ -220,8 +257,8 @@ func refusalOf(err error) string {
 	return err.Error()
 }
 
-// budgetOf returns the API server's message about the disruption budget that protects a pod,
-// "" if there is none.
+// budgetOf returns the API server's message about the disruption budget that protects a pod, "" if
+// no budget is the reason.
 func budgetOf(no *apierrors.StatusError) string {
 	if no.ErrStatus.Details == nil {
 		return ""

@@ -21,28 +21,28 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// BindingsOfLiqo selects the RoleBindings that Liqo makes.
+// BindingsOfLiqo returns a selector of the RoleBindings that Liqo makes.
 func BindingsOfLiqo() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{consts.K8sAppManagedByKey: consts.LiqoAppLabelValue})
 }
 
-// IsRemoteBinding reports whether a RoleBinding gives a peer's virtual kubelets their rights in
-// an offloaded namespace.
+// IsRemoteBinding reports whether a RoleBinding of Liqo gives a peer's virtual kubelets their
+// rights in an offloaded namespace.
 func IsRemoteBinding(obj client.Object) bool {
 	b, ok := obj.(*rbacv1.RoleBinding)
 	return ok && b.RoleRef.Kind == "ClusterRole" && b.RoleRef.Name == consts.RemoteNamespaceClusterRoleName && object.PeerOf(b.Labels) != ""
 }
 
-// KeepBindings binds Liqo's role in offloaded namespaces to the identities of slices whose
-// placement is provided here. Liqo itself binds the consumer's group, so the identity of an
-// ended slice could read a sibling's objects until its certificate expires. KeepBindings
-// ignores consumers whose tenant namespace the agent did not make.
+// KeepBindings restricts Liqo's RoleBindings in offloaded namespaces to the identities that
+// Subjects returns. Liqo itself binds the role to the consumer's group. With that binding, the
+// identity of an ended slice could read objects of the consumer's other slices until its
+// certificate expires. KeepBindings ignores consumers whose tenant namespace the agent did not
+// make.
 func (g *Guard) KeepBindings(ctx context.Context) error {
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
 		return err
 	}
-	g.countOpened(instructions.Items)
 	subjects := Subjects(instructions.Items)
 	guarded, err := g.guardedConsumers(ctx)
 	if err != nil {
@@ -70,8 +70,9 @@ func (g *Guard) KeepBindings(ctx context.Context) error {
 	return nil
 }
 
-// Subjects returns the identities of the provided placements, by consumer. A released placement
-// keeps its rights until nothing of it is left, so that the consumer can remove its objects.
+// Subjects returns the identities of the acknowledged placements, by consumer. A placement that
+// has ended is included as long as its instruction exists, so that the consumer can remove its
+// objects.
 func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rbacv1.Subject {
 	out := map[string][]rbacv1.Subject{}
 	for i := range instructions {
@@ -100,9 +101,9 @@ func (g *Guard) guardedConsumers(ctx context.Context) (consumers []string, err e
 	return consumers, err
 }
 
-// ForgetSlice deletes the Secret in which Liqo keeps the certificate of a deleted slice, unless
-// a live reservation still expects that slice. It ignores a missing permission, because the agent
-// has none while the guard is off.
+// ForgetSlice deletes the Secret in which Liqo keeps the certificate of a deleted slice, unless a
+// placement that has not ended still needs the slice. It returns nil if the agent may not delete
+// the Secret: while the guard is off, the agent has no such permission.
 func (g *Guard) ForgetSlice(ctx context.Context, namespace, slice string) error {
 	ns := &corev1.Namespace{}
 	if found, err := object.Get(ctx, g.opts.Client, "", namespace, ns); err != nil || !found || !object.Ours(ns) || !object.IsTenantNamespace(ns) {

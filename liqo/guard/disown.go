@@ -15,12 +15,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Disown removes from a replicated NamespaceMap the label by which this cluster's virtual
-// kubelets find their own maps, and reports whether the map had it. Virtual kubelets use every
-// map with that label in the peer's tenant namespace. A peer that this cluster uses as a
-// provider could therefore make them reflect any namespace, and a namespace that is offloaded
-// in both directions would be reflected to the wrong one. Other components identify replicas by
-// their origin, so they do not need the label.
+// Disown removes the label of the remote cluster from a NamespaceMap that a peer replicated to
+// this cluster. It reports whether the map had the label.
+//
+// Only this cluster's own maps should have that label, because this cluster's virtual kubelets use
+// every map with that label in the peer's tenant namespace. A consumer that is also a provider of
+// this cluster could otherwise make the virtual kubelets reflect any namespace. Replicas do not
+// need the label: other components identify them by their origin.
 func Disown(namespaceMap metav1.Object) bool {
 	labels := namespaceMap.GetLabels()
 	if _, has := labels[consts.RemoteClusterID]; !has {
@@ -31,8 +32,9 @@ func Disown(namespaceMap metav1.Object) bool {
 	return true
 }
 
-// DisownMaps disowns the maps that a consumer replicated before this cluster had the webhook,
-// which disowns new ones. It ignores tenant namespaces that the agent did not make.
+// DisownMaps applies Disown to the NamespaceMaps that a consumer has already replicated. It is
+// needed for maps that are older than the agent's webhook, which applies Disown to new ones. It
+// does nothing in a tenant namespace that the agent did not make.
 func (g *Guard) DisownMaps(ctx context.Context, consumer string, ns *corev1.Namespace) error {
 	if ns == nil || !object.Ours(ns) {
 		return nil

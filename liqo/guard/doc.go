@@ -1,6 +1,7 @@
-// Package guard decides what other clusters may have and do in this one.
+// Package guard decides what other clusters may have and do in this cluster.
 //
-// It grants slices the reserved resources, allows certificates only for live reservations, keeps
-// the rights of each identity where the admission policies read them, and bounds the number of
-// objects. It also gives access to the pods that run for a placement.
+// It grants the resources of slices according to their reservations, and allows certificates
+// only for placements that have not ended. It writes the rights of each consumer's identities to
+// where the admission policies read them, and limits the number of objects that a consumer may
+// create. It also finds, cordons, deletes and retries the pods that consumers run here.
 package guard

@@ -21,10 +21,12 @@ import (
 )
 
 // ShadowPodPods selects the pods that Liqo makes from ShadowPods. Liqo sets this label itself,
-// whatever the ShadowPod contains.
+// so a consumer cannot omit it from a ShadowPod.
 const ShadowPodPods = consts.ManagedByLabelKey + "=" + consts.ManagedByShadowPodValue
 
-// OffloadedFor returns the consumer for which Liqo made a namespace, "" for any other namespace.
+// OffloadedFor returns the cluster named by a namespace's remote-cluster label, which Liqo sets
+// when that cluster offloads the namespace here. It returns "" for tenant namespaces, which have
+// the same label, and for namespaces without it.
 func OffloadedFor(ns client.Object) string {
 	if object.IsTenantNamespace(ns) {
 		return ""
@@ -32,8 +34,8 @@ func OffloadedFor(ns client.Object) string {
 	return ns.GetLabels()[consts.RemoteClusterID]
 }
 
-// Guards reports whether the agent made the consumer's tenant namespace. Everything that such a
-// consumer runs belongs to a placement.
+// Guards reports whether the agent made the consumer's tenant namespace. If so, everything that
+// the consumer runs here belongs to a placement.
 func (g *Guard) Guards(ctx context.Context, consumer string) (bool, error) {
 	ns, err := object.FindTenantNamespace(ctx, g.opts.Client, consumer)
 	if ns == nil || err != nil {
@@ -42,7 +44,7 @@ func (g *Guard) Guards(ctx context.Context, consumer string) (bool, error) {
 	return object.Ours(ns), nil
 }
 
-// SetCordoned makes Liqo refuse a placement's new ShadowPods, or admit them again. It does
+// SetCordoned makes Liqo refuse new ShadowPods of a placement, or accept them again. It does
 // nothing for a placement without a slice.
 func (g *Guard) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, cordoned bool) error {
 	namespace, err := g.TenantNamespaceOf(ctx, inst.Spec.RequesterClusterID)
@@ -69,7 +71,8 @@ func (g *Guard) SetCordoned(ctx context.Context, inst *agentv1alpha1.ProviderIns
 	return nil
 }
 
-// DeleteShadowPod deletes the ShadowPod behind a pod, so that Liqo does not recreate the pod.
+// DeleteShadowPod deletes the ShadowPod with the given name and UID, from which Liqo made a pod,
+// so that Liqo does not make the pod again.
 func (g *Guard) DeleteShadowPod(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	shadow := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	shadow.SetGroupVersionKind(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod"))
@@ -80,14 +83,15 @@ func (g *Guard) DeleteShadowPod(ctx context.Context, key types.NamespacedName, u
 	return nil
 }
 
-// WaitingPod is a ShadowPod without its pod.
+// WaitingPod identifies a ShadowPod for which Liqo has not created a pod yet.
 type WaitingPod struct {
 	types.NamespacedName
 	UID     types.UID
 	Created metav1.Time
 }
 
-// WaitingPods lists the placement's ShadowPods without a pod, oldest first, from the cache.
+// WaitingPods lists the placement's ShadowPods that have no pod, oldest first. It reads from the
+// cache; hasPod reports whether a pod exists.
 func (g *Guard) WaitingPods(ctx context.Context, placement string, hasPod func(types.NamespacedName) bool) ([]WaitingPod, error) {
 	shadows := object.NewMetadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
 	if err := g.opts.Client.List(ctx, shadows, client.MatchingLabels{object.OffloadedPodLabel: placement}); err != nil {
@@ -107,15 +111,15 @@ func (g *Guard) WaitingPods(ctx context.Context, placement string, hasPod func(t
 	return waiting, nil
 }
 
-// Retry is a ShadowPod whose pod Liqo can be made to create again.
+// Retry is a ShadowPod without a pod. Guard.Retry makes Liqo create the pod.
 type Retry struct {
-	// Pod is what Liqo would create.
+	// Pod is the pod that Liqo would create.
 	Pod    *corev1.Pod
 	shadow *offloadingv1beta1.ShadowPod
 }
 
-// ReadWaiting reads a ShadowPod past the cache; it returns nil if the ShadowPod no longer waits
-// for a pod.
+// ReadWaiting reads a ShadowPod from the API server, because the cache may be outdated. It returns nil if the ShadowPod
+// is gone, is being deleted, or has ended.
 func (g *Guard) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error) {
 	shadow := &offloadingv1beta1.ShadowPod{}
 	found, err := object.Get(ctx, g.opts.Reader, w.Namespace, w.Name, shadow)
@@ -126,9 +130,10 @@ func (g *Guard) ReadWaiting(ctx context.Context, w WaitingPod) (*Retry, error) {
 	return &Retry{Pod: &corev1.Pod{Spec: shadow.Spec.Pod}, shadow: shadow}, nil
 }
 
-// Retry makes Liqo create the ShadowPod's pod now. After some refusals Liqo would wait for
-// minutes, but any change of the ShadowPod wakes it. Liqo's webhook lets only the creator change
-// the ShadowPod's spec, so Retry changes the phase, which has no effect without a pod.
+// Retry makes Liqo try now to create the pod of a ShadowPod. After several refusals Liqo would
+// wait for minutes, but any change of the ShadowPod makes it try again. Retry changes the phase
+// in the status, which has no effect while there is no pod. It cannot change the spec, because
+// Liqo's webhook allows that only to the creator.
 func (g *Guard) Retry(ctx context.Context, r *Retry) error {
 	phase := corev1.PodPending
 	if r.shadow.Status.Phase == phase {

@@ -19,36 +19,39 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Decision is a provider's answer to a ResourceSlice of class SliceClass.
+// Decision is a provider's answer to a ResourceSlice of class object.SliceClass.
 type Decision struct {
 	Granted bool
-	// Message gives the consumer the reason.
+	// Message tells the consumer the reason.
 	Message string
-	// Resources are granted; nil if denied.
+	// Resources are the granted resources; nil if the slice is denied.
 	Resources corev1.ResourceList
-	// NodeLabels are the labels that the virtual node gets.
+	// NodeLabels are the labels that the consumer's virtual node gets.
 	NodeLabels map[string]string
 }
 
-// defaultPods is the default limit of pods per kubelet (maxPods).
+// defaultPods is how many pods are granted for a reservation that does not limit them. It is
+// the default limit of a kubelet (maxPods).
 const defaultPods = 110
 
-// Place is a provider's location; unknown parts are empty.
+// Place is the location of the provider. A part that is not known is empty.
 type Place struct {
 	Region, Zone string
 }
 
-// Decide grants a slice that peer replicated here exactly what a live instruction keeps for it,
-// or less if the slice requests less. Of the resources that the instruction does not name, only
-// pods are granted: a node with none can run none, so it gets a kubelet's default. inst is the
-// instruction with the slice's name, nil if there is none.
+// Decide returns the provider's answer to a slice that peer replicated to this cluster. inst is
+// the instruction with the slice's name, nil if there is none. The slice is denied unless inst
+// is an acknowledged instruction of peer that has not ended. A granted slice gets what it
+// requests, limited to inst.Kept(). Resources that inst does not name are not granted, except
+// pods: without any, the virtual node could run nothing, so they default to defaultPods.
 func Decide(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1alpha1.ProviderInstruction, at Place) Decision {
 	if why := denialReason(slice, peer, inst); why != "" {
 		return Decision{Message: why}
 	}
 	granted, kept := corev1.ResourceList{}, inst.Kept()
 	for name := range slice.Status.Resources {
-		// Liqo does not revoke a resource that is merely left out.
+		// Resources granted earlier are set to zero first, because Liqo does not revoke a resource
+		// that is merely left out.
 		granted[name] = resource.Quantity{}
 	}
 	for name, most := range kept {
@@ -92,7 +95,7 @@ func denialReason(slice *authv1beta1.ResourceSlice, peer string, inst *agentv1al
 	return ""
 }
 
-// Authenticated reports whether Liqo has authenticated the slice's sender.
+// Authenticated reports whether Liqo has authenticated the cluster that sent the slice.
 func Authenticated(slice *authv1beta1.ResourceSlice) bool {
 	return conditionIs(slice, authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionAccepted)
 }
@@ -103,8 +106,8 @@ func conditionIs(slice *authv1beta1.ResourceSlice, kind authv1beta1.ResourceSlic
 }
 
 // Record writes a decision into the slice's status and reports whether the status changed. A
-// later denial leaves the granted resources in the status, because Liqo revokes nothing on a
-// denial.
+// denial does not remove granted resources from the status, because Liqo would not revoke them
+// anyway.
 func (d Decision) Record(slice *authv1beta1.ResourceSlice, now metav1.Time) bool {
 	before := slice.Status.DeepCopy()
 	status, reason := authv1beta1.ResourceSliceConditionDenied, "NoReservation"
@@ -125,8 +128,9 @@ func (d Decision) Record(slice *authv1beta1.ResourceSlice, now metav1.Time) bool
 	return !equality.Semantic.DeepEqual(before, &slice.Status)
 }
 
-// Grant answers a slice that a consumer's Liqo replicated here. It waits until Liqo has
-// authenticated the slice, because both write the same status.
+// Grant answers a slice that a consumer's Liqo replicated to this cluster. It does nothing for
+// slices of other classes than object.SliceClass, and before Liqo has authenticated the slice,
+// because until then Liqo writes the same status.
 func (g *Guard) Grant(ctx context.Context, key types.NamespacedName, at Place) error {
 	var slice authv1beta1.ResourceSlice
 	if found, err := object.Get(ctx, g.opts.Client, key.Namespace, key.Name, &slice); !found || err != nil {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,13 +14,13 @@ import (
 
 // Options configure a Guard.
 type Options struct {
-	// InstructionNamespace holds the instructions.
+	// InstructionNamespace is the namespace of the ProviderInstructions.
 	InstructionNamespace string
-	// Client reads from a cache, Reader from the API server.
+	// Client reads from a cache. Reader reads from the API server.
 	Client client.Client
 	Reader client.Reader
-	// Elsewhere extends the guard to tenant namespaces that the agent did not make: identities
-	// there are signed only for reservations.
+	// Elsewhere is true if the guard also covers tenant namespaces that the agent did not make:
+	// it then refuses certificates for slices in them that have no reservation.
 	Elsewhere bool
 	Clock     clock.PassiveClock
 	Log       logr.Logger
@@ -29,13 +30,14 @@ type Options struct {
 // objects that Liqo, Kubernetes and the admission policies read.
 type Guard struct {
 	opts Options
-	// opened holds the UIDs of the instructions for which OpenRights wrote rights and that the
-	// cache may not show as enforced yet.
-	opened sync.Map
+
+	mu sync.Mutex // guards resends
+	// resends holds the replicated slices that are incomplete.
+	resends map[types.NamespacedName]resend
 }
 
 // New returns a Guard. Only the options Elsewhere and Log may be left unset.
-func New(o Options) *Guard { return &Guard{opts: o} }
+func New(o Options) *Guard { return &Guard{opts: o, resends: map[types.NamespacedName]resend{}} }
 
 // TenantNamespaceOf returns the name of the peer's tenant namespace, "" if there is none.
 func (g *Guard) TenantNamespaceOf(ctx context.Context, peer string) (string, error) {

@@ -14,24 +14,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// ObjectQuotaName is the name of the ResourceQuota with which the agent bounds how many objects
-// a peer may have in one namespace of this cluster.
+// ObjectQuotaName is the name of the ResourceQuota with which the agent limits how many objects a
+// peer may have in one namespace of this cluster.
 const ObjectQuotaName = "liqo-resource-broker-objects"
 
-// ObjectLimits bound the content of one namespace in the terms of a ResourceQuota, such as
-// count/configmaps or requests.storage. Empty limits bound nothing.
+// ObjectLimits are limits for the content of one namespace, in the syntax of a ResourceQuota, for
+// example count/configmaps or requests.storage. Resources without an entry are not limited.
 type ObjectLimits struct {
 	// Offloaded applies to each namespace that a consumer has offloaded here.
 	Offloaded corev1.ResourceList
 	// Tenant applies to each tenant namespace that the agent made.
 	Tenant corev1.ResourceList
-	// Probe names a ResourceQuota whose status shows the agent which kinds Kubernetes counts;
-	// empty if there is none.
+	// Probe is the name of a ResourceQuota that limits the same kinds in a namespace of the agent. Its
+	// status shows which of these kinds Kubernetes already counts. It is empty if there is no such
+	// quota.
 	Probe types.NamespacedName
 }
 
-// withoutUncounted returns the limits without those kinds in the probe that Kubernetes does not count
-// yet. Kubernetes refuses every object of a limited kind until it counts that kind.
+// withoutUncounted returns the limits without the kinds that Kubernetes does not count yet, as the
+// probe's status shows. A limit on such a kind would make Kubernetes refuse every new object of the
+// kind.
 func (l ObjectLimits) withoutUncounted(probe *corev1.ResourceQuota) ObjectLimits {
 	uncounted := func(name corev1.ResourceName, _ resource.Quantity) bool {
 		_, probed := probe.Spec.Hard[name]
@@ -44,17 +46,18 @@ func (l ObjectLimits) withoutUncounted(probe *corev1.ResourceQuota) ObjectLimits
 	return l
 }
 
-// BoundsObjects reports whether KeepObjectQuotas may keep a quota in the namespace.
+// BoundsObjects reports whether KeepObjectQuotas may limit the namespace: either it is a tenant
+// namespace that the agent made, or a consumer has offloaded it here.
 func BoundsObjects(ns client.Object) bool { return isTenant(ns) || ConsumerOf(ns) != "" }
 
-// isTenant reports whether the agent made the namespace for a peering.
 func isTenant(ns client.Object) bool {
 	_, tenant := ns.GetLabels()[consts.TenantNamespaceLabel]
 	return tenant && object.Ours(ns)
 }
 
-// ObjectQuotas returns the limits of each namespace. Like the policies, they apply only to peers
-// whose tenant namespace the agent made.
+// ObjectQuotas returns the limits of the ResourceQuota for each namespace that gets one, by the
+// name of the namespace. Like the admission policies, the limits apply only to peers whose tenant
+// namespace the agent made.
 func ObjectQuotas(namespaces []corev1.Namespace, limits ObjectLimits) map[string]corev1.ResourceList {
 	guarded := map[string]bool{}
 	for i := range namespaces {
@@ -76,8 +79,9 @@ func ObjectQuotas(namespaces []corev1.Namespace, limits ObjectLimits) map[string
 	return quotas
 }
 
-// KeepObjectQuotas writes the quota of every namespace in which a peer may create objects. It
-// does not change a ResourceQuota of that name that the agent did not make.
+// KeepObjectQuotas creates or updates the ResourceQuota of every namespace in ObjectQuotas, or
+// deletes it if the namespace has no limits. A ResourceQuota with the same name that someone else
+// made stays unchanged.
 func (g *Guard) KeepObjectQuotas(ctx context.Context, limits ObjectLimits) error {
 	if limits.Probe.Name != "" {
 		probe := &corev1.ResourceQuota{}

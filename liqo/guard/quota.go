@@ -14,7 +14,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// ConsumerOf returns the cluster for which Liqo made the namespace, "" for any other namespace.
+// ConsumerOf returns the cluster that offloaded the namespace to this one, "" for any other
+// namespace. Unlike OffloadedFor, it requires the annotation with which Liqo marks such a
+// namespace.
 func ConsumerOf(ns client.Object) string {
 	if ns.GetAnnotations()[consts.RemoteNamespaceManagedByAnnotationKey] == "" {
 		return ""
@@ -22,10 +24,11 @@ func ConsumerOf(ns client.Object) string {
 	return object.PeerOf(ns.GetLabels())
 }
 
-// keepQuota creates or updates a ResourceQuota of the agent; with an empty hard it deletes it.
+// keepQuota creates or updates a ResourceQuota of the agent. If hard is empty, it deletes the
+// ResourceQuota.
 func (g *Guard) keepQuota(ctx context.Context, namespace, name string, hard corev1.ResourceList) error {
 	quota := &corev1.ResourceQuota{}
-	// The agent keeps no cache of quotas.
+	// This bypasses the cache, because the agent does not cache ResourceQuotas.
 	found, err := object.Get(ctx, g.opts.Reader, namespace, name, quota)
 	if err != nil {
 		return err

@@ -20,11 +20,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// consumerKey is the key for those identities of a consumer that have no entry of their own. The
-// dot keeps it distinct from the name of an identity.
+// consumerKey returns the key in the result of Rights for a consumer. Its right applies to those
+// identities of the consumer that have no key of their own. The key contains a dot, so it cannot
+// equal the user name of an identity.
 func consumerKey(consumer string) string { return "cluster." + consumer }
 
-// identityOf returns the user name that Liqo gives to a consumer's slice.
+// identityOf returns the user name of the identity that Liqo gives to a consumer for one of its
+// slices.
 func identityOf(slice, consumer string) string {
 	return authentication.CommonNameResourceSliceCSR(&authv1beta1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: slice},
@@ -32,14 +34,18 @@ func identityOf(slice, consumer string) string {
 	})
 }
 
-// sliceKey is the key for a slice that a consumer may create here. The slash keeps it distinct
-// from the name of an identity.
+// sliceKey returns the key of Rights for a slice that a consumer may create in this cluster. It
+// contains a slash, so it cannot equal the user name of an identity.
 func sliceKey(slice, consumer string) string { return consumer + "/" + slice }
 
-// Rights returns the rights of every identity of the guarded consumers. An identity may write
-// while its placement stands. After the placement's end it may only delete, and nothing once the
-// placement is gone. The policies need these rights because Liqo's certificates cannot be revoked and
-// outlive their slice, and because Liqo binds its role to the consumer and not to the slice.
+// Rights returns what the guarded consumers may do in this cluster, for each of their slices and
+// identities. The admission policies enforce these rights. Liqo cannot: its certificates cannot be
+// revoked and stay valid after their slice is gone, and it binds its role to the consumer instead
+// of the slice.
+//
+// A consumer may create a slice once the placement has arrived, unless this cluster refuses the
+// placement. The slice's identity may write from the acknowledgement of the placement until its
+// end. After that, it may only delete. Once the instruction is gone, it may do nothing.
 func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) map[string]agentv1alpha1.PeerRight {
 	rights := map[string]agentv1alpha1.PeerRight{}
 	for _, consumer := range guarded {
@@ -47,44 +53,37 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) 
 	}
 	for i := range instructions {
 		inst := &instructions[i]
-		if !inst.Status.Enforced {
-			continue
-		}
-		for _, key := range keysOf(inst) {
-			rights[key] = agentv1alpha1.PeerRightWrite
-			if inst.Ended() {
-				rights[key] = agentv1alpha1.PeerRightDelete
-			}
+		identity, slice := keysOf(inst)
+		switch {
+		case inst.Status.Enforced && inst.Ended():
+			rights[identity], rights[slice] = agentv1alpha1.PeerRightDelete, agentv1alpha1.PeerRightDelete
+		case inst.Status.Enforced:
+			rights[identity], rights[slice] = agentv1alpha1.PeerRightWrite, agentv1alpha1.PeerRightWrite
+		case !inst.Ended() && !inst.IsDecided():
+			rights[slice] = agentv1alpha1.PeerRightWrite
 		}
 	}
 	return rights
 }
 
-// keysOf returns the keys for the identity and for the slice of a placement.
-func keysOf(inst *agentv1alpha1.ProviderInstruction) [2]string {
-	slice, consumer := brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID
-	return [2]string{identityOf(slice, consumer), sliceKey(slice, consumer)}
+// keysOf returns the keys that Rights uses for the identity and for the slice of a placement.
+func keysOf(inst *agentv1alpha1.ProviderInstruction) (identity, slice string) {
+	name, consumer := brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID
+	return identityOf(name, consumer), sliceKey(name, consumer)
 }
 
-// OpenRights writes the rights of a placement that this cluster has decided to provide. They
-// thus apply before the broker and the consumer learn of the decision. OpenRights returns an
-// error while there is no Advertisement.
-func (g *Guard) OpenRights(ctx context.Context, into types.NamespacedName, inst *agentv1alpha1.ProviderInstruction) error {
-	g.opened.Store(inst.UID, struct{}{})
+// AdmitSlice adds the right to create the slice of a placement to an Advertisement, before this
+// cluster has decided about the placement. It returns an error if the Advertisement does not exist.
+func (g *Guard) AdmitSlice(ctx context.Context, into types.NamespacedName, inst *agentv1alpha1.ProviderInstruction) error {
 	adv := &agentv1alpha1.Advertisement{}
 	if err := g.opts.Client.Get(ctx, into, adv); err != nil {
 		return fmt.Errorf("rights of placement %q in Advertisement %q: %w", inst.Name, into.Name, err)
 	}
-	missing := map[string]agentv1alpha1.PeerRight{}
-	for _, key := range keysOf(inst) {
-		if adv.Status.PeerRights[key] != agentv1alpha1.PeerRightWrite {
-			missing[key] = agentv1alpha1.PeerRightWrite
-		}
-	}
-	if len(missing) == 0 {
+	_, slice := keysOf(inst)
+	if adv.Status.PeerRights[slice] == agentv1alpha1.PeerRightWrite {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"peerRights": missing}})
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"peerRights": map[string]any{slice: agentv1alpha1.PeerRightWrite}}})
 	if err != nil {
 		return err
 	}
@@ -94,32 +93,8 @@ func (g *Guard) OpenRights(ctx context.Context, into types.NamespacedName, inst 
 	return nil
 }
 
-// countOpened marks as enforced the placements whose rights are open although the cache does not
-// show them as enforced yet.
-func (g *Guard) countOpened(instructions []agentv1alpha1.ProviderInstruction) {
-	known := map[types.UID]bool{}
-	for i := range instructions {
-		inst := &instructions[i]
-		known[inst.UID] = true
-		if _, opened := g.opened.Load(inst.UID); !opened {
-			continue
-		}
-		if inst.Status.Enforced || inst.Ended() {
-			g.opened.Delete(inst.UID)
-			continue
-		}
-		inst.Status.Enforced = true
-	}
-	g.opened.Range(func(uid, _ any) bool {
-		if !known[uid.(types.UID)] {
-			g.opened.Delete(uid)
-		}
-		return true
-	})
-}
-
-// KeepRights writes the rights into the status of an Advertisement, where the policy reads them.
-// It does nothing while the Advertisement does not exist. Consumers whose tenant namespace the
+// KeepRights writes Rights into the status of an Advertisement, where the admission policies read
+// them. It does nothing if the Advertisement does not exist. Consumers whose tenant namespace the
 // agent did not make are not guarded.
 func (g *Guard) KeepRights(ctx context.Context, into types.NamespacedName) error {
 	adv := &agentv1alpha1.Advertisement{}
@@ -135,7 +110,6 @@ func (g *Guard) KeepRights(ctx context.Context, into types.NamespacedName) error
 		return err
 	}
 	before := adv.DeepCopy()
-	g.countOpened(instructions.Items)
 	adv.Status.PeerRights = Rights(instructions.Items, guarded)
 	if maps.Equal(before.Status.PeerRights, adv.Status.PeerRights) {
 		return nil

@@ -20,8 +20,20 @@ func TestRightsFollowTheReservation(t *testing.T) {
 		"while it stands its identity writes": {
 			change: func(*agentv1alpha1.ProviderInstruction) {}, want: map[string]agentv1alpha1.PeerRight{"res-a-1" + ofRome: "Write", "rome/res-a-1": "Write"},
 		},
-		"one that this cluster has not agreed to has no right": {
-			change: func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = false }, want: map[string]agentv1alpha1.PeerRight{},
+		"while this cluster decides the slice may be created": {
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.Status.Enforced = false },
+			want:   map[string]agentv1alpha1.PeerRight{"rome/res-a-1": "Write"},
+		},
+		"one that this cluster refuses has no right": {
+			change: func(i *agentv1alpha1.ProviderInstruction) {
+				i.Status = agentv1alpha1.ProviderInstructionStatus{Conditions: []metav1.Condition{{
+					Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse,
+				}}}
+			},
+			want: map[string]agentv1alpha1.PeerRight{},
+		},
+		"one that ends before a decision has no right": {
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release, i.Status.Enforced = true, false }, want: map[string]agentv1alpha1.PeerRight{},
 		},
 		"from its release it takes away what it has here": {
 			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release = true },

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -17,11 +19,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// sliceUserPattern matches the users that Liqo makes of slices with a reservation.
+// sliceUserPattern matches the user names that Liqo gives to the identities of slices made for
+// reservations.
 var sliceUserPattern = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*-[0-9a-f]{12}$`)
 
-// Refusal is the reason why a peer does not get a certificate. Other errors mean that no
-// decision was possible.
+// decisionWait is how long a webhook waits for the decision about a placement. It must be shorter
+// than the time that API servers wait for the webhook, which is 10 s unless the chart's value says
+// otherwise. decisionPoll is how often the cached placement is read meanwhile.
+const (
+	decisionWait = 3 * time.Second
+	decisionPoll = 10 * time.Millisecond
+)
+
+// Refusal is an error that says why a peer does not get a certificate. Any other error of
+// CheckSigning or CheckSliceSigning means that no decision was possible.
 type Refusal struct{ why string }
 
 func (r *Refusal) Error() string { return r.why }
@@ -30,9 +41,10 @@ func refuseSigning(format string, args ...any) error {
 	return &Refusal{why: fmt.Sprintf(format, args...)}
 }
 
-// CheckSliceSigning returns an error unless the certificate request in the consumer's
-// ResourceSlice is for the identity of that slice alone, uses the key of the consumer's Tenant,
-// and is backed by a reservation. It accepts a slice without a certificate request.
+// CheckSliceSigning returns an error unless the certificate request in a consumer's ResourceSlice
+// is valid. It must be for the identity of exactly that slice, and use the key of the consumer's
+// Tenant. The slice's placement must exist, and must have neither ended nor been refused. A slice
+// without a certificate request is also valid.
 func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *authv1beta1.ResourceSlice) error {
 	if len(slice.Spec.CSR) == 0 {
 		return nil
@@ -47,10 +59,11 @@ func (g *Guard) CheckSliceSigning(ctx context.Context, consumer string, slice *a
 	return g.checkReserved(ctx, consumer, slice.Name)
 }
 
-// CheckSigning returns an error unless a certificate request that Liqo makes for another cluster
-// is for exactly one identity that this cluster gives: the control plane of a consumer with a
-// Tenant here, or a slice of one. If the agent guards the tenant namespace, the slice also needs
-// a reservation.
+// CheckSigning checks a certificate request that Liqo makes for another cluster. The request must
+// be for exactly one identity that this cluster gives: the control plane of a consumer that has a
+// Tenant here, or one of that consumer's slices. In a guarded tenant namespace, this
+// cluster must also have accepted the placement of the slice. CheckSigning waits up to decisionWait
+// for that decision.
 func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 	request, err := handshake.ParseSigningRequest(csr)
 	if err != nil {
@@ -77,11 +90,11 @@ func (g *Guard) CheckSigning(ctx context.Context, csr []byte) error {
 	if err != nil || slice == "" || !guarded {
 		return err
 	}
-	return g.checkReserved(ctx, consumer, slice)
+	return g.checkAccepted(ctx, consumer, slice)
 }
 
-// sliceOf returns the name of the consumer's slice for which Liqo made the user, "" if there is
-// none.
+// sliceOf returns the name of the consumer's slice from which Liqo formed the user name; "" if the
+// user name is not that of a slice of this consumer.
 func sliceOf(user, consumer string) string {
 	suffix := identityOf("", consumer)
 	name, ok := strings.CutSuffix(user, suffix)
@@ -91,17 +104,28 @@ func sliceOf(user, consumer string) string {
 	return name
 }
 
-// checkTenant refuses a consumer that has no Tenant here, or whose Tenant holds another key than
-// the request. It reports whether the tenant namespace is guarded. It reads from the API server,
-// because Liqo requests a certificate as soon as the Tenant exists.
+// checkTenant returns an error for a certificate request of a consumer that has no Tenant here, or
+// whose Tenant holds another key. guarded is true if the agent made the tenant namespace or
+// Options.Elsewhere is set. checkTenant reads from the API server before it refuses: Liqo requests a
+// certificate as soon as the Tenant exists, and the cache may not contain the Tenant yet.
 func (g *Guard) checkTenant(ctx context.Context, consumer string, csr []byte) (guarded bool, err error) {
-	ns, err := object.FindTenantNamespace(ctx, g.opts.Reader, consumer)
+	for _, reader := range []client.Reader{g.opts.Client, g.opts.Reader} {
+		guarded, err = g.checkTenantIn(ctx, reader, consumer, csr)
+		if err == nil {
+			return guarded, nil
+		}
+	}
+	return false, err
+}
+
+func (g *Guard) checkTenantIn(ctx context.Context, reader client.Reader, consumer string, csr []byte) (guarded bool, err error) {
+	ns, err := object.FindTenantNamespace(ctx, reader, consumer)
 	if err != nil {
 		return false, err
 	}
 	var tenants authv1beta1.TenantList
 	if ns != nil {
-		if err := g.opts.Reader.List(ctx, &tenants, client.InNamespace(ns.Name)); err != nil {
+		if err := reader.List(ctx, &tenants, client.InNamespace(ns.Name)); err != nil {
 			return false, fmt.Errorf("tenant of %q: %w", consumer, err)
 		}
 	}
@@ -118,8 +142,8 @@ func (g *Guard) checkTenant(ctx context.Context, consumer string, csr []byte) (g
 	return false, refuseSigning("certificate request for another cluster: no Tenant of cluster %q is here", handshake.Shorten(consumer))
 }
 
-// isByKeyOf reports whether a checked request uses the Tenant's key. A Tenant that was made
-// without a handshake may hold no key; then isByKeyOf reports true.
+// isByKeyOf reports whether a certificate request uses the Tenant's key. A Tenant that was made
+// without a handshake may hold no key. For such a Tenant, every key is accepted.
 func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
 	if authv1beta1.GetAuthzPolicyValue(tenant.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
 		return true
@@ -132,18 +156,41 @@ func isByKeyOf(tenant *authv1beta1.Tenant, csr []byte) bool {
 	return err == nil && bytes.Equal(request.RawSubjectPublicKeyInfo, der)
 }
 
-// checkReserved refuses a slice without a live reservation. It asks the API server before it
-// refuses, because the cache may not show the reservation yet.
+// checkReserved returns an error unless a placement exists for the consumer's slice that has
+// neither ended nor been refused. It does not wait for a decision that is still open: an update
+// that fails during the wait is lost, because Liqo's replicator does not repeat it.
 func (g *Guard) checkReserved(ctx context.Context, consumer, slice string) error {
+	_, err := g.findPlacement(ctx, consumer, slice)
+	return err
+}
+
+// checkAccepted returns an error unless this cluster has accepted the placement of the consumer's
+// slice, and the placement has not ended. It waits for an open decision for up to decisionWait.
+func (g *Guard) checkAccepted(ctx context.Context, consumer, slice string) error {
+	accepted := func(ctx context.Context) (bool, error) {
+		inst, err := g.findPlacement(ctx, consumer, slice)
+		return err == nil && inst.Status.Enforced, err
+	}
+	err := wait.PollUntilContextTimeout(ctx, decisionPoll, decisionWait, true, accepted)
+	if wait.Interrupted(err) {
+		return fmt.Errorf("this cluster has not decided yet about the reservation of slice %q: %w", slice, err)
+	}
+	return err
+}
+
+// findPlacement returns the placement of the consumer's slice. It returns a Refusal if there is
+// none, if it has ended, or if this cluster has refused it. It reads from the API server before it
+// refuses, because the cache may not contain the placement yet.
+func (g *Guard) findPlacement(ctx context.Context, consumer, slice string) (*agentv1alpha1.ProviderInstruction, error) {
 	for _, reader := range []client.Reader{g.opts.Client, g.opts.Reader} {
 		inst := &agentv1alpha1.ProviderInstruction{}
 		found, err := object.Get(ctx, reader, g.opts.InstructionNamespace, slice, inst)
 		if err != nil {
-			return fmt.Errorf("reservation behind slice %q: %w", slice, err)
+			return nil, fmt.Errorf("reservation behind slice %q: %w", slice, err)
 		}
-		if found && inst.Spec.RequesterClusterID == consumer && inst.Status.Enforced && !inst.Ended() {
-			return nil
+		if found && inst.Spec.RequesterClusterID == consumer && !inst.Ended() && (inst.Status.Enforced || !inst.IsDecided()) {
+			return inst, nil
 		}
 	}
-	return refuseSigning("cluster %q has no live reservation for slice %q", consumer, slice)
+	return nil, refuseSigning("cluster %q has no live reservation for slice %q", consumer, slice)
 }

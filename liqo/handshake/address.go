@@ -12,14 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Limits of credentials. The certificate chain of an API server has a few KiB.
+// Limits of what a provider sends as credentials: the length of the API server's address, the
+// bytes of a certificate or CA bundle, and the number of certificates in a CA bundle. The
+// certificate chain of an API server usually has a few KiB.
 const (
 	maxServerURL    = 2048
 	maxCertificates = 64 << 10
 	maxCAs          = 32
 )
 
-// canonicalServer returns the canonical form of an API server's address, for comparisons.
+// canonicalServer returns the canonical form of an API server's address, so that two addresses
+// can be compared. It returns an error for anything but a plain https address.
 func canonicalServer(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || len(address) > maxServerURL || u.Scheme != "https" || u.Hostname() == "" ||
@@ -33,8 +36,9 @@ func canonicalServer(address string) (string, error) {
 	return "https://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
 
-// CheckServer refuses an API server other than the advertised one. A provider that advertises
-// none may name any server that the dialling rules allow.
+// CheckServer returns an error if the address is not the one that the provider advertises. If
+// the provider advertises none, any https address passes; CheckEndpoint of the Peering must
+// then restrict it.
 func CheckServer(address, advertised string) error {
 	got, err := canonicalServer(address)
 	if err != nil || advertised == "" {
@@ -51,8 +55,8 @@ func CheckServer(address, advertised string) error {
 	return nil
 }
 
-// checkCertificates refuses a CA bundle with other content than certificates, or with too many.
-// An empty bundle means the system's CAs.
+// checkCertificates returns an error for a CA bundle that contains anything but certificates,
+// or too many of them. An empty bundle is valid and means the system's CAs.
 func checkCertificates(bundle []byte) error {
 	if len(bundle) > maxCertificates {
 		return fmt.Errorf("CA of %d bytes, at most %d are accepted", len(bundle), maxCertificates)
@@ -73,7 +77,7 @@ func checkCertificates(bundle []byte) error {
 	return nil
 }
 
-// checkNamespace refuses a tenant namespace with an invalid name.
+// checkNamespace returns an error if the name of a tenant namespace is invalid.
 func checkNamespace(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return fmt.Errorf("tenant namespace %.100q is not a namespace name", name)
@@ -81,8 +85,9 @@ func checkNamespace(name string) error {
 	return nil
 }
 
-// Spellings lists the equivalent spellings of an API server's address, separated by spaces. The
-// admission policy compares them as text.
+// Spellings returns the spellings of an API server's address between which Liqo may choose: with
+// and without the default port 443, separated by a space. An address with another port has only one
+// spelling. The admission policy compares the address that Liqo uses with each of them.
 func Spellings(address string) string {
 	address = strings.TrimRight(address, "/")
 	u, err := url.Parse(address)

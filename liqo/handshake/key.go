@@ -14,18 +14,19 @@ import (
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 )
 
-// keyMaxAge is how long a copy of Liqo's key pair is used. The pair changes when someone deletes
-// its Secret. All placements of a pair must use the same key.
+// keyMaxAge is how long a copy of Liqo's key pair is used before its Secret is read again. The
+// key pair changes when someone deletes the Secret. A copy is needed so that all placements of a
+// pair use the same key.
 const keyMaxAge = 10 * time.Second
 
-// ClusterKey is the key pair of this cluster's Liqo, with the public key in DER and PEM.
+// ClusterKey is the key pair of this cluster's Liqo. DER and PEM both hold the public key.
 type ClusterKey struct {
 	DER, PEM []byte
 	private  []byte
 	readAt   time.Time
 }
 
-// ReadClusterKey reads the Secret in which Liqo keeps the key pair.
+// ReadClusterKey reads the Secret in which Liqo keeps its key pair.
 func ReadClusterKey(secret *corev1.Secret, now time.Time) (*ClusterKey, error) {
 	public := secret.Data[consts.PublicKeyField]
 	block, _ := pem.Decode(public)
@@ -35,7 +36,7 @@ func ReadClusterKey(secret *corev1.Secret, now time.Time) (*ClusterKey, error) {
 	return &ClusterKey{DER: block.Bytes, PEM: public, private: secret.Data[consts.PrivateKeyField], readAt: now}, nil
 }
 
-// IsFresh reports whether the key was read recently enough to be used.
+// IsFresh reports whether the key was read less than keyMaxAge ago.
 func (k *ClusterKey) IsFresh(now time.Time) bool { return now.Sub(k.readAt) < keyMaxAge }
 
 func (k *ClusterKey) parsePrivate() (any, error) {
@@ -56,11 +57,12 @@ func SameKey(a, b []byte) bool {
 	return err == nil && string(left) == string(right)
 }
 
-// ErrRefused marks a message that no honest provider sends. The consumer does not answer it.
+// ErrRefused marks a challenge that no honest provider sends. The consumer does not answer it.
 var ErrRefused = errors.New("refused")
 
-// AnswerChallenge returns the consumer's answer to a challenge, signed with the key of its
-// Liqo. The error is ErrRefused for a challenge that no honest provider sends.
+// AnswerChallenge returns the consumer's answer to a challenge, signed with the key of its Liqo.
+// namespace is the consumer's tenant namespace for the provider. The error wraps ErrRefused for
+// a challenge that no honest provider sends.
 func AnswerChallenge(pair Pair, challenge *Received, key *ClusterKey, namespace string) (payload []byte, digest string, err error) {
 	var c Challenge
 	if err := challenge.Decode(&c); err != nil {

@@ -12,21 +12,23 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// pendingEvents is how many events may wait for the controllers. When they are full, Deliver
+// pendingEvents is how many events may wait for a controller. While that many wait, Deliver
 // blocks.
 const pendingEvents = 256
 
-// Received is the newest message of a step.
+// Received is a message that a Mailbox keeps for a step.
 type Received struct {
 	Message
 	Digest string
-	// Count grows with every delivery, so that a repeated message is answered again.
+	// Count is the number of deliveries of this step, repeated ones included. It lets the
+	// receiver answer each repetition.
 	Count int
-	// Speaker is the epoch of the last delivered message, even if an earlier one was kept.
-	Speaker string
+	// LastEpoch is the Epoch of the message that was delivered last, even if keepsLast kept an earlier
+	// one. This cluster's next network message names it in Heard.
+	LastEpoch string
 }
 
-// Decode reads the body of the message.
+// Decode unmarshals the body of the message.
 func (r *Received) Decode(into any) error {
 	if err := json.Unmarshal(r.Body, into); err != nil {
 		return fmt.Errorf("peering message %d of %q and %q: %w", r.Step, r.Consumer, r.Provider, err)
@@ -39,12 +41,13 @@ type mailboxKey struct {
 	step Step
 }
 
-// Mailbox keeps the newest message of every pair and step. A lost message is only delayed,
-// because its sender repeats it.
+// Mailbox keeps the newest message of each step for every pair. It may lose messages: their
+// senders repeat them until they are answered.
 type Mailbox struct {
 	self   string
 	verify Verifier
-	// epoch is the value that peers must name in messages about their networks.
+	// epoch is a random value that is new after each start of the agent. Messages of peers about
+	// their networks must name the epoch, so that the mailbox recognizes old messages.
 	epoch string
 
 	consumer, provider chan event.TypedGenericEvent[string]
@@ -53,14 +56,17 @@ type Mailbox struct {
 	messages map[mailboxKey]Received
 }
 
-// Epoch returns the epoch of this mailbox. Peers name it to show that they received a message
-// of this cluster.
+// Epoch returns the epoch of this mailbox. This cluster's messages about its network contain the
+// epoch. A peer whose message names the epoch has therefore received one of them since this agent
+// started.
 func (b *Mailbox) Epoch() string { return b.epoch }
 
-// ConsumerEvents carries the ID of each provider that a message came from.
+// ConsumerEvents returns the channel with events for the consumer's controller. Each event is
+// the ID of a provider that sent a message.
 func (b *Mailbox) ConsumerEvents() <-chan event.TypedGenericEvent[string] { return b.consumer }
 
-// ProviderEvents carries the ID of each consumer that a message came from.
+// ProviderEvents returns the channel with events for the provider's controller. Each event is
+// the ID of a consumer that sent a message.
 func (b *Mailbox) ProviderEvents() <-chan event.TypedGenericEvent[string] { return b.provider }
 
 // WakeConsumer makes the consumer's controller reconcile all placements at a provider.
@@ -68,7 +74,7 @@ func (b *Mailbox) WakeConsumer(ctx context.Context, provider string) error {
 	return notifyPeer(ctx, b.consumer, provider)
 }
 
-// NewMailbox returns the mailbox of a cluster.
+// NewMailbox returns an empty mailbox for the cluster self, with a new epoch.
 func NewMailbox(self string, verify Verifier) *Mailbox {
 	return &Mailbox{
 		self: self, verify: verify, epoch: rand.Text(), messages: map[mailboxKey]Received{},
@@ -77,7 +83,8 @@ func NewMailbox(self string, verify Verifier) *Mailbox {
 	}
 }
 
-// Deliver checks an envelope that the broker received from a cluster, and keeps its message.
+// Deliver checks an envelope, keeps its message and wakes the controller. from is the cluster
+// that, according to the broker, has sent it; the signature must be from the same cluster.
 func (b *Mailbox) Deliver(ctx context.Context, from string, envelope []byte) error {
 	signer, payload, err := b.verify(envelope)
 	if err != nil {
@@ -106,7 +113,8 @@ func notifyPeer(ctx context.Context, wake chan<- event.TypedGenericEvent[string]
 	}
 }
 
-// Take stores a payload whose signer is already verified.
+// Take keeps the message in a payload whose signature by signer was already checked. It does
+// not wake a controller.
 func (b *Mailbox) Take(signer string, payload []byte) (*Message, error) {
 	m, err := decodeMessage(payload, signer, b.self)
 	if err != nil {
@@ -124,17 +132,18 @@ func (b *Mailbox) keepMessage(m Message, digest string) {
 	if b.keepsLast(&last.Message, &m) {
 		next = last
 	}
-	next.Count, next.Speaker = last.Count+1, m.Epoch
+	next.Count, next.LastEpoch = last.Count+1, m.Epoch
 	b.messages[key] = next
 }
 
-// keepsLast reports whether the kept message stays in place of the new one. A message that
-// names this mailbox's epoch is replaced only by another one that does, and that is not older.
+// keepsLast reports whether the mailbox keeps the message it has instead of the new one. A
+// message whose Heard is this mailbox's epoch is replaced only by another such message that is
+// not older.
 func (b *Mailbox) keepsLast(last, now *Message) bool {
 	return last.Heard == b.epoch && (now.Heard != b.epoch || now.At < last.At)
 }
 
-// Get returns a copy of the newest message of a step, nil if there is none.
+// Get returns a copy of the message that the mailbox keeps for a step; nil if there is none.
 func (b *Mailbox) Get(p Pair, s Step) *Received {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +153,8 @@ func (b *Mailbox) Get(p Pair, s Step) *Received {
 	return nil
 }
 
-// Forget drops the messages of a pair for some steps, so that a later peering starts afresh.
+// Forget drops the messages of a pair for the given steps, so that a later peering does not
+// use them.
 func (b *Mailbox) Forget(p Pair, steps []Step) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

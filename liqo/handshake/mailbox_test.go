@@ -75,8 +75,8 @@ func TestMailboxRefusesWhatItsSenderMayNotSay(t *testing.T) {
 	}
 }
 
-// The mailbox does not use messages for an earlier epoch, or older ones for its own.
-func TestMailboxTakesNoOldNewsOfANetwork(t *testing.T) {
+// The mailbox drops messages for an earlier epoch, and messages that are older than the one it has.
+func TestMailboxDropsOutdatedNetworkMessages(t *testing.T) {
 	pair := Pair{Consumer: "rome", Provider: "paris"}
 	type news struct {
 		epoch, heard string
@@ -84,18 +84,18 @@ func TestMailboxTakesNoOldNewsOfANetwork(t *testing.T) {
 	}
 	tests := map[string]struct {
 		come []news
-		// want is the message that is kept, and speaker the epoch to answer.
-		want    news
-		speaker string
+		// want is the message that is kept, and lastEpoch the epoch to answer.
+		want      news
+		lastEpoch string
 	}{
-		"the latest":                                 {come: []news{{"a", "self", 1}, {"a", "self", 2}}, want: news{"a", "self", 2}, speaker: "a"},
-		"the same once more":                         {come: []news{{"a", "self", 2}, {"a", "self", 2}}, want: news{"a", "self", 2}, speaker: "a"},
-		"an earlier one is not used":                 {come: []news{{"a", "self", 2}, {"a", "self", 1}}, want: news{"a", "self", 2}, speaker: "a"},
-		"nor one from before this agent started":     {come: []news{{"a", "self", 2}, {"a", "before", 3}}, want: news{"a", "self", 2}, speaker: "a"},
-		"nor an earlier one after such a one":        {come: []news{{"a", "self", 2}, {"z", "before", 0}, {"a", "self", 1}}, want: news{"a", "self", 2}, speaker: "a"},
-		"nor of a peer that has started anew since":  {come: []news{{"b", "self", 3}, {"a", "self", 2}}, want: news{"b", "self", 3}, speaker: "a"},
-		"a peer that started anew is to be answered": {come: []news{{"a", "self", 2}, {"b", "", 3}}, want: news{"a", "self", 2}, speaker: "b"},
-		"and then heard":                             {come: []news{{"a", "self", 2}, {"b", "", 3}, {"b", "self", 4}}, want: news{"b", "self", 4}, speaker: "b"},
+		"the latest":                                 {come: []news{{"a", "self", 1}, {"a", "self", 2}}, want: news{"a", "self", 2}, lastEpoch: "a"},
+		"the same once more":                         {come: []news{{"a", "self", 2}, {"a", "self", 2}}, want: news{"a", "self", 2}, lastEpoch: "a"},
+		"an earlier one is not used":                 {come: []news{{"a", "self", 2}, {"a", "self", 1}}, want: news{"a", "self", 2}, lastEpoch: "a"},
+		"nor one from before this agent started":     {come: []news{{"a", "self", 2}, {"a", "before", 3}}, want: news{"a", "self", 2}, lastEpoch: "a"},
+		"nor an earlier one after such a one":        {come: []news{{"a", "self", 2}, {"z", "before", 0}, {"a", "self", 1}}, want: news{"a", "self", 2}, lastEpoch: "a"},
+		"nor of a peer that has started anew since":  {come: []news{{"b", "self", 3}, {"a", "self", 2}}, want: news{"b", "self", 3}, lastEpoch: "a"},
+		"a peer that started anew is to be answered": {come: []news{{"a", "self", 2}, {"b", "", 3}}, want: news{"a", "self", 2}, lastEpoch: "b"},
+		"and then heard":                             {come: []news{{"a", "self", 2}, {"b", "", 3}, {"b", "self", 4}}, want: news{"b", "self", 4}, lastEpoch: "b"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestMailboxTakesNoOldNewsOfANetwork(t *testing.T) {
 				}
 			}
 			got := box.Get(pair, StepProviderNetwork)
-			if (news{got.Epoch, got.Heard, got.At}) != test.want || got.Speaker != test.speaker || got.Count != len(test.come) {
-				t.Errorf("got %+v, want %+v, and to answer %q", got, test.want, test.speaker)
+			if (news{got.Epoch, got.Heard, got.At}) != test.want || got.LastEpoch != test.lastEpoch || got.Count != len(test.come) {
+				t.Errorf("got %+v, want %+v, and to answer %q", got, test.want, test.lastEpoch)
 			}
 		})
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Step is a step of the handshake that gives a consumer an identity at a provider, or the
-// description of one side's network.
+// Step is the kind of a message between two agents: one of the four steps of the handshake that gives
+// a consumer an identity at a provider, or the description of one side's network.
 type Step int
 
-// Steps of the handshake, in order. A provider starts with the challenge, unasked. A consumer
-// that lost its identity, or received no challenge, starts with the request.
+// Steps of the handshake, in order. Normally the provider begins with the challenge. A consumer that
+// lost its identity, or received no challenge, begins with the request.
 const (
 	StepRequest     Step = 0 // consumer to provider
 	StepChallenge   Step = 1 // provider to consumer
@@ -30,19 +30,21 @@ const (
 	StepCredentials Step = 3 // provider to consumer
 )
 
-// Steps in which each side describes its network, after every change.
+// Steps in which the consumer and the provider describe their networks. Each sends its description
+// again after every change of its network.
 const (
 	StepConsumerNetwork Step = 4 // consumer to provider
 	StepProviderNetwork Step = 5 // provider to consumer
 )
 
-// Steps of the handshake and of connecting networks, in their order.
+// HandshakeSteps are the steps of the handshake, and NetworkSteps those that connect the networks.
 var (
 	HandshakeSteps = []Step{StepRequest, StepChallenge, StepAnswer, StepCredentials}
 	NetworkSteps   = []Step{StepConsumerNetwork, StepProviderNetwork}
 )
 
-// Pair is a consumer and a provider: one direction of peering.
+// Pair is a consumer and a provider, by cluster ID. Two clusters that lend to each other form two
+// pairs.
 type Pair struct {
 	Consumer, Provider string
 }
@@ -63,44 +65,46 @@ func (p Pair) Receiver(s Step) string {
 	return p.Consumer
 }
 
-// Slot names the broker's slot for a step of the pair. A later message replaces an earlier one.
+// Slot returns the name of the slot in which the broker keeps the messages of a step of the pair. A
+// later message in a slot replaces an earlier one.
 func (p Pair) Slot(s Step) string {
 	return "peering/" + p.Consumer + "/" + p.Provider + "/" + strconv.Itoa(int(s))
 }
 
-// Posting names a step of the pair in the Outbox.
+// Posting returns the key under which the Outbox sends the messages of a step of the pair.
 func (p Pair) Posting(s Step) string { return "message/" + p.Slot(s) }
 
-// Message is the signed payload of an envelope. No part is secret; every part must be
-// authentic.
+// Message is the signed payload of an envelope. No part of it is secret, but the signature must prove
+// that every part comes from the sender.
 type Message struct {
 	Consumer string `json:"consumer"`
 	Provider string `json:"provider"`
-	// Placement is the placement for which the sender peers. The receiver ignores a message
-	// for a placement that it does not know, because the message is outdated.
+	// Placement is one of the placements for which the sender peers. The receiver ignores messages that
+	// name a placement it does not know or that has ended, because they are outdated.
 	Placement string `json:"placement"`
-	// Epoch identifies a handshake: the provider derives it from its nonce. It is empty in a
-	// request. In a message about a network it is the epoch of the sender's agent, which is
-	// new after each start.
+	// Epoch identifies the handshake to which the message belongs; the provider derives it from its
+	// nonce. It is empty in a request. In a message about a network, it is the epoch of the sender's
+	// mailbox, which is new after each start of the agent.
 	Epoch string `json:"epoch,omitempty"`
-	// Heard is the receiver's epoch that the sender received last, in a message about a
-	// network. The receiver uses only messages that name its current epoch, so an old message
-	// cannot be replayed after a restart.
+	// Heard is set only in a message about a network. It is the receiver's epoch, as far as the sender
+	// knows it. The receiver uses only messages that name its current epoch, so that nobody can replay
+	// old messages after a restart.
 	Heard string `json:"heard,omitempty"`
-	// At orders a sender's messages about its network. It is the sender's clock in
-	// nanoseconds, and never decreases. The receiver ignores a message older than the last.
+	// At orders the messages that a sender sends about its network. It is the sender's time in Unix
+	// nanoseconds, and never decreases. The receiver ignores a message whose At is smaller than that of
+	// an earlier message.
 	At   int64 `json:"at,omitempty"`
 	Step Step  `json:"step"`
-	// PreviousDigest is the Digest of the message that this one answers. It is
-	// empty in a request, a challenge, and credentials that answer a request.
+	// PreviousDigest is the digest of the message that this message answers. It is empty in a request,
+	// in a challenge, in credentials that answer a request, and in messages about networks.
 	PreviousDigest string          `json:"previousDigest,omitempty"`
 	Body           json.RawMessage `json:"body"`
 }
 
 // Request is the body of StepRequest, with which the consumer begins a handshake.
 type Request struct {
-	// PublicKey is the key of the consumer's Liqo, in PEM. If the provider's credentials are
-	// for this key, it sends them again; otherwise it sends a challenge.
+	// PublicKey is the public key of the consumer's Liqo, in PEM. If the provider has issued
+	// credentials for this key, it sends them again. Otherwise it sends a challenge.
 	PublicKey []byte `json:"publicKey"`
 }
 
@@ -113,14 +117,15 @@ type Challenge struct {
 // Answer is the body of StepAnswer.
 type Answer struct {
 	TenantNamespace string `json:"tenantNamespace"`
-	// PublicKey is the key of the consumer's Liqo, in PEM.
+	// PublicKey is the public key of the consumer's Liqo, in PEM.
 	PublicKey []byte `json:"publicKey"`
 	CSR       []byte `json:"csr"`
-	// Signature is the signature of the nonce.
+	// Signature is the signature of the challenge's nonce with the private key of the consumer's Liqo.
 	Signature []byte `json:"signature"`
 }
 
-// Credentials is the body of StepCredentials. It is useless without the consumer's private key.
+// Credentials is the body of StepCredentials. It is of no use without the consumer's private key, so
+// it may pass through the broker.
 type Credentials struct {
 	TenantNamespace string  `json:"tenantNamespace"`
 	APIServer       string  `json:"apiServer"`
@@ -129,14 +134,14 @@ type Credentials struct {
 	ProxyURL        *string `json:"proxyURL,omitempty"`
 }
 
-// AuthParams returns the credentials as Liqo's Identity has them.
+// AuthParams returns the credentials in the form in which a Liqo Identity stores them.
 func (c *Credentials) AuthParams() authv1beta1.AuthParams {
 	return authv1beta1.AuthParams{APIServer: c.APIServer, CA: c.CA, SignedCRT: c.SignedCRT, ProxyURL: c.ProxyURL}
 }
 
 func (m *Message) clusterPair() Pair { return Pair{Consumer: m.Consumer, Provider: m.Provider} }
 
-// Encode sets the body of the message, and returns the payload and its digest.
+// Encode stores body in the message m. It returns the message as payload, and the payload's digest.
 func Encode(m *Message, body any) (payload []byte, digest string, err error) {
 	if m.Body, err = json.Marshal(body); err != nil {
 		return nil, "", err
@@ -152,8 +157,8 @@ func digestOf(payload []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// decodeMessage parses a payload that signer signed and self received. It refuses messages that signer
-// may not send to self.
+// decodeMessage parses a payload that signer has signed and self has received. It returns an error for
+// a message that signer may not send to self.
 func decodeMessage(payload []byte, signer, self string) (*Message, error) {
 	var m Message
 	if err := json.Unmarshal(payload, &m); err != nil {
@@ -174,14 +179,15 @@ func decodeMessage(payload []byte, signer, self string) (*Message, error) {
 	return &m, nil
 }
 
-// EpochOf returns the epoch of the handshakes with one nonce in one tenant namespace.
+// EpochOf returns the epoch of a handshake, which depends on the nonce and on the provider's tenant
+// namespace.
 func EpochOf(namespaceUID string, nonce []byte) string {
 	sum := sha256.Sum256(append([]byte(namespaceUID+"\x00"), nonce...))
 	return hex.EncodeToString(sum[:16])
 }
 
-// CheckAnswer refuses an answer that does not prove that the consumer holds the private key, or
-// that requests a certificate for another subject.
+// CheckAnswer returns an error for an answer that does not prove that the consumer holds the private
+// key, or whose certificate request is for another subject than the consumer.
 func CheckAnswer(a *Answer, nonce []byte, consumer string) error {
 	key, der, err := authentication.ParseTenantPublicKey(a.PublicKey)
 	if err != nil {
@@ -204,8 +210,8 @@ func CheckAnswer(a *Answer, nonce []byte, consumer string) error {
 	return nil
 }
 
-// CheckCredentials refuses credentials that are not for this consumer and the holder of
-// publicKey (PKIX, DER), or that no kubeconfig can hold.
+// CheckCredentials returns an error for credentials that are not for this consumer and its publicKey
+// (PKIX, DER), or that cannot be stored in a kubeconfig.
 func CheckCredentials(c *Credentials, publicKey []byte, consumer string) error {
 	if len(c.SignedCRT) > maxCertificates {
 		return fmt.Errorf("certificate of %d bytes, at most %d are accepted", len(c.SignedCRT), maxCertificates)
@@ -222,20 +228,22 @@ func CheckCredentials(c *Credentials, publicKey []byte, consumer string) error {
 	return checkNamespace(c.TenantNamespace)
 }
 
-// CertificateFits reports whether a certificate is for a consumer's control plane and its key.
+// CertificateFits reports whether a certificate (PEM) is for the control plane of the consumer and for
+// publicKey (PKIX, DER).
 func CertificateFits(crt, publicKey []byte, consumer string) bool {
 	cert := ParseCertificate(crt)
 	return cert != nil && string(cert.RawSubjectPublicKeyInfo) == string(publicKey) &&
 		cert.Subject.CommonName == authentication.CommonNameControlPlaneCSR(liqov1beta1.ClusterID(consumer))
 }
 
-// IssuedLater reports whether a certificate is newer than another.
+// IssuedLater reports whether crt is a newer certificate than the second one: it became valid later,
+// or the second one cannot be parsed.
 func IssuedLater(crt, than []byte) bool {
 	newer, older := ParseCertificate(crt), ParseCertificate(than)
 	return newer != nil && (older == nil || newer.NotBefore.After(older.NotBefore))
 }
 
-// ParseCertificate returns nil if crt is not a certificate in PEM.
+// ParseCertificate parses a certificate in PEM. It returns nil if crt is not one.
 func ParseCertificate(crt []byte) *x509.Certificate {
 	block, _ := pem.Decode(crt)
 	if block == nil {

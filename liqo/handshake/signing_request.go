@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// maxSigningRequest is the largest accepted certificate request in bytes. It is checked before
-// the request is parsed. A request with an RSA key of 16384 bits is smaller.
+// maxSigningRequest is the size in bytes of the largest certificate request that is parsed. A
+// request with an RSA key of 16384 bits is smaller.
 const maxSigningRequest = 8 << 10
 
 const signingRequestHeader = "-----BEGIN CERTIFICATE REQUEST-----"
 
-// Subject is the subject of a certificate in Liqo: one group and one user.
+// Subject is the subject of a certificate that Liqo uses: exactly one organisation, which is the
+// user's group, and one common name, which is the user.
 type Subject struct{ Organisation, CommonName string }
 
 func (s Subject) name() pkix.Name {
@@ -26,12 +27,12 @@ func (s Subject) name() pkix.Name {
 
 func (s Subject) String() string { return s.name().String() }
 
-// CheckSigningRequest returns an error unless csr is a single PEM block, with nothing around it,
-// and holds a certificate request for exactly the subject want, without extensions or
-// attributes, signed by its own key.
+// CheckSigningRequest returns an error unless csr is one PEM block with nothing around it, and
+// contains an acceptable certificate request. Such a request has exactly the subject want, has
+// no extensions or attributes, and is signed by its own key.
 //
 // The check is strict because Liqo compares only the first organisation and the last common
-// name, while the cluster's signer makes a group of every organisation.
+// name, whereas the signer of Kubernetes makes the user a member of every organisation.
 func CheckSigningRequest(csr []byte, want Subject) error {
 	request, err := ParseSigningRequest(csr)
 	if err != nil {
@@ -56,7 +57,8 @@ func CheckSigningRequest(csr []byte, want Subject) error {
 	return nil
 }
 
-// ParseSigningRequest reads one certificate request of bounded size.
+// ParseSigningRequest parses a certificate request in PEM. It returns an error if the request is
+// larger than maxSigningRequest, or if anything else is in csr.
 func ParseSigningRequest(csr []byte) (*x509.CertificateRequest, error) {
 	if len(csr) > maxSigningRequest {
 		return nil, fmt.Errorf("it has %d bytes, at most %d are accepted", len(csr), maxSigningRequest)
@@ -71,8 +73,8 @@ func ParseSigningRequest(csr []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(block.Bytes)
 }
 
-// checkNoAttributes refuses every attribute. It parses the request itself, because Go exposes
-// only the attributes that it knows.
+// checkNoAttributes returns an error if a certificate request has attributes. It parses the
+// request itself, because Go's parser reports only attributes that it knows.
 func checkNoAttributes(rawTBS []byte) error {
 	var tbs struct {
 		Version    int
@@ -90,7 +92,7 @@ func checkNoAttributes(rawTBS []byte) error {
 	return nil
 }
 
-// Shorten truncates a peer's text for messages and logs.
+// Shorten truncates a text that a peer has sent, for use in messages and logs.
 func Shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

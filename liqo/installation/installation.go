@@ -22,10 +22,11 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Names of the Deployments of Liqo's chart, of the label with its version, and of the flags that configure it.
+// Names that Liqo's chart gives to its Deployments, to the label with its version, and to flags of its
+// programs.
 const (
 	managerDeployment = "liqo-controller-manager"
-	// replicatorDeployment copies ResourceSlices between clusters.
+	// replicatorDeployment is the program that replicates ResourceSlices to other clusters.
 	replicatorDeployment = "liqo-crd-replicator"
 	webhookDeployment    = "liqo-webhook"
 	versionLabel         = "app.kubernetes.io/version"
@@ -35,11 +36,11 @@ const (
 	networkingFlag       = "networking-enabled"
 )
 
-// testedVersion is the version of Liqo that the agent is tested with. An older one lacks CRDs
-// that the agent watches. A newer minor version keeps the API; another major version may not.
+// testedVersion is the minor version of Liqo that the agent is tested with. Older versions lack CRDs that the
+// agent watches. Newer minor versions have a compatible API, but other major versions may not.
 var testedVersion = version.MustParseGeneric("1.2")
 
-// API returns the API group and version that the API server serves if Liqo is installed.
+// API returns the API group and version by which the agent recognizes that Liqo is installed.
 func API() string { return authv1beta1.GroupVersion.String() }
 
 // Served reports whether the API server serves Liqo's CRDs.
@@ -58,23 +59,25 @@ func Served(ctx context.Context, server rest.Interface) (bool, error) {
 type Installation struct {
 	// Served is true when the API server serves Liqo's CRDs.
 	Served bool
-	// Hidden says why the Deployments of Liqo's chart cannot be read; empty if they can. If it
-	// is set, the following fields are unknown.
+	// Hidden says why the Deployments of Liqo's chart cannot be read; empty if they can. If it is not empty,
+	// the following fields are not filled.
 	Hidden string
-	// Version is the version label of Liqo's chart, for example v1.2.0, or a commit.
+	// Version is the version in the labels of Liqo's chart, for example v1.2.0. It may also be a commit.
 	Version string
-	// Quota is true when Liqo refuses other clusters' pods beyond the grant of their slice.
+	// Quota is true when Liqo refuses a pod of another cluster if the pod requests more than its slice has
+	// left.
 	Quota bool
-	// Networking is true when Liqo's networking module runs, which connects clusters.
+	// Networking is true when Liqo's networking module is enabled, which connects the networks of clusters.
 	Networking bool
-	// Stopped are Deployments of Liqo of which no pod is available.
+	// Stopped are the names of Liqo's Deployments that have no available pod.
 	Stopped []string
-	// Limits is what other clusters' pods must declare to be admitted.
+	// Limits is Liqo's rule for the limits of other clusters' pods: Hard (they must equal the requests), Soft
+	// (they must not be below the requests) or None.
 	Limits offloadingv1beta1.LimitsEnforcement
 }
 
-// ObserveInstallation reads the Deployments of Liqo's chart in its namespace. Missing or
-// unreadable Deployments are not an error.
+// ObserveInstallation reads whether Liqo's CRDs are served, and the Deployments of Liqo's chart in the given
+// namespace. Deployments that are missing or must not be read are not an error; see Installation.Hidden.
 func ObserveInstallation(ctx context.Context, server rest.Interface, reader client.Reader, namespace string) (Installation, error) {
 	var seen Installation
 	var err error
@@ -104,8 +107,8 @@ func ObserveInstallation(ctx context.Context, server rest.Interface, reader clie
 	return seen, nil
 }
 
-// isStopped reports whether Kubernetes says that a Deployment is not available. One of which
-// nothing is known yet counts as available.
+// isStopped reports whether a Deployment has the condition Available with the status False. A Deployment
+// without that condition counts as available.
 func isStopped(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse
@@ -121,16 +124,16 @@ func (i *Installation) readDeployments(manager, webhook *appsv1.Deployment) {
 	i.Quota, i.Networking = isFlagTrue(webhook, quotaFlag), isFlagTrue(manager, networkingFlag)
 }
 
-// isFlagTrue reports whether a boolean flag is given and true.
+// isFlagTrue reports whether a Deployment sets a boolean flag to true.
 func isFlagTrue(d *appsv1.Deployment, flag string) bool {
 	value, given := flagValue(d, flag)
 	on, err := strconv.ParseBool(value)
 	return given && (value == "" || err == nil && on)
 }
 
-// APIServerAddress returns the https address that Liqo gives to peers of this cluster, if it was
-// set at Liqo's installation (apiServer.address). It returns "" if the address is not set or
-// cannot be read. Without this setting, Liqo uses the address of a control-plane node.
+// APIServerAddress returns the https address of this cluster's API server that Liqo sends to peers, if it was
+// set when Liqo was installed (apiServer.address in its chart). It returns "" if it was not set or must not be
+// read. Without this setting, Liqo uses the address of a control-plane node.
 func APIServerAddress(ctx context.Context, c kubernetes.Interface, namespace string) (string, error) {
 	manager, err := c.AppsV1().Deployments(namespace).Get(ctx, managerDeployment, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -146,8 +149,9 @@ func APIServerAddress(ctx context.Context, c kubernetes.Interface, namespace str
 	return address, nil
 }
 
-// flagValue returns the value of a flag in a Deployment's containers, in the form that Liqo's
-// chart uses. The last occurrence counts, as in Liqo.
+// flagValue returns the value of a flag in the arguments of a Deployment's containers. It does not find a
+// value that follows the flag in a separate argument, a form that Liqo's chart does not use. If a flag is
+// repeated, the last value counts, as in Liqo.
 func flagValue(d *appsv1.Deployment, flag string) (value string, given bool) {
 	for _, container := range d.Spec.Template.Spec.Containers {
 		for _, arg := range slices.Backward(container.Args) {
@@ -160,17 +164,17 @@ func flagValue(d *appsv1.Deployment, flag string) (value string, given bool) {
 	return "", false
 }
 
-// Verdict is the assessment of an installation of Liqo.
+// Verdict is the assessment of an Installation.
 type Verdict struct {
-	// Status is True if Liqo gives peers what they reserved and no more, and Unknown if that
+	// Status is True if peers get from Liqo what they reserved and no more, False if not, and Unknown if that
 	// cannot be determined.
 	Status metav1.ConditionStatus
 	Reason string
-	// Message is the finding; Advice is the remedy.
+	// Message says what was found. Advice says what to do about it.
 	Message, Advice string
 }
 
-// Condition returns the condition of the Advertisement for this verdict.
+// Condition returns the verdict as the condition LiqoReady of the Advertisement.
 func (v Verdict) Condition() metav1.Condition {
 	c := metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: v.Status, Reason: v.Reason, Message: v.Message}
 	if v.Advice != "" {
@@ -179,8 +183,9 @@ func (v Verdict) Condition() metav1.Condition {
 	return c
 }
 
-// WhyUnready returns the reason of the condition LiqoReady if no cluster can peer with this one,
-// else "". Limits that Liqo does not enforce prevent no peering.
+// WhyUnready returns the reason of the condition LiqoReady if the condition says that no cluster can peer
+// with this one, and "" otherwise. It returns "" if Liqo only fails to enforce limits, because peering still
+// works then.
 func WhyUnready(c *metav1.Condition) string {
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason == agentv1alpha1.ReasonLimitsNotEnforced {
 		return ""
@@ -188,7 +193,8 @@ func WhyUnready(c *metav1.Condition) string {
 	return c.Reason
 }
 
-// Judge returns the verdict for the installation's most serious problem.
+// Judge returns the verdict on the installation. If there are several problems, it is about the most serious
+// one.
 func (i Installation) Judge() Verdict {
 	found, unread := version.ParseGeneric(i.Version)
 	is := func(status metav1.ConditionStatus, reason, advice, format string, args ...any) Verdict {
@@ -207,7 +213,7 @@ func (i Installation) Judge() Verdict {
 			"Liqo %s is not supported", i.Version)
 	case len(i.Stopped) > 0:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning, "look at its pods and their events",
-			"no pod of Liqo's %s is available: nobody can peer", strings.Join(i.Stopped, ", "))
+			"no pod of Liqo's %s is available: no cluster can peer", strings.Join(i.Stopped, ", "))
 	case !i.Quota:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced, "set controllerManager.config.enableResourceEnforcement=true in Liqo's chart",
 			"Liqo %s does not enforce its quotas: pods of other clusters may take more than they reserved", i.Version)

@@ -72,7 +72,7 @@ func TestInstallationsAreJudged(t *testing.T) {
 		"Deployments that are not available": {
 			installation.Installation{Served: true, Version: "v1.2.0", Stopped: []string{"liqo-webhook", "liqo-crd-replicator"}},
 			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning,
-				"no pod of Liqo's liqo-webhook, liqo-crd-replicator is available: nobody can peer", "look at its pods and their events"},
+				"no pod of Liqo's liqo-webhook, liqo-crd-replicator is available: no cluster can peer", "look at its pods and their events"},
 		},
 		"limits that are not enforced": {
 			of("v1.2.0", "None"),

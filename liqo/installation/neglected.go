@@ -15,22 +15,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// neglectedAfter is how long Liqo's controller manager may take for an object. It needs less
-// than a second.
+// neglectedAfter is how old an object must be to count as neglected if Liqo's controller manager
+// has not processed it. Processing normally takes less than a second.
 const neglectedAfter = 30 * time.Second
 
 // Neglected is an object that Liqo's controller manager has not processed.
 type Neglected struct {
-	// Object is its kind, namespace and name.
+	// Object is the kind, the namespace and the name of the object.
 	Object string
-	// Lacks names the field that the controller manager should have written.
+	// Lacks is the field that the controller manager should have written.
 	Lacks string
 	Since time.Time
 }
 
 // FindNeglected returns the oldest object that Liqo's controller manager in this cluster should
-// have processed and has not, nil if there is none. A controller manager that hangs leaves its
-// Deployment as it was, until a probe of the kubelet fails; some hang without failing one.
+// have processed but has not processed. It returns nil if there is none. It detects a controller
+// manager that hangs: its Deployment looks healthy until a probe of the kubelet fails, and some
+// defects never make a probe fail.
 func FindNeglected(ctx context.Context, reader client.Reader, now time.Time) (*Neglected, error) {
 	var oldest *Neglected
 	note := func(kind string, obj client.Object, lacks string) {
@@ -74,8 +75,9 @@ func identityLacks(i *authv1beta1.Identity) string {
 	return ""
 }
 
-// sliceLacks names what this cluster's Liqo has to write: the consumer's the signing request, the
-// provider's the signed certificate.
+// sliceLacks returns the field of a slice that this cluster's Liqo should have written, "" if it
+// has done its part. In the consumer's cluster this is the certificate request, in the provider's
+// cluster the signed certificate.
 func sliceLacks(s *authv1beta1.ResourceSlice) string {
 	switch {
 	case !object.Replicated(s) && len(s.Spec.CSR) == 0:
@@ -86,7 +88,8 @@ func sliceLacks(s *authv1beta1.ResourceSlice) string {
 	return ""
 }
 
-// isDenied reports whether Liqo has refused to authenticate the slice, which is an answer.
+// isDenied reports whether Liqo has refused to authenticate the slice. Then no certificate is
+// due.
 func isDenied(s *authv1beta1.ResourceSlice) bool {
 	c := authentication.GetCondition(s, authv1beta1.ResourceSliceConditionTypeAuthentication)
 	return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied

@@ -14,37 +14,38 @@ import (
 )
 
 const (
-	// preflightEvery is how long an observation of Liqo is used. While it lasts, a cluster whose
-	// Liqo has stopped may still be chosen, and one whose Liqo is back is not. Four reads in this
-	// time are cheap.
+	// preflightEvery is how long an observation of Liqo is reused. During this time, the broker may
+	// still choose a cluster whose Liqo has just stopped, and does not choose one whose Liqo has
+	// just started. One observation costs four reads.
 	preflightEvery = 20 * time.Second
-	// preflightTimeout bounds one observation, because the caller has other work.
+	// preflightTimeout limits the time of one observation, because the caller waits for it.
 	preflightTimeout = 5 * time.Second
 )
 
-// Preflight checks Liqo in this cluster at intervals.
+// Preflight checks at intervals whether Liqo in this cluster can be used.
 type Preflight struct {
 	observe func(context.Context) (Installation, error)
 	clock   clock.PassiveClock
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// next is when Liqo is observed again.
+	// next is when Liqo must be observed again.
 	next time.Time
-	// last is the newest observation.
+	// last is the condition that follows from the newest observation.
 	last metav1.Condition
 }
 
-// NewPreflight returns a Preflight for the Liqo in a namespace. It reads from the API server,
-// without a cache.
+// NewPreflight returns a Preflight for Liqo in the given namespace. It reads from the API server,
+// not from a cache.
 func NewPreflight(server rest.Interface, reader client.Reader, namespace string, c clock.PassiveClock) *Preflight {
 	return &Preflight{clock: c, observe: func(ctx context.Context) (Installation, error) {
 		return ObserveInstallation(ctx, server, reader, namespace)
 	}}
 }
 
-// Condition returns the state of Liqo. While the API server does not answer, it returns the last
-// observation.
+// Condition returns the condition LiqoReady. It observes Liqo if the last observation is too old.
+// If the observation fails, it returns the last known condition or, if there is none, one with the
+// status Unknown.
 func (p *Preflight) Condition(ctx context.Context) *metav1.Condition {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Defaults of liqoctl network connect.
+// The values that liqoctl network connect uses by default.
 const (
 	gatewayPort           = 51840
 	gatewayMTU            = 1340
@@ -26,14 +26,15 @@ const (
 	gatewayClientTemplate = "wireguard-client"
 )
 
-// sentMessage is this cluster's latest description of its network for one peer.
+// sentMessage is the description of this cluster's network that was last sent to one peer.
 type sentMessage struct {
-	// content is the digest of the message with the description, without its time.
+	// content is the digest of the message without its time. at is the time at which this
+	// content was first sent, in Unix nanoseconds.
 	content string
 	at      int64
 }
 
-// applyFuncs carry out the actions of a plan for a network.
+// applyFuncs holds the functions that carry out the verbs of a plan that concern the network.
 var applyFuncs = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
 	plan.SendNetwork:        func(c *Connector, _ context.Context, s *Scene) error { return c.sendNetwork(s, true) },
 	plan.AnswerNetwork:      func(c *Connector, _ context.Context, s *Scene) error { return c.sendNetwork(s, false) },
@@ -48,8 +49,9 @@ var applyFuncs = map[plan.Verb]func(*Connector, context.Context, *Scene) error{
 	},
 }
 
-// sendNetwork sends this cluster's description to the peer: repeatedly, or once for each message
-// of the peer.
+// sendNetwork sends the description of this cluster's network to the peer. With repeat, the Outbox
+// repeats the message until Outbox.Drop is called. Without repeat, the message is sent once for
+// each message of the peer.
 func (c *Connector) sendNetwork(s *Scene, repeat bool) error {
 	m := handshake.Message{
 		Consumer: s.pair.Consumer, Provider: s.pair.Provider, Placement: s.placement,
@@ -57,7 +59,7 @@ func (c *Connector) sendNetwork(s *Scene, repeat bool) error {
 	}
 	asked := 0
 	if s.received != nil {
-		m.Heard, asked = s.received.Speaker, s.received.Count
+		m.Heard, asked = s.received.LastEpoch, s.received.Count
 	}
 	_, content, err := handshake.Encode(&m, s.own)
 	if err != nil {
@@ -77,7 +79,8 @@ func (c *Connector) sendNetwork(s *Scene, repeat bool) error {
 	return nil
 }
 
-// firstSentAt returns when this content was first sent.
+// firstSentAt returns when this content was first sent to the peer, in Unix nanoseconds. New
+// content gets the current time, or the time of the previous content plus 1 if that is later.
 func (c *Connector) firstSentAt(pair handshake.Pair, content string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,15 +145,15 @@ func (c *Connector) templateRef(kind, name string) corev1.ObjectReference {
 	}
 }
 
-// writeGatewayKeys makes the key pair of this cluster's gateway, instead of leaving that to
-// Liqo. To read a public key made by Liqo, the agent would need to read the gateway Secrets of
-// all peers. The private key stays in the Secret.
+// writeGatewayKeys makes the key pair of this cluster's gateway. If Liqo made the key pair, the
+// agent would need permission to read the gateway Secrets of all peers to learn the public key. The
+// private key is stored only in the gateway's Secret.
 func (c *Connector) writeGatewayKeys(ctx context.Context, s *Scene) error {
 	private := make([]byte, 32)
 	if _, err := rand.Read(private); err != nil {
 		return err
 	}
-	private[0], private[31] = private[0]&248, private[31]&127|64 // as WireGuard wants it
+	private[0], private[31] = private[0]&248, private[31]&127|64 // the form of a WireGuard private key
 	key, err := ecdh.X25519().NewPrivateKey(private)
 	if err != nil {
 		return err

@@ -19,17 +19,19 @@ import (
 type Options struct {
 	// ClusterID is the ID of this cluster.
 	ClusterID string
-	// LiqoNamespace holds Liqo's templates and its record of this cluster's networks.
+	// LiqoNamespace is the namespace of Liqo, which holds its gateway templates and its record
+	// of this cluster's networks.
 	LiqoNamespace string
 	// Service is the type of the Service through which other clusters reach this cluster's
-	// gateway. If it is empty, networks are not connected.
+	// gateway. If it is empty, the Connector does not connect networks.
 	Service corev1.ServiceType
-	// Client reads from a cache, Reader from the API server.
+	// Client reads from a cache. Reader reads from the API server.
 	Client client.Client
 	Reader client.Reader
 
 	Mailbox *handshake.Mailbox
-	// Message returns the Send for one step of a pair.
+	// Message returns a function that sends a message to the peer. The arguments are the pair of
+	// clusters, the step of the handshake, and the payload.
 	Message func(handshake.Pair, handshake.Step, []byte) outbox.Send
 	Outbox  *outbox.Outbox
 	Clock   clock.PassiveClock
@@ -39,14 +41,14 @@ type Options struct {
 type Connector struct {
 	opts Options
 
-	mu sync.Mutex // guards the following
-	// sent holds this cluster's latest description of its network, by pair.
+	mu sync.Mutex // guards the fields below
+	// sent holds, for each pair, the description of this cluster's network that was sent last.
 	sent map[handshake.Pair]sentMessage
-	// networks are this cluster's networks, as last read from Liqo's IPAM.
+	// networks is the copy of this cluster's CIDRs, as last read from Liqo's IPAM.
 	networks ownNetworks
 }
 
-// New returns a Connector; it needs all options but Service.
+// New returns a Connector. All options except Service are required.
 func New(o Options) *Connector {
 	return &Connector{opts: o, sent: map[handshake.Pair]sentMessage{}}
 }
@@ -54,14 +56,16 @@ func New(o Options) *Connector {
 // IsOn reports whether this cluster connects networks at all.
 func (c *Connector) IsOn() bool { return c.opts.Service != "" }
 
-// Forget drops the description that was sent for a pair.
+// Forget drops the record of the last message to a peer, so that the next message counts as new
+// even if its content is the same.
 func (c *Connector) Forget(pair handshake.Pair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.sent, pair)
 }
 
-// Apply carries out one action of a plan. known is false if the action is not about a network.
+// Apply carries out one action of a plan. known is false if the verb does not concern a
+// network.
 func (c *Connector) Apply(ctx context.Context, s *Scene, verb plan.Verb) (known bool, err error) {
 	apply, known := applyFuncs[verb]
 	if !known {
@@ -70,7 +74,8 @@ func (c *Connector) Apply(ctx context.Context, s *Scene, verb plan.Verb) (known 
 	return true, apply(c, ctx, s)
 }
 
-// Remove deletes the gateways, or the Configuration, that the agent made for a peer.
+// Remove deletes objects that the agent made for a peer: the Configuration if verb is
+// DeleteConfiguration, the gateways otherwise.
 func (c *Connector) Remove(ctx context.Context, verb plan.Verb, peer string) error {
 	if verb == plan.DeleteConfiguration {
 		return object.DeleteOurs(ctx, c.opts.Reader, c.opts.Client, configurationKind, peer)

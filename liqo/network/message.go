@@ -12,28 +12,31 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 )
 
-// Limits of a peer's description of its network.
+// Limits of the description that a peer sends of its network.
 const (
 	mostCIDRs     = 16
 	mostAddresses = 16
 )
 
-// Network describes one side's network to the other. No part of it is secret.
+// Network is the body of the messages with which one side describes its network to the other. No
+// part of it is secret.
 type Network struct {
 	// Pod and External are the CIDRs of the sender's networks.
 	Pod      []networkingv1beta1.CIDR `json:"pod"`
 	External []networkingv1beta1.CIDR `json:"external"`
-	// Serves is true when the sender has a gateway server. Endpoint is the server's address,
-	// nil until it has one.
+	// Serves is true when the sender has a gateway server. Endpoint is the address of that
+	// server, nil until the server has one.
 	Serves   bool                              `json:"serves,omitempty"`
 	Endpoint *networkingv1beta1.EndpointStatus `json:"endpoint,omitempty"`
-	// PublicKey is the key of the sender's gateway, empty until it has one.
+	// PublicKey is the WireGuard public key of the sender's gateway, empty until the gateway has
+	// one.
 	PublicKey []byte `json:"publicKey,omitempty"`
-	// Connected is true when the sender is connected and needs no answer.
+	// Connected is true when the sender's gateway is connected. The sender then needs no answer.
 	Connected bool `json:"connected,omitempty"`
 }
 
-// checkValues refuses values that Liqo could not use. It allows overlaps, because Liqo maps them.
+// checkValues returns an error for values that Liqo could not use. CIDRs may overlap with those
+// of other clusters, because Liqo maps them.
 func (n *Network) checkValues() error {
 	if err := errors.Join(checkCIDRs("pod", n.Pod), checkCIDRs("external", n.External)); err != nil {
 		return err

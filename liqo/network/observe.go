@@ -30,12 +30,12 @@ var (
 	gatewayClientKind = networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayClientKind)
 )
 
-// Scene is a NetworkView with the objects that it was made from.
+// Scene is a NetworkView, together with the objects and the message from which it was made.
 type Scene struct {
 	plan.NetworkView
 	pair      handshake.Pair
 	namespace string
-	// placement is the placement that messages of the pair name.
+	// placement is the placement that this cluster names in its messages to the peer.
 	placement string
 
 	own         Network
@@ -49,7 +49,7 @@ type Scene struct {
 	publicKey     *networkingv1beta1.PublicKey
 }
 
-// ownGateway returns this cluster's gateway, nil if there is none.
+// ownGateway returns this cluster's gateway server or gateway client, nil if there is neither.
 func (s *Scene) ownGateway() client.Object {
 	switch {
 	case s.server != nil:
@@ -60,7 +60,7 @@ func (s *Scene) ownGateway() client.Object {
 	return nil
 }
 
-// ownStep returns the step in which this cluster describes its network.
+// ownStep returns the step of the messages in which this cluster describes its network.
 func (s *Scene) ownStep() handshake.Step {
 	if s.Provides {
 		return handshake.StepProviderNetwork
@@ -68,8 +68,9 @@ func (s *Scene) ownStep() handshake.Step {
 	return handshake.StepConsumerNetwork
 }
 
-// Observe reads the network between the clusters of a pair. placement is the placement that
-// messages name; live reports whether a placement has not ended.
+// Observe returns the state of the network between the two clusters of a pair, as seen from this
+// cluster. placement is the placement that this cluster's messages must name. live reports whether
+// a placement has not ended.
 func (c *Connector) Observe(ctx context.Context, pair handshake.Pair, namespace, placement string, live func(string) bool) (*Scene, error) {
 	s := &Scene{pair: pair, namespace: namespace, placement: placement}
 	s.On, s.Self, s.Peer, s.Provides = true, pair.Consumer, pair.Provider, false
@@ -92,8 +93,8 @@ func (c *Connector) Observe(ctx context.Context, pair handshake.Pair, namespace,
 	return s, nil
 }
 
-// observeTunnel reads the objects that connect the two networks, whether or not the agent made
-// them.
+// observeTunnel reads the Configuration, the gateways, the PublicKey and the connection for the
+// peer, whoever made them.
 func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	var configurations networkingv1beta1.ConfigurationList
 	var servers networkingv1beta1.GatewayServerList
@@ -129,7 +130,8 @@ func (c *Connector) observeTunnel(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// firstOf returns the object for a peer, nil if there is none. Liqo allows one.
+// firstOf returns the first object of a list, nil if the list is empty. Liqo allows one object
+// for each peer.
 func firstOf[T any](items []T) *T {
 	if len(items) == 0 {
 		return nil
@@ -137,7 +139,8 @@ func firstOf[T any](items []T) *T {
 	return &items[0]
 }
 
-// ReadConnection returns the state of the tunnel to a peer, as Liqo's gateway reports it.
+// ReadConnection returns the state of the tunnel to a peer, as Liqo's gateway reports it, or the
+// zero value if there is no tunnel.
 func (c *Connector) ReadConnection(ctx context.Context, peer string) (plan.ConnectionView, error) {
 	var list networkingv1beta1.ConnectionList
 	if err := c.opts.Client.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
@@ -154,8 +157,9 @@ func (c *Connector) ReadConnection(ctx context.Context, peer string) (plan.Conne
 	return v, nil
 }
 
-// observeGatewayKeys reads the key pair of a gateway that the agent made. It ignores the pair of
-// an earlier gateway, which Kubernetes deletes with that gateway.
+// observeGatewayKeys reads the key pair of this cluster's gateway if the agent made that
+// gateway. It ignores the key pair of an earlier gateway, because Kubernetes deletes it together
+// with that gateway.
 func (c *Connector) observeGatewayKeys(ctx context.Context, s *Scene) error {
 	gateway := s.ownGateway()
 	if gateway == nil || !object.Ours(gateway) {
@@ -175,7 +179,9 @@ func ownedBy(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// readMessage reads the peer's newest message.
+// readMessage reads and checks the peer's newest message about its network. Of a message that is
+// outdated (it names another epoch than the mailbox's, or an ended placement), it notes only
+// whether the peer asks for an answer.
 func (s *Scene) readMessage(b *handshake.Mailbox, live func(string) bool) {
 	theirs := handshake.StepProviderNetwork
 	if s.Provides {
@@ -201,7 +207,8 @@ func (s *Scene) readMessage(b *handshake.Mailbox, live func(string) bool) {
 	s.Told.Fresh, s.Told.Serves, s.Told.Endpoint, s.Told.Key = true, n.Serves, n.Endpoint != nil, len(n.PublicKey) > 0
 }
 
-// compareObjects checks whether the objects in this cluster match the peer's description.
+// compareObjects checks whether the Configuration, gateway client and PublicKey in this cluster
+// match the peer's newest message.
 func (s *Scene) compareObjects() {
 	if s.peerNetwork == nil {
 		return
@@ -221,7 +228,7 @@ func (n *Network) remoteConfig() networkingv1beta1.ClusterConfig {
 	return networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: n.Pod, External: n.External}}
 }
 
-// ownNetworks are the networks of this cluster in Liqo's IPAM.
+// ownNetworks are the CIDRs of this cluster's networks, as Liqo's IPAM has assigned them.
 type ownNetworks struct {
 	pod, external []networkingv1beta1.CIDR
 	readAt        time.Time
@@ -229,12 +236,12 @@ type ownNetworks struct {
 
 func (n ownNetworks) areKnown() bool { return len(n.pod) > 0 && len(n.external) > 0 }
 
-// networksMaxAge is how long a copy of the networks is used. They change when Liqo is
+// networksMaxAge is how long a copy of the CIDRs is used. They change only when Liqo is
 // reinstalled.
 const networksMaxAge = time.Minute
 
-// ownNetworks returns the networks of this cluster. It returns none until Liqo's IPAM has
-// assigned them all.
+// ownNetworks returns the CIDRs of this cluster's networks. It returns none until Liqo's IPAM
+// has assigned all of them.
 func (c *Connector) ownNetworks(ctx context.Context) (ownNetworks, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +269,7 @@ func (c *Connector) ownNetworks(ctx context.Context) (ownNetworks, error) {
 	return read, nil
 }
 
-// CountLeft counts the remaining objects of the network connection with a peer.
+// CountLeft adds to h what remains of the network connection with a peer.
 func (c *Connector) CountLeft(ctx context.Context, peer string, h *plan.HomeView) error {
 	for _, kind := range []schema.GroupVersionKind{gatewayServerKind, gatewayClientKind} {
 		items, err := object.ListOfPeer(ctx, c.opts.Reader, kind, peer)
@@ -289,8 +296,9 @@ func (c *Connector) CountLeft(ctx context.Context, peer string, h *plan.HomeView
 	return err
 }
 
-// Tunnel returns the round-trip time to a cluster through Liqo's gateways, or why the cluster
-// cannot be reached; known is false if no gateway connects the two or reports a state.
+// Tunnel returns the round-trip time to a cluster through Liqo's gateways, or the reason why the
+// gateways cannot reach it. known is false if neither is known, for example because no gateway
+// connects the two clusters.
 func (c *Connector) Tunnel(ctx context.Context, cluster string) (roundTrip time.Duration, why string, known bool) {
 	if c.opts.Service == "" {
 		return 0, "", false
@@ -305,7 +313,8 @@ func (c *Connector) Tunnel(ctx context.Context, cluster string) (roundTrip time.
 	return seen.RoundTrip, "", seen.RoundTrip > 0
 }
 
-// Watches returns the objects of a network connection; none if networks are not connected.
+// Watches returns the kinds of objects that make up a network connection; none if this cluster
+// does not connect networks.
 func (c *Connector) Watches() []client.Object {
 	if c.opts.Service == "" {
 		return nil

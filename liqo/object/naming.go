@@ -16,20 +16,22 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// SliceClass is the class of every ResourceSlice with a reservation. Liqo leaves the resources of
-// an unknown class to others; here, the guard grants them.
+// SliceClass is the class of the ResourceSlices that the agent makes for reservations. Liqo does
+// not grant resources to slices of a class that it does not know; the agent's guard does (see
+// guard.Decide).
 const SliceClass = "broker"
 
-// OffloadingName is the only name of a NamespaceOffloading that Liqo recognizes.
+// OffloadingName is the name that a NamespaceOffloading must have. Liqo ignores others.
 const OffloadingName = consts.DefaultNamespaceOffloadingName
 
-// OffloadedPodLabel holds the virtual node's name. The virtual kubelet sets it on a ShadowPod,
-// and so on the pod.
+// OffloadedPodLabel is the label with the name of the virtual node to which a pod is offloaded.
+// The virtual kubelet sets it on the ShadowPod, and Liqo copies it to the pod in the provider's
+// cluster.
 const OffloadedPodLabel = "offloading.liqo.io/nodename"
 
-// ServerAnnotation lists the provider's API servers that this cluster's Liqo may use, separated
-// by spaces. It is on tenant namespaces that the agent made. The chart's policy for Identities
-// reads it.
+// ServerAnnotation lists the addresses of the provider's API server that this cluster's Liqo may
+// use, separated by spaces. It is an annotation of tenant namespaces that the agent made. The
+// admission policy for Identities in the agent's chart reads it.
 const ServerAnnotation = "broker.fluidos.eu/api-server"
 
 // Labels that Liqo puts on replicated objects.
@@ -39,11 +41,13 @@ const (
 	DestinationLabel = consts.ReplicationDestinationLabel
 )
 
-// TenantNamespaceName returns the name that Liqo and the agent give to the namespace for a peer.
-// A namespace with another name is recognized by its labels.
+// TenantNamespaceName returns the name that Liqo and the agent give to a new tenant namespace for
+// a peer. An existing tenant namespace may have another name: FindTenantNamespace finds it by
+// labels.
 func TenantNamespaceName(peer string) string { return "liqo-tenant-" + peer }
 
-// IdentityName returns the name of this cluster's identity at a provider.
+// IdentityName returns the name of the Identity object with which this cluster's Liqo connects to
+// a provider.
 func IdentityName(provider string) string { return "controlplane-" + provider }
 
 // AddToScheme registers the Liqo kinds that the agent reads or writes.
@@ -60,7 +64,8 @@ func AddToScheme(s *runtime.Scheme) error {
 }
 
 // PeerOf returns the cluster ID of the peer to which an object of Liqo belongs, "" if its labels
-// name none. A disowned replica belongs to its origin.
+// name none. An object without the label of a remote cluster belongs to the cluster that
+// replicated it.
 func PeerOf(labels map[string]string) string {
 	if peer := labels[consts.RemoteClusterID]; peer != "" {
 		return peer
@@ -68,8 +73,8 @@ func PeerOf(labels map[string]string) string {
 	return labels[OriginLabel]
 }
 
-// Ours reports whether the agent made the object. For a replica the result is meaningless,
-// because its labels come from the peer.
+// Ours reports whether the agent made the object. The result is meaningless for an object that a
+// peer's Liqo replicated, because the peer determines its labels.
 func Ours(obj metav1.Object) bool {
 	return obj.GetLabels()[agentv1alpha1.ManagedByLabel] == agentv1alpha1.ManagedByValue
 }
@@ -86,7 +91,8 @@ func OurLabels(peer string) map[string]string {
 func TenantNamespaceLabels(peer string) map[string]string {
 	labels := OurLabels(peer)
 	labels[consts.TenantNamespaceLabel] = "true"
-	// Virtual kubelets run here. Liqo's own namespaces are privileged, too.
+	// Virtual kubelets run in this namespace. Liqo labels the tenant namespaces that it makes in
+	// the same way.
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		labels["pod-security.kubernetes.io/"+mode] = "privileged"
 	}
@@ -98,7 +104,7 @@ func IsTenantNamespace(ns metav1.Object) bool {
 	return ns.GetLabels()[consts.TenantNamespaceLabel] != ""
 }
 
-// OwnNodes selects the nodes of this cluster that are not virtual.
+// OwnNodes returns a selector of this cluster's real nodes. It excludes virtual nodes.
 func OwnNodes() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{
@@ -107,27 +113,27 @@ func OwnNodes() *corev1.NodeSelector {
 	}}}
 }
 
-// ControlPlaneGroup is the group of the identities with which other clusters' Liqo replicates
-// objects here. It has no members from this cluster.
+// ControlPlaneGroup is the user group of the identities with which the Liqo of other clusters
+// replicates objects to this cluster. Users of this cluster are not in it.
 var ControlPlaneGroup = authentication.OrganizationControlPlaneCSR()
 
-// Replicated reports whether another cluster's Liqo replicated the object here.
+// Replicated reports whether the Liqo of another cluster replicated the object to this cluster.
 func Replicated(obj metav1.Object) bool { return obj.GetLabels()[ReplicatedLabel] == "true" }
 
-// RemoteTenantCSRLabel marks the CertificateSigningRequests that Liqo makes for other
-// clusters and approves itself.
+// RemoteTenantCSRLabel is the label of the CertificateSigningRequests that this cluster's Liqo
+// makes for other clusters and approves itself.
 const RemoteTenantCSRLabel = "liqo.io/remote-tenant-csr"
 
-// Types of Liqo, for callers that do not import Liqo.
+// Types of Liqo, for packages that must not import Liqo.
 type (
-	// ResourceSlice is Liqo's.
+	// ResourceSlice is Liqo's type of the same name.
 	ResourceSlice = authv1beta1.ResourceSlice
-	// ResourceSliceSpec is Liqo's.
+	// ResourceSliceSpec is Liqo's type of the same name.
 	ResourceSliceSpec = authv1beta1.ResourceSliceSpec
 )
 
-// Names of the Secrets that the agent uses. KeysSecretName is in Liqo's namespace, the others are
-// in a tenant namespace.
+// Names of the Secrets that the agent uses. KeysSecretName is in Liqo's namespace; the other
+// Secrets are in tenant namespaces.
 const (
 	NonceSecretName       = "liqo-nonce"
 	CertificateSecretName = "liqo-remote-certificate"

@@ -9,13 +9,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// ConsumerView is the consumer's observation of one placement and of its peering with the
-// provider.
+// ConsumerView is what exists in the consumer's cluster for one placement, and for its peering
+// with the provider.
 type ConsumerView struct {
 	Provider string
-	// Name is the name of the placement's objects.
+	// Name is the name of the placement, and of its slice, VirtualNode and node.
 	Name string
-	// Release is true when the placement has ended.
+	// Release is true once the placement has ended. Its objects must then be removed.
 	Release bool
 
 	Namespace ObjectView
@@ -29,18 +29,23 @@ type ConsumerView struct {
 	Health      HealthView
 	Network     NetworkView
 	Offloading  []OffloadingView
-	// Drain is filled only while the placement is released and its slice exists.
+	// Drain is the state of the drain of the virtual node. It is filled only while Release is true and
+	// the placement's slice exists.
 	Drain DrainView
 
-	// Siblings counts the other instructions for the provider, in any phase; Standing those
-	// that have not ended.
+	// Siblings is the number of other instructions for the same provider, in any phase. It is
+	// filled once an ended placement has no virtual node left. Standing is the number of
+	// instructions for the provider that have not ended; it is filled only while Release is
+	// true.
 	Siblings, Standing int
-	// Reach is whether Liqo reaches the provider. It is complete only while the placement is
-	// released.
+	// Reach says whether Liqo can reach the provider's API server. Its fields Known and
+	// Answers are filled only while Release is true.
 	Reach ReachView
-	// Overdue is true once the release has taken longer than the give-up timeout.
+	// Overdue is true once the release has taken longer than the give-up timeout (GiveUpAfter
+	// of the Peering's Options).
 	Overdue bool
-	// Home is filled only while the placement is released and drained.
+	// Home is what exists for the provider in this cluster besides the placements. It is filled only
+	// once an ended placement has no virtual node left and Siblings is 0.
 	Home HomeView
 }
 
@@ -50,21 +55,21 @@ type IdentityView struct {
 	Name string
 	// Ready is true when Liqo has made a kubeconfig for the identity.
 	Ready bool
-	// Fits is true when the certificate is for this cluster's current key.
+	// Fits is true when the identity's certificate is for this cluster's current key.
 	Fits bool
-	// Due is true when Liqo should have renewed the certificate by now; Expired when the
-	// certificate is no longer valid.
+	// Due is true when Liqo should have renewed the certificate by now. Expired is true when
+	// the certificate is no longer valid.
 	Due, Expired bool
-	// Renewing is true while the Renew object exists, through which Liqo renews the
-	// certificate.
+	// Renewing is true while a Renew object exists. Through it, Liqo renews the certificate.
 	Renewing bool
-	// Parted is true when the agent has pointed the identity away from the replicated objects
-	// at the provider; ActedOn when Liqo has had time to act on that.
+	// Parted is true after the agent has changed the identity's remote namespace, to make Liqo
+	// forget the objects that it replicated to the provider. ActedOn is true once partedGrace
+	// has passed after this change.
 	Parted, ActedOn bool
 }
 
-// IsComplete reports whether Liqo uses the identity with a certificate for this cluster's
-// current key.
+// IsComplete reports whether Liqo uses the identity, with a certificate for this cluster's
+// current key. The certificate may have expired.
 func (i IdentityView) IsComplete() bool { return i.IsUsable() && i.Ready && i.Fits && !i.Parted }
 
 // Works reports whether the identity is complete and its certificate is still valid.
@@ -76,36 +81,40 @@ func (i IdentityView) IsWritable() bool { return !i.Exists || i.Ours }
 
 // ConsumerHandshake summarizes the provider's messages.
 type ConsumerHandshake struct {
-	// Challenged is true when a challenge for a live placement awaits an answer.
+	// Challenged is true when the provider has sent a challenge for a placement that has not
+	// ended, and waits for the answer.
 	Challenged bool
-	// Credentials is true when credentials arrived that continue the handshake and fit this
-	// cluster's key; Applied when the Identity already holds them.
+	// Credentials is true when the provider has sent credentials that belong to the current
+	// handshake and fit this cluster's key. Applied is true when the Identity already holds
+	// these credentials or newer ones.
 	Credentials, Applied bool
 	// Problem says why this cluster refuses a message; it is empty if none was refused.
 	Problem string
 }
 
-// ServerView is the record, in the tenant namespace, of the provider's API servers.
+// ServerView describes the annotation of the tenant namespace that lists the addresses of the
+// provider's API server. This cluster's Liqo may connect to no others.
 type ServerView struct {
-	// Recordable is true when the agent made both the namespace and the identity; Recorded
-	// when the record equals the advertised API server.
+	// Recordable is true when the agent made both the tenant namespace and the identity.
+	// Recorded is true when the annotation lists the address that the provider advertises.
 	Recordable, Recorded bool
-	// Wanted is true when the record must be written.
+	// Wanted is true when the annotation must be written.
 	Wanted bool
 }
 
 // SliceView is the placement's ResourceSlice.
 type SliceView struct {
 	ObjectView
-	// Current is true when the slice requests the reserved resources.
+	// Current is true when the slice requests exactly the reserved resources.
 	Current bool
-	// Nudged is true when the agent has annotated the slice to make Liqo reconcile it.
+	// Nudged is true when the slice has the annotation with which the agent makes Liqo reconcile
+	// it at once.
 	Nudged bool
-	// Denied is true when the provider refuses the slice; Message says why.
+	// Denied is true when the provider refuses the slice. Message says why.
 	Denied  bool
 	Message string
-	// Misled says which API server in the slice's status was not agreed on; it is empty if the
-	// status is sound.
+	// Misled says that the slice's status names an API server that is not recorded for the provider.
+	// It is empty if the status names none, or a recorded one.
 	Misled string
 }
 
@@ -113,37 +122,49 @@ type SliceView struct {
 type NodeView struct {
 	Exists, Ready bool
 	Message       string
-	// Cordoned is true when the node is unschedulable and names the drain as the reason.
+	// Cordoned is true when the agent has made the node unschedulable because the placement
+	// has ended.
 	Cordoned bool
-	// Opened is true when the node's labels name the namespaces that may use it.
+	// Opened is true when the node has the labels that name its request and the namespaces
+	// whose pods may use it.
 	Opened bool
 }
 
-// ConsumerState is the progress of a placement.
+// ConsumerState is the progress of a placement in the consumer's cluster.
 type ConsumerState struct {
 	Phase      agentv1alpha1.InstructionPhase
 	Peered     placement.Aspect
 	NodeReady  placement.Aspect
 	Offloading placement.Aspect
-	// Network is empty where networks are not connected.
+	// Network is the state of the network connection. It is empty if this cluster does not
+	// connect networks.
 	Network placement.Aspect
-	// Connecting is true while the node exists and waits for the network alone.
+	// Connecting is true while the virtual node exists and only the network connection is
+	// missing to make it Ready.
 	Connecting bool
-	// Drained is empty until the placement has ended, and stays empty without a node.
+	// Drained is the progress of the drain. It is empty until the placement has ended, and for
+	// a placement without a virtual node.
 	Drained placement.Aspect
-	// Gone is true when nothing is left that belongs to the placement or still needs the
-	// provider. The agent may then tell the broker.
+	// Leaving says what an ended placement still waits for: the removal of its own objects and,
+	// if it was the last one at the provider, of the peering. It is empty before the placement
+	// has ended, and once this cluster has nothing left to remove.
+	Leaving string
+	// Gone is true when nothing of the placement is left and it no longer needs the provider.
+	// The agent may then report to the broker that the placement is gone.
 	Gone bool
-	// Done is true when the instruction may be deleted, too.
+	// Done is true when Gone is true and the instruction may be deleted: the peering has also been
+	// removed, or must stay.
 	Done bool
-	// Health says what is wrong with a delivered placement. Its reason is empty before the
-	// delivery and during the release.
+	// Health says whether a delivered placement still works, and if it does not, why. It is
+	// empty before the virtual node was Ready for the first time, and during the release.
 	Health placement.Aspect
-	// Again is the delay until the next check if no event comes first; 0 for never.
+	// Again is the delay after which the controller must check the placement again even if no
+	// event arrives; 0 means that it need not.
 	Again time.Duration
 }
 
-// ForConsumer returns the next actions for a placement, and its state.
+// ForConsumer returns the next actions in the consumer's cluster for a placement, and the
+// placement's state.
 func ForConsumer(v ConsumerView) ([]Action, ConsumerState) {
 	if v.Release {
 		return planRelease(v)
@@ -152,7 +173,8 @@ func ForConsumer(v ConsumerView) ([]Action, ConsumerState) {
 }
 
 func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
-	// Offload first: pods created before their namespace is offloaded stay in this cluster.
+	// Offloading comes first: a pod that is created before its namespace is offloaded stays in
+	// this cluster.
 	actions = planOffloading(v)
 	peering, peered := planPeering(v)
 	actions = append(actions, peering...)
@@ -184,8 +206,9 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	return actions, s
 }
 
-// planPeering answers every challenge, even while the identity works: the provider sends one
-// only after it lost its side of the peering.
+// planPeering returns the actions that give this cluster an identity at the provider, and
+// whether it has one. It answers every challenge. If the identity works, a challenge means
+// that the provider has lost its side of the peering.
 func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
 	if v.Namespace.Terminating || v.Identity.Terminating {
 		return nil, placement.Waiting(agentv1alpha1.ReasonPeering, "waiting until an earlier peering with %q is gone", v.Provider)
@@ -215,13 +238,13 @@ func planPeering(v ConsumerView) (actions []Action, peered placement.Aspect) {
 	return actions, peered
 }
 
-// identityAspect returns whether this cluster has an identity at the provider, and whether
-// it should ask for credentials.
+// identityAspect returns whether this cluster has an identity at the provider. mayAsk is true if
+// this cluster should request credentials.
 func identityAspect(v ConsumerView) (peered placement.Aspect, mayAsk bool) {
 	const reason = agentv1alpha1.ReasonPeering
 	switch {
 	case v.Identity.Works():
-		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("this cluster has an identity at %q", v.Provider)}, false
+		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonPeered, Message: fmt.Sprintf("peered with %q", v.Provider)}, false
 	case v.Handshake.Problem != "":
 		return placement.Waiting(agentv1alpha1.ReasonHandshakeRefused, "%s", v.Handshake.Problem), false
 	case v.Identity.Exists && !v.Identity.Ours:
@@ -237,7 +260,7 @@ func identityAspect(v ConsumerView) (peered placement.Aspect, mayAsk bool) {
 func nodeAspect(v ConsumerView) placement.Aspect {
 	switch {
 	case v.Slice.Exists && !v.Slice.Ours:
-		return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "a ResourceSlice %q was there before: delete it", v.Name)
+		return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "ResourceSlice %q exists and was not created by the agent: delete it", v.Name)
 	case v.Node.Ready:
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady, Message: fmt.Sprintf("node %q is ready", v.Name)}
 	case v.Node.Exists:
@@ -252,8 +275,10 @@ func nodeAspect(v ConsumerView) placement.Aspect {
 	return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for %q to grant the slice", v.Provider)
 }
 
-// planRelease removes the placement. It drains the virtual node first and respects disruption
-// budgets, while the remote namespaces still exist and the provider lets pods end.
+// planRelease returns the next actions that remove an ended placement. They drain the virtual
+// node, delete the slice, end the offloading and, after the last placement at the provider,
+// remove the peering. The drain comes first, because pods can shut down properly only while
+// their remote namespaces exist and the provider still serves them.
 func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 	s = ConsumerState{Phase: agentv1alpha1.InstructionReleasing}
 	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "the placement has ended")
@@ -262,11 +287,13 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 		return planSliceRemoval(v, s)
 	}
 	if !v.IsDrained() {
-		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until node %q is gone%s", v.Name, v.unreachableNote())
+		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until Liqo has removed node %q%s", v.Name, v.unreachableNote())
+		s.Leaving = s.NodeReady.Message
 		return planLost(v), s
 	}
 	if actions = planOffloading(v); len(actions) > 0 || v.isOffloadingEnding() {
-		s.Offloading = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the remote namespaces are gone%s", v.unreachableNote())
+		s.Offloading = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until Liqo has removed the namespaces at %q%s", v.Provider, v.unreachableNote())
+		s.Leaving = s.Offloading.Message
 		return append(actions, planLost(v)...), s
 	}
 	if v.Siblings == 0 {
@@ -279,6 +306,7 @@ func planRelease(v ConsumerView) (actions []Action, s ConsumerState) {
 func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	actions, drained, done := planDrain(v)
 	s.NodeReady = placement.Waiting(agentv1alpha1.ReasonReleasing, "%s%s", drained.Message, v.unreachableNote())
+	s.Leaving = s.NodeReady.Message
 	if v.Node.Exists {
 		s.Drained = drained
 	}
@@ -289,8 +317,9 @@ func planSliceRemoval(v ConsumerView, s ConsumerState) ([]Action, ConsumerState)
 	return append(actions, planLost(v)...), s
 }
 
-// IsDrained reports whether the placement's node can no longer have pods. A slice of this
-// name that the agent did not make does not belong to the placement.
+// IsDrained reports whether the placement has neither a slice nor a virtual node any longer, so
+// that no pod can run on it. A slice that the agent did not make belongs to another owner and does
+// not count.
 func (v *ConsumerView) IsDrained() bool {
 	if v.Slice.Exists && !v.Slice.Ours {
 		return true
@@ -298,9 +327,11 @@ func (v *ConsumerView) IsDrained() bool {
 	return !v.Slice.Exists && !v.VirtualNode.Exists && !v.Node.Exists
 }
 
-// planUnpeer removes the peering after the last placement at the provider.
+// planUnpeer returns the next actions that remove the peering after the last placement at the
+// provider has ended.
 func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	s.Peered = placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the peering with %q is gone%s", v.Provider, v.unreachableNote())
+	s.Leaving = s.Peered.Message
 	if v.Identity.IsUsable() && v.Identity.Ours {
 		if v.Overdue && v.Reach.Answers && !v.Identity.ActedOn {
 			return planParting(v), s
@@ -313,7 +344,7 @@ func planUnpeer(v ConsumerView, s ConsumerState) ([]Action, ConsumerState) {
 	actions, done := planHome(v.Home)
 	s.Gone, s.Done, s.Again = true, done, v.Home.recheckAfter()
 	if done {
-		s.Phase = agentv1alpha1.InstructionReleased
+		s.Phase, s.Leaving = agentv1alpha1.InstructionReleased, ""
 	}
 	return actions, s
 }

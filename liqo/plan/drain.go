@@ -13,20 +13,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// The agent drains an ended placement before it deletes the slice, because Liqo's own drain
-// has two defects: it never ends while a disruption budget holds a pod, and it removes the
-// virtual kubelet under terminating pods as soon as one other pod ended by itself.
+// The agent drains an ended placement before it deletes the slice, because Liqo's own drain has two
+// defects: it never ends while a disruption budget protects a pod, and it removes the virtual
+// kubelet once any pod has ended, although other pods are still terminating.
 //
-//	begin (record the deadline) ─▶ cordon ─▶ evict ─┬─▶ no pod is left ─▶ the slice goes
-//	                                                └─▶ the deadline passes ─▶ delete ─▶ ...
+//	begin (record the deadline) ─▶ cordon ─▶ evict ─┬─▶ no pod is left ─▶ delete the slice
+//	                                                └─▶ the deadline passes ─▶ delete the pods ─▶ ...
 const (
 	// drainInterval is how often a drain checks its pods.
 	drainInterval = time.Second
 	// tryAgain is the delay before a refused eviction is repeated.
 	tryAgain = 2 * time.Second
-	// maxPodsPerStep bounds the evictions per check, because other placements wait meanwhile.
+	// maxPodsPerStep is how many pods one check evicts or deletes at most. The other placements must
+	// wait until the check is done.
 	maxPodsPerStep = 20
-	// reportSlack allows for the provider's delay in reporting the end of a pod.
+	// reportSlack is how long the drain waits for a pod after its grace period, because the provider
+	// reports with a delay that the pod has ended.
 	reportSlack = 10 * time.Second
 )
 
@@ -34,14 +36,14 @@ const (
 type DrainView struct {
 	// Now is the time of the observation.
 	Now time.Time
-	// Begun and Deadline are when the eviction of pods began and when it ends; zero before
-	// they are recorded.
+	// Begun is when the eviction of pods began, and Deadline is when it ends. Both are zero
+	// before they are recorded.
 	Begun, Deadline time.Time
-	// SuccessorComes is true while another placement of the same reservation stands whose
-	// node is not Ready yet.
+	// SuccessorComes is true while a later placement of the same reservation is being set up:
+	// it has not ended, and its node is not Ready yet.
 	SuccessorComes bool
-	// Pods are the pods that must leave the node, without mirror pods and those of
-	// DaemonSets. They are known once the node is cordoned.
+	// Pods are the pods that must leave the node. They do not include mirror pods and pods of
+	// DaemonSets. They are listed only once the node is cordoned.
 	Pods []PodView
 }
 
@@ -49,16 +51,17 @@ type DrainView struct {
 type PodView struct {
 	Namespace, Name string
 	UID             types.UID
-	// GraceEnds is when the pod's grace period ends; zero unless the pod is Terminating.
+	// GraceEnds is when the pod's grace period ends; zero if the pod is not terminating.
 	GraceEnds time.Time
-	// Tried is when the pod's last eviction or deletion was refused; Refusal says why.
+	// Tried is when an eviction or deletion of the pod was last refused. Refusal is the reason.
 	Tried   time.Time
 	Refusal string
 }
 
 func (p *PodView) isTerminating() bool { return !p.GraceEnds.IsZero() }
 
-// planDrain empties the node. done means that the slice can go.
+// planDrain returns the next actions of the drain and its progress. done is true when the
+// slice can be deleted.
 func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done bool) {
 	if !v.Node.Exists || v.Reach.GivenUp {
 		return nil, drainedAspect(v), true
@@ -79,8 +82,12 @@ func planDrain(v ConsumerView) (actions []Action, drained placement.Aspect, done
 	return v.evictSome(), drainingAspect(v, left), false
 }
 
-// awaitedPods returns the pods that the drain still waits for. While the node is not Ready, no
-// report about the end of a pod arrives, so Terminating pods are not awaited.
+// awaitedPods returns the pods that the drain still waits for. It leaves out three kinds of pods:
+//   - terminating pods while the node is not Ready, because the provider cannot report that they
+//     have ended;
+//   - terminating pods for which both the grace period and the drain's deadline passed more than
+//     reportSlack ago;
+//   - pods that the API server refused to delete after the deadline.
 func (v *ConsumerView) awaitedPods() (left []PodView) {
 	d := &v.Drain
 	for _, p := range d.Pods {
@@ -88,7 +95,7 @@ func (v *ConsumerView) awaitedPods() (left []PodView) {
 		case p.isTerminating() && !v.Node.Ready:
 		case p.isTerminating() && !d.Now.Before(laterOf(d.Deadline, p.GraceEnds).Add(reportSlack)):
 		case !p.isTerminating() && p.Refusal != "" && !p.Tried.Before(d.Deadline):
-			// The API server refuses even the deletion. Liqo keeps trying.
+			// Liqo's own drain, which follows, keeps trying to delete the pod.
 		default:
 			left = append(left, p)
 		}
@@ -96,8 +103,9 @@ func (v *ConsumerView) awaitedPods() (left []PodView) {
 	return left
 }
 
-// evictSome evicts some pods, least recently tried first. After the deadline it deletes
-// them.
+// evictSome returns an action that evicts up to maxPodsPerStep pods or, after the deadline, deletes
+// them. The pods that were tried least recently come first. It returns nothing while
+// awaitsSuccessor holds, or if each pod was tried less than tryAgain ago.
 func (v *ConsumerView) evictSome() []Action {
 	d := &v.Drain
 	if v.awaitsSuccessor() {
@@ -124,9 +132,9 @@ func (v *ConsumerView) evictSome() []Action {
 
 func (d *DrainView) isOverdue() bool { return !d.Now.Before(d.Deadline) }
 
-// awaitsSuccessor reports whether pods stay until the next placement's node is Ready. They
-// stay for at most half of the drain time; the other half is for pods that a disruption
-// budget holds.
+// awaitsSuccessor reports whether the drain waits until the node of the reservation's next
+// placement is Ready, so that evicted pods can start there. It waits for at most half of the
+// drain's time; the other half is for pods that a disruption budget protects.
 func (v *ConsumerView) awaitsSuccessor() bool {
 	d := &v.Drain
 	return d.SuccessorComes && d.Now.Before(d.Begun.Add(d.Deadline.Sub(d.Begun)/2))
@@ -147,7 +155,8 @@ func drainedAspect(v ConsumerView) placement.Aspect {
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonDrainedPartly, Message: fmt.Sprintf("node %q is removed: %s on it %s", v.Name, countOf(still, "pod"), why)}
 }
 
-// drainingAspect says how many pods are left, what holds them and when they are deleted.
+// drainingAspect describes a drain that is not finished: how many pods are left, why they cannot
+// be evicted, and when they are deleted.
 func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 	ending := 0
 	var refused []PodView
@@ -172,10 +181,12 @@ func drainingAspect(v ConsumerView, left []PodView) placement.Aspect {
 	return placement.Waiting(agentv1alpha1.ReasonDraining, "%s; what is left at %s is deleted", are, until)
 }
 
-// shownRefusals bounds the length of a message.
+// shownRefusals is how many reasons listRefusals lists at most, to bound the length of a
+// message.
 const shownRefusals = 3
 
-// listRefusals lists each reason once, with one of the pods that it holds.
+// listRefusals lists up to shownRefusals reasons for refused evictions, each with the name of one
+// pod and the number of further pods to which it applies.
 func listRefusals(pods []PodView) string {
 	held := map[string][]string{}
 	for _, p := range pods {
@@ -208,7 +219,7 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// Soonest returns the shorter of two waits; a wait of zero means never.
+// Soonest returns the shorter of two delays, where 0 means never.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

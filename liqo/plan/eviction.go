@@ -5,9 +5,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// planReclaim waits for the consumer to return an ended placement, and takes it back when the
-// consumer's time is over. The cordon keeps pods from coming back until the quota is gone;
-// Liqo removes the quota with the replica.
+// planReclaim returns the actions that take back an ended placement, once the time for the
+// consumer to return it is over; before that, it returns none. The slice is cordoned first, so
+// that the consumer cannot recreate deleted pods while Liqo's Quota still admits them. Liqo
+// removes the Quota together with the replica of the slice.
 func planReclaim(v ProviderView) (actions []Action, granted placement.Aspect) {
 	if !v.Reclaim {
 		return nil, placement.Waiting(agentv1alpha1.ReasonReleasing, "waiting until the slice and the %d pods of %q are gone", v.ShadowPods+v.Pods, v.Consumer)
@@ -22,12 +23,13 @@ func planReclaim(v ProviderView) (actions []Action, granted placement.Aspect) {
 		actions = append(actions, Action{Do: DeleteReplica})
 	}
 	return actions, placement.Waiting(agentv1alpha1.ReasonReclaiming,
-		"%q did not release it in time: reclaiming it, waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
+		"%q did not release the capacity in time: reclaiming it; waiting until its quota and %d pods are gone", v.Consumer, v.Pods)
 }
 
-// mayEvict reports whether the agent may end the peering: it made the Tenant or, if the Tenant
-// was deleted, the namespace. Without a Tenant only the agent can remove the consumer's
-// replicas.
+// mayEvict reports whether the agent may delete the objects that the consumer's Liqo
+// replicated here, and then the peering. It may do so if it made the Tenant. If there is no
+// Tenant, the consumer has no rights here and cannot delete the objects itself. The agent may
+// then delete them if it made the tenant namespace and the consumer's time is over.
 func (v *ProviderView) mayEvict() bool {
 	if v.Tenant.Exists {
 		return v.Tenant.Ours
@@ -35,8 +37,9 @@ func (v *ProviderView) mayEvict() bool {
 	return v.Namespace.Ours && v.Reclaim
 }
 
-// planEviction ends the peering of a consumer that leaves its replicas here. It first drains
-// the Tenant; otherwise the consumer's Liqo would recreate the deleted replicas.
+// planEviction returns the action that removes the objects that the consumer's Liqo replicated
+// here, once the time for the consumer to do so is over. It drains the Tenant first: this
+// takes away the consumer's rights, so that its Liqo cannot recreate the objects.
 func planEviction(v ProviderView) []Action {
 	switch {
 	case !v.Reclaim:
@@ -47,8 +50,9 @@ func planEviction(v ProviderView) []Action {
 	return []Action{{Do: DeleteReplicas}}
 }
 
-// planDrained restores the rights of a returning consumer if planEviction took them. A Tenant
-// that a person drained stays drained.
+// planDrained returns the actions and the state of a placement whose consumer has no rights
+// here because its Tenant is drained. It restores the rights if the agent drained the Tenant.
+// A Tenant that a person drained stays drained.
 func planDrained(v ProviderView) ([]Action, ProviderState) {
 	s := ProviderState{Phase: agentv1alpha1.InstructionPeering}
 	if v.Tenant.Reclaimed && v.Tenant.Ours {

@@ -8,21 +8,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// HealthView holds the signs, besides slice and node, that a placement still works.
+// HealthView holds the facts, besides slice and node, from which healthAspect judges a placement.
 type HealthView struct {
-	// Delivered is true when the placement's node was Ready once.
+	// Delivered is true once the placement's node was Ready for the first time.
 	Delivered bool
-	// Unreachable says why Liqo does not reach the provider's API server; empty if it does.
+	// Unreachable says why Liqo does not reach the provider's API server. It is empty if Liqo
+	// does.
 	Unreachable string
-	// Unaccepted counts the pods on the node that have no copy at the provider although they have
-	// been there for a while. UnacceptedPod is one of them, as namespace/name.
+	// Unaccepted counts the pods that were bound to the node more than acceptWithin ago and still
+	// have no copy at the provider. UnacceptedPod is one of them, as namespace/name.
 	Unaccepted    int
 	UnacceptedPod string
 }
 
-// healthAspect says what is wrong with a delivered placement, and what to do about it. Of
-// several problems it names the one that explains the others. It is empty before the
-// delivery; the other aspects cover that time.
+// healthAspect says whether a delivered placement works and, if not, what is wrong and what to do
+// about it. If there are several problems, it names the one that most likely causes the others.
+// Before the placement is delivered, it returns an empty aspect, because other aspects describe
+// that time.
 func healthAspect(v *ConsumerView) placement.Aspect {
 	h := &v.Health
 	switch {

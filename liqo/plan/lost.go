@@ -6,16 +6,16 @@ import (
 
 // ReachView is what Liqo knows about its connection to a provider.
 type ReachView struct {
-	// Known is true while Liqo has a ForeignCluster for the provider; Answers while the
-	// provider's API server answered the last check.
+	// Known is true while Liqo has a ForeignCluster object for the provider. Answers is true if the
+	// provider's API server answered Liqo's last check.
 	Known, Answers bool
-	// GivenUp is true when Liqo was told to stop waiting for the provider; ByAgent when the
-	// agent told it.
+	// GivenUp is true when an annotation tells Liqo to stop waiting for the provider. ByAgent is
+	// true when the agent set that annotation.
 	GivenUp, ByAgent bool
 }
 
-// planLost unblocks a release that hangs because the provider does not answer, or because
-// this cluster lost its rights there. In both cases Liqo waits indefinitely.
+// planLost returns the actions that unblock a hanging release, for which Liqo itself would wait
+// indefinitely. Either the provider does not answer, or this cluster lost its rights there.
 func planLost(v ConsumerView) (actions []Action) {
 	switch {
 	case v.Reach.Answers && v.Overdue && v.Slice.Terminating:
@@ -36,8 +36,9 @@ func planLost(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// planParting changes the remote namespace in this cluster's Identity at the provider. Liqo then
-// forgets the objects that it replicated to the provider, and no longer tries to delete them there.
+// planParting returns the action that changes the remote namespace in the Identity with which Liqo
+// accesses the provider. Liqo then forgets the objects that it replicated to the provider, instead
+// of waiting until it can delete them.
 func planParting(v ConsumerView) []Action {
 	if v.Identity.IsUsable() && v.Identity.Ours && !v.Identity.Parted {
 		return []Action{{Do: PartIdentity}}
@@ -45,7 +46,8 @@ func planParting(v ConsumerView) []Action {
 	return nil
 }
 
-// unreachableNote says why a release takes long, and what happens next.
+// unreachableNote returns a note for messages that says why a release takes long, and what happens
+// next. It returns "" if the provider answers.
 func (v *ConsumerView) unreachableNote() string {
 	switch {
 	case !v.Release || !v.Reach.Known || v.Reach.Answers:

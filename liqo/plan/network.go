@@ -8,11 +8,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// networkLook is how often to check a network that is not connected yet. Its Secrets and the
-// progress of Liqo's IPAM are not watched.
+// networkLook is the delay between two checks of a network connection that is being set up or
+// removed. Watches are not enough: the agent watches neither the gateways' Secrets nor the progress
+// of Liqo's IPAM.
 const networkLook = 2 * time.Second
 
-// Verbs that connect the networks of two clusters, for both sides.
+// Verbs for connecting the networks of two clusters. Consumer and provider use all of them.
 const (
 	SendNetwork        Verb = "SendNetwork"
 	AnswerNetwork      Verb = "AnswerNetwork"
@@ -25,15 +26,16 @@ const (
 	YieldGatewayServer Verb = "YieldGatewayServer"
 )
 
-// NetworkView is one side's observation of the network between two clusters. Both directions
-// of peering share it, because two clusters have one network connection.
+// NetworkView is what exists in one cluster for the network connection with a peer. If two clusters
+// lend to each other, both peerings share the connection.
 type NetworkView struct {
-	// On is true where this cluster connects its network with the peer's.
+	// On is true if this cluster connects its network with the networks of its peers.
 	On         bool
 	Self, Peer string
-	// Provides is true on the provider's side. As in Liqo, that side has the gateway server.
+	// Provides is true in the provider's cluster. As in Liqo, the gateway server runs there, and
+	// the client in the consumer's cluster.
 	Provides bool
-	// Known is true when Liqo has assigned the networks of this cluster.
+	// Known is true when Liqo has assigned CIDRs to the networks of this cluster.
 	Known bool
 
 	Told          PeerNetworkView
@@ -44,37 +46,43 @@ type NetworkView struct {
 	Connection    ConnectionView
 }
 
-// PeerNetworkView summarizes the peer's last message about its network.
+// PeerNetworkView summarizes the peer's newest message about its network.
 type PeerNetworkView struct {
-	// Asks is true when the peer's message says that the peer is not connected yet.
+	// Asks is true when the message says that the peer is not connected yet and needs an answer.
 	Asks bool
-	// Fresh is true when the message names this cluster's current epoch and a live placement.
+	// Fresh is true when the message can be used and is not outdated: it names the current epoch of
+	// this cluster and a placement that has not ended.
 	Fresh bool
-	// Problem says why the message cannot be used.
+	// Problem says why the message cannot be used; it is empty if it can.
 	Problem string
-	// Serves is true when the peer has a gateway server; Endpoint when that server has an
-	// address; Key when the message names the public key of the peer's gateway.
+	// Serves is true when the peer has a gateway server. Endpoint is true when that server has an
+	// address. Key is true when the message contains the public key of the peer's gateway. They are
+	// false unless Fresh is true.
 	Serves, Endpoint, Key bool
 }
 
-// ConfigurationView is the Configuration, Liqo's record of the peer's networks.
+// ConfigurationView is the Configuration object in which Liqo keeps the CIDRs of the peer's
+// networks.
 type ConfigurationView struct {
 	ObjectView
-	// Current is true when the record equals the peer's message; Ready when Liqo has mapped
-	// the networks.
+	// Current is true when the object equals the peer's message. Ready is true when Liqo has mapped
+	// the peer's networks to CIDRs that are free in this cluster.
 	Current, Ready bool
 }
 
-// GatewayView is this cluster's end of the tunnel.
+// GatewayView is this cluster's end of the tunnel, a gateway server or a gateway client.
 type GatewayView struct {
 	ObjectView
-	// Current is true for a client that connects to the peer's server.
+	// Current is true for a gateway client that connects to the endpoint in the peer's message.
 	Current bool
-	// Keys is true when the gateway's key pair exists; Address when a server has an address.
+	// Keys is true when the gateway's key pair exists. Address is true when a gateway server has an
+	// address.
 	Keys, Address bool
 }
 
-// PublicKeyView is the PublicKey by which this cluster's gateway recognizes the peer's.
+// PublicKeyView is the PublicKey object by which this cluster's gateway authenticates the peer's
+// gateway. Current is true when the object holds the key in the peer's message and belongs to the
+// current gateway.
 type PublicKeyView struct {
 	ObjectView
 	Current bool
@@ -83,15 +91,15 @@ type PublicKeyView struct {
 // ConnectionView is the state of the tunnel, as Liqo's gateway reports it.
 type ConnectionView struct {
 	Connected bool
-	// Failed is true when the gateway could not connect.
+	// Failed is true when Liqo's gateway reports that it could not connect.
 	Failed bool
 	// RoundTrip is the round-trip time through the tunnel; 0 if it was not measured.
 	RoundTrip time.Duration
 }
 
-// planNetwork returns the next actions for the network, and its state. The state has no
-// reason if networks are not connected. A gateway that the agent did not make is used as it
-// is.
+// planNetwork returns the next actions for the network, and its state. The state is empty if this
+// cluster does not connect networks. If the agent did not make the gateway, planNetwork changes no
+// objects: it only sends messages and reports the state of the connection.
 func planNetwork(v NetworkView) ([]Action, placement.Aspect) {
 	switch {
 	case !v.On:
@@ -107,8 +115,8 @@ func planNetwork(v NetworkView) ([]Action, placement.Aspect) {
 	return append(actions, steps...), state
 }
 
-// messageVerb returns how this cluster sends its description to the peer: repeatedly until the
-// tunnel is up, and afterwards only in answer to a peer that still waits.
+// messageVerb returns how this cluster sends the description of its network to the peer: repeatedly
+// until the tunnel is up, and after that only as an answer to a peer that is not connected yet.
 func (v *NetworkView) messageVerb() Verb {
 	switch {
 	case !v.Connection.Connected:
@@ -147,8 +155,8 @@ func planTunnel(v NetworkView) ([]Action, placement.Aspect) {
 	return nil, v.pendingAspect("waiting for the gateway of %q", v.Peer)
 }
 
-// planServer continues with this cluster's gateway server. If both clusters made a server at
-// the same time, one for each direction, the cluster with the greater ID deletes its own.
+// planServer returns the next actions for this cluster's gateway server. Two clusters that lend to
+// each other may both have made a server. Then the cluster with the greater ID deletes its own.
 func planServer(v NetworkView) (actions []Action, state placement.Aspect) {
 	if v.Told.Serves && v.Self > v.Peer {
 		return []Action{{Do: YieldGatewayServer}}, v.pendingAspect("waiting for the gateway of %q", v.Peer)
@@ -199,15 +207,15 @@ func (v *NetworkView) pendingAspect(format string, args ...any) placement.Aspect
 	return placement.Waiting(agentv1alpha1.ReasonNetworkPending, format, args...)
 }
 
-// IsUnderWay reports whether both sides set up the network and only wait for gateways, addresses or
-// the tunnel. A peer that has said nothing of a gateway does not count.
+// IsUnderWay reports whether the network is being set up without a known problem, so that it will
+// probably be connected soon. It returns false while neither cluster has a gateway server.
 func (v *NetworkView) IsUnderWay() bool {
 	c := v.Connection
 	return v.On && v.Known && !c.Connected && !c.Failed && v.Told.Fresh && v.Told.Problem == "" &&
 		(v.Told.Serves || v.Server.IsUsable())
 }
 
-// LookAgainAfter returns when to check the network again; 0 for never.
+// LookAgainAfter returns the delay until the next check of the network; 0 if none is needed.
 func (v *NetworkView) LookAgainAfter() time.Duration {
 	if !v.On || v.Connection.Connected {
 		return 0

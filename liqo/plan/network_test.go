@@ -29,7 +29,7 @@ func TestPlanNetwork(t *testing.T) {
 		change func(*NetworkView)
 		want   []Verb
 		reason string
-		// says is part of the message.
+		// says is a text that the message of the returned state must contain.
 		says string
 	}{
 		"nobody connects networks": {change: func(v *NetworkView) { v.On = false }},
@@ -174,7 +174,9 @@ func TestNetworkIsRemovedWithItsLastUser(t *testing.T) {
 	}
 }
 
-// More time for a network must not be given for the word of a peer that has nothing to connect to.
+// The broker gives a placement more time while this cluster reports that only the network is
+// missing. This cluster reports it only while the network is being set up: without a known problem,
+// and with a gateway server in one of the clusters.
 func TestNodeWaitsForItsNetworkAlone(t *testing.T) {
 	waiting := func(change func(*ConsumerView)) ConsumerView {
 		return consumer(func(v *ConsumerView) {

@@ -11,8 +11,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// Strategy is how a namespace is offloaded. While the namespace is offloaded, Liqo allows
-// changes of Pods and refuses changes of Names.
+// Strategy says how a namespace is offloaded: which pods, and under which name. While the
+// namespace is offloaded, Liqo allows changes of Pods and refuses changes of Names.
 type Strategy struct {
 	Pods  offloadingv1beta1.PodOffloadingStrategyType
 	Names offloadingv1beta1.NamespaceMappingStrategyType
@@ -20,10 +20,12 @@ type Strategy struct {
 
 func (s Strategy) String() string { return fmt.Sprintf("%s and %s", s.Pods, s.Names) }
 
-// WishOf returns the strategy that a request sets. Fields that it leaves open are empty.
+// WishOf returns the strategy that a request asks for. A field that the request does not set is
+// empty.
 //
-// A request that enforces compliance concerns all pods of its namespaces, and Liqo's label on
-// these, which calls the webhook for such pods, is absent with Local.
+// There is one exception: with PodComplianceEnforce, an empty field Pods becomes LocalAndRemote.
+// All pods of the request's namespaces must then pass the webhook, which the API server calls
+// only for namespaces with Liqo's label, and Liqo does not set that label for Local.
 func WishOf(o *agentv1alpha1.Offloading) Strategy {
 	if o == nil {
 		return Strategy{}
@@ -38,8 +40,9 @@ func WishOf(o *agentv1alpha1.Offloading) Strategy {
 	return wish
 }
 
-// WithDefaults sets empty fields to their defaults. By default Liqo changes no pod: the agent's
-// webhook lets pods that select the request's node go there, and all others stay as they are.
+// WithDefaults sets empty fields to their defaults. The default of Pods is Local, with which Liqo
+// changes no pod. Instead, the agent's webhook directs pods to the request's node if they select
+// it; all other pods stay in this cluster.
 func (s Strategy) WithDefaults() Strategy {
 	if s.Pods == "" {
 		s.Pods = offloadingv1beta1.LocalPodOffloadingStrategyType
@@ -50,31 +53,33 @@ func (s Strategy) WithDefaults() Strategy {
 	return s
 }
 
-// meetsWish reports whether an object that the agent did not make satisfies a request. Its owner
-// decides the fields that the request leaves open.
+// meetsWish reports whether s satisfies a request. s is the strategy of a NamespaceOffloading
+// that the agent did not make. A field that the request leaves empty may have any value.
 func (s Strategy) meetsWish(wish Strategy) bool {
 	return (wish.Pods == "" || s.Pods == wish.Pods) && (wish.Names == "" || s.Names == wish.Names)
 }
 
 // Claim is the offloading that one placement wants for a namespace.
 type Claim struct {
-	// Provider is the placement's provider; Request names the placement's origin in messages.
+	// Provider is the cluster ID of the placement's provider. Request names the request or
+	// reservation behind the placement, for messages.
 	Provider, Request string
 	Strategy          Strategy
 }
 
-// Agreement is the offloading of a namespace for all placements that name it.
+// Agreement is how a namespace is offloaded, decided for all placements that name it.
 type Agreement struct {
 	Strategy Strategy
-	// By is the oldest request that wants this strategy.
+	// By names the oldest request that wants this strategy.
 	By string
-	// Providers may receive pods, sorted. Providers of placements that want another strategy
-	// are left out.
+	// Providers are the clusters that may receive pods of the namespace, sorted. Providers of
+	// placements that want another strategy are not included.
 	Providers []string
 }
 
-// Agree decides which strategy a namespace gets; claims are sorted, oldest first. The strategy
-// in force stays as long as one claim wants it. After that, the oldest claim decides.
+// Agree decides how a namespace is offloaded. inForce is its present strategy; claims are sorted
+// by age, oldest first. The present strategy stays as long as any claim wants it; otherwise the
+// oldest claim decides.
 func Agree(inForce Strategy, claims []Claim) (a Agreement) {
 	if len(claims) == 0 {
 		return a
@@ -92,35 +97,40 @@ func Agree(inForce Strategy, claims []Claim) (a Agreement) {
 	return a
 }
 
-// OffloadingView is one of the placement's namespaces.
+// OffloadingView is one of the namespaces that the placement offloads, with its
+// NamespaceOffloading object.
 type OffloadingView struct {
 	Name string
 	// NamespaceExists is false when the user's namespace is missing or being deleted.
 	NamespaceExists bool
-	// Labelled is true while Liqo's webhook handles new pods of the namespace.
+	// Labelled is true while the namespace has the label that makes Liqo's webhook handle its new
+	// pods.
 	Labelled bool
 	ObjectView
 
-	// Wish is the strategy that the placement's request sets.
+	// Wish is the strategy that the placement's request asks for.
 	Wish Strategy
-	// SameName is true when the namespace may have its own name at providers.
+	// SameName is true when the namespace has the label that allows it to have the same name at
+	// providers.
 	SameName bool
-	// Wanted is the agreement of all placements that name the namespace and are not drained.
-	// InForce and Selected are the object's current strategy and providers.
+	// Wanted is the agreement of all placements that name the namespace and whose node may still
+	// have pods. InForce and Selected are the strategy and the providers that the
+	// NamespaceOffloading names at present.
 	Wanted   Agreement
 	InForce  Strategy
 	Selected []string
 
-	// Required is true when Liqo was told to offload the namespace to the provider; Ready when
-	// the remote namespace exists there.
+	// Required is true when Liqo must offload the namespace to the placement's provider. Ready is
+	// true when Liqo reports that the remote namespace exists there.
 	Required, Ready bool
-	// Phase is the offloading phase that Liqo reports.
+	// Phase is the phase that Liqo reports for the NamespaceOffloading.
 	Phase string
 }
 
-// planOffloading makes each namespace's object match the agreement. Its selector always names
-// whole clusters: Liqo evaluates it per cluster, and kills pods if it matches only some of a
-// cluster's virtual nodes.
+// planOffloading returns the actions that make the NamespaceOffloading of each namespace match
+// the agreement. The selector in a NamespaceOffloading always names whole clusters: Liqo
+// evaluates it once per cluster, and kills pods if it matches only some of a cluster's virtual
+// nodes.
 func planOffloading(v ConsumerView) (actions []Action) {
 	for _, o := range v.Offloading {
 		wanted := len(o.Wanted.Providers) > 0
@@ -135,7 +145,8 @@ func planOffloading(v ConsumerView) (actions []Action) {
 	return actions
 }
 
-// isOffloadingEnding reports whether Liqo is removing remote namespaces, which needs the peering.
+// isOffloadingEnding reports whether Liqo is still removing remote namespaces. Liqo needs the
+// peering for that.
 func (v *ConsumerView) isOffloadingEnding() bool {
 	return slices.ContainsFunc(v.Offloading, func(o OffloadingView) bool {
 		return o.Exists && o.Ours && o.Terminating
@@ -157,7 +168,7 @@ func offloadingAspect(v ConsumerView) placement.Aspect {
 	}
 	if len(waits) == 0 {
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonOffloading,
-			Message: fmt.Sprintf("%d namespaces may use the virtual node", len(v.Offloading))}
+			Message: countOf(len(v.Offloading), "namespace") + " can use the virtual node"}
 	}
 	messages := make([]string, len(waits))
 	for i := range waits {
@@ -166,7 +177,8 @@ func offloadingAspect(v ConsumerView) placement.Aspect {
 	return placement.Aspect{Reason: firstActionable(waits), Message: strings.Join(messages, "; ")}
 }
 
-// firstActionable returns the first reason that needs a person's action.
+// firstActionable returns the first reason other than ReasonOffloading, because such a reason
+// asks a person to act. If there is none, it returns ReasonOffloading.
 func firstActionable(waits []placement.Aspect) string {
 	for _, a := range waits {
 		if a.Reason != agentv1alpha1.ReasonOffloading {
@@ -193,7 +205,7 @@ func (o *OffloadingView) aspectFor(v *ConsumerView) placement.Aspect {
 }
 
 // conflictWithForeign returns how a NamespaceOffloading that the agent did not make conflicts
-// with the placement's wish; nil if it does not.
+// with the placement's request; nil if it does not conflict.
 func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect {
 	switch {
 	case !o.InForce.meetsWish(o.Wish):
@@ -207,8 +219,8 @@ func (o *OffloadingView) conflictWithForeign(v *ConsumerView) *placement.Aspect 
 	return nil
 }
 
-// findConflict returns how the namespace or another request conflicts with the placement's wish;
-// nil if neither does.
+// findConflict returns how the namespace's labels or another request conflict with the
+// placement's request; nil if there is no conflict.
 func (o *OffloadingView) findConflict() *placement.Aspect {
 	wish := o.Wish.WithDefaults()
 	switch {
@@ -223,7 +235,8 @@ func (o *OffloadingView) findConflict() *placement.Aspect {
 	return nil
 }
 
-// stuckHint returns a hint at the likely cause of a long wait.
+// stuckHint returns the likely reason why Liqo has not offloaded the namespace yet, as an
+// addition to a message; "" if none is known.
 func (o *OffloadingView) stuckHint() string {
 	switch {
 	case o.Wish.Names == offloadingv1beta1.EnforceSameNameMappingStrategyType:

@@ -20,7 +20,7 @@ var (
 	sameName = Strategy{Names: offloadingv1beta1.EnforceSameNameMappingStrategyType}.WithDefaults()
 )
 
-// wanted returns an agreement on LocalAndRemote.
+// wanted returns an agreement to offload with the strategy LocalAndRemote to these providers.
 func wanted(providers ...string) Agreement {
 	return Agreement{Strategy: both, By: `request "demo/first"`, Providers: providers}
 }
@@ -216,7 +216,7 @@ func TestOffloadingSaysWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// Nobody in the broker's cluster knows which namespaces a member has.
+// An administrator of the broker's cluster does not know which namespaces a member has.
 func TestPlacementWithoutNamespacesSaysHowPodsGetThere(t *testing.T) {
 	actions, s := ForConsumer(consumer(func(v *ConsumerView) { v.Offloading = nil }))
 	if got := s.Offloading; !got.True || !strings.Contains(got.Message, `NamespaceOffloading selects it`) || !strings.Contains(got.Message, `"paris"`) {

@@ -5,7 +5,7 @@ import "time"
 // Verb names the operation of an Action.
 type Verb string
 
-// Verbs of both sides.
+// Verbs of the consumer and of the provider.
 const (
 	EnsureNamespace      Verb = "EnsureNamespace"
 	DeleteNamespace      Verb = "DeleteNamespace"
@@ -57,57 +57,62 @@ const (
 	DeleteReplicas  Verb = "DeleteReplicas"
 )
 
-// Action is a verb with its arguments. Every action can be repeated.
+// Action is a verb with its arguments. An action that has already been carried out may be
+// repeated.
 type Action struct {
 	Do Verb
 	// Namespace is the offloaded namespace; set only for WriteOffloading and DeleteOffloading.
 	Namespace string
 	// Agreement is how to offload the namespace; set only for WriteOffloading.
 	Agreement Agreement
-	// Pods must leave the node; set only for EvictPods and RemovePods.
+	// Pods are the pods that must leave the node; set only for EvictPods and RemovePods.
 	Pods []PodView
 }
 
-// ObjectView is the part of an object that a plan needs.
+// ObjectView holds the facts about an object that a plan depends on.
 type ObjectView struct {
 	Exists bool
-	// Ours is true for an object that the agent made. The agent uses other objects, but does
-	// not change them.
+	// Ours is true for an object that the agent made. The agent may use other objects, but
+	// does not change them.
 	Ours bool
-	// Terminating is true from the object's deletion until its finalizers are done.
+	// Terminating is true while the object is being deleted and still has finalizers.
 	Terminating bool
 }
 
 // IsUsable reports whether the object exists and is not being deleted.
 func (o ObjectView) IsUsable() bool { return o.Exists && !o.Terminating }
 
-// HomeView is what remains of a peer in this cluster when one of its instructions is about
-// to go.
+// HomeView is what exists for a peer in this cluster when an instruction for that peer is
+// about to be deleted.
 type HomeView struct {
 	Namespace ObjectView
-	// Needed is true while another instruction, in either direction, has the same peer.
+	// Needed is true while another instruction, in either direction, has the same peer. The
+	// fields below are then not filled.
 	Needed bool
 	// Roots counts Liqo's objects for the peer that have no owner and are not being deleted:
 	// Tenants, Identities, ResourceSlices and VirtualNodes. It also counts gateways that the
 	// agent did not make.
 	Roots int
-	// Gateways counts the gateways that the agent made; Leaving those of them that are being
+	// Gateways counts the gateways that the agent made. Leaving is how many of them are being
 	// deleted.
 	Gateways, Leaving int
-	// Configured is true while the agent's Configuration for the peer exists; Mapped while
-	// one exists that the agent did not make.
+	// Configured is true while a Configuration for the peer exists that the agent made. Mapped is
+	// true while there is a Configuration for the peer that the agent did not make.
 	Configured, Mapped bool
-	// Dependents counts objects that Liqo derived from the roots and removes after them.
+	// Dependents counts the objects that Liqo made because of the roots, and that it removes
+	// after the roots are gone.
 	Dependents int
-	// StrayMap is true when the NamespaceMap of the peer outlived its virtual nodes. Liqo
-	// leaves it behind when two virtual nodes go at the same time.
+	// StrayMap is true when a NamespaceMap for the peer still exists although no VirtualNode
+	// does. Liqo leaves it behind when two VirtualNodes are deleted at the same time.
 	StrayMap bool
-	// ForeignCluster is true while Liqo's summary of the peer exists.
+	// ForeignCluster is true while the ForeignCluster object exists, in which Liqo summarizes
+	// its relation to the peer.
 	ForeignCluster bool
 }
 
-// recheckAfter returns when to check again a network that is being removed. An agent that
-// no longer connects networks does not watch their objects.
+// recheckAfter returns the delay until the next check while gateways or a Configuration of the
+// agent still exist; otherwise 0. An agent that no longer connects networks does not watch
+// these objects, so it would miss their removal.
 func (v *HomeView) recheckAfter() time.Duration {
 	if v.Gateways > 0 || v.Configured {
 		return networkLook
@@ -115,9 +120,10 @@ func (v *HomeView) recheckAfter() time.Duration {
 	return 0
 }
 
-// planHome removes the network connection, the tenant namespace and the ForeignCluster, in
-// this order, once no instruction needs them. Within the connection the gateways go first,
-// as in liqoctl. done means that nothing more will change.
+// planHome returns the actions that remove the network connection, the tenant namespace and
+// the ForeignCluster, in this order, once no instruction needs them. Like liqoctl, it removes
+// the gateways before the Configuration. done is true when nothing is left to remove, or when
+// the rest must stay.
 func planHome(v HomeView) (actions []Action, done bool) {
 	switch {
 	case v.Needed, v.Roots > 0:

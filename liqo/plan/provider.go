@@ -8,15 +8,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// ProviderView is the provider's observation of one placement and of its peering with the
-// consumer.
+// ProviderView is what exists in the provider's cluster for one placement, and for its peering with
+// the consumer.
 type ProviderView struct {
 	Consumer string
 	Name     string
-	// Release is true when the placement has ended; Unpeer when the consumer has removed its
-	// side, too.
+	// Release is true once the placement has ended. Unpeer is true once the consumer has also removed
+	// its side of the peering.
 	Release, Unpeer bool
-	// Reclaim is true once the consumer's time to return an ended placement is over.
+	// Reclaim is true once the time for the consumer to return an ended placement is over. This cluster
+	// then takes the placement back.
 	Reclaim bool
 
 	Namespace ObjectView
@@ -25,25 +26,28 @@ type ProviderView struct {
 	Tenant    TenantView
 	Handshake ProviderHandshake
 
-	// Replica is the placement's slice as Liqo replicated it. Slices counts all slices of the
-	// consumer in this cluster; Replicated counts all objects that its Liqo replicated.
+	// Replica is the placement's slice, as the consumer's Liqo replicated it to this cluster. Slices
+	// counts all slices of the consumer here. Replicated counts all objects that the consumer's Liqo
+	// replicated here; it is filled only while the peering is being removed.
 	Replica            ReplicaView
 	Slices, Replicated int
-	// Quota is true while Liqo admits the placement's pods. ShadowPods counts the pods that
-	// the consumer wants to run; Pods counts the pods that run here. A pod that ends slowly
-	// outlives its ShadowPod.
+	// Quota is true while Liqo's Quota for the placement exists, so that Liqo admits pods. ShadowPods
+	// counts the pods that the consumer wants to run here, and Pods the pods that exist. A pod may
+	// outlive its ShadowPod while it terminates, so Pods is filled only when no ShadowPod is left. All
+	// three are filled only for an ended placement.
 	Quota            bool
 	ShadowPods, Pods int
-	// QuotaExceeds is true while Liqo admits more than this cluster keeps for the placement.
-	// It is filled while a change of the reservation awaits an answer.
+	// QuotaExceeds is true while Liqo's Quota admits more resources than this cluster keeps for the
+	// placement. It is filled only while a change of the reservation awaits an answer.
 	QuotaExceeds bool
 
 	Network NetworkView
 
-	// Siblings counts the other instructions for the consumer, in any phase. It is filled
-	// once the placement uses nothing here.
+	// Siblings is the number of other instructions for the consumer, in any phase. It is filled only
+	// once the ended placement uses nothing here.
 	Siblings int
-	// Home is filled only while the peering is being removed.
+	// Home is what exists for the consumer in this cluster besides the placements. It is filled only
+	// while the peering is being removed.
 	Home HomeView
 }
 
@@ -52,56 +56,57 @@ type TenantView struct {
 	ObjectView
 	// Ready is true when this cluster has signed a certificate for the Tenant's key.
 	Ready bool
-	// Signed is true when the Tenant holds a signature of the current nonce.
+	// Signed is true when the Tenant holds a valid signature of the current nonce.
 	Signed bool
-	// Drained is true while Liqo gives the consumer no rights here; Reclaimed when the agent
-	// drained the Tenant.
+	// Drained is true while the Tenant is drained: Liqo gives the consumer no rights here. Reclaimed
+	// is true when the agent drained the Tenant.
 	Drained, Reclaimed bool
 }
 
 // ProviderHandshake summarizes the consumer's messages.
 type ProviderHandshake struct {
-	// Answered is true when a valid answer to the current challenge arrived.
+	// Answered is true when the consumer has sent a valid answer to the current challenge.
 	Answered bool
-	// SameKey is true when the answer uses the Tenant's key.
+	// SameKey is true when the answer uses the key in the Tenant.
 	SameKey bool
-	// Problem says why an answer was refused.
+	// Problem says why a message of the consumer was refused; it is empty if none was.
 	Problem string
-	// Requested is true when the consumer asked for its credentials; KnownKey when it asked
-	// with the Tenant's key.
+	// Requested is true when the consumer asked for its credentials. KnownKey is true when this
+	// request names the key in the Tenant.
 	Requested, KnownKey bool
 }
 
-// ReplicaView is the replica of the placement's slice.
+// ReplicaView is the replica of the placement's slice in the provider's cluster.
 type ReplicaView struct {
 	Exists  bool
 	Granted bool
 	Message string
-	// Cordoned is true while Liqo admits no new pods.
+	// Cordoned is true while the slice's annotation makes Liqo refuse new pods.
 	Cordoned bool
-	// Exceeds is true while Liqo grants more than this cluster keeps for the placement.
+	// Exceeds is true while Liqo grants more resources than this cluster keeps for the placement.
 	Exceeds bool
 }
 
-// ProviderState is the progress of a placement.
+// ProviderState is the progress of a placement in the provider's cluster.
 type ProviderState struct {
 	Phase   agentv1alpha1.InstructionPhase
 	Granted placement.Aspect
-	// Gone is true when nothing of the placement is left here. The agent may then tell the
-	// broker, which sells the capacity again.
+	// Gone is true when nothing of the placement is left here. Once the agent has reported this, the
+	// broker lends the capacity to others.
 	Gone bool
-	// Done is true when the instruction may be deleted, too: the peering is gone, or other
-	// instructions need it.
+	// Done is true when Gone is true and the instruction may be deleted: the peering is gone, or is
+	// left to other instructions.
 	Done bool
-	// Exceeds is true while the consumer has more than this cluster keeps for it, or can still
-	// get more through an earlier grant.
+	// Exceeds is true while the consumer has, or can still get from Liqo, more than this cluster keeps
+	// for the placement after a reduction.
 	Exceeds bool
-	// Again is the delay until the next check if no event comes first; 0 for never.
+	// Again is the delay after which the controller must check the placement again even if no event
+	// arrives; 0 means that it need not.
 	Again time.Duration
 }
 
-// ForProvider returns the next actions for a placement that this cluster has acknowledged,
-// and its state.
+// ForProvider returns the next actions in the provider's cluster for a placement that it has
+// acknowledged, and the placement's state.
 func ForProvider(v ProviderView) ([]Action, ProviderState) {
 	if v.Release || v.Unpeer {
 		return planProviderRelease(v)
@@ -153,8 +158,8 @@ func planHandshake(v ProviderView) ([]Action, ProviderState) {
 	return []Action{{Do: SendCredentials}}, wait("waiting for the slice of %q", v.Consumer)
 }
 
-// planKnownConsumer serves a consumer that received its credentials before. Such a consumer still has
-// its identity, or asks for it.
+// planKnownConsumer returns the next action for a consumer that already has a Tenant with a signed
+// certificate. Such a consumer needs no message unless it requests its credentials again.
 func planKnownConsumer(v ProviderView) []Action {
 	switch {
 	case !v.Handshake.Requested && v.Slices > 0:
@@ -169,8 +174,10 @@ func planKnownConsumer(v ProviderView) []Action {
 	return []Action{{Do: SendChallenge}}
 }
 
-// planOtherKey deletes the agent's Tenant if the consumer no longer has its key. A Tenant
-// with slices stays, because the holder of the old key runs pods here.
+// planOtherKey handles an answer that uses another key than the Tenant. If the agent made the
+// Tenant and the consumer has no slices, planOtherKey deletes the Tenant, so that a Tenant with the
+// new key can be made. If the consumer has slices, the Tenant stays, because the holder of the old
+// key runs pods here.
 func planOtherKey(v ProviderView, wait func(string, ...any) ProviderState) ([]Action, ProviderState) {
 	switch {
 	case !v.Tenant.Ours:
@@ -204,14 +211,16 @@ func planProviderRelease(v ProviderView) (actions []Action, s ProviderState) {
 	return append(actions, teardown...), s
 }
 
-// IsInUse reports whether the placement uses capacity here, or could. A replica that
-// reappears after it was reclaimed is granted nothing, so it does not count.
+// IsInUse reports whether an ended placement still uses capacity here, or could. Once the consumer's
+// time is over, a replica alone does not count, because this cluster grants it nothing.
 func (v *ProviderView) IsInUse() bool {
 	return v.Replica.Exists && !v.Reclaim || v.Quota || v.ShadowPods > 0 || v.Pods > 0
 }
 
-// planTenantRemoval deletes the Tenant after the objects that the consumer replicated. The
-// consumer needs the Tenant's rights to remove them, and would otherwise wait indefinitely.
+// planTenantRemoval returns the next actions that remove the Tenant, and then the rest of the
+// peering. The Tenant is removed only when the objects that the consumer's Liqo replicated here are
+// gone. The consumer needs the rights of the Tenant to remove them, and would otherwise wait
+// indefinitely.
 func planTenantRemoval(v ProviderView) (actions []Action, done bool) {
 	switch {
 	case v.Tenant.Terminating:

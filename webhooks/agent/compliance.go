@@ -25,10 +25,10 @@ import (
 
 // Paths of the webhooks for new pods.
 const (
-	// PodPath is for all pods of namespaces that Liqo offloads.
+	// PodPath is the path of the webhook for all new pods in namespaces that Liqo offloads.
 	PodPath = "/mutate--v1-pod"
-	// OtherPodPath is for those pods of other namespaces that select a request's virtual node, or
-	// tolerate virtual nodes.
+	// OtherPodPath is the path of the webhook for new pods in other namespaces. It is called only for
+	// pods that select a request's virtual node or tolerate the taint of virtual nodes.
 	OtherPodPath = "/mutate--v1-pod-other"
 )
 
@@ -45,16 +45,16 @@ func SetupPods(mgr ctrl.Manager) {
 
 type compliance struct {
 	cache client.Reader
-	// reader reads Namespaces, which are not cached.
+	// reader reads Namespaces, which the cache does not contain.
 	reader client.Reader
-	// offloaded is true for pods of namespaces that Liqo offloads. They may use the virtual nodes
-	// of their namespace's requests without selecting them.
+	// offloaded is true in the webhook for namespaces that Liqo offloads. Pods in such a namespace
+	// may run on the virtual nodes reserved for the namespace without selecting these nodes.
 	offloaded bool
 }
 
-// Handle implements admission.Handler. It keeps a pod off nodes that are reserved for other
-// namespaces, which needs no lookup, and makes it comply with the requests of its own
-// namespace. A failed lookup does not block the pod.
+// Handle implements admission.Handler. It keeps the pod off nodes that are reserved for other
+// namespaces, which needs no lookup. It also makes the pod comply with the requests that offload
+// its namespace. If it cannot list those requests, it admits the pod without these changes.
 func (c *compliance) Handle(ctx context.Context, req admission.Request) admission.Response {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
@@ -63,8 +63,8 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 	if why := c.pinnedElsewhere(ctx, pod, req.Namespace); why != "" {
 		return admission.Denied(why)
 	}
-	// The same types marshal both sides of the patch. A field that they do not know is in
-	// neither side and stays unchanged.
+	// Both sides of the patch are marshalled from corev1.Pod. Fields that this type does not know are
+	// on neither side, so the patch keeps them.
 	before, err := json.Marshal(pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -83,8 +83,8 @@ func (c *compliance) Handle(ctx context.Context, req admission.Request) admissio
 	return admission.PatchResponseFromRaw(before, after).WithWarnings(verdict.Warnings...)
 }
 
-// preparePod changes a pod for the virtual nodes that it may run on, and reports whether it
-// changed anything.
+// preparePod changes a pod so that it can run on the virtual nodes of its namespace, and on no
+// others. It reports whether it changed the pod.
 func (c *compliance) preparePod(ctx context.Context, pod *corev1.Pod, namespace string) (webhooks.Verdict, bool) {
 	pinned, changed := selectsRequest(&pod.Spec), false
 	if pinned {
@@ -96,7 +96,8 @@ func (c *compliance) preparePod(ctx context.Context, pod *corev1.Pod, namespace 
 	return verdict, changed || complied || confined
 }
 
-// complyWithRequests makes a pod comply with the requests that offload its namespace.
+// complyWithRequests changes a pod as the podCompliance of the requests that offload its namespace
+// demands. pinned is true if the pod selects a request's virtual node.
 func (c *compliance) complyWithRequests(ctx context.Context, pod *corev1.Pod, namespace string, pinned bool) (v webhooks.Verdict, changed bool) {
 	var requests agentv1alpha1.ResourceRequestList
 	err := c.cache.List(ctx, &requests)
@@ -118,8 +119,8 @@ func (c *compliance) complyWithRequests(ctx context.Context, pod *corev1.Pod, na
 	return v, changed
 }
 
-// reservedNodes lists the virtual nodes of requests that offload the namespace and have
-// podCompliance Enforce, except those that take no pods.
+// reservedNodes lists the virtual nodes of the requests that offload the namespace and have
+// podCompliance Enforce. It leaves out nodes that accept no new pods.
 func (c *compliance) reservedNodes(ctx context.Context, requests []agentv1alpha1.ResourceRequest, namespace string) (out []reservedNode, err error) {
 	for i := range requests {
 		rr := &requests[i]
@@ -149,14 +150,14 @@ func (c *compliance) reservedNodes(ctx context.Context, requests []agentv1alpha1
 	return out, nil
 }
 
-// takesNoPods reports whether a node is cordoned or its placement ends. A pod pinned to it would
-// wait there, such as the replacement of a pod that the drain evicts.
+// takesNoPods reports whether a node is cordoned or its placement ends. A new pod that is pinned to
+// such a node would stay pending, for example the replacement of a pod that was evicted from it.
 func takesNoPods(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == agentv1alpha1.EndingTaint })
 }
 
-// wantsCompliance reports whether a request changes new pods. An ending request does not, so
-// that no new pods go to its node.
+// wantsCompliance reports whether a request has podCompliance Enforce and a virtual node for new
+// pods. A request that is being released or deleted has none.
 func wantsCompliance(rr *agentv1alpha1.ResourceRequest) bool {
 	return rr.Spec.Offloading != nil && rr.Spec.Offloading.PodCompliance == agentv1alpha1.PodComplianceEnforce &&
 		!rr.Spec.Release && rr.DeletionTimestamp == nil && rr.Status.NodeName != ""

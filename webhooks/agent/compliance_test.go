@@ -69,7 +69,7 @@ func TestPodsComplyWithMatchingRequests(t *testing.T) {
 			confined := false
 			for _, p := range got.Patches {
 				if p.Path == "/spec/affinity" {
-					confined = true // in any case; TestPodsStayOffNodesReservedForOthers says how
+					confined = true // expected in every case; TestPodsStayOffNodesReservedForOthers tests its content
 					continue
 				}
 				patches = append(patches, fmt.Sprintf("%s %s %v", p.Operation, p.Path, p.Value))

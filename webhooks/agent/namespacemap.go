@@ -14,18 +14,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// NamespaceMapPath is the path of the webhook for replicated NamespaceMaps.
+// NamespaceMapPath is the path of the webhook for NamespaceMaps that Liqo replicates between
+// clusters.
 const NamespaceMapPath = "/mutate-offloading-liqo-io-v1beta1-namespacemap"
 
-// SetupNamespaceMaps registers the webhook that prevents Liqo from using replicas of a peer as
-// this cluster's own NamespaceMaps. It reads nothing but the request.
+// SetupNamespaceMaps registers the webhook that applies guard.Disown to the NamespaceMaps that
+// peers replicate to this cluster.
 func SetupNamespaceMaps(mgr ctrl.Manager) {
 	mgr.GetWebhookServer().Register(NamespaceMapPath, &admission.Webhook{Handler: admission.HandlerFunc(mendNamespaceMap)})
 }
 
-// mendNamespaceMap removes the label by which this cluster's virtual kubelets find their
-// NamespaceMap, if a peer's control plane writes the object. Objects of other writers stay
-// unchanged.
+// mendNamespaceMap removes the label of the remote cluster from a NamespaceMap that the control
+// plane of a peer writes (see guard.Disown). Objects of other writers stay unchanged.
 func mendNamespaceMap(_ context.Context, req admission.Request) admission.Response {
 	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")

@@ -33,23 +33,22 @@ const (
 	ConfinedPodPath  = "/mutate--v1-pod-offloaded"
 )
 
-// OffloadedPods configures the webhooks for offloaded pods.
+// OffloadedPods configures the webhooks for offloaded pods: pods that Liqo runs here for other clusters.
 type OffloadedPods struct {
-	// InstructionNamespace is the namespace of the ProviderInstructions.
+	// InstructionNamespace is the namespace of the ProviderInstructions, in which the webhooks look up placements.
 	InstructionNamespace string
-	// Book counts the pods of every placement. Synced reports whether it has read all pods.
+	// Book counts the pods of every placement. Synced reports whether Book has counted all existing pods.
 	Book   *enforcement.Book
 	Synced func() bool
-	// Nodes returns the lent nodes, and whether they are known yet.
+	// Nodes returns which nodes this cluster lends. It returns false if they are not known yet.
 	Nodes func() (enforcement.LentNodes, bool)
-	// Guards reports whether all pods of a consumer in this cluster must belong to placements.
+	// Guards reports whether every pod that a consumer runs in this cluster must belong to a placement.
 	Guards func(ctx context.Context, consumer string) (bool, error)
 	Clock  clock.PassiveClock
 }
 
-// SetupOffloadedPods registers the webhooks that hold consumers to their grants and to the lent
-// nodes. They apply to pods that a ShadowPod controls: a consumer cannot create other pods, and
-// pods of an administrator do not belong to the consumer.
+// SetupOffloadedPods registers the webhooks that limit the pods of consumers to what was granted and to the nodes that
+// this cluster lends. They ignore pods that no ShadowPod controls: a consumer cannot create such pods.
 func SetupOffloadedPods(mgr ctrl.Manager, o OffloadedPods) error {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "agent_pods_refused_total",
@@ -65,14 +64,14 @@ func SetupOffloadedPods(mgr ctrl.Manager, o OffloadedPods) error {
 	return nil
 }
 
-// podJudge handles requests for offloaded pods.
+// podJudge decides about pods that Liqo creates here for other clusters.
 type podJudge struct {
 	OffloadedPods
 	cache, reader client.Reader
 	refused       *prometheus.CounterVec
 }
 
-// admitPod admits a pod that fits into the grant together with the other pods of its placement.
+// admitPod admits a pod if it fits into the grant of its placement, next to the other pods of the placement.
 func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admission.Response {
 	pod, err := offloadedPod(req)
 	if err != nil {
@@ -112,8 +111,8 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 	return admission.Allowed("")
 }
 
-// describeMismatch returns why a pod of a consumer cannot belong to the placement of inst, whatever its
-// size; "" if it can. inst is nil if there is none.
+// describeMismatch explains why a consumer's pod cannot belong to the placement of inst, whatever amounts it requests.
+// It returns "" if the pod can belong to it. inst is nil if the placement has no instruction.
 func describeMismatch(pod *corev1.Pod, placement string, inst *agentv1alpha1.ProviderInstruction, consumer string, lent enforcement.LentNodes) string {
 	if inst == nil || inst.Spec.RequesterClusterID != consumer || inst.Ended() || !inst.Status.Enforced {
 		return fmt.Sprintf("cluster %q has no live reservation for placement %q: ask for one, or delete the pod", consumer, placement)
@@ -121,7 +120,8 @@ func describeMismatch(pod *corev1.Pod, placement string, inst *agentv1alpha1.Pro
 	if why := describeMalformed(pod); why != "" {
 		return why
 	}
-	// Another webhook of this cluster may have changed the pod, or the mutating one may be missing.
+	// The mutating webhook adds this affinity. The check is for a cluster in which that webhook is missing, or in which
+	// another webhook has removed the affinity.
 	if nodes := wire.FromLabels(inst.Spec.NodeSelector); !enforcement.IsBound(&pod.Spec, nodes) {
 		return fmt.Sprintf("placement %q was granted for nodes with %s and the pod may run elsewhere: this cluster's operator must let the agent's mutating webhook add the node affinity",
 			placement, labels.FormatLabels(nodes))
@@ -133,7 +133,7 @@ func describeMismatch(pod *corev1.Pod, placement string, inst *agentv1alpha1.Pro
 	return ""
 }
 
-// instructionOf returns the ProviderInstruction of a placement, nil if there is none.
+// instructionOf returns the ProviderInstruction of a placement, or nil if there is none.
 func (j *podJudge) instructionOf(ctx context.Context, placement string) (*agentv1alpha1.ProviderInstruction, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	err := j.cache.Get(ctx, client.ObjectKey{Namespace: j.InstructionNamespace, Name: placement}, inst)
@@ -146,8 +146,8 @@ func (j *podJudge) instructionOf(ctx context.Context, placement string) (*agentv
 	return inst, nil
 }
 
-// admitUnplaced handles a pod without a placement. In a peering that the agent did not create,
-// it may belong to a slice outside the agent's control.
+// admitUnplaced decides about a pod without a placement. It refuses the pod if the agent made the consumer's tenant
+// namespace. Otherwise the pod may belong to a ResourceSlice that the agent does not control, so it is admitted.
 func (j *podJudge) admitUnplaced(ctx context.Context, consumer string) admission.Response {
 	guarded, err := j.Guards(ctx, consumer)
 	if err != nil {
@@ -159,7 +159,8 @@ func (j *podJudge) admitUnplaced(ctx context.Context, consumer string) admission
 	return admission.Allowed("")
 }
 
-// describeMalformed returns why a pod cannot be counted or confined, or "".
+// describeMalformed explains why a pod is refused regardless of the grant: it names a node, or its requests cannot be
+// counted. It returns "" if neither applies.
 func describeMalformed(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return fmt.Sprintf("a pod of a consumer leaves the choice of its node to the scheduler, this one names node %q", pod.Spec.NodeName)
@@ -174,7 +175,7 @@ func describeMalformed(pod *corev1.Pod) string {
 	return ""
 }
 
-// describeExcess states the grant, the usage and the remedy.
+// describeExcess returns the message for a pod that exceeds the grant, with the grant, the usage and the remedy.
 func describeExcess(placement string, v enforcement.Verdict, limits quantity.Amounts) string {
 	name := v.Short.Resource
 	granted := limits[name]
@@ -186,8 +187,9 @@ func describeExcess(placement string, v enforcement.Verdict, limits quantity.Amo
 		placement, quantity.Format(name, granted), name, v.Used[corev1.ResourcePods], quantity.Format(name, v.Used[name]), quantity.Format(name, v.Short.Need))
 }
 
-// confinePod adds required affinity to a pod: for lent nodes, with the labels that its placement
-// was granted for. Liqo creates an evicted pod again from its ShadowPod, so that one gets the same.
+// confinePod adds required node affinity to a pod, so that it runs only on nodes that this cluster lends and that have
+// the labels for which the consumer asked. It also replaces tolerations that the placement was not granted by those
+// that it was granted. The pod that Liqo makes to replace an evicted one gets the same changes.
 func (j *podJudge) confinePod(ctx context.Context, req admission.Request) admission.Response {
 	pod, err := offloadedPod(req)
 	if err != nil {
@@ -200,8 +202,8 @@ func (j *podJudge) confinePod(ctx context.Context, req admission.Request) admiss
 	if err != nil {
 		return admission.Errored(http.StatusServiceUnavailable, err)
 	}
-	// The same types marshal both sides of the patch. A field that they do not know is in
-	// neither side and stays unchanged.
+	// Both sides of the patch are marshalled from corev1.Pod. Fields that this type does not know are on neither side, so
+	// the patch keeps them.
 	before, err := json.Marshal(pod)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -227,13 +229,13 @@ func (j *podJudge) nodesFor(ctx context.Context, pod *corev1.Pod) (enforcement.L
 		return nodes, nil
 	}
 	inst, err := j.instructionOf(ctx, placement)
-	if inst != nil { // admitPod refuses a pod without an instruction
+	if inst != nil { // if it is nil, admitPod refuses the pod
 		nodes = nodes.For(&inst.Spec)
 	}
 	return nodes, err
 }
 
-// offloadedPod reads a pod. It returns nil if no ShadowPod controls the pod.
+// offloadedPod returns the pod in a request, or nil if no ShadowPod controls the pod.
 func offloadedPod(req admission.Request) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
@@ -247,8 +249,8 @@ func offloadedPod(req admission.Request) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// consumerOf returns the cluster that a namespace is offloaded for. The cache may not contain a
-// new namespace yet.
+// consumerOf returns the cluster for which a namespace is offloaded. If the cache does not contain the namespace yet,
+// it asks the API server.
 func (j *podJudge) consumerOf(ctx context.Context, namespace string) (string, error) {
 	ns, key := &corev1.Namespace{}, client.ObjectKey{Name: namespace}
 	err := j.cache.Get(ctx, key, ns)

@@ -14,27 +14,28 @@ import (
 
 // reservedNode is the virtual node of a request with podCompliance Enforce.
 type reservedNode struct {
-	// Request is namespace/name, for messages.
+	// Request is the namespace/name of the request, for messages.
 	Request     string
 	Reservation string
 	Node        *corev1.Node
 }
 
 // makeCompliant changes a pod so that the provider of its reservation admits it, and reports
-// whether it changed anything. It leaves a pod unchanged whose own node selector or affinity
-// excludes all nodes, because that pod runs elsewhere, and a pod that matches several nodes,
-// because its author must choose one.
+// whether it changed the pod. Three kinds of pods stay unchanged: those that name their node, those
+// whose own node selector or affinity excludes all the given nodes, because they run elsewhere, and
+// those that match several of these nodes, because their author must choose one.
 //
-// Liqo compares limits and requests per container and ignores pod-level resources.
+// It sets the resources of each container, because Liqo compares requests and limits per container
+// and ignores the resources of the pod as a whole.
 func makeCompliant(pod *corev1.Pod, nodes []reservedNode) (webhooks.Verdict, bool) {
 	var v webhooks.Verdict
 	if pod.Spec.NodeName != "" {
-		return v, false // the author has chosen
+		return v, false // the author of the pod has chosen a node
 	}
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(r reservedNode) bool {
 		matches, err := required.Match(r.Node)
-		return err != nil || !matches // the API server refuses what does not parse
+		return err != nil || !matches // the API server refuses an affinity that cannot be parsed
 	})
 	switch len(nodes) {
 	case 0:
@@ -75,8 +76,9 @@ func pinToReservation(spec *corev1.PodSpec, reservation string) bool {
 	return true
 }
 
-// equaliseResources raises requests to the limits, which the container may use anyway, and sets
-// missing limits to the requests.
+// equaliseResources makes the requests and limits of a container equal. It raises or lowers each
+// request to its limit, and sets each missing limit to the request. It reports whether it changed
+// anything.
 func equaliseResources(r *corev1.ResourceRequirements) (changed bool) {
 	for name, limit := range r.Limits {
 		if request, ok := r.Requests[name]; !ok || request.Cmp(limit) != 0 {
@@ -99,10 +101,11 @@ func equaliseResources(r *corev1.ResourceRequirements) (changed bool) {
 	return changed
 }
 
-// requiredResources are those that a provider that enforces reservations wants of each container.
+// requiredResources are the resources that every container must request: otherwise a provider that
+// enforces reservations does not admit the pod.
 var requiredResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// missingRequests returns errors for required requests without a value.
+// missingRequests returns an error for each required resource that a container does not request.
 func missingRequests(path *field.Path, r *corev1.ResourceRequirements, request string) (errs field.ErrorList) {
 	for _, name := range requiredResources {
 		if _, ok := r.Requests[name]; !ok {

@@ -15,9 +15,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// CheckResourceRequest validates a request of cluster clusterID against the bounds of its
-// namespace. others are the requests of that namespace; access divides the namespaces that it
-// names.
+// CheckResourceRequest validates a ResourceRequest of the cluster clusterID. others are the other
+// requests in its namespace, which also count towards the bounds b. access says which of the named
+// namespaces the request can offload.
 func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, access inbox.Access) webhooks.Verdict {
 	var v webhooks.Verdict
 	amounts := checkAmounts(&v, rr)
@@ -31,10 +31,13 @@ func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b
 	if len(v.Errors) == 0 {
 		v.Refuse(b.Check(rr, others)...)
 	}
+	if len(v.Errors) == 0 {
+		v.WarnOfIdle(field.NewPath("spec"), rr.Spec.Idle, rr.Spec.Duration)
+	}
 	return v
 }
 
-// checkAmounts returns the amounts that the request names, as far as they are valid.
+// checkAmounts returns the valid amounts in the request, and refuses the invalid ones.
 func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
 	spec, amounts := field.NewPath("spec"), quantity.Amounts{}
 	check := func(path *field.Path, name corev1.ResourceName, q resource.Quantity) {
@@ -61,9 +64,9 @@ func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) quanti
 	return amounts
 }
 
-// checkNamespaces refuses a request whose own namespace cannot be offloaded. It only warns of
-// namespaces that are missing or closed, because they may open later, and the request then
-// offloads them.
+// checkNamespaces refuses a request that offloads a system namespace. It only warns about
+// namespaces that do not exist or do not allow the request to offload them, because this may
+// change.
 func checkNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, access inbox.Access) {
 	if rr.Spec.Namespaces == nil {
 		for _, name := range access.System {

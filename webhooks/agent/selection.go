@@ -10,16 +10,17 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Liqo's labels and taint of virtual nodes, spelled out because only the liqo packages depend on
-// Liqo.
+// The labels and the taint of Liqo's virtual nodes. They are repeated here because only the
+// packages under liqo may import Liqo.
 const (
 	liqoTypeLabel    = "liqo.io/type"
 	liqoClusterLabel = "liqo.io/remote-cluster-id"
 	virtualNodeTaint = "virtual-node.liqo.io/not-allowed"
 )
 
-// selectsRequest reports whether a pod selects virtual nodes by their request or reservation. The
-// webhook configuration calls the agent by the same rule.
+// selectsRequest reports whether a pod selects virtual nodes by the label of a request or a
+// reservation. The webhook configuration in the chart contains the same rule, so both must be
+// changed together.
 func selectsRequest(spec *corev1.PodSpec) bool {
 	names := func(key string) bool {
 		return key == agentv1alpha1.RequestLabel || key == agentv1alpha1.ReservationLabel
@@ -30,7 +31,7 @@ func selectsRequest(spec *corev1.PodSpec) bool {
 }
 
 // selectsVirtualNodes reports whether a pod selects virtual nodes, by any of their labels or by
-// name. It ignores Liqo's labels in affinities, because Liqo's own webhook adds these.
+// name. Liqo's labels do not count in affinities, because Liqo's own webhook adds them to pods.
 func selectsVirtualNodes(spec *corev1.PodSpec) bool {
 	ours := func(key string) bool {
 		switch key {
@@ -65,9 +66,8 @@ func requiredTerms(spec *corev1.PodSpec) []corev1.NodeSelectorTerm {
 	return nil
 }
 
-// qualifyRequests adds the pod's namespace wherever the pod selects a request by its name alone.
-// Otherwise a request of the same name in another namespace, which may offload this one too, would
-// attract the pod.
+// qualifyRequests adds the pod's namespace to each selection of a request by name only. Otherwise
+// the pod could run on the node of a request with the same name in another namespace.
 func qualifyRequests(spec *corev1.PodSpec, namespace string) (changed bool) {
 	if spec.NodeSelector[agentv1alpha1.RequestNamespaceLabel] != "" {
 		return false
@@ -90,9 +90,9 @@ func qualifyRequests(spec *corev1.PodSpec, namespace string) (changed bool) {
 	return changed
 }
 
-// tolerateVirtualNodes adds the toleration that Liqo's webhook adds to pods of namespaces that it
-// offloads. A pod that waits for its request needs it from the beginning: it cannot be added
-// later.
+// tolerateVirtualNodes adds the toleration of virtual nodes that Liqo's webhook gives to pods in
+// offloaded namespaces. Pods need it if they are created before their request, when their namespace
+// is not offloaded yet: nothing would add the toleration later.
 func tolerateVirtualNodes(spec *corev1.PodSpec) bool {
 	if slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool {
 		key := t.Key == virtualNodeTaint || t.Key == "" && t.Operator == corev1.TolerationOpExists
@@ -107,7 +107,8 @@ func tolerateVirtualNodes(spec *corev1.PodSpec) bool {
 	return true
 }
 
-// leavesPinnedPods reports whether the request that a pod selects has podCompliance None.
+// leavesPinnedPods reports whether a pod selects a request with podCompliance None, which demands
+// that the pod stays unchanged.
 func leavesPinnedPods(requests []agentv1alpha1.ResourceRequest, spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(requests, func(rr agentv1alpha1.ResourceRequest) bool {
 		if rr.Spec.Offloading == nil || rr.Spec.Offloading.PodCompliance != agentv1alpha1.PodComplianceNone {
@@ -120,7 +121,7 @@ func leavesPinnedPods(requests []agentv1alpha1.ResourceRequest, spec *corev1.Pod
 	})
 }
 
-// selectsValue reports whether a pod selects nodes by a label with the value in labels.
+// selectsValue reports whether a pod selects nodes whose label key has the value labels[key].
 func selectsValue(spec *corev1.PodSpec, key string, labels map[string]string) bool {
 	value := labels[key]
 	if value == "" {
@@ -133,8 +134,8 @@ func selectsValue(spec *corev1.PodSpec, key string, labels map[string]string) bo
 	})
 }
 
-// equalisePod gives all containers limits equal to their requests. It warns about containers for
-// which it cannot.
+// equalisePod makes the requests and limits of all containers equal. It returns a warning for each
+// required resource that a container neither requests nor limits.
 func equalisePod(spec *corev1.PodSpec) (warnings []string, changed bool) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {

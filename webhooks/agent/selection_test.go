@@ -81,8 +81,8 @@ func TestPodsThatSelectARequestCanRunThere(t *testing.T) {
 	}
 }
 
-// TestRequestsOfOneNameDoNotAttractEachOthersPods has two requests "west", of which that of
-// mallory offloads team as well.
+// TestRequestsOfOneNameDoNotAttractEachOthersPods has two requests with the name "west". The one in
+// namespace mallory offloads namespace team as well.
 func TestRequestsOfOneNameDoNotAttractEachOthersPods(t *testing.T) {
 	team := nodeWith("res-aaaaaaaaaa-1", "broker.fluidos.eu/reservation=res-aaaaaaaaaa", "broker.fluidos.eu/request=west", "broker.fluidos.eu/request-namespace=team", "namespace.broker.fluidos.eu/team=true")
 	mallory := nodeWith("res-bbbbbbbbbb-1", "broker.fluidos.eu/reservation=res-bbbbbbbbbb", "broker.fluidos.eu/request=west", "broker.fluidos.eu/request-namespace=mallory", "namespace.broker.fluidos.eu/mallory=true", "namespace.broker.fluidos.eu/team=true")

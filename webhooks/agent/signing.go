@@ -19,7 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// Paths of the webhooks that decide which certificates peers get.
+// Paths of the webhooks that decide which certificates this cluster signs for peers.
 const (
 	SlicePath      = "/validate-authentication-liqo-io-v1beta1-resourceslice"
 	SigningPath    = "/validate-certificates-k8s-io-v1-certificatesigningrequest"
@@ -28,15 +28,16 @@ const (
 	reasonNotReady = "the certificate request could not be checked, try again"
 )
 
-// signing decides which certificates this cluster signs for peers.
+// signing handles certificate requests that Liqo makes for peers, which need certificates to act in
+// this cluster.
 type signing struct {
 	slice    func(ctx context.Context, consumer string, slice *object.ResourceSlice) error
 	request  func(ctx context.Context, csr []byte) error
 	lifetime time.Duration
 }
 
-// SetupSigning registers the webhooks that make Liqo sign only a peer's own identities, for a
-// limited lifetime.
+// SetupSigning registers the webhooks that limit the certificates of a peer to its own identities
+// and to the given lifetime.
 func SetupSigning(mgr ctrl.Manager, peering *liqo.Peering, lifetime time.Duration) {
 	s := &signing{slice: peering.CheckSliceSigning, request: peering.CheckSigning, lifetime: lifetime}
 	for path, handle := range map[string]admission.HandlerFunc{
@@ -46,8 +47,8 @@ func SetupSigning(mgr ctrl.Manager, peering *liqo.Peering, lifetime time.Duratio
 	}
 }
 
-// checkSlice refuses a ResourceSlice of a peer whose certificate request is not for the slice's
-// own identity. It admits updates that do not change the request.
+// checkSlice refuses a peer's ResourceSlice if the certificate request in it is not for the
+// identity of this slice. It admits updates that do not change the certificate request.
 func (s *signing) checkSlice(ctx context.Context, req admission.Request) admission.Response {
 	if !slices.Contains(req.UserInfo.Groups, object.ControlPlaneGroup) {
 		return admission.Allowed("")
@@ -68,8 +69,8 @@ func (s *signing) checkSlice(ctx context.Context, req admission.Request) admissi
 	return toResponse(s.slice(ctx, req.UserInfo.Username, &slice))
 }
 
-// checkRequest refuses a CertificateSigningRequest of Liqo that is not for exactly one identity
-// of a peer.
+// checkRequest refuses a CertificateSigningRequest of Liqo unless it is for exactly one identity of
+// a peer.
 func (s *signing) checkRequest(ctx context.Context, req admission.Request) admission.Response {
 	var csr certificatesv1.CertificateSigningRequest
 	if err := json.Unmarshal(req.Object.Raw, &csr); err != nil {
@@ -81,14 +82,14 @@ func (s *signing) checkRequest(ctx context.Context, req admission.Request) admis
 	return toResponse(s.request(ctx, csr.Spec.Request))
 }
 
-// shortenLifetime limits the lifetime of a peer's certificate. Liqo requests no lifetime and
-// would get the signer's default, one year unless the cluster configures another.
+// shortenLifetime limits the lifetime of a peer's certificate. Liqo requests no lifetime, so the
+// certificate would get the signer's default, usually one year.
 func (s *signing) shortenLifetime(_ context.Context, req admission.Request) admission.Response {
 	var csr certificatesv1.CertificateSigningRequest
 	if err := json.Unmarshal(req.Object.Raw, &csr); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	seconds := int32(s.lifetime / time.Second) //nolint:gosec // the flag is at most a year
+	seconds := int32(s.lifetime / time.Second) //nolint:gosec // the flag for the lifetime accepts at most a year
 	if _, ofLiqo := csr.Labels[csrLabel]; !ofLiqo || csr.Spec.ExpirationSeconds != nil && *csr.Spec.ExpirationSeconds <= seconds {
 		return admission.Allowed("")
 	}
@@ -100,8 +101,8 @@ func (s *signing) shortenLifetime(_ context.Context, req admission.Request) admi
 	return admission.PatchResponseFromRaw(req.Object.Raw, shorter)
 }
 
-// toResponse refuses with reason Invalid, not Forbidden: Liqo's replicator retries a creation
-// that is invalid, but gives up one that is forbidden.
+// toResponse converts an error to a refusal. The refusal has the reason Invalid instead of
+// Forbidden: Liqo's replicator retries the creation after Invalid, but gives up after Forbidden.
 func toResponse(err error) admission.Response {
 	if err == nil {
 		return admission.Allowed("")

@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// CheckBrokerConfig validates a BrokerConfig. It refuses fields that contradict each other and
-// warns of unknown clusters.
+// CheckBrokerConfig validates a BrokerConfig. It refuses fields that contradict each other, and
+// warns of IDs of clusters that are not known.
 func CheckBrokerConfig(c *brokerv1alpha1.BrokerConfig, clusters []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
 	checkPresetAndWeights(&v, &c.Spec)
@@ -26,7 +26,7 @@ func CheckBrokerConfig(c *brokerv1alpha1.BrokerConfig, clusters []brokerv1alpha1
 	if len(v.Errors) > 0 {
 		return v
 	}
-	// Everything else that the broker would ignore.
+	// ReadConfig refuses everything else that would make the broker ignore the configuration.
 	if _, err := specs.ReadConfig(&c.Spec); err != nil {
 		v.Refuse(field.Invalid(spec, "", err.Error()))
 	}
@@ -56,11 +56,15 @@ func checkMaxPerReservation(v *webhooks.Verdict, s *brokerv1alpha1.BrokerConfigS
 		if _, err := quantity.FromResourceList(corev1.ResourceList{name: q}); err != nil {
 			v.Refuse(field.Invalid(path.Key(string(name)), q.String(), err.Error()+": name the most that a reservation may ask for, or leave the resource out"))
 		}
+		if webhooks.LacksUnit(name, q) {
+			v.Refuse(field.Invalid(path.Key(string(name)), q.String(), "must be 0 or at least 1Mi: without a unit it is a number of bytes, for example 64Gi"))
+		}
 	}
 }
 
-// checkLists refuses lists that contradict each other. If both lists contain a cluster
-// nevertheless, the broker denies it.
+// checkLists refuses a cluster that is both approved and denied, and a key that is approved for two
+// clusters. If such a BrokerConfig exists nevertheless, the broker denies the cluster that is in
+// both lists.
 func checkLists(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig) {
 	both := access.PolicyOf(&c.Spec).Contradictions()
 	for i, id := range c.Spec.DeniedClusters {
@@ -88,9 +92,18 @@ func warnOfLists(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig, clusters [
 			v.Warn("%s: no cluster %q has advertised; known are %s", spec.Child("deniedClusters").Index(i), id, clusterNames(clusters))
 		}
 	}
+	for i, d := range c.Spec.Drains {
+		if len(clusters) > 0 && !isKnown(d.ClusterID, clusters) {
+			v.Warn("%s: no cluster %q has advertised; known are %s", spec.Child("drains").Index(i).Child("clusterID"), d.ClusterID, clusterNames(clusters))
+		}
+	}
 	if c.Spec.Admission == brokerv1alpha1.AdmissionApproved && len(c.Spec.ApprovedClusters) == 0 {
 		v.Warn("%s: only approved clusters take part, and spec.approvedClusters is empty: no cluster takes part", spec.Child("admission"))
 	}
+	warnOfApprovals(v, c, clusters)
+}
+
+func warnOfApprovals(v *webhooks.Verdict, c *brokerv1alpha1.BrokerConfig, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	for i, a := range c.Spec.ApprovedClusters {
 		path := spec.Child("approvedClusters").Index(i)
 		waiting := slices.IndexFunc(c.Status.PendingEnrolments, func(p brokerv1alpha1.PendingEnrolment) bool { return p.ClusterID == a.ClusterID })

@@ -12,8 +12,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
-// CheckClusterAdvertisement validates an administrator's ClusterAdvertisement against the
-// existing ones. It ignores reserved and available, which the broker overwrites.
+// CheckClusterAdvertisement validates a ClusterAdvertisement that an administrator writes. others
+// are the existing ClusterAdvertisements. It does not check reserved and available, which the
+// broker overwrites.
 func CheckClusterAdvertisement(a *brokerv1alpha1.ClusterAdvertisement, config *brokerv1alpha1.BrokerConfigSpec, others []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
 	checkTakesPart(&v, spec.Child("clusterID"), a.Spec.ClusterID, config, others)
@@ -79,8 +80,9 @@ func readAmounts(v *webhooks.Verdict, path *field.Path, list corev1.ResourceList
 	return out
 }
 
-// checkCurrency warns of prices without a currency: they cannot be compared, so the cluster
-// counts as one without prices.
+// checkCurrency warns of prices without a currency. Such prices cannot be compared, so the broker
+// treats the cluster as one without prices. checkCurrency also refuses prices of cpu and memory in
+// resourceCosts, because they have fields of their own.
 func checkCurrency(v *webhooks.Verdict, c *brokerv1alpha1.Cost) {
 	if c == nil {
 		return

@@ -18,11 +18,11 @@ import (
 
 var spec = field.NewPath("spec")
 
-// CheckReservation validates a Reservation against the configuration in force and the known
-// clusters. Without known clusters it does not check the size.
+// CheckReservation validates a Reservation against the BrokerConfig and the known clusters. If no
+// cluster is known, it does not check the size.
 //
-// A Reservation that no cluster can ever hold is admitted with a warning. The broker lets it
-// fail or wait, with the reason for each cluster.
+// A Reservation that is too large for every cluster is admitted with a warning. The broker lets it
+// fail or wait, and shows the reason for each cluster.
 func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) webhooks.Verdict {
 	var v webhooks.Verdict
 	if r.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker {
@@ -39,7 +39,7 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 	}
 	v.CheckRequirements(spec, r.Spec.RequesterID, amounts, &r.Spec.Requirements)
 	if len(v.Errors) == 0 {
-		// Everything else that the broker would refuse.
+		// CheckRequirements refuses everything else that the broker would refuse.
 		if err := broker.CheckRequirements(amounts, r.Spec.Requirements); err != nil {
 			v.Refuse(field.Invalid(spec, field.OmitValueType{}, err.Error()))
 		}
@@ -48,11 +48,20 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 	if len(v.Errors) == 0 {
 		warnOfSize(&v, r, amounts, clusters)
 		warnOfConstraints(&v, r.Spec.Constraints, config, clusters)
+		v.WarnOfIdle(spec, r.Spec.Idle, r.Spec.Duration)
+		warnOfIdleBound(&v, r.Spec.Idle, config.Idle)
 	}
 	return v
 }
 
-// checkRequestedResources returns the valid amounts.
+// warnOfIdleBound warns of an idle time that has no effect, because the BrokerConfig sets a shorter one.
+func warnOfIdleBound(v *webhooks.Verdict, idle, bound *brokerv1alpha1.Idle) {
+	if idle != nil && bound != nil && bound.Action == brokerv1alpha1.IdleRelease && idle.After.Duration > bound.After.Duration {
+		v.Warn("%s: BrokerConfig.spec.idle releases the reservation after %s already", spec.Child("idle", "after"), bound.After.Duration)
+	}
+}
+
+// checkRequestedResources returns the valid amounts, and refuses the invalid ones.
 func checkRequestedResources(v *webhooks.Verdict, path *field.Path, requested brokerv1alpha1.RequestedResources) quantity.Amounts {
 	amounts := quantity.Amounts{}
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -71,8 +80,9 @@ func checkRequestedResources(v *webhooks.Verdict, path *field.Path, requested br
 	return amounts
 }
 
-// warnOfConstraints warns of names that no cluster advertises. A cluster may still appear, so the
-// reservation is admitted.
+// warnOfConstraints warns of unknown clusters, and of regions and zones in which no known cluster
+// is. It also warns if maxPrice is in a currency without an exchange rate and no known cluster has
+// prices in this currency. It refuses nothing, because a suitable cluster may appear later.
 func warnOfConstraints(v *webhooks.Verdict, k *brokerv1alpha1.Constraints, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	if k == nil || len(clusters) == 0 {
 		return
@@ -117,7 +127,7 @@ func warnOfUnknown(v *webhooks.Verdict, path *field.Path, what string, named, ad
 	}
 }
 
-// sortedNames returns the distinct names without the empty one.
+// sortedNames returns the names sorted, without duplicates and without empty names.
 func sortedNames(names []string) []string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	return slices.DeleteFunc(sorted, func(name string) bool { return name == "" })
@@ -130,8 +140,8 @@ func listKnown(known []string) string {
 	return "; known are " + joinSome(known)
 }
 
-// checkTakesPart refuses a denied cluster, and a cluster with an agent that is not approved.
-// Labels and clusters without an agent need no approval.
+// checkTakesPart refuses the ID of a cluster that BrokerConfig denies, or that has an agent and is
+// not approved. Clusters without an agent, and requesterIDs that are only labels, need no approval.
 func checkTakesPart(v *webhooks.Verdict, path *field.Path, id string, config *brokerv1alpha1.BrokerConfigSpec, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	policy := access.PolicyOf(config)
 	if err := policy.Check(id); err != nil && (policy.Denied(id) || hasAgent(id, clusters)) {
@@ -157,7 +167,8 @@ func checkTarget(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, config *bro
 func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, config *brokerv1alpha1.BrokerConfigSpec) {
 	bounds, err := broker.BoundsOf(config)
 	if err != nil {
-		// The broker keeps the configuration before this one, and reports that in its status.
+		// The broker keeps using the last valid BrokerConfig, and reports this in the status of
+		// the BrokerConfig.
 		v.Warn("BrokerConfig.spec.%v; the limits of the last valid BrokerConfig apply, which were in force before", err)
 		return
 	}
@@ -174,8 +185,8 @@ func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts qua
 	}
 }
 
-// warnOfSize compares the request with all that each cluster may promise, not with its free
-// capacity.
+// warnOfSize warns if the request is larger than every cluster. It compares the request with the
+// amounts that a cluster can lend when nothing is in use, not with the amounts that are free now.
 func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, clusters []brokerv1alpha1.ClusterAdvertisement) {
 	var short []string
 	for i := range clusters {
@@ -189,11 +200,11 @@ func warnOfSize(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quan
 		}
 		whole, err := quantity.FromResourceList(offered)
 		if err != nil {
-			continue // Its own status says so.
+			continue // the status of the ClusterAdvertisement reports that
 		}
 		ratios, err := quantity.ParseRatios(clusters[i].Status.OverSubscription)
 		if err != nil {
-			return // nobody but the broker writes it
+			return // cannot happen: only the broker writes it
 		}
 		lack, fits := quantity.Fits(amounts, whole.Stretched(ratios))
 		if fits {
@@ -216,8 +227,8 @@ func isKnown(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
 	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool { return c.Spec.ClusterID == id })
 }
 
-// hasAgent reports whether a cluster has an agent: the broker labels the ClusterAdvertisements
-// that it creates for agents.
+// hasAgent reports whether a cluster has an agent. The broker sets ManagedByLabel on the
+// ClusterAdvertisements of such clusters.
 func hasAgent(id string, clusters []brokerv1alpha1.ClusterAdvertisement) bool {
 	return slices.ContainsFunc(clusters, func(c brokerv1alpha1.ClusterAdvertisement) bool {
 		return c.Spec.ClusterID == id && c.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
@@ -233,7 +244,8 @@ func clusterNames(clusters []brokerv1alpha1.ClusterAdvertisement) string {
 	return joinSome(slices.Compact(names))
 }
 
-// joinSome joins at most five items, to keep a warning within the API server's limit.
+// joinSome joins the first five items and says how many more there are, to keep a warning within
+// the API server's limit.
 func joinSome(items []string) string {
 	const most = 5
 	if len(items) <= most {

@@ -1,5 +1,6 @@
-// Package broker contains the webhooks of the broker's cluster, for Reservations, BrokerConfigs
-// and ClusterAdvertisements. Checks are functions of values; this file fetches the values.
+// Package broker contains the validating webhooks of the broker's cluster, for Reservations,
+// BrokerConfigs and ClusterAdvertisements. The checks are functions without side effects; this file
+// reads what they need.
 package broker
 
 import (
@@ -15,20 +16,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=brokerconfigs;clusteradvertisements,verbs=get;list;watch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// VerbImpersonate is the verb that users need on reservations.broker.fluidos.eu, with the
-// requesterID as resourceName, to create a Reservation. The broker itself does not need it.
+// VerbImpersonate is an RBAC verb on reservations.broker.fluidos.eu, with the requesterID as
+// resource name. A user needs it to create a Reservation or to change its spec. The broker itself
+// does not need it.
 const VerbImpersonate = "impersonate-requester"
 
+// Options configure the webhooks.
+type Options struct {
+	// Quote returns what the broker would decide about a Reservation. It is called in dry runs.
+	Quote func(context.Context, *brokerv1alpha1.Reservation) (*v1.Quote, error)
+	// Previewer adds the quotes to the answers to dry runs, and limits how many quotes each user
+	// gets.
+	Previewer *webhooks.Previewer
+}
+
 // Setup registers the webhooks of the broker's CRDs.
-func Setup(ctx context.Context, mgr ctrl.Manager) error {
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	c := mgr.GetClient()
-	// Fill the cache before the first request, also on replicas that do not lead.
+	// Start the informers now, on every replica, so that the cache is filled before the first
+	// request.
 	for _, kind := range []client.Object{&brokerv1alpha1.BrokerConfig{}, &brokerv1alpha1.ClusterAdvertisement{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("webhooks: reading %T: %w", kind, err)
@@ -44,6 +57,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 			v := CheckReservation(r, config, clusters)
 			denied, err := checkImpersonation(ctx, c, r)
 			v.Refuse(denied...)
+			if err == nil {
+				o.preview(ctx, &v, r)
+			}
 			return v, err
 		},
 	})
@@ -72,7 +88,21 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// readState returns the BrokerConfig in force, empty if there is none, and all
+// preview adds a quote to the dry run of a Reservation that has no provider yet.
+func (o *Options) preview(ctx context.Context, v *webhooks.Verdict, r *brokerv1alpha1.Reservation) {
+	switch phase := r.Status.Phase; {
+	case !webhooks.IsDryRun(ctx) || r.Spec.Release:
+		return
+	case phase == brokerv1alpha1.ReservationReserved || phase == brokerv1alpha1.ReservationActive:
+		v.Warn("quote: none: the Reservation has a provider already, which decides about a change when it is made")
+		return
+	}
+	o.Previewer.AddQuote(ctx, v, r.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue, func(ctx context.Context) (*v1.Quote, error) {
+		return o.Quote(ctx, r)
+	})
+}
+
+// readState returns the spec of the BrokerConfig, which is empty if there is none, and all
 // ClusterAdvertisements.
 func readState(ctx context.Context, c client.Reader) (*brokerv1alpha1.BrokerConfigSpec, []brokerv1alpha1.ClusterAdvertisement, error) {
 	config := &brokerv1alpha1.BrokerConfig{}
@@ -87,8 +117,8 @@ func readState(ctx context.Context, c client.Reader) (*brokerv1alpha1.BrokerConf
 	return &config.Spec, clusters.Items, nil
 }
 
-// checkImpersonation asks the API server whether the caller may create a Reservation for its
-// requester.
+// checkImpersonation asks the API server whether the user of the request may create a Reservation
+// for its requesterID.
 func checkImpersonation(ctx context.Context, c client.Client, r *brokerv1alpha1.Reservation) (field.ErrorList, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {

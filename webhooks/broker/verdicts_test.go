@@ -109,6 +109,18 @@ func TestReservations(t *testing.T) {
 				`spec.duration: Invalid value: "3h0m0s" … the longest is 2h0m0s, set by BrokerConfig.spec.maxDuration; ask for less`,
 			},
 		},
+		"an idle time that has no effect": {
+			spec:   `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}, duration: 2h, idle: {after: 2h, action: Release}}`,
+			config: `{idle: {after: 1h, action: Release}}`,
+			warnings: []string{
+				"spec.idle.after: 2h0m0s is not shorter than the duration 2h0m0s … leave idle out",
+				"spec.idle.after: BrokerConfig.spec.idle releases the reservation after 1h0m0s already",
+			},
+		},
+		"an idle time within the bound": {
+			spec:   `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}, duration: 2h, idle: {after: 30m, action: Release}}`,
+			config: `{idle: {after: 1h, action: Release}}`,
+		},
 		"any duration where none is asked for": {
 			spec: `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}}`, config: `{maxDuration: 1m}`,
 		},

@@ -2,6 +2,7 @@ package refusals
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,6 +69,7 @@ func (s *site) testAdmitted(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
+			warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "quote: ") })
 			if got := strings.Join(warnings, "\n"); !strings.Contains(got, tc.warning) || tc.warning == "" && got != "" {
 				t.Errorf("warnings %q, want %q", got, tc.warning)
 			}
@@ -80,6 +83,75 @@ func (s *site) testAdmitted(t *testing.T) {
 		s.await(t, reservationKind, "default", "too-large", "Failed", "status", "phase")
 		s.wantMessage(t, reservationKind, "default", "too-large", "milan: ", "nvidia.com/gpu")
 	})
+}
+
+// testPreviewed checks that a dry run returns who would serve a request, or why no cluster can.
+func (s *site) testPreviewed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		manifest string
+		want     []string
+	}{
+		"a Reservation that is served": {reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}}`, []string{"quote: milan would serve it, without a price"}},
+		"a Reservation that nobody serves": {reservation + `{requesterID: rome, requestedResources: {cpu: 1, nvidia.com/gpu: 1, memory: 1Gi}}`, []string{
+			"quote: no cluster can serve it now", "quote: milan cannot serve it: NeverAdvertised", "quote: what helps against NeverAdvertised: nothing, unless the cluster withholds the resource",
+		}},
+		"a ResourceRequest that is served": {resourceRequest + `{cpu: "1", memory: 1Gi}`, []string{"quote: milan would serve it, without a price"}},
+		"a ResourceRequest that waits": {resourceRequest + `{cpu: "1", memory: 1Gi, resources: {nvidia.com/gpu: 1}, queuePolicy: Queue}`, []string{
+			"quote: no cluster can serve it now, so it would wait in the queue", "quote: milan cannot serve it: NeverAdvertised",
+		}},
+		"a ResourceRequest that the broker refuses": {resourceRequest + `{cpu: "1", memory: 100Gi}`, []string{
+			"quote: none: the broker would refuse it: resources: 100Gi of memory is more than one reservation may ask for",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warnings, err := s.post(t, "", tc.manifest, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.HasPrefix(w, "quote: ") })
+			if len(warnings) < len(tc.want) {
+				t.Fatalf("warnings %q, want %q", warnings, tc.want)
+			}
+			for i, want := range tc.want {
+				if !strings.HasPrefix(warnings[i], want) {
+					t.Errorf("warning %d is %q, want %q", i, warnings[i], want)
+				}
+			}
+		})
+	}
+}
+
+// testQuoted holds capacity with a Quote. Only one of two requests for it gets it.
+func (s *site) testQuoted(t *testing.T) {
+	const quote = "apiVersion: liqo.io/v1alpha1\nkind: Quote\nmetadata: {name: offer, namespace: default}\nspec: "
+	const demand = `cpu: "2", memory: 2Gi, duration: 8h`
+	request := func(name string) string {
+		return "apiVersion: liqo.io/v1alpha1\nkind: ResourceRequest\nmetadata: {name: " + name + ", namespace: default}\nspec: "
+	}
+	quoteKind := agentv1alpha1.GroupVersion.WithKind("Quote")
+	said := s.create(t, "", quote+`{cpu: "2"}`)
+	wantWords(t, said, []string{"set both cpu and memory"})
+	warnings, err := s.post(t, "", quote+"{"+demand+", hold: 5m}", true)
+	if err != nil || len(warnings) == 0 || warnings[0] != "quote: milan would serve it, without a price" {
+		t.Errorf("a dry run of a Quote: %q, %v", warnings, err)
+	}
+	s.apply(t, quote+"{"+demand+", hold: 5m}")
+	s.await(t, quoteKind, "default", "offer", "Held", "status", "phase")
+	s.await(t, quoteKind, "default", "offer", "milan", "status", "targetClusterID")
+	wantWords(t, s.create(t, "", request("other")+`{quote: offer, cpu: "3", memory: 2Gi, duration: 8h}`), []string{"spec.cpu", `differs from Quote "offer"`})
+	err = s.as(t, "").Patch(types.MergePatchType).AbsPath("/apis/liqo.io/v1alpha1/namespaces/default/quotes/offer").Body([]byte(`{"spec":{"cpu":"3"}}`)).Do(t.Context()).Error()
+	wantWords(t, refusalOf(t, err), []string{"a Quote cannot be changed", "delete it and create another"})
+
+	s.apply(t, request("first")+"{quote: offer, "+demand+"}")
+	s.await(t, requestKind, "default", "first", "Reserved", "status", "phase")
+	s.await(t, quoteKind, "default", "offer", "Taken", "status", "phase")
+	s.await(t, quoteKind, "default", "offer", "first", "status", "takenBy")
+	s.apply(t, request("second")+"{quote: offer, "+demand+"}")
+	s.await(t, requestKind, "default", "second", "Failed", "status", "phase")
+	s.wantMessage(t, requestKind, "default", "second", `quote "offer" was taken over by ResourceRequest "first"`, "Create another Quote")
+	for _, done := range []client.Object{object(requestKind, "default", "first"), object(requestKind, "default", "second"), object(quoteKind, "default", "offer")} {
+		s.deleteAndWait(t, done)
+	}
 }
 
 func (s *site) configurations(t *testing.T) []admissionv1.ValidatingWebhookConfiguration {
@@ -109,18 +181,24 @@ func (s *site) testAway(t *testing.T) {
 	for _, gone := range []client.Object{
 		object(reservationKind, "default", "held"), object(requestKind, "team", "mine"),
 	} {
-		if err := s.Delete(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-		err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(ctx context.Context) (bool, error) {
-			err := s.Get(ctx, client.ObjectKeyFromObject(gone), gone)
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-		})
-		if err != nil {
-			t.Errorf("%s does not end: %v", gone.GetName(), err)
-		}
+		s.deleteAndWait(t, gone)
 	}
 	s.await(t, advertKind, "default", "milan", "64", "spec", "resources", "available", "cpu")
+}
+
+// deleteAndWait deletes an object and waits until its finalizers are removed.
+func (s *site) deleteAndWait(t *testing.T, gone client.Object) {
+	t.Helper()
+	if err := s.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(ctx context.Context) (bool, error) {
+		err := s.Get(ctx, client.ObjectKeyFromObject(gone), gone)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		t.Errorf("%s does not end: %v", gone.GetName(), err)
+	}
 }
 
 // testBypassed removes the webhooks and writes the same invalid objects. Broker and agent must

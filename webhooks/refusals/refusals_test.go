@@ -24,7 +24,7 @@ var resources = map[string]string{
 	"Reservation": "reservations", "ClusterAdvertisement": "clusteradvertisements", "BrokerConfig": "brokerconfigs",
 	"ResourceRequest": "resourcerequests", "Advertisement": "advertisements",
 	"ReservationInstruction": "reservationinstructions", "ProviderInstruction": "providerinstructions",
-	"LendingPolicy": "lendingpolicies",
+	"LendingPolicy": "lendingpolicies", "Quote": "quotes",
 }
 
 func TestInvalidInputIsRefusedAndChangesNothing(t *testing.T) {
@@ -35,6 +35,8 @@ func TestInvalidInputIsRefusedAndChangesNothing(t *testing.T) {
 	s.apply(t, asked)
 	s.await(t, requestKind, "team", "mine", "Reserved", "status", "phase")
 	t.Run("what is right is admitted", s.testAdmitted)
+	t.Run("a dry run says who would serve", s.testPreviewed)
+	t.Run("a Quote is held, and taken over once", s.testQuoted)
 
 	was := s.settled(t)
 	unchanged := func(t *testing.T) {
@@ -76,7 +78,8 @@ func TestInvalidInputIsRefusedAndChangesNothing(t *testing.T) {
 }
 
 // create writes a manifest without parsing it, so that the API server sees exactly what a user
-// wrote. It returns the answer.
+// wrote. It fails the test unless the API server refuses the manifest, and returns the message of
+// the refusal.
 func (s *site) create(t *testing.T, user, text string) string {
 	t.Helper()
 	_, err := s.post(t, user, text, false)
@@ -134,8 +137,8 @@ func wantWords(t *testing.T, said string, want []string) {
 	}
 }
 
-// wantNoRiddle fails on the API server's own words about expressions. Amounts in maps and keys of
-// clusters still have a pattern.
+// wantNoRiddle fails the test if a refusal contains the API server's internal messages about
+// expressions.
 func wantNoRiddle(t *testing.T, said string) {
 	t.Helper()
 	for _, riddle := range []string{"type conversion error", "evaluating rule", "no such overload"} {
@@ -148,7 +151,7 @@ func wantNoRiddle(t *testing.T, said string) {
 // settled returns everything once it has not changed for a while.
 func (s *site) settled(t *testing.T) map[string]string {
 	t.Helper()
-	const quiet = 20
+	const quiet = 100
 	last, same := s.everything(t), 0
 	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, false, func(context.Context) (bool, error) {
 		now := s.everything(t)
@@ -189,7 +192,7 @@ func (s *site) everything(t *testing.T) map[string]string {
 			o := &list.Items[i]
 			at := o.GetResourceVersion()
 			if kind == "Advertisement" {
-				at = fmt.Sprint(o.Object["spec"]) // Its agent notes when it published.
+				at = fmt.Sprint(o.Object["spec"]) // the agent records every publication in the status, so only the spec counts
 			}
 			out[kind+" "+o.GetNamespace()+"/"+o.GetName()] = at
 		}

@@ -111,7 +111,7 @@ func (s *site) refused(t *testing.T, c call) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // the body was read, so an error does not matter
 	var problem v1.Problem
 	if err := json.NewDecoder(response.Body).Decode(&problem); err != nil {
 		t.Fatal(err)

@@ -48,6 +48,9 @@ metadata: {name: default}
 spec: `
 )
 
+// badAmount explains the pattern of amounts to those who write a wrong unit.
+const badAmount = "an amount is a number with a unit such as m, Mi or Gi where it needs one, for example 500m or 4Gi, not 4GB, 4g or 2cores"
+
 // wrong is an invalid manifest, with parts of the expected message: the field and the remedy.
 type wrong struct {
 	manifest string
@@ -103,6 +106,66 @@ var bySchema = map[string]wrong{
 	"a reservation of an amount that takes minutes to compute with": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: "1e-2147483647"}}`,
 		[]string{"spec.requestedResources.cpu", `"1e-2147483647"`},
+	},
+	"a reservation of gigabytes": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: 4GB}}`,
+		[]string{"spec.requestedResources", `"4GB"`, badAmount},
+	},
+	"a reservation of gigabytes for each pod": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: 4Gi}, podShapes: [{count: 1, resources: {memory: 4GB}}]}`,
+		[]string{"spec.podShapes[0].resources", `"4GB"`, "memory is a number of bytes with a unit such as Mi or Gi (not MB or GB)"},
+	},
+	"a request for gigabytes of storage": {
+		resourceRequest + `{cpu: "2", memory: 4Gi, resources: {ephemeral-storage: 10GB}}`,
+		[]string{"spec.resources", `"10GB"`, badAmount},
+	},
+	"a reservation of one and a half cores with a comma": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "1,5", memory: 4Gi}}`,
+		[]string{"spec.requestedResources", `"1,5"`, badAmount},
+	},
+	"a reservation of four times a core": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 4x, memory: 4Gi}}`,
+		[]string{"spec.requestedResources", `"4x"`, badAmount},
+	},
+	"a request for an amount with a blank": {
+		resourceRequest + `{cpu: "2", memory: 4Gi, resources: {ephemeral-storage: 10 Gi}}`,
+		[]string{"spec.resources", `"10 Gi"`, badAmount},
+	},
+	"a configuration that bounds with an underscore": {
+		brokerConfig + `{maxPerReservation: {memory: 64_000Mi}}`,
+		[]string{"spec.maxPerReservation", `"64_000Mi"`, badAmount},
+	},
+	"a configuration that bounds in gigabytes": {
+		brokerConfig + `{maxPerReservation: {memory: 64GB}}`,
+		[]string{"spec.maxPerReservation", `"64GB"`, badAmount},
+	},
+	"a reservation of memory in a unit of lower case": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: 4gi}}`,
+		[]string{"spec.requestedResources", `"4gi"`, badAmount},
+	},
+	"a configuration that bounds in words": {
+		brokerConfig + `{maxPerReservation: {cpu: ten cores}}`,
+		[]string{"spec.maxPerReservation", `"ten cores"`, badAmount},
+	},
+	"a configuration that waits for networks for a day by its name": {
+		brokerConfig + `{timeouts: {network: 1 day}}`,
+		[]string{`spec.timeouts.network: Invalid value: "1 day": network must be at least 30s and at most 1h, for example 10m`},
+	},
+	"a configuration that leaves nodes that are NotReady for days": {
+		brokerConfig + `{timeouts: {notReady: 1d}}`,
+		[]string{`spec.timeouts.notReady: Invalid value: "1d": notReady must be at least 30s and at most 24h, for example 5m`},
+	},
+	"a reservation of a number of cores in words": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: two, memory: 4Gi}}`,
+		[]string{"spec.requestedResources", `"two"`, badAmount},
+	},
+	"a request for a number of devices in words": {
+		resourceRequest + `{cpu: "2", memory: 4Gi, resources: {nvidia.com/gpu: one}}`,
+		[]string{"spec.resources", `"one"`, badAmount},
+	},
+	"a configuration that approves what is no cluster ID": {
+		brokerConfig + `{approvedClusters: [{clusterID: "Paris"}]}`,
+		[]string{"spec.approvedClusters[0].clusterID", "a cluster ID is a DNS label"},
 	},
 	"a reservation of eleven resources": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 1, a/1: 1, a/2: 1, a/3: 1, a/4: 1, a/5: 1, a/6: 1, a/7: 1, a/8: 1, a/9: 1, a/10: 1}}`,
@@ -187,6 +250,50 @@ var bySchema = map[string]wrong{
 	"a second configuration": {
 		strings.Replace(brokerConfig, "name: default", "name: other", 1) + `{scoringPreset: balanced}`,
 		[]string{"there is one BrokerConfig: name it default"},
+	},
+	"a drain with a notice that is over": {
+		brokerConfig + `{drains: [{clusterID: paris, notice: -1m}]}`,
+		[]string{"spec.drains[0].notice", "notice must be at least 0s and at most 720h"},
+	},
+	"a cordon with a notice": {
+		brokerConfig + `{drains: [{clusterID: paris, cordonOnly: true, notice: 1m}]}`,
+		[]string{"spec.drains[0].notice", "with cordonOnly reservations stay: leave notice out"},
+	},
+	"a drain of something that is no cluster": {
+		brokerConfig + `{drains: [{clusterID: "Paris!"}]}`,
+		[]string{"spec.drains[0].clusterID", "a cluster ID is a DNS label"},
+	},
+	"a cluster that is drained twice": {
+		brokerConfig + `{drains: [{clusterID: paris}, {clusterID: paris, notice: 1h}]}`,
+		[]string{"spec.drains[1]", "Duplicate value"},
+	},
+	"a channel without a target": {
+		brokerConfig + `{notifications: [{name: bus, events: ["*"]}]}`,
+		[]string{"spec.notifications[0]", "set exactly one of cloudEvents, slack, email and files"},
+	},
+	"a channel with two targets": {
+		brokerConfig + `{notifications: [{name: bus, events: ["*"], slack: {secretRef: {name: s}}, cloudEvents: {url: "https://a.example", secretRef: {name: s}}}]}`,
+		[]string{"spec.notifications[0]", "set exactly one of cloudEvents, slack, email and files"},
+	},
+	"a channel without events": {
+		brokerConfig + `{notifications: [{name: bus, events: [], slack: {secretRef: {name: s}}}]}`,
+		[]string{"spec.notifications[0].events", "should have at least 1 items"},
+	},
+	"a channel that groups CloudEvents": {
+		brokerConfig + `{notifications: [{name: bus, events: ["*"], groupWait: 1m, cloudEvents: {url: "https://a.example", secretRef: {name: s}}}]}`,
+		[]string{"spec.notifications[0].groupWait", "only messages for people wait for more events"},
+	},
+	"a channel without TLS": {
+		brokerConfig + `{notifications: [{name: bus, events: ["*"], cloudEvents: {url: "http://a.example", secretRef: {name: s}}}]}`,
+		[]string{"spec.notifications[0].cloudEvents.url", "url must begin with https://"},
+	},
+	"credentials for a mail server without TLS": {
+		brokerConfig + `{notifications: [{name: m, events: ["*"], email: {from: a@example.com, to: [b@example.com], server: "m.example:25", tls: None, secretRef: {name: s}}}]}`,
+		[]string{"spec.notifications[0].email.secretRef", "credentials are not sent without TLS"},
+	},
+	"a mail server without port": {
+		brokerConfig + `{notifications: [{name: m, events: ["*"], email: {from: a@example.com, to: [b@example.com], server: m.example}}]}`,
+		[]string{"spec.notifications[0].email.server", "server must be host:port"},
 	},
 	"a configuration with weights that sum to 90": {
 		brokerConfig + `{scoringWeights: {resourceAvailability: 60, cost: 30}}`,
@@ -384,9 +491,29 @@ var bySchema = map[string]wrong{
 		resourceRequest + `{resources: {cpu: "1"}}`,
 		[]string{"spec.resources", "cpu and memory have fields of their own: set spec.cpu and spec.memory"},
 	},
-	"a request that names nine resources beside cpu and memory": {
+	"a request that names nine resources besides cpu and memory": {
 		resourceRequest + `{resources: {a/1: 1, a/2: 1, a/3: 1, a/4: 1, a/5: 1, a/6: 1, a/7: 1, a/8: 1, a/9: 1}}`,
-		[]string{"spec.resources", "at most eight resources can be named beside cpu and memory"},
+		[]string{"spec.resources", "at most eight resources can be named besides cpu and memory"},
+	},
+	"a request that is idle for seconds": {
+		resourceRequest + `{cpu: "1", memory: 1Gi, idle: {after: 30s, action: Notify}}`,
+		[]string{"spec.idle.after", "after must be at least 1m and at most 87600h, for example 2h30m"},
+	},
+	"a request that is to be deleted when idle": {
+		resourceRequest + `{cpu: "1", memory: 1Gi, idle: {after: 1h, action: Delete}}`,
+		[]string{"spec.idle.action", `"Notify", "Release"`},
+	},
+	"a request that is idle for no time": {
+		resourceRequest + `{cpu: "1", memory: 1Gi, idle: {action: Notify}}`,
+		[]string{"spec.idle.after: Required value"},
+	},
+	"a reservation that is idle for days": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: 1Gi}, idle: {after: 2d, action: Notify}}`,
+		[]string{"spec.idle.after", "after must be at least 1m and at most 87600h, for example 2h30m"},
+	},
+	"a configuration that bounds nothing": {
+		brokerConfig + `{idle: {after: 24h}}`,
+		[]string{"spec.idle.action: Required value"},
 	},
 	"a request for ten seconds": {
 		resourceRequest + `{cpu: "1", duration: 10s}`,
@@ -466,11 +593,11 @@ var bySchema = map[string]wrong{
 	},
 	"a configuration that denies what is no cluster ID": {
 		brokerConfig + `{deniedClusters: ["*.example.com"]}`,
-		[]string{"spec.deniedClusters[0]", "should match"},
+		[]string{"spec.deniedClusters[0]", "a cluster ID is a DNS label: lower-case letters, digits and '-' only"},
 	},
 	"a configuration that approves a key by half its digest": {
 		brokerConfig + `{approvedClusters: [{clusterID: paris, keyFingerprint: "sha256:abcd"}]}`,
-		[]string{"spec.approvedClusters[0].keyFingerprint", "sha256:[0-9a-f]{64}"},
+		[]string{"spec.approvedClusters[0].keyFingerprint", "a fingerprint is sha256: and 64 hexadecimal digits"},
 	},
 	"a configuration that bounds with less than nothing": {
 		brokerConfig + `{maxPerReservation: {cpu: "-1"}}`,
@@ -495,6 +622,10 @@ var bySchema = map[string]wrong{
 	"a configuration with a currency by its name": {
 		brokerConfig + `{exchangeRates: {date: "2026-11-20", base: EUR, rates: {dollar: "1.1"}}}`,
 		[]string{"spec.exchangeRates.rates", "a currency must be an ISO 4217 code, for example USD"},
+	},
+	"a configuration with a list price in no currency": {
+		brokerConfig + `{accounts: {listPrice: {cpuCost: "0.05"}}}`,
+		[]string{"spec.accounts.listPrice", "listPrice needs a currency, for example EUR"},
 	},
 	"a configuration with rates of no day": {
 		brokerConfig + `{exchangeRates: {date: today, base: EUR, rates: {USD: "1.1"}}}`,

@@ -38,7 +38,7 @@ import (
 const (
 	namespace = "liqo-resource-broker"
 	poll      = 50 * time.Millisecond
-	timeout   = time.Minute
+	timeout   = 5 * time.Minute // only a broken program takes this long
 )
 
 // site is one cluster that is both the broker's and a member. Two brokers and an agent run in

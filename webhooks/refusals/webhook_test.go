@@ -78,6 +78,30 @@ var byWebhook = map[string]wrong{
 		reservation + `{requesterID: rome, requestedResources: {cpu: 32001m, memory: 1Gi}}`,
 		[]string{"spec.requestedResources[cpu]", "the most is 32, set by BrokerConfig.spec.maxPerReservation; ask for less, or in several reservations"},
 	},
+	"a channel with a type that does not exist": {
+		brokerConfig + `{notifications: [{name: bus, events: [reservations.*], slack: {secretRef: {name: s}}}]}`,
+		[]string{"spec", "notifications[bus].events: ", `"reservations.*" matches no event: write a type such as reservation.active`},
+	},
+	"a channel of files with events": {
+		brokerConfig + `{notifications: [{name: archive, events: ["*"], files: {}}]}`,
+		[]string{"spec", "notifications[archive].events: files contain the records of the journal: write events: [journal.record]"},
+	},
+	"a channel of files with gaps": {
+		brokerConfig + `{notifications: [{name: archive, events: [journal.record], requesters: [rome], files: {}}]}`,
+		[]string{"spec", "notifications[archive].requesters: files contain all records"},
+	},
+	"a chat that gets records": {
+		brokerConfig + `{notifications: [{name: chat, events: [journal.record], slack: {secretRef: {name: s}}}]}`,
+		[]string{"spec", "notifications[chat].events: journal.record is for programs"},
+	},
+	"a channel to the broker's own machine": {
+		brokerConfig + `{notifications: [{name: bus, events: ["*"], cloudEvents: {url: "https://127.0.0.1/in", secretRef: {name: s}}}]}`,
+		[]string{"spec", "notifications[bus].cloudEvents.url: ", "127.0.0.1 is a loopback address"},
+	},
+	"a channel to the metadata service of a cloud": {
+		brokerConfig + `{notifications: [{name: bus, events: ["*"], cloudEvents: {url: "https://169.254.169.254/latest", secretRef: {name: s}}}]}`,
+		[]string{"spec", "notifications[bus].cloudEvents.url: ", "169.254.169.254 is a link-local address"},
+	},
 	"a configuration with rates of a day that never was": {
 		brokerConfig + `{exchangeRates: {date: "2026-02-30", base: EUR, rates: {USD: "1.1"}}}`,
 		[]string{"spec", `exchangeRates: date: "2026-02-30" is not a date`},
@@ -121,6 +145,14 @@ var byWebhook = map[string]wrong{
 	"a reservation of more memory than can be counted": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 5Ei}}`,
 		[]string{"spec.requestedResources", "is too large"},
+	},
+	"a reservation of four bytes for each pod": {
+		reservation + `{requesterID: rome, requestedResources: {cpu: 1, memory: 1Gi}, podShapes: [{count: 1, resources: {cpu: 1, memory: "4"}}]}`,
+		[]string{`spec.podShapes[0].resources[memory]: Invalid value: "4": must be at least 1Mi: without a unit it is a number of bytes, for example 256Mi`},
+	},
+	"a request for four bytes for each pod": {
+		resourceRequest + `{cpu: 1, memory: 1Gi, podShapes: [{count: 1, resources: {cpu: 1, memory: 4000m}}]}`,
+		[]string{"spec.podShapes[0].resources[memory]", "must be at least 1Mi"},
 	},
 	"a reservation whose pods name no memory": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: 1}, podShapes: [{count: 1, resources: {cpu: 1}}]}`,
@@ -262,11 +294,11 @@ var edits = map[string]edit{
 	},
 	"a priority for a request that has none": {
 		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"priority":7}}`,
-		[]string{"spec", "only cpu, memory, resources, duration and release can be changed"},
+		[]string{"spec", "only cpu, memory, resources, duration, quote and release can be changed"},
 	},
 	"a strategy for a request that has none": {
 		"/apis/liqo.io/v1alpha1/namespaces/team/resourcerequests/mine", `{"spec":{"offloading":{"podOffloadingStrategy":"Remote"}}}`,
-		[]string{"spec", "only cpu, memory, resources, duration and release can be changed"},
+		[]string{"spec", "only cpu, memory, resources, duration, quote and release can be changed"},
 	},
 	"a cluster on both lists of the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"approvedClusters":[{"clusterID":"paris"},{"clusterID":"mallory"}]}}`,
@@ -284,6 +316,10 @@ var edits = map[string]edit{
 	"a bound of what does not exist in the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxPerReservation":{"cores":"4"}}}`,
 		[]string{"spec.maxPerReservation[cores]", "use cpu, memory"},
+	},
+	"a bound of sixty-four bytes in the configuration": {
+		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxPerReservation":{"memory":"64"}}}`,
+		[]string{`spec.maxPerReservation[memory]: Invalid value: "64": must be 0 or at least 1Mi: without a unit it is a number of bytes, for example 64Gi`},
 	},
 	"a bound of half a pod in the configuration": {
 		"/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec":{"maxPerReservation":{"pods":"500m"}}}`,

@@ -2,259 +2,382 @@ package v1alpha1
 
 // Types of conditions of the CRDs in this package.
 const (
-	// ConditionReady is true when an object serves its purpose: a ResourceRequest has a Ready
-	// virtual node, an Advertisement is published, a ProviderInstruction is enforced.
+	// ConditionReady is true in the following cases:
+	//
+	//   - ResourceRequest: pods of its namespaces can use the virtual node.
+	//   - ReservationInstruction: the placement is carried out.
+	//   - ProviderInstruction: the capacity is kept for the consumer.
+	//   - Advertisement: the broker has accepted it.
+	//   - LendingPolicy: the agent applies it.
+	//   - BurstPolicy: new pods that it selects are prepared for virtual nodes.
 	ConditionReady = "Ready"
+	// ConditionCovered of a BurstPolicy is true while its requests have room for all pods that wait,
+	// or no pod waits.
+	ConditionCovered = "Covered"
 	// ConditionCertificateValid of an Advertisement is true until the agent's client
 	// certificate for the broker expires.
 	ConditionCertificateValid = "CertificateValid"
-	// ConditionReservationsCovered of an Advertisement is true while the capacity of all
-	// reservations is free or used by them.
+	// ConditionReservationsCovered of an Advertisement is true while all reserved capacity is free
+	// or used by its reservations.
 	ConditionReservationsCovered = "ReservationsCovered"
-	// ConditionComplete of an Advertisement is true while the broker's decisions use the whole
-	// offer.
+	// ConditionComplete of an Advertisement is true while the broker considers the whole
+	// advertisement. It is false while parts are left out because the advertisement is too large or
+	// names too many resources.
 	ConditionComplete = "Complete"
-	// ConditionGuarded of an Advertisement is true while admission holds other clusters to their
-	// reservations. Agents with --peering-mode=none do not set it.
+	// ConditionLeaving of an Advertisement exists while LeavingUntilAnnotation is in force. It is
+	// true once the broker knows that the agent is being uninstalled, and therefore places nothing
+	// new here. It is false until then.
+	ConditionLeaving = "Leaving"
+	// ConditionGuarded of an Advertisement is true while admission policies and webhooks limit
+	// other clusters to what they have reserved here. Agents with --peering-mode=none do not set
+	// it.
 	ConditionGuarded = "Guarded"
 	// ConditionLiqoReady of an Advertisement is true while Liqo in this cluster has a supported
-	// version and enforces what other clusters reserved. It is Unknown when the agent cannot
-	// read that. Agents with --peering-mode=none do not set it.
+	// version and limits other clusters to what they have reserved. It is Unknown when the agent
+	// may not read Liqo's Deployments. Agents with --peering-mode=none do not set it.
 	ConditionLiqoReady = "LiqoReady"
-	// ConditionConfigured of an Advertisement is true while the agent's configuration file is
-	// in force. It is false while the file is refused; the last valid configuration then stays
-	// in force. Agents without a file do not set it.
+	// ConditionConfigured of an Advertisement is true while the agent's configuration file is in
+	// force. It is false while the file is invalid; the last valid configuration then stays in
+	// force. Agents without a file do not set it.
 	ConditionConfigured = "Configured"
-	// ConditionPriced of an Advertisement is true while the prices on nodes, from labels or
-	// OpenCost, are known and in force. It is false when prices are missing or invalid. Agents
-	// whose configuration names no such source do not set it.
+	// ConditionPriced of an Advertisement is true while the agent knows the prices of nodes, from
+	// labels or OpenCost, and uses them. It is false when prices are missing or invalid. Agents set
+	// it only if their configuration names one of these sources.
 	ConditionPriced = "Priced"
 	// ConditionBrokerCompatible of an Advertisement is true while the broker's API version is
 	// at most one minor version newer or older than the agent's.
 	ConditionBrokerCompatible = "BrokerCompatible"
 	// ConditionReserved is true while the broker holds capacity for a ResourceRequest.
 	ConditionReserved = "Reserved"
-	// ConditionChanged shows the outcome of the last edit of a ResourceRequest: true when it is
-	// in force, Unknown while the provider has not answered, and false when the broker or the
-	// provider refused it and the former amounts stay in force. It is absent before the first
-	// edit. On a ProviderInstruction it is this cluster's own answer.
+	// ConditionChanged shows the outcome of the last edit of a ResourceRequest. It is true when the
+	// new amounts and duration are in force, and Unknown while the provider has not answered. It is
+	// false when the broker or the provider refused the edit, so that the previous amounts and
+	// duration stay in force. It is absent before the first edit. On a ProviderInstruction it shows
+	// whether this cluster accepted the change.
 	ConditionChanged = "Changed"
-	// ConditionProviderReachable is false while the broker receives nothing from the provider.
-	// It is absent until the provider is silent for the first time.
+	// ConditionProviderReachable of a ResourceRequest is false while the broker receives nothing
+	// from the provider's agent. It is absent until this happens for the first time.
 	ConditionProviderReachable = "ProviderReachable"
-	// ConditionHealthy is false while the provider, the slice, the virtual node or pods on it
-	// have a problem. It is absent until the node is Ready for the first time.
+	// ConditionHealthy is false while something is wrong with the provider, the ResourceSlice, the
+	// virtual node, or pods on that node. It is absent until the node is Ready for the first time.
 	ConditionHealthy = "Healthy"
-	// ConditionPeered is true when this cluster has an identity at the provider.
+	// ConditionPeered is true when this cluster has an identity at the provider, with which Liqo
+	// acts there.
 	ConditionPeered = "Peered"
 	// ConditionNodeReady is true when the virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
-	// ConditionNetworkConnected is true while Liqo's gateways connect this cluster's network
-	// with the provider's. It is absent where the agent does not connect networks.
+	// ConditionNetworkConnected is true while Liqo's gateways connect this cluster's network with
+	// the provider's. It is absent if the agent runs with networking disabled.
 	ConditionNetworkConnected = "NetworkConnected"
-	// ConditionOffloading is true when new pods of the named namespaces can run on the virtual
-	// node, according to the request's offloading strategy. Pods created earlier stay where
-	// they are.
+	// ConditionOffloading is true when new pods of the request's namespaces can be scheduled to the
+	// virtual node, as the request's offloading strategy says. Pods that were created earlier stay
+	// where they are.
 	ConditionOffloading = "Offloading"
 	// ConditionPeeringSkipped is true when the agent runs with --peering-mode=none: capacity is
 	// reserved, but the clusters do not peer.
 	ConditionPeeringSkipped = "PeeringSkipped"
-	// ConditionAcknowledged is true when this cluster has agreed to provide the capacity.
+	// ConditionAcknowledged of a ProviderInstruction is true when this cluster has agreed to
+	// provide the capacity.
 	ConditionAcknowledged = "Acknowledged"
-	// ConditionPreempted is true when the placement of a ResourceRequest must make room for a
-	// higher priority.
+	// ConditionPreempted of a ResourceRequest is true when its placement must make room for a
+	// request of a higher priority, and afterwards while it waits for capacity again.
 	ConditionPreempted = "Preempted"
-	// ConditionRecalled is true when the provider wants the placement of a ResourceRequest
-	// back, or has taken it back.
+	// ConditionRecalled of a ResourceRequest is true when the provider has asked for its capacity
+	// back, until another provider serves the request.
 	ConditionRecalled = "Recalled"
-	// ConditionLending is false while a LendingPolicy grants nothing new to any cluster.
+	// ConditionIdle of a ResourceRequest is true while nobody uses its capacity, and after the capacity
+	// was released for this reason. It is false once the capacity is used again, and absent before it
+	// was idle for the first time.
+	ConditionIdle = "Idle"
+	// ConditionLending of a LendingPolicy is false while the policy grants nothing new to any
+	// cluster.
 	ConditionLending = "Lending"
-	// ConditionEnding is true once the end of the virtual node is known. Before the end its
-	// message says what can be done about it. It is false when the end was cancelled.
+	// ConditionEnding is true once it is known that the virtual node will be removed. Its message
+	// says when and, before the end of a duration, how to keep the capacity. It is false when the
+	// end was called off.
 	ConditionEnding = "Ending"
-	// ConditionDrained describes the pods on the virtual node of an ended placement: false
-	// while they are evicted, true when the node can be deleted.
+	// ConditionDrained tells whether the virtual node of an ended placement is empty: it is false
+	// while pods are evicted, and true when the node can be deleted.
 	ConditionDrained = "Drained"
-	// ConditionHeld is true when placeholder pods keep all unused capacity of a placement. It
-	// is absent when only the ledger holds the capacity.
+	// ConditionHeld of a ProviderInstruction is true when placeholder pods occupy all capacity of
+	// the placement that its own pods do not use. It is absent without placeholder pods.
 	ConditionHeld = "Held"
-	// ConditionWithinGrant of a ProviderInstruction is false while the pods of its placement
-	// use more than was granted. It is absent until that happens for the first time.
+	// ConditionWithinGrant of a ProviderInstruction is false while the pods of its placement use
+	// more than was granted. On the consumer's objects it is false once the provider has evicted
+	// such pods. It is absent until this happens for the first time.
 	ConditionWithinGrant = "WithinGrant"
-	// ConditionGranted is true when the ResourceSlice of a placement is granted.
+	// ConditionReceiptValid is false if the last receipt of the broker for the placement was
+	// missing or wrong. It is absent otherwise.
+	ConditionReceiptValid = "ReceiptValid"
+	// ConditionGranted of a ProviderInstruction is true when the ResourceSlice of the placement is
+	// granted.
 	ConditionGranted = "Granted"
 )
 
 // Reasons of conditions and events. They do not change between versions.
 const (
-	ReasonPending       = "Pending"
+	ReasonPending = "Pending"
+	// ReasonQuoteHeld means that the broker holds the capacity of a Quote.
+	ReasonQuoteHeld = "QuoteHeld"
+	// ReasonQuoteTaken means that a ResourceRequest has taken over a Quote.
+	ReasonQuoteTaken = "QuoteTaken"
+	// ReasonAwaitingQuote means that a ResourceRequest waits until the Quote in spec.quote is held.
+	ReasonAwaitingQuote = "AwaitingQuote"
+	// ReasonQuoteEnded means that a ResourceRequest cannot take over the Quote in spec.quote,
+	// because the broker no longer holds its capacity.
+	ReasonQuoteEnded    = "QuoteEnded"
 	ReasonReserved      = "Reserved"
 	ReasonQueued        = "Queued"
 	ReasonChanged       = "Changed"
 	ReasonChangeRefused = "ChangeRefused"
 	// ReasonProviderSilent means that the broker receives nothing from the provider.
 	ReasonProviderSilent = "ProviderSilent"
-	// ReasonProviderBack means that the provider was silent and is back.
+	// ReasonProviderBack means that the broker hears again from a provider that was silent.
 	ReasonProviderBack = "ProviderBack"
-	// ReasonMigrating means that the provider is silent and another one is about to take over.
+	// ReasonMigrating means that another provider is about to take over, because the present one is
+	// silent or its virtual node is no longer Ready.
 	ReasonMigrating = "Migrating"
-	// ReasonMigrated means that the provider was silent and another one has taken over.
+	// ReasonMigrated means that another provider has taken over.
 	ReasonMigrated = "Migrated"
+	// ReasonProviderLost is the reason with which the broker gives up the placement on a silent
+	// provider after another one has taken over.
+	ReasonProviderLost = "ProviderLost"
+	// ReasonProviderForgotten is why the broker gave up the placement on a provider that an
+	// administrator removed from the broker.
+	ReasonProviderForgotten = "ProviderForgotten"
 	// ReasonAwaitingProvider means that a change waits for the answer of the provider's agent.
 	ReasonAwaitingProvider = "AwaitingProvider"
 	ReasonQueueFull        = "QueueFull"
-	// ReasonOverBudget means that this cluster exceeds its budget at the broker.
+	// ReasonOverBudget means that this cluster uses more of the broker than
+	// BrokerConfig.spec.memberBudget allows.
 	ReasonOverBudget        = "OverBudget"
 	ReasonPreempted         = "Preempted"
 	ReasonNotice            = "PreemptionNotice"
 	ReasonNoticeWithdrawn   = "NoticeWithdrawn"
 	ReasonRecallNotice      = "RecallNotice"
 	ReasonRecalled          = "Recalled"
+	ReasonIdle              = "Idle"
+	ReasonInUse             = "InUse"
 	ReasonNoCandidate       = "NoCandidate"
 	ReasonRefused           = "Refused"
 	ReasonInvalid           = "Invalid"
 	ReasonBrokerUnreachable = "BrokerUnreachable"
 	ReasonPeering           = "Peering"
 	ReasonPeered            = "Peered"
-	// ReasonHandshakeRefused means that this cluster refused a message of the provider that no
-	// honest provider sends.
+	// ReasonHandshakeRefused means that this cluster refused a message of the peering handshake. A
+	// correct provider would not send such a message.
 	ReasonHandshakeRefused = "HandshakeRefused"
 	ReasonPeeringSkipped   = "PeeringSkipped"
 	ReasonAwaitingNode     = "AwaitingNode"
 	ReasonNodeReady        = "NodeReady"
 	ReasonNodeNotReady     = "NodeNotReady"
-	// ReasonNetworkConnected and the next two belong to NetworkConnected.
+	// ReasonNetworkConnected means that the gateways of the two clusters are connected.
 	ReasonNetworkConnected = "NetworkConnected"
-	// ReasonNetworkPending means that the connection is being set up.
+	// ReasonNetworkPending means that the connection of the networks is being set up.
 	ReasonNetworkPending = "NetworkPending"
-	// ReasonNetworkFailed means that the gateways do not reach each other.
+	// ReasonNetworkFailed means that the gateways of the two clusters do not reach each other.
 	ReasonNetworkFailed     = "NetworkFailed"
 	ReasonOffloading        = "Offloading"
 	ReasonNamespaceNotOpted = "NamespaceNotOptedIn"
-	// ReasonOffloadingConflict means that a namespace is already offloaded with another
-	// strategy.
+	// ReasonOffloadingConflict means that a namespace is already offloaded with another strategy
+	// than the request asks for.
 	ReasonOffloadingConflict = "OffloadingConflict"
-	// ReasonProviderExcluded means that a user's own NamespaceOffloading does not select the
-	// provider.
+	// ReasonProviderExcluded means that a namespace has a NamespaceOffloading made by a user, which
+	// does not select the provider.
 	ReasonProviderExcluded = "ProviderExcluded"
-	// ReasonSameNameNotAllowed means that a namespace did not opt in to EnforceSameName.
+	// ReasonSameNameNotAllowed means that a request asks for EnforceSameName, and a namespace lacks
+	// the label that allows it.
 	ReasonSameNameNotAllowed = "SameNameNotAllowed"
 	ReasonReleasing          = "Releasing"
 	ReasonReleased           = "Released"
 	// ReasonReclaiming means that the consumer did not release the placement in time, so the
 	// provider takes it back.
 	ReasonReclaiming = "Reclaiming"
-	// ReasonFailed means that a granted reservation ends because no cluster can serve it any
-	// longer.
+	// ReasonFailed means that a reservation that had capacity ends because no cluster can serve it
+	// any longer.
 	ReasonFailed       = "Failed"
 	ReasonPublished    = "Published"
+	ReasonUninstalling = "Uninstalling"
 	ReasonAcknowledged = "Acknowledged"
-	// ReasonCovered and ReasonReservedCapacityTaken belong to ReservationsCovered.
+	// ReasonCovered and ReasonReservedCapacityTaken are reasons of the condition
+	// ReservationsCovered.
 	ReasonCovered               = "Covered"
 	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
-	// ReasonComplete, ReasonShortened (the advertisement was too large) and ReasonLeftOut (the
-	// broker leaves resources out of its decisions) belong to Complete.
+	// ReasonComplete, ReasonShortened and ReasonLeftOut are reasons of the condition Complete.
+	// Shortened means that the agent left out parts because the advertisement was too large;
+	// LeftOut means that the broker ignores some resources.
 	ReasonComplete  = "Complete"
 	ReasonShortened = "Shortened"
 	ReasonLeftOut   = "LeftOut"
-	// ReasonGuarded, ReasonGuardDisabled (the chart's admission policies for peers are off) and
-	// ReasonWebhookDisabled (the agent's webhook is off, so that peers can get certificates of any
-	// groups, and excess pods start before they are evicted) belong to Guarded.
+	// ReasonGuarded, ReasonGuardDisabled and ReasonWebhookDisabled are reasons of the condition
+	// Guarded. GuardDisabled means that the chart's admission policies for peers are off.
+	// WebhookDisabled means that the agent's webhook is off: peers can then get client certificates
+	// with any groups, and pods beyond a grant run until the agent evicts them.
 	ReasonGuarded         = "Guarded"
 	ReasonGuardDisabled   = "GuardDisabled"
 	ReasonWebhookDisabled = "WebhookDisabled"
-	// ReasonConfigured and ReasonConfigurationRefused belong to Configured.
+	// ReasonConfigured and ReasonConfigurationRefused are reasons of the condition Configured.
 	ReasonConfigured           = "Configured"
 	ReasonConfigurationRefused = "ConfigurationRefused"
-	// ReasonPriced and the next three belong to Priced.
+	// ReasonPriced, ReasonPriceInvalid, ReasonPriceMissing and ReasonOpenCostUnavailable are
+	// reasons of the condition Priced.
 	ReasonPriced              = "Priced"
 	ReasonPriceInvalid        = "PriceInvalid"
 	ReasonPriceMissing        = "PriceMissing"
 	ReasonOpenCostUnavailable = "OpenCostUnavailable"
-	// ReasonLiqoReady and those up to ReasonLimitsNotEnforced belong to LiqoReady.
-	// ReasonLiqoHidden means that the agent cannot read Liqo's version or whether Liqo enforces
-	// limits.
+	// The constants from ReasonLiqoReady to ReasonLimitsNotEnforced are reasons of the condition
+	// LiqoReady. ReasonLiqoHidden means that the agent cannot read Liqo's version and settings.
 	ReasonLiqoReady  = "LiqoReady"
 	ReasonLiqoHidden = "LiqoHidden"
 	// ReasonLiqoMissing means that Liqo is not installed in this cluster.
 	ReasonLiqoMissing = "LiqoMissing"
-	// ReasonLiqoVersionUnsupported and ReasonLiqoVersionUntested mean that Liqo has another
-	// version than the agent is tested with. The agent does not work with the former, and may
-	// work with the latter.
+	// ReasonLiqoVersionUnsupported means that the agent does not work with this version of Liqo.
+	// ReasonLiqoVersionUntested means that the agent may work with this version, but was not tested
+	// with it.
 	ReasonLiqoVersionUnsupported = "LiqoVersionUnsupported"
 	ReasonLiqoVersionUntested    = "LiqoVersionUntested"
 	// ReasonLiqoNotRunning means that a Deployment of Liqo has no available pod.
 	ReasonLiqoNotRunning = "LiqoNotRunning"
 	// ReasonLimitsNotEnforced means that Liqo lets other clusters use more than they reserved.
 	ReasonLimitsNotEnforced = "LimitsNotEnforced"
-	// ReasonBrokerCompatible and the next two belong to BrokerCompatible.
+	// ReasonBrokerCompatible, ReasonBrokerTooOld and ReasonBrokerTooNew are reasons of the
+	// condition BrokerCompatible.
 	ReasonBrokerCompatible = "BrokerCompatible"
 	ReasonBrokerTooOld     = "BrokerTooOld"
 	ReasonBrokerTooNew     = "BrokerTooNew"
 	ReasonInsufficient     = "InsufficientCapacity"
 	ReasonOutsideBounds    = "OutsideBounds"
 	ReasonGranted          = "Granted"
-	// ReasonApplied means that the agent uses the current spec.
+	// ReasonApplied means that the agent uses the current spec of the LendingPolicy.
 	ReasonApplied = "Applied"
 	ReasonLending = "Lending"
 	ReasonHeld    = "Held"
-	// ReasonHoldIncomplete means that placeholder pods do not fit because other pods took their
+	// ReasonHoldIncomplete means that not all placeholder pods fit, because other pods took the
 	// room.
 	ReasonHoldIncomplete = "HoldIncomplete"
-	// ReasonExceedsGrant means that pods use, or used, more than was granted. The agent evicts
-	// the newest ones.
+	// ReasonReceiptRefused means that the agent did not accept the last receipt of the broker.
+	ReasonReceiptRefused = "ReceiptRefused"
+	// ReasonExceedsGrant means that the pods of a placement use, or have used, more than was
+	// granted. The agent evicts the newest pods.
 	ReasonExceedsGrant = "ExceedsGrant"
-	// ReasonWithinGrant means that pods exceeded the grant earlier and fit again.
+	// ReasonWithinGrant means that the pods of a placement used more than was granted and are
+	// within the grant again.
 	ReasonWithinGrant = "WithinGrant"
 
 	ReasonCertificateValid    = "CertificateValid"
 	ReasonCertificateExpiring = "CertificateExpiring"
 	ReasonCertificateInvalid  = "CertificateInvalid"
 	ReasonRenewalFailing      = "CertificateRenewalFailing"
-	// ReasonDraining is set by a provider that withdraws its acknowledgement because it stops
-	// lending, and by a consumer whose pods leave a virtual node.
+	// ReasonDraining has two uses. A provider sets it when it withdraws its acknowledgement because
+	// it stops lending. A consumer sets it while it evicts the pods from a virtual node.
 	ReasonDraining = "Draining"
 	ReasonHealthy  = "Healthy"
-	// ReasonProviderUnreachable means that Liqo does not reach the provider's API server.
+	// ReasonProviderUnreachable means that this cluster's Liqo cannot reach the provider's API
+	// server.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	// ReasonSliceDenied means that the provider denies a slice that it had granted.
+	// ReasonSliceDenied means that the provider now denies a ResourceSlice that it had granted.
 	ReasonSliceDenied = "SliceDenied"
-	// ReasonPodsRejected means that pods on the virtual node have no copy at the provider.
+	// ReasonPodsRejected means that pods on the virtual node have no copy at the provider, so they
+	// do not run there.
 	ReasonPodsRejected = "PodsRejected"
-	// ReasonUnreachable is set by a consumer that gives a placement up because it cannot reach
-	// the provider's API server.
+	// ReasonUnreachable means that this cluster gives up a placement because it cannot reach the
+	// provider's API server.
 	ReasonUnreachable = "Unreachable"
-	// ReasonDrainBlocked means that evictions are refused, for example by a
+	// ReasonDrainBlocked means that the API server refuses to evict pods, for example because of a
 	// PodDisruptionBudget.
 	ReasonDrainBlocked = "DrainBlocked"
-	// ReasonDrainOverdue means that the time for evictions is over and the remaining pods are
-	// deleted.
+	// ReasonDrainOverdue means that the time for evictions is over. The agent deletes the remaining
+	// pods.
 	ReasonDrainOverdue = "DrainOverdue"
-	// ReasonDrained means that no pods are left.
+	// ReasonDrained means that no pods are left on the virtual node.
 	ReasonDrained = "Drained"
-	// ReasonDrainedPartly means that the node is deleted although the fate of some pods is
-	// unknown.
+	// ReasonDrainedPartly means that the agent deletes the virtual node although some of its pods
+	// may still run.
 	ReasonDrainedPartly = "DrainedPartly"
 
-	// ReasonExpiring means that the duration ends soon.
+	// ReasonExpiring means that the duration of the reservation ends soon.
 	ReasonExpiring = "Expiring"
-	// ReasonExpired means that the duration has ended.
+	// ReasonExpired means that the duration of the reservation has ended.
 	ReasonExpired = "Expired"
-	// ReasonDeleted means that the request was deleted.
+	// ReasonDeleted means that the ResourceRequest was deleted.
 	ReasonDeleted = "Deleted"
+	// ReasonPodTemplateMissing means that a ProvisioningRequest names a PodTemplate that does not
+	// exist.
+	ReasonPodTemplateMissing = "PodTemplateMissing"
+	// ReasonNameTaken means that a ResourceRequest of another owner has the name that the agent
+	// would use for a ProvisioningRequest.
+	ReasonNameTaken = "NameTaken"
 )
 
-// Finalizers and labels of the agent.
+// Reasons of the conditions of a BurstPolicy.
 const (
-	// ReleaseFinalizer keeps a ResourceRequest until its reservation is released and its
+	// ReasonWatching means that new pods that the policy selects are prepared for virtual nodes.
+	ReasonWatching = "Watching"
+	// ReasonNamespaceClosed means that the namespace lacks BurstNamespaceLabel.
+	ReasonNamespaceClosed = "NamespaceClosed"
+	// ReasonNothingWaits means that no pod is unschedulable that could run on a virtual node.
+	ReasonNothingWaits = "NothingWaits"
+	// ReasonRequested means that the requests have or will have room for all pods that wait.
+	ReasonRequested = "Requested"
+	// ReasonGathering means that pods have not been unschedulable for the time in spec.after.
+	ReasonGathering = "Gathering"
+	// ReasonPausing means that the last change is less than a minute old.
+	ReasonPausing = "Pausing"
+	// ReasonSettling means that a request for these pods is not answered yet, or waits in the queue.
+	ReasonSettling = "Settling"
+	// ReasonLimitReached means that spec.limit allows no more.
+	ReasonLimitReached = "LimitReached"
+	// ReasonNoCapacity means that a request has ended without serving the pods; it is repeated.
+	ReasonNoCapacity = "NoCapacity"
+)
+
+// Reasons why a BurstPolicy skips pods, in its status and in events of the pods.
+const (
+	// ReasonDaemonSetPod means that a DaemonSet owns the pod.
+	ReasonDaemonSetPod = "DaemonSetPod"
+	// ReasonHostAccess means that the pod uses its node's network, processes, ports or files, or is
+	// privileged.
+	ReasonHostAccess = "HostAccess"
+	// ReasonLocalVolume means that the pod has a volume that exists only in this cluster.
+	ReasonLocalVolume = "LocalVolume"
+	// ReasonRefusedByProviders means that providers refuse the pod by default, because of its
+	// tolerations or its long termination grace period.
+	ReasonRefusedByProviders = "RefusedByProviders"
+	// ReasonPodAffinity means that the pod has required affinities to pods, or topology spread
+	// constraints with DoNotSchedule, so that one more node may not help it.
+	ReasonPodAffinity = "PodAffinity"
+	// ReasonRuntimeClass means that the pod names a RuntimeClass.
+	ReasonRuntimeClass = "RuntimeClass"
+	// ReasonResourceClaim means that the pod has resource claims.
+	ReasonResourceClaim = "ResourceClaim"
+	// ReasonNoRequests means that a container requests no cpu or no memory.
+	ReasonNoRequests = "NoRequests"
+	// ReasonLimitsDiffer means that limits of cpu or memory differ from the requests.
+	ReasonLimitsDiffer = "LimitsDiffer"
+	// ReasonTooManyResources means that the pod requests more resources than a ResourceRequest can
+	// name.
+	ReasonTooManyResources = "TooManyResources"
+	// ReasonNotPrepared means that the pod does not tolerate virtual nodes.
+	ReasonNotPrepared = "NotPrepared"
+	// ReasonNodeSelector means that the pod's node selector or affinity excludes virtual nodes.
+	ReasonNodeSelector = "NodeSelector"
+	// ReasonPlacesExcluded means that the pod and the policy's template exclude each other's places.
+	ReasonPlacesExcluded = "PlacesExcluded"
+	// ReasonExceedsLimit means that the pod alone requests more than the policy's limit.
+	ReasonExceedsLimit = "ExceedsLimit"
+)
+
+// Finalizers, labels and a taint that the agent sets or reads.
+const (
+	// ReleaseFinalizer keeps a deleted ResourceRequest until its reservation is released and its
 	// virtual node is gone.
 	ReleaseFinalizer = "liqo.io/broker-release"
-	// PeeringFinalizer keeps an instruction until everything created for it in this cluster is
-	// gone.
+	// PeeringFinalizer keeps a deleted instruction until everything that the agent created for it
+	// is gone.
 	PeeringFinalizer = "liqo.io/broker-peering"
 
-	// ManagedByLabel marks every object that the agent created. The agent deletes no other
-	// objects.
+	// ManagedByLabel marks every object that the agent created. The agent deletes no other objects,
+	// except pods that it evicts or drains.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedByValue is the value of ManagedByLabel.
 	ManagedByValue = "liqo-resource-broker"
@@ -262,28 +385,42 @@ const (
 	// ReservationLabel carries the reservation's name on instructions, slices and virtual
 	// nodes.
 	ReservationLabel = "broker.fluidos.eu/reservation"
-	// RequestLabel and RequestNamespaceLabel on a virtual node name the ResourceRequest that it
-	// serves. They outlive the reservation: a request that is created again under its name has
-	// nodes with the same labels. The agent sets them; see RequestNodeLabels for their values.
+	// RequestLabel and RequestNamespaceLabel on a virtual node name the ResourceRequest that the
+	// node serves. The agent sets them; see RequestNodeLabels for their values. They name no UID: a
+	// request that is deleted and created again gets the same labels for another reservation.
 	RequestLabel          = "broker.fluidos.eu/request"
 	RequestNamespaceLabel = "broker.fluidos.eu/request-namespace"
-	// NamespaceLabelPrefix plus the name of a namespace is a label on virtual nodes. Pods of
-	// that namespace may use the node's reservation. The agent sets it.
+	// NamespaceLabelPrefix, followed by the name of a namespace, is the key of a label that the
+	// agent sets on virtual nodes. It means that pods of that namespace may run on the node.
 	NamespaceLabelPrefix = "namespace.broker.fluidos.eu/"
-	// SharedLabel marks the virtual node of a reservation without a ResourceRequest. Pods of
-	// every offloaded namespace may use it.
+	// SharedLabel marks the virtual node of a reservation without a ResourceRequest and without a
+	// list of namespaces. Pods of every offloaded namespace may run on it.
 	SharedLabel = "broker.fluidos.eu/shared"
-	// EndingTaint, with effect NoSchedule, is on virtual nodes whose placement has ended. Its
-	// value is the reservation's name.
+	// BurstLabel on a virtual node names the BurstPolicy in the namespace of its request for whose
+	// pods the node is. The agent sets it.
+	BurstLabel = "broker.fluidos.eu/burst"
+	// BurstFullAnnotation on a ResourceRequest of a BurstPolicy means that its provider has refused
+	// to enlarge it.
+	BurstFullAnnotation = "broker.fluidos.eu/burst-full"
+	// BurstNamespaceLabel, with value "true" on a namespace, allows BurstPolicies to let its pods run
+	// on virtual nodes.
+	BurstNamespaceLabel = "liqo.io/broker-burst"
+	// EndingTaint is the key of a taint with effect NoSchedule on virtual nodes whose placement has
+	// ended. Its value is the reservation's name.
 	EndingTaint = "broker.fluidos.eu/ending"
-	// PlaceholderLabel marks a placeholder pod. Its value is the placement whose capacity the
-	// pod keeps.
+	// VacatingTaint is the key of a taint with effect NoSchedule on virtual nodes whose reservation is
+	// about to be released as idle. Its value is the time at which the agent set the taint, in Unix
+	// seconds. The agent removes the taint if the reservation stays.
+	VacatingTaint = "broker.fluidos.eu/vacating"
+	// PlaceholderLabel marks a placeholder pod. Its value is the name of the placement for which
+	// the pod occupies capacity.
 	PlaceholderLabel = "broker.fluidos.eu/placeholder"
-	// OffloadLabel, with value "true" on a namespace, allows ResourceRequests of other
-	// namespaces to offload it.
+	// OffloadLabel, with value "true" on a namespace, allows ResourceRequests in other namespaces
+	// to offload this namespace.
 	OffloadLabel = "liqo.io/broker-offload"
-	// SameNameLabel, with value "true" on a namespace, allows it to keep its own name at
-	// providers. If a provider refuses the name, it accepts no new namespaces of this cluster
-	// until the request is deleted, so not every tenant may ask for it.
+	// SameNameLabel, with value "true" on a namespace, allows ResourceRequests to offload the
+	// namespace under its own name. Administrators should not let every tenant use this label: if a
+	// provider refuses the name, no further namespaces of this cluster can be offloaded to that
+	// provider until the request is deleted.
 	SameNameLabel = "liqo.io/broker-same-name"
 )

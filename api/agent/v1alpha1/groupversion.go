@@ -23,5 +23,7 @@ func init() {
 		&ReservationInstruction{}, &ReservationInstructionList{},
 		&ProviderInstruction{}, &ProviderInstructionList{},
 		&LendingPolicy{}, &LendingPolicyList{},
+		&Quote{}, &QuoteList{},
+		&BurstPolicy{}, &BurstPolicyList{},
 	)
 }

@@ -4,10 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LendingPolicyName is the name of the only LendingPolicy of a cluster.
+// LendingPolicyName is the name that the only LendingPolicy of a cluster must have.
 const LendingPolicyName = "default"
 
-// ClusterID is the ID of a cluster, the common name of its certificate.
+// ClusterID is the ID of a cluster. It equals the common name of the cluster's certificate.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=40
@@ -18,8 +18,8 @@ type ClusterID string
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.allow) || !has(self.deny) || self.allow.all(id, !(id in self.deny))",message="a cluster is in both allow and deny: leave it in one of them"
 type Consumers struct {
-	// allow lists the only clusters that this cluster lends to. When empty, it lends to all
-	// clusters that the broker admits.
+	// allow lists the only clusters that this cluster lends to. If it is empty, the cluster lends
+	// to all clusters that the broker admits, except those in deny.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -32,32 +32,33 @@ type Consumers struct {
 	Deny []ClusterID `json:"deny,omitempty"`
 }
 
-// EveryConsumer stands for all clusters in Recall.consumer.
+// EveryConsumer is the value of Recall.consumer that selects all clusters.
 const EveryConsumer = "*"
 
 // Recall takes lent capacity back. The broker notifies the consumers and looks for other
-// providers. Each placement ends when its replacement is Ready, at the latest when the notice
-// is over. Removing the entry cancels the recall for placements that have not ended.
+// providers. Each placement ends when its replacement is Ready, or at the latest when the notice
+// is over. Removing the entry from spec.recalls calls off the recall for all placements that have
+// not ended yet.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.consumer) != has(self.reservation)",message="name either consumer or reservation"
 type Recall struct {
-	// consumer is the cluster whose placements are recalled; * selects all clusters. While the
-	// entry exists, the cluster is granted nothing new.
+	// consumer is the ID of the cluster whose placements are recalled; * selects all clusters.
+	// While the entry exists, this consumer gets no new capacity from this cluster.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self == '*' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="consumer must be the ID of a cluster, or * for all"
 	Consumer string `json:"consumer,omitempty"`
 
-	// reservation is the reservation to recall, as in spec.reservationName of its
+	// reservation is the name of the reservation to recall, as in spec.reservationName of its
 	// ProviderInstruction.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Reservation string `json:"reservation,omitempty"`
 
-	// notice is the time from when the agent reads the entry until the placements end. It
-	// defaults to 10m.
+	// notice is how long the placements may still last, from when the agent first reads the entry.
+	// It defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -70,10 +71,10 @@ type Recall struct {
 	Message string `json:"message,omitempty"`
 }
 
-// LendingPolicySpec says to which clusters this cluster lends. Except for recalls it applies to
-// new placements only; existing ones stay.
+// LendingPolicySpec says to which clusters this cluster lends. paused and consumers affect only new
+// placements; only recalls end existing ones.
 type LendingPolicySpec struct {
-	// paused stops all new lending.
+	// paused stops all new lending while it is true.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -82,22 +83,22 @@ type LendingPolicySpec struct {
 	// +optional
 	Consumers *Consumers `json:"consumers,omitempty"`
 
-	// recalls take lent capacity back. When several match a placement, the shortest notice
-	// applies.
+	// recalls say which lent capacity the operator takes back. If several of them match a
+	// placement, the shortest notice applies.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Recalls []Recall `json:"recalls,omitempty"`
 }
 
-// LendingPolicyStatus describes the policy that is in force. The agent sets it.
+// LendingPolicyStatus describes how the agent applies the policy. The agent sets it.
 type LendingPolicyStatus struct {
 	// observedGeneration is the metadata.generation that this status describes; 0 until the
 	// agent has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// message describes in words what is in force.
+	// message describes the policy that is in force, for people.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
@@ -105,19 +106,22 @@ type LendingPolicyStatus struct {
 	// placements is the number of placements of other clusters that this cluster holds capacity
 	// for.
 	// +optional
+	// +kubebuilder:default=0
 	Placements int32 `json:"placements,omitempty"`
 
-	// refused is the number of placements that this policy refused and that the broker has not
-	// withdrawn yet. The number stays low because the broker knows the policy.
+	// refused is the number of placements that this cluster refused because of the policy and that
+	// the broker has not withdrawn yet. It is usually low, because the broker also considers the
+	// policy.
 	// +optional
 	Refused int32 `json:"refused,omitempty"`
 
-	// recalling is the number of recalled placements that have not ended.
+	// recalling is the number of placements that are recalled and have not ended.
 	// +optional
+	// +kubebuilder:default=0
 	Recalling int32 `json:"recalling,omitempty"`
 
-	// recalledUntil is when the last recalled placement ends at the latest. It is empty without
-	// recalled placements.
+	// recalledUntil is when the last of the recalled placements ends at the latest. It is empty if
+	// no placement is recalled.
 	// +optional
 	RecalledUntil *metav1.Time `json:"recalledUntil,omitempty"`
 
@@ -130,9 +134,8 @@ type LendingPolicyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// LendingPolicy is the operator's consent: it says to which clusters this cluster lends. A
-// cluster has at most one, named default. Without it the cluster lends to all clusters that the
-// broker admits.
+// LendingPolicy says to which clusters this cluster lends. There is at most one, named default;
+// the operator creates it. Without it, the cluster lends to all clusters that the broker admits.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -153,7 +156,7 @@ type LendingPolicy struct {
 	// +optional
 	Spec LendingPolicySpec `json:"spec,omitempty"`
 
-	// status describes the policy that is in force.
+	// status describes how the agent applies the policy.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status LendingPolicyStatus `json:"status,omitempty"`

@@ -13,8 +13,8 @@ func RequestNodeLabels(namespace, name string) map[string]string {
 	return map[string]string{RequestNamespaceLabel: namespace, RequestLabel: requestLabelValue(name)}
 }
 
-// requestLabelValue returns a request's name if it is short enough for a label. A longer one is
-// cut and ends with a part of its hash.
+// requestLabelValue returns a request's name if it is short enough for a label. A longer name is
+// cut, and the beginning of its hash is appended to keep it unique.
 func requestLabelValue(name string) string {
 	const hashed = 8
 	if len(name) <= validation.LabelValueMaxLength {

@@ -2,14 +2,15 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Hold is how a provider keeps reserved capacity that is not in use. Ledger counts it as taken
-// in advertisements and admission. Placeholder also runs placeholder pods, so that the
-// cluster's own pods cannot take it.
+// Hold says how a provider keeps reserved capacity that the consumer does not use yet. With Ledger,
+// advertisements and admission treat the capacity as in use. With Placeholder, the agent also runs
+// placeholder pods, so that the scheduler cannot give the capacity to the cluster's own pods.
 //
 // +kubebuilder:validation:Enum=Ledger;Placeholder
 type Hold string
@@ -28,8 +29,8 @@ type ProviderInstructionSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	ReservationName string `json:"reservationName"`
 
-	// placement is the number of the placement within the reservation, from 1. The only
-	// ResourceSlice granted for it is named after reservationName and placement.
+	// placement is the number of the placement within the reservation, from 1. Of the consumer's
+	// ResourceSlices, only the one that is named after reservationName and placement is granted.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Placement int32 `json:"placement"`
@@ -39,59 +40,73 @@ type ProviderInstructionSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	RequesterClusterID string `json:"requesterClusterID"`
 
-	// resources are the amounts to keep.
+	// resources are the amounts to keep for the consumer.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
 
 	// podShapes are the pods for which the consumer reserved. The agent accepts the placement only
-	// if they all fit on this cluster's nodes, next to those promised to others.
+	// if they all fit on this cluster's nodes next to the pods that other placements may still
+	// create.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	PodShapes []brokerv1alpha1.PodShape `json:"podShapes,omitempty"`
 
-	// nodeSelector are the labels of the nodes that the consumer asked for. The agent binds the
-	// placement's pods to these nodes.
+	// nodeSelector lists the node labels that the consumer asked for. The agent makes the
+	// placement's pods run only on nodes with these labels.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeSelector map[string]brokerv1alpha1.LabelValue `json:"nodeSelector,omitempty"`
 
-	// tolerations are the taints that the consumer asked to tolerate. The agent gives the
-	// placement's pods a toleration for each of them that this cluster offers.
+	// tolerations are the tolerations that the consumer asked for. The agent gives the placement's
+	// pods those that match a taint that this cluster offers.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []brokerv1alpha1.Toleration `json:"tolerations,omitempty"`
 
-	// change is the number of the change of resources that awaits this cluster's answer; 0 if
-	// there is none. Until the answer, status.granted stays in force.
+	// change is the number of a change of resources that this cluster has not answered yet; 0 if
+	// there is none. Until the answer, the amounts in status.granted stay in force.
 	// +optional
 	Change int64 `json:"change,omitempty"`
 
-	// hold is how the capacity is kept: Ledger (the default) or Placeholder. The agent sets it
+	// hold says how the capacity is kept: Ledger (the default) or Placeholder. The agent copies it
 	// from its flag --hold.
 	// +optional
 	Hold Hold `json:"hold,omitempty"`
 
-	// expiresAt is when the release of the reservation starts, by this cluster's clock. It is
-	// empty while the consumer renews the reservation.
+	// expiresAt is when the reservation ends, by this cluster's clock. It is empty if the
+	// reservation has no duration and the consumer renews it.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// release is true when the placement has ended: its slice is no longer granted. When
-	// nothing of it is left, status.phase becomes Released.
+	// receipt is the broker's signed statement about this placement, made when it was granted,
+	// changed or ended. The agent keeps the last one that it could verify.
+	// +optional
+	Receipt *brokerv1alpha1.Receipt `json:"receipt,omitempty"`
+
+	// receiptProblem says why the agent did not accept the broker's last receipt. It is empty if
+	// the agent accepted that receipt. A problem does not affect the placement.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	ReceiptProblem string `json:"receiptProblem,omitempty"`
+
+	// release is true when the placement has ended. The agent then no longer grants its slice.
+	// status.phase becomes Released once nothing of the placement is left.
 	// +optional
 	Release bool `json:"release,omitempty"`
 
-	// unpeer is true when the consumer has taken down its side and the reservation has ended.
-	// The last instruction of a consumer also removes the peering.
+	// unpeer is true when the reservation has ended and the consumer has removed its side of the
+	// placement. If this is the last instruction for the consumer, the agent then also removes the
+	// peering.
 	// +optional
 	Unpeer bool `json:"unpeer,omitempty"`
 }
 
-// RecalledPlacement describes a recall of this placement.
+// RecalledPlacement describes the recall of a placement.
 type RecalledPlacement struct {
-	// since is when the placement was recalled. It does not change with the notice.
+	// since is when the placement was first recalled. A later change of the notice does not change
+	// this time.
 	// +required
 	Since metav1.Time `json:"since"`
 
@@ -99,15 +114,17 @@ type RecalledPlacement struct {
 	// +required
 	EndsAt metav1.Time `json:"endsAt"`
 
-	// message tells the consumer why.
+	// message tells the consumer why the placement is recalled.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
 }
 
-// ReducedGrant records the grant before a reduction that running pods still exceed.
+// ReducedGrant records what was granted before a reduction. It exists while running pods may still
+// use more than the reduced amounts.
 type ReducedGrant struct {
-	// resources are the amounts granted before. Pods created until at may use them.
+	// resources are the amounts granted before the reduction. Pods that were created before the
+	// time in at may still use them.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
 
@@ -116,14 +133,15 @@ type ReducedGrant struct {
 	At metav1.Time `json:"at"`
 }
 
-// GrantExcess records how far the pods of a placement exceeded its grant. It stays for the life
-// of the placement.
+// GrantExcess records how far the pods of a placement exceeded its grant. Once set, it stays until
+// the placement is gone.
 type GrantExcess struct {
-	// resources are the amounts by which pods exceed the grant now. It is empty when they fit.
+	// resources are the amounts by which the pods exceed the grant now. It is empty if the pods are
+	// within the grant.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
-	// largest is the largest excess of each resource so far.
+	// largest is the largest amount by which each resource has exceeded the grant so far.
 	// +optional
 	Largest corev1.ResourceList `json:"largest,omitempty"`
 
@@ -136,45 +154,46 @@ type GrantExcess struct {
 	// +required
 	LastSeen metav1.Time `json:"lastSeen"`
 
-	// cordoned is true while the agent refuses new pods of the placement, until one minute
-	// after its pods fit again.
+	// cordoned is true while the agent refuses new pods of the placement: until one minute after
+	// the pods are within the grant again.
 	// +optional
 	Cordoned bool `json:"cordoned,omitempty"`
 }
 
-// ProviderInstructionStatus describes the progress of the provider. The agent sets it.
+// ProviderInstructionStatus describes how far this cluster has carried out the instruction. The
+// agent sets it.
 type ProviderInstructionStatus struct {
-	// phase summarizes the progress for people.
+	// phase summarizes the progress in one word, for people to read.
 	// +optional
 	Phase InstructionPhase `json:"phase,omitempty"`
 
-	// enforced is true while the capacity is kept and counts as reserved in this cluster's
-	// Advertisement.
+	// enforced is true while the capacity is kept and is part of the reserved amounts in this
+	// cluster's Advertisement.
 	// +optional
+	// +kubebuilder:default=false
 	Enforced bool `json:"enforced,omitempty"`
 
-	// granted are the amounts that this cluster has agreed to keep. The consumer cannot get
-	// more.
+	// granted are the amounts that this cluster has agreed to keep. The consumer cannot use more.
 	// +optional
 	Granted corev1.ResourceList `json:"granted,omitempty"`
 
-	// change is the number of the last change of spec.resources that this cluster answered. The
-	// condition Changed holds the answer.
+	// change is the number of the last change of spec.resources that this cluster has answered. The
+	// condition Changed says whether it was accepted.
 	// +optional
 	Change int64 `json:"change,omitempty"`
 
-	// releasingSince is when the agent first saw that the placement had ended. The agent's
-	// --reclaim-timeout counts from here.
+	// releasingSince is when the agent first saw that the placement had ended. The time of the
+	// agent's flag --reclaim-timeout counts from then.
 	// +optional
 	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
 
-	// reduced is set while running pods may use more than granted because the consumer agreed
-	// to a reduction. The agent evicts no pods for a reduction.
+	// reduced is set after the consumer agreed to a reduction, as long as running pods may still use
+	// more than granted. The agent evicts no pods because of the reduction alone.
 	// +optional
 	Reduced *ReducedGrant `json:"reduced,omitempty"`
 
 	// excess is set once the placement's pods have used more than granted. The agent evicts the
-	// newest pods until the others fit.
+	// newest pods until the rest is within the grant.
 	// +optional
 	Excess *GrantExcess `json:"excess,omitempty"`
 
@@ -192,8 +211,8 @@ type ProviderInstructionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Acknowledged and Granted; Changed after a change of resources; Held
-	// with placeholder pods; and WithinGrant once pods have used more than granted.
+	// conditions are Ready, Acknowledged and Granted. Changed is added after a change of resources,
+	// Held with placeholder pods, and WithinGrant once pods have used more than granted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -224,14 +243,15 @@ type ProviderInstruction struct {
 	// +required
 	Spec ProviderInstructionSpec `json:"spec"`
 
-	// status describes the progress.
+	// status describes how far this cluster has carried out the instruction.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ProviderInstructionStatus `json:"status,omitempty"`
 }
 
-// Kept returns the amounts that this cluster has agreed to keep. While a change awaits an
-// answer, spec.resources holds the requested amounts instead.
+// Kept returns the amounts that this cluster keeps for the consumer: status.granted or, before its
+// first answer, spec.resources. While a change awaits an answer, spec.resources already contains
+// the new amounts.
 func (p *ProviderInstruction) Kept() corev1.ResourceList {
 	if p.Status.Granted != nil {
 		return p.Status.Granted
@@ -239,8 +259,15 @@ func (p *ProviderInstruction) Kept() corev1.ResourceList {
 	return p.Spec.Resources
 }
 
-// Ended reports whether the placement has ended, so that its slice is no longer granted.
+// Ended reports whether the placement has ended. The slice of an ended placement is no longer
+// granted.
 func (p *ProviderInstruction) Ended() bool { return p.Spec.Release || p.DeletionTimestamp != nil }
+
+// IsDecided reports whether this cluster has accepted or refused the placement.
+func (p *ProviderInstruction) IsDecided() bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, ConditionAcknowledged)
+	return c != nil && c.Status != metav1.ConditionUnknown
+}
 
 // ProviderInstructionList is a list of ProviderInstructions.
 //

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
 // InstructionPhase summarizes the progress of an instruction for people. Programs should read
@@ -13,7 +15,7 @@ type InstructionPhase string
 
 // Phases of ReservationInstructions and ProviderInstructions.
 const (
-	// InstructionPending means that the agent has not started.
+	// InstructionPending means that the agent has not started to carry out the instruction.
 	InstructionPending InstructionPhase = "Pending"
 	// InstructionPeering means that the clusters are exchanging identities.
 	InstructionPeering InstructionPhase = "Peering"
@@ -23,11 +25,11 @@ const (
 	// InstructionActive means that the virtual node is Ready (consumer) or the slice is granted
 	// (provider).
 	InstructionActive InstructionPhase = "Active"
-	// InstructionReleasing means that the agent is taking down what it created.
+	// InstructionReleasing means that the agent is removing what it created for the instruction.
 	InstructionReleasing InstructionPhase = "Releasing"
-	// InstructionReleased means that nothing is left.
+	// InstructionReleased means that everything that the agent created for the instruction is gone.
 	InstructionReleased InstructionPhase = "Released"
-	// InstructionRefused means that this provider refused the placement.
+	// InstructionRefused means that this cluster, as the provider, refused the placement.
 	InstructionRefused InstructionPhase = "Refused"
 )
 
@@ -49,9 +51,10 @@ type RequestReference struct {
 	UID string `json:"uid"`
 }
 
-// Notice announces the end of a placement.
+// Notice announces that a placement ends early.
 type Notice struct {
-	// reason is Preempted (for a request of a higher priority) or Recalled (by its provider).
+	// reason is Preempted (a request of a higher priority needs the capacity) or Recalled (the
+	// provider wants it back).
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason"`
@@ -66,24 +69,38 @@ type Notice struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Excess describes how far pods exceeded the grant.
+// Excess describes how far the pods of a placement exceeded what the provider granted.
 type Excess struct {
-	// pods is the number of pods that the provider has evicted for it.
+	// pods is the number of pods that the provider has evicted because of the excess.
 	// +optional
 	Pods int32 `json:"pods,omitempty"`
 
-	// resources are the largest amounts beyond the grant.
+	// resources are the largest amounts, so far, by which pods exceeded the grant.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 }
 
-// Drain is the period in which pods are evicted from a virtual node, by this cluster's clock.
+// IdleTime says that nobody uses a placement.
+type IdleTime struct {
+	// since is since when nobody uses it, by this cluster's clock.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// releaseAt is when the broker releases the reservation unless a pod comes, by this cluster's
+	// clock. It is empty if the reservation stays.
+	// +optional
+	ReleaseAt *metav1.Time `json:"releaseAt,omitempty"`
+}
+
+// Drain is the period in which the agent evicts the pods from a virtual node, by this cluster's
+// clock.
 type Drain struct {
 	// startedAt is when the drain began.
 	// +required
 	StartedAt metav1.Time `json:"startedAt"`
 
-	// deadline is when the remaining pods are deleted, each with its own grace period.
+	// deadline is when the agent stops evicting and deletes the remaining pods, each with its own
+	// grace period.
 	// +required
 	Deadline metav1.Time `json:"deadline"`
 }
@@ -107,25 +124,24 @@ type ReservationInstructionSpec struct {
 	// +kubebuilder:validation:MaxLength=40
 	TargetClusterID string `json:"targetClusterID"`
 
-	// targetClusterEndpoint is the address of the provider's API server.
+	// targetClusterEndpoint is the https address of the provider's API server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
 
-	// resources are the reserved amounts.
+	// resources are the reserved amounts. The virtual node has exactly these amounts.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
 
-	// namespaces are the namespaces whose pods may run on the virtual node. The agent has
-	// already applied the default of the ResourceRequest.
+	// namespaces are the namespaces whose pods may run on the virtual node. If
+	// spec.namespaces of the ResourceRequest is not set, this is the request's own namespace.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// offloading says how these namespaces are offloaded. It is copied from the
-	// ResourceRequest.
+	// offloading says how the namespaces are offloaded. It is copied from the ResourceRequest.
 	// +optional
 	Offloading *Offloading `json:"offloading,omitempty"`
 
@@ -134,17 +150,34 @@ type ReservationInstructionSpec struct {
 	// +optional
 	RequestRef *RequestReference `json:"requestRef,omitempty"`
 
-	// connectBy is when the broker gives the placement up if its network is not set up, by this
-	// cluster's clock. It is set only while the broker waits for the network.
+	// connectBy is the deadline, by this cluster's clock, for connecting the networks of the two
+	// clusters. If the connection is still missing then, the broker gives the placement up. It is
+	// set only while the broker waits for the network.
 	// +optional
 	ConnectBy *metav1.Time `json:"connectBy,omitempty"`
 
-	// expiresAt is when the release of the reservation starts, by this cluster's clock. It is
-	// empty while the agent renews the reservation.
+	// expiresAt is when the reservation ends, by this cluster's clock. It is empty if the
+	// reservation has no duration and the agent renews it.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// notice is set when the placement must end soon.
+	// cost is what the reservation costs. Its times are by the broker's clock. It is not set if the
+	// provider has no price.
+	// +optional
+	Cost *brokerv1alpha1.ReservationCost `json:"cost,omitempty"`
+
+	// receipt is the broker's signed statement about this placement, made when it was granted,
+	// changed or ended. The agent keeps the last one that it could verify.
+	// +optional
+	Receipt *brokerv1alpha1.Receipt `json:"receipt,omitempty"`
+
+	// receiptProblem says why the agent did not accept the broker's last receipt. It is empty if
+	// the agent accepted that receipt. A problem does not affect the placement.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	ReceiptProblem string `json:"receiptProblem,omitempty"`
+
+	// notice is set when the placement will end early.
 	// +optional
 	Notice *Notice `json:"notice,omitempty"`
 
@@ -152,31 +185,50 @@ type ReservationInstructionSpec struct {
 	// +optional
 	Excess *Excess `json:"excess,omitempty"`
 
+	// idle is set while nobody uses the placement. Around idle.releaseAt the agent keeps new pods off
+	// the virtual node, looks for pods once more, and lets the broker release the reservation if there
+	// are none.
+	// +optional
+	Idle *IdleTime `json:"idle,omitempty"`
+
 	// providerSilentSince is when the broker last received something from the provider, by this
 	// cluster's clock. It is set only while the provider is silent.
 	// +optional
 	ProviderSilentSince *metav1.Time `json:"providerSilentSince,omitempty"`
 
-	// unattended is true when the provider has no agent. This agent then does the provider's
-	// part too; it needs --peering-mode=kubeconfig and a kubeconfig of that cluster.
+	// moveAt is when the broker begins to look for another provider, by this cluster's clock. It is
+	// set only while the provider is silent or the node is not Ready, and never with healing: Wait.
+	// +optional
+	MoveAt *metav1.Time `json:"moveAt,omitempty"`
+
+	// reason is why the broker gave the placement up before the reservation ended, for example
+	// ProviderLost.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+
+	// unattended is true when the provider has no agent. This agent then also does the provider's
+	// part, for which it needs --peering-mode=kubeconfig and a kubeconfig of that cluster.
 	// +optional
 	Unattended bool `json:"unattended,omitempty"`
 
-	// release is true when the placement has ended. The agent takes down everything created for
-	// it, then sets status.phase to Released.
+	// release is true when the placement has ended. The agent then removes everything that it
+	// created for the placement, and sets status.phase to Released.
 	// +optional
 	Release bool `json:"release,omitempty"`
 }
 
-// ReservationInstructionStatus describes the progress of the consumer. The agent sets it.
+// ReservationInstructionStatus describes how far this cluster has carried out the instruction. The
+// agent sets it.
 type ReservationInstructionStatus struct {
-	// phase summarizes the progress for people.
+	// phase summarizes the progress in one word, for people to read.
 	// +optional
 	Phase InstructionPhase `json:"phase,omitempty"`
 
-	// delivered is true when the instruction is carried out: the virtual node is Ready, or
-	// peering is skipped.
+	// delivered is true when the instruction is carried out: the virtual node is Ready, or the
+	// agent runs with --peering-mode=none and has nothing to do.
 	// +optional
+	// +kubebuilder:default=false
 	Delivered bool `json:"delivered,omitempty"`
 
 	// nodeName is the name of the virtual node.
@@ -184,8 +236,8 @@ type ReservationInstructionStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	NodeName string `json:"nodeName,omitempty"`
 
-	// releasingSince is when the agent first saw that the placement had ended. The agent's
-	// --give-up-timeout counts from here.
+	// releasingSince is when the agent first saw that the placement had ended. The time of the
+	// agent's flag --give-up-timeout counts from then.
 	// +optional
 	ReleasingSince *metav1.Time `json:"releasingSince,omitempty"`
 
@@ -194,7 +246,8 @@ type ReservationInstructionStatus struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// drain is set once the placement has ended and the agent empties its virtual node.
+	// drain is set once the placement has ended and the agent evicts the pods from its virtual
+	// node.
 	// +optional
 	Drain *Drain `json:"drain,omitempty"`
 
@@ -203,8 +256,8 @@ type ReservationInstructionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Peered, NodeReady and Offloading, and where they apply
-	// NetworkConnected, Healthy, PeeringSkipped, WithinGrant, Ending and Drained.
+	// conditions are Ready, Peered, NodeReady and Offloading. Where they apply, NetworkConnected,
+	// Healthy, PeeringSkipped, WithinGrant, Ending and Drained are added.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -236,13 +289,14 @@ type ReservationInstruction struct {
 	// +required
 	Spec ReservationInstructionSpec `json:"spec"`
 
-	// status describes the progress.
+	// status describes how far this cluster has carried out the instruction.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the agent", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ReservationInstructionStatus `json:"status,omitempty"`
 }
 
-// Ended reports whether the placement has ended, so that the agent must take it down.
+// Ended reports whether the placement has ended, so that the agent must remove what it created for
+// the placement.
 func (r *ReservationInstruction) Ended() bool { return r.Spec.Release || r.DeletionTimestamp != nil }
 
 // ReservationInstructionList is a list of ReservationInstructions.

@@ -1,105 +1,129 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Phases of a ClusterAdvertisement.
 const (
 	// ClusterAdvertisementActive means that the cluster sends advertisements and takes new
 	// reservations.
 	ClusterAdvertisementActive = "Active"
-	// ClusterAdvertisementStale means that the agent was silent for
-	// BrokerConfig.spec.timeouts.silence. The cluster gets nothing new; existing reservations
-	// keep running.
+	// ClusterAdvertisementStale means that the cluster's agent has sent nothing for the time in
+	// BrokerConfig.spec.timeouts.silence. The cluster gets no new reservations; pods of existing
+	// ones keep running.
 	ClusterAdvertisementStale = "Stale"
-	// ClusterAdvertisementInactive means that the cluster was silent for
-	// BrokerConfig.spec.staleThreshold.
+	// ClusterAdvertisementInactive means that the cluster's agent has sent nothing for the time in
+	// BrokerConfig.spec.staleThreshold. The cluster gets no new reservations.
 	ClusterAdvertisementInactive = "Inactive"
-	// ClusterAdvertisementDenied means that BrokerConfig shuts the cluster out. It takes
+	// ClusterAdvertisementDenied means that BrokerConfig.spec does not admit the cluster. It takes
 	// precedence over the other phases.
 	ClusterAdvertisementDenied = "Denied"
-	// ClusterAdvertisementPaused means that the cluster sends advertisements but gets nothing
-	// new, for the reason of condition Ready.
+	// ClusterAdvertisementPaused means that the cluster sends advertisements in time but gets no
+	// new reservations. Condition Ready says why.
 	ClusterAdvertisementPaused = "Paused"
 )
 
 // Types of conditions of a ClusterAdvertisement.
 const (
-	// ConditionFresh is true while the cluster's advertisements arrive in time. ConditionReady
-	// is true under the same condition, unless the cluster's operator has paused lending.
+	// ConditionFresh is true while the cluster's advertisements arrive in time. It is also false
+	// while the broker waits for the agent to report the cluster's placements, see
+	// ReasonAwaitingHoldings.
 	ConditionFresh = "Fresh"
-	// ConditionPlausible is false while amounts of the cluster cannot be right, or grew more
-	// than fourfold within minutes. The broker uses them nevertheless.
+	// ConditionPlausible is false while amounts that the cluster advertises contradict each other,
+	// or grew more than fourfold within minutes. The broker uses them nevertheless.
 	ConditionPlausible = "Plausible"
-	// ConditionReliable is false while the cluster gets nothing new from some or all requesters
-	// because it failed to deliver.
+	// ConditionReliable is false while the cluster gets no new reservations from some or all
+	// requesters, because earlier placements there failed.
 	ConditionReliable = "Reliable"
-	// ConditionWithinGrants is false while some or all other clusters lend the cluster nothing
-	// new because it used more than they granted.
+	// ConditionWithinGrants is false while the cluster gets no new capacity from some or all other
+	// clusters, because its pods used more than these clusters had granted.
 	ConditionWithinGrants = "WithinGrants"
-	// ConditionWithinBudget is false for ten minutes after the broker refused a call of the
-	// cluster because of its budget, and while decisions ignore some of its resources.
+	// ConditionWithinBudget is false while decisions ignore some of the cluster's resources because
+	// of BrokerConfig.spec.memberBudget, and for ten minutes after the broker refused a call of the
+	// cluster because of that budget.
 	ConditionWithinBudget = "WithinBudget"
+	// ConditionDrained is false while reservations still have to leave a cluster that
+	// BrokerConfig.spec.drains empties. It is true once none is left, and absent for other
+	// clusters.
+	ConditionDrained = "Drained"
 )
 
-// ReasonOverBudget is a reason of the condition WithinBudget, and of the event when it turns
-// false.
+// Reasons of the condition Drained.
+const (
+	// ReasonDraining means that reservations still have to leave.
+	ReasonDraining = "Draining"
+	// ReasonDrained means that no reservation is left.
+	ReasonDrained = "Drained"
+)
+
+// ReasonOverBudget is a reason of the condition WithinBudget, and of the event that the broker
+// records when the condition turns false.
 const ReasonOverBudget = "OverBudget"
 
-// ReasonFiguresIgnored is the reason of an event: another writer than the broker changed
-// spec.resources.reserved or available.
+// ReasonFiguresIgnored is the reason of the event that the broker records when it replaces values
+// of spec.resources.reserved or available that someone else wrote.
 const ReasonFiguresIgnored = "FiguresIgnored"
 
-// ReasonImplausible is a reason of the condition Plausible, and of the event when it turns
-// false.
+// ReasonImplausible is a reason of the condition Plausible, and of the event that the broker
+// records when the condition turns false.
 const ReasonImplausible = "Implausible"
 
 // Reasons of the conditions Reliable and WithinGrants, and of the events when they change.
 const (
-	// ReasonPaused means that the cluster gets nothing new until a certain time.
+	// ReasonPaused means that the cluster gets no new reservations until the time in the message.
 	ReasonPaused = "Paused"
-	// ReasonOnTrial means that the cluster has one placement on trial.
+	// ReasonOnTrial means that the pause is over and the cluster has got one placement. The outcome
+	// of this placement decides whether the cluster gets more.
 	ReasonOnTrial = "OnTrial"
-	// ReasonPausedForSome means that the cluster gets nothing new from some requesters.
+	// ReasonPausedForSome means that the cluster gets no new reservations from some requesters.
 	ReasonPausedForSome = "PausedForSome"
-	// ReasonExceededGrant means that some or all other clusters lend the cluster nothing new.
+	// ReasonExceededGrant means that the cluster gets no new capacity from some or all other
+	// clusters, because its pods used more than was granted.
 	ReasonExceededGrant = "ExceededGrant"
 )
 
-// LiftPausesAnnotation of a ClusterAdvertisement lifts the cluster's pauses, as a provider that
-// failed and as a requester that exceeded its grants, whenever its value changes. An operator
-// sets it to any text, such as a date or a ticket. The broker compares the first 64 bytes.
+// LiftPausesAnnotation is an annotation of a ClusterAdvertisement with which an operator ends the
+// pauses of the cluster, both as a provider that failed and as a requester that exceeded its
+// grants. The pauses end whenever the value changes to another text, such as a date or a ticket.
+// The broker compares the first 64 bytes.
 const LiftPausesAnnotation = "broker.fluidos.eu/lift-pauses"
 
 // ForgetAnnotation of a ClusterAdvertisement asks the broker to remove a cluster that is gone for
-// good. Its value is the cluster ID; broker forget sets it. If the broker refuses, it replaces the
-// value with ForgetRefusedPrefix and the reason.
+// good. Its value is the cluster ID; broker forget sets it. If the broker refuses, the broker
+// replaces the value with ForgetRefusedPrefix followed by the reason.
 const (
 	ForgetAnnotation    = "broker.fluidos.eu/forget"
 	ForgetRefusedPrefix = "refused: "
 )
 
-// Reasons of events about a cluster that an operator removes.
+// Reasons of events about the removal of a cluster.
 const (
 	// ReasonForgotten means that the broker has removed the cluster.
 	ReasonForgotten = "Forgotten"
-	// ReasonForgetRefused means that the cluster's agent can still confirm what it holds.
+	// ReasonForgetRefused means that the broker did not remove the cluster, because the cluster's
+	// agent can still confirm what the cluster holds.
 	ReasonForgetRefused = "ForgetRefused"
-	// ReasonRecreated means that someone deleted the object of a cluster that the broker knows.
+	// ReasonRecreated means that someone deleted the ClusterAdvertisement of a cluster that the
+	// broker knows, and that the broker created it again.
 	ReasonRecreated = "Recreated"
 )
 
-// ReasonPausesLifted is the reason of the event that reports lifted pauses.
+// ReasonPausesLifted is the reason of the event that the broker records when LiftPausesAnnotation
+// has ended the pauses of a cluster.
 const ReasonPausesLifted = "PausesLifted"
 
-// ReasonAwaitingHoldings means that the cluster gets nothing new after the broker was restored
-// from an older state, because the cluster's agent has not announced its holdings yet.
+// ReasonAwaitingHoldings means that the broker was restored from an older state, and that the
+// cluster gets no new reservations until its agent has told the broker which placements the
+// cluster holds.
 const ReasonAwaitingHoldings = "AwaitingHoldings"
 
 // ClusterAdvertisementSpec describes what a cluster offers. The broker sets it from the agent's
 // advertisements. For a cluster without an agent, an administrator sets it.
 type ClusterAdvertisementSpec struct {
-	// clusterID is the ID of the cluster: a DNS label of at most 40 characters, equal to Liqo's
-	// cluster ID there. It cannot be changed.
+	// clusterID is the ID of the cluster: a DNS label of at most 40 characters, equal to the
+	// cluster ID of its Liqo. It cannot be changed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
@@ -112,8 +136,8 @@ type ClusterAdvertisementSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// endpointURL is the https address of the cluster's API server, as consumers reach it. It
-	// contains no credentials; peering needs none.
+	// endpointURL is the https address of the cluster's API server, as consumers reach it. It must
+	// not contain credentials.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.matches('^https://[^@[:space:]]+$')",message="endpointURL must be an https:// address without user name or password"
@@ -128,19 +152,20 @@ type ClusterAdvertisementSpec struct {
 	// +required
 	Resources ResourceMetrics `json:"resources"`
 
-	// overSubscription is the factor by which the cluster offers to over-commit each resource.
-	// Of the amounts in resources only available includes it. The factor in force is in status.
+	// overSubscription is the factor by which the cluster offers to over-commit each resource. The
+	// amounts in spec.resources are not multiplied by it, except available, which is computed with
+	// status.overSubscription.
 	// +optional
 	OverSubscription OverSubscription `json:"overSubscription,omitempty"`
 
-	// nodeShapes groups nodes by free capacity.
+	// nodeShapes describes the cluster's nodes, grouped by free capacity.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	NodeShapes []NodeShape `json:"nodeShapes,omitempty"`
 
-	// cost is the price of the capacity. A cluster without prices scores 0 for cost when others
-	// have prices.
+	// cost is the price of the capacity. If other candidates for a request have prices, a cluster
+	// without prices gets the score 0 for cost.
 	// +optional
 	Cost *Cost `json:"cost,omitempty"`
 
@@ -150,27 +175,29 @@ type ClusterAdvertisementSpec struct {
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// claims are statements of the cluster about itself by name, for example availability:
-	// "99.9" or gdpr: "true". A request can require them. The broker does not verify them.
+	// claims maps the names of statements that the cluster makes about itself to their values, for
+	// example availability: "99.9" or gdpr: "true". A request can require them. The broker does
+	// not verify them.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Claims map[string]LabelValue `json:"claims,omitempty"`
 
-	// timestamp is when the amounts were counted, by the cluster's own clock. It is
-	// informational: freshness depends on when the broker received them. It defaults to the
-	// time of receipt.
+	// timestamp is when the agent measured the amounts, by the cluster's own clock. It is
+	// informational: whether an advertisement is fresh depends on when the broker received it. It
+	// defaults to the time of receipt.
 	// +optional
 	Timestamp *metav1.Time `json:"timestamp,omitempty"`
 }
 
-// ClusterAdvertisementStatus describes how the broker sees the cluster. The broker sets it.
+// ClusterAdvertisementStatus describes the state of the cluster as the broker knows it. The broker
+// sets it.
 type ClusterAdvertisementStatus struct {
 	// active is true while the cluster can get new reservations.
 	// +optional
 	Active bool `json:"active,omitempty"`
 
-	// score is the free share of CPU × 50 plus the free share of memory × 50, with two
-	// decimals. An empty cluster has 100.00.
+	// score is 50 × the free share of CPU + 50 × the free share of memory, with two decimals. An
+	// unused cluster has the score 100.00.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	Score string `json:"score,omitempty"`
@@ -182,13 +209,13 @@ type ClusterAdvertisementStatus struct {
 	Band string `json:"band,omitempty"`
 
 	// phase is Active, Stale, Inactive, Denied or Paused. The cluster gets new reservations only
-	// while it is Active; condition Ready explains the others.
+	// while it is Active; for any other phase, condition Ready says why.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Phase string `json:"phase,omitempty"`
 
 	// lastReceived is when the broker last received something from the cluster, by the broker's
-	// clock. The broker updates it only together with another field.
+	// clock. To save writes, the broker updates it only together with another field.
 	// +optional
 	LastReceived *metav1.Time `json:"lastReceived,omitempty"`
 
@@ -196,32 +223,44 @@ type ClusterAdvertisementStatus struct {
 	// +optional
 	Reservations int32 `json:"reservations,omitempty"`
 
-	// overSubscription is the factor in force: what the cluster offers, but at most
-	// BrokerConfig.spec.overSubscriptionCeilings. Resources that are not listed have the factor
-	// 1.
+	// overSubscription is the factor in force for each resource: spec.overSubscription, but at most
+	// BrokerConfig.spec.overSubscriptionCeilings. Resources that are not listed have the factor 1.
 	// +optional
 	OverSubscription OverSubscription `json:"overSubscription,omitempty"`
 
-	// reliability records how well the cluster delivered its placements. It is absent before
+	// reliability records how many placements the cluster delivered or failed. It is absent before
 	// the first placement.
 	// +optional
 	Reliability *Reliability `json:"reliability,omitempty"`
 
-	// unreachable lists the providers whose API servers this cluster cannot reach, among those
-	// that it has probed. It gets no capacity there.
+	// unreachable lists the providers whose API servers this cluster has probed and cannot reach.
+	// The cluster gets no capacity from them.
 	// +optional
 	// +listType=map
 	// +listMapKey=clusterID
 	// +kubebuilder:validation:MaxItems=64
 	Unreachable []UnreachableCluster `json:"unreachable,omitempty"`
 
+	// pending is the sum of the requests of the cluster's own pods for which its scheduler finds
+	// no node, as its agent last advertised. The entry pods is the number of these pods. pending
+	// is absent if there are none. No decision uses it. An advertisement changes it only if an
+	// amount differs by more than 2 %, or pendingSince by more than 10 s.
+	// +optional
+	Pending corev1.ResourceList `json:"pending,omitempty"`
+
+	// pendingSince is the time since which the longest waiting pod of those in pending has found
+	// no node, by the broker's clock. It is absent if pending is absent.
+	// +optional
+	PendingSince *metav1.Time `json:"pendingSince,omitempty"`
+
 	// observedGeneration is the metadata.generation that this status describes; 0 until the
 	// broker has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Fresh, Plausible and WithinBudget, and after the first problem
-	// Reliable and WithinGrants.
+	// conditions are Ready, Fresh, Plausible and WithinBudget. Reliable and WithinGrants are added
+	// when they turn false for the first time. Drained exists while BrokerConfig.spec.drains
+	// empties the cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -236,20 +275,21 @@ type UnreachableCluster struct {
 	// +kubebuilder:validation:MaxLength=40
 	ClusterID string `json:"clusterID"`
 
-	// since is when the broker first received the report, by the broker's clock.
+	// since is when the broker was first told that the provider is unreachable, by the broker's
+	// clock.
 	// +required
 	Since metav1.Time `json:"since"`
 }
 
 // Reliability records the outcomes of a cluster's placements. The broker sets it.
 type Reliability struct {
-	// score is the share of kept promises, 0 to 100 with two decimals, smoothed, with recent
-	// weeks weighing more. It is empty without recent outcomes.
+	// score is the percentage of placements that the cluster delivered and kept, 0 to 100 with two
+	// decimals. It is smoothed, and recent weeks weigh more. It is empty without recent placements.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	Score string `json:"score,omitempty"`
 
-	// granted is the number of placements.
+	// granted is the number of placements that the cluster got.
 	// +optional
 	Granted int64 `json:"granted,omitempty"`
 
@@ -257,25 +297,28 @@ type Reliability struct {
 	// +optional
 	Ready int64 `json:"ready,omitempty"`
 
-	// refused is the number of placements that the cluster gave up before they were Ready.
+	// refused is the number of placements that the cluster refused or gave up before their virtual
+	// node was Ready.
 	// +optional
 	Refused int64 `json:"refused,omitempty"`
 
-	// unanswered is the number of placements that its agent did not answer in time.
+	// unanswered is the number of placements that the cluster's agent did not acknowledge or refuse
+	// in time.
 	// +optional
 	Unanswered int64 `json:"unanswered,omitempty"`
 
-	// neverReady is the number of placements whose node was not Ready in time, although another
-	// cluster's node was, for the same reservation.
+	// neverReady is the number of placements whose virtual node did not become Ready in time,
+	// although another cluster then served the same reservation with a Ready node.
 	// +optional
 	NeverReady int64 `json:"neverReady,omitempty"`
 
-	// dropped is the number of placements that were Ready and ended early, because the cluster
-	// was lost or gave them up.
+	// dropped is the number of placements whose virtual node was Ready and that ended early,
+	// because the cluster was lost or gave them up.
 	// +optional
 	Dropped int64 `json:"dropped,omitempty"`
 
-	// meanTimeToReady is the mean time from grant to Ready, in whole seconds.
+	// meanTimeToReady is the mean time from the grant of a placement until its virtual node is
+	// Ready, in whole seconds.
 	// +optional
 	MeanTimeToReady *metav1.Duration `json:"meanTimeToReady,omitempty"`
 }
@@ -310,7 +353,7 @@ type ClusterAdvertisement struct {
 	// +required
 	Spec ClusterAdvertisementSpec `json:"spec"`
 
-	// status describes how the broker sees the cluster.
+	// status describes the state of the cluster as the broker knows it.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Fresh", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ClusterAdvertisementStatus `json:"status,omitempty"`

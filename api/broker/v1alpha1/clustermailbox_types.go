@@ -2,27 +2,28 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ClusterMailboxSpec is a request as openapi.yaml describes it. Only the namespace identifies
-// the caller.
+// ClusterMailboxSpec is one request to the broker's REST API, which openapi.yaml describes. No
+// field names the caller: the namespace of the object identifies it.
 type ClusterMailboxSpec struct {
 	// method is the HTTP method of the operation.
 	// +required
 	// +kubebuilder:validation:Enum=GET;POST;PATCH;DELETE
 	Method string `json:"method"`
 
-	// path is the path of the operation, with its query.
+	// path is the path of the operation, with its query string.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/[!-~]*$`
 	Path string `json:"path"`
 
-	// idempotencyKey is the value of the header Idempotency-Key.
+	// idempotencyKey is the value of the header Idempotency-Key, if the operation takes it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
-	// journalCursor is the value of the header Journal-Cursor.
+	// journalCursor is the value of the header Journal-Cursor: the cursor of the last instructions
+	// that the agent received.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	JournalCursor string `json:"journalCursor,omitempty"`
@@ -38,7 +39,7 @@ type ClusterMailboxSpec struct {
 	Body string `json:"body,omitempty"`
 }
 
-// ClusterMailboxStatus is the broker's answer. The broker sets it.
+// ClusterMailboxStatus is the broker's answer to the request. The broker sets it.
 type ClusterMailboxStatus struct {
 	// code is the HTTP status code. It is 0 until the broker answers.
 	// +optional
@@ -52,7 +53,8 @@ type ClusterMailboxStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ContentType string `json:"contentType,omitempty"`
 
-	// retryAfterSeconds is how many seconds to wait before another attempt.
+	// retryAfterSeconds is how many seconds the agent waits before it tries again. It is 0 if the
+	// broker names no time.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RetryAfterSeconds int32 `json:"retryAfterSeconds,omitempty"`
@@ -63,9 +65,9 @@ type ClusterMailboxStatus struct {
 	Body string `json:"body,omitempty"`
 }
 
-// ClusterMailbox is one request of an agent to the broker, and its answer. The agent creates it
-// in its cluster's namespace, waits for the status and deletes it. It contains no secrets. The
-// broker deletes those that agents leave behind.
+// ClusterMailbox is one request of an agent to the broker, and its answer. The agent creates it in
+// its cluster's namespace, waits for the status and deletes it. It contains no secrets. The broker
+// deletes ClusterMailboxes that agents leave behind.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -1,7 +1,7 @@
 package v1alpha1
 
-// Healing says what happens to a reservation whose provider falls silent, or whose node is no
-// longer Ready.
+// Healing says what happens to a reservation when the agent of its provider stops answering, or
+// when its virtual node is no longer Ready.
 //
 // +kubebuilder:validation:Enum=Migrate;Wait
 type Healing string
@@ -11,6 +11,6 @@ const (
 	// HealingMigrate moves the reservation to another cluster with room. The old virtual node
 	// stays until the new one is Ready.
 	HealingMigrate Healing = "Migrate"
-	// HealingWait waits until the provider is back.
+	// HealingWait keeps the reservation at its provider until that provider is back.
 	HealingWait Healing = "Wait"
 )

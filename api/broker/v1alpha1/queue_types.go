@@ -9,7 +9,8 @@ type QueuePolicy string
 
 // Values of QueuePolicy.
 const (
-	// QueuePolicyFail refuses the request, or ends it when its placement ended early.
+	// QueuePolicyFail lets the request fail, also when its placement ended early and no other
+	// cluster has room.
 	QueuePolicyFail QueuePolicy = "Fail"
 	// QueuePolicyQueue lets the request wait for capacity.
 	QueuePolicyQueue QueuePolicy = "Queue"
@@ -17,8 +18,8 @@ const (
 
 // QueuePlace is the place of a waiting request in the queue.
 type QueuePlace struct {
-	// position is the place in the queue, from 1. The order is by priority, then by arrival. It
-	// is at most one minute old.
+	// position is the place of the request in the queue, from 1. Requests are ordered by priority,
+	// then by arrival. The broker may update position up to one minute late.
 	// +optional
 	Position int32 `json:"position,omitempty"`
 
@@ -26,21 +27,30 @@ type QueuePlace struct {
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// until is when the request fails if it still waits.
+	// until is when the request fails if it has no capacity by then.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 
-	// reason is why the request waits. NoCandidate: no cluster has room. Preempting: other
-	// reservations are making room for it. Preempted: a higher priority took its place.
+	// reason is why the request waits. NoCandidate: no cluster has room. Preempting: reservations
+	// of a lower priority are making room for this request. Preempted: a request of a higher
+	// priority took the capacity of this one. QueuePaused: the broker's administrator has paused
+	// the queue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 }
 
-// QueueConfig limits the queue of requests that wait for capacity.
+// QueueConfig limits how many requests wait for capacity, and for how long.
 type QueueConfig struct {
-	// maxLength is how many requests may wait. The broker refuses further ones with 503 and a
-	// Retry-After header. 0 turns the queue off. It defaults to 10000.
+	// paused stops the queue from being served. Waiting requests keep their places, even beyond
+	// their queueTimeout. A new request does not overtake a waiting one: it waits, or is refused
+	// if its queuePolicy is Fail. Reservations that have to leave their provider still move. It
+	// defaults to false.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// maxLength is how many requests may wait. The broker refuses further requests with HTTP status
+	// 503 and a Retry-After header. 0 turns the queue off. It defaults to 10000.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
@@ -59,27 +69,28 @@ type PreemptionPolicy string
 
 // Values of PreemptionPolicy.
 const (
-	// PreemptNever preempts no reservation.
+	// PreemptNever lets no reservation be replaced.
 	PreemptNever PreemptionPolicy = "Never"
 	// PreemptLowerPriority allows a waiting request to replace reservations of a lower
 	// priority.
 	PreemptLowerPriority PreemptionPolicy = "LowerPriority"
 )
 
-// PreemptionConfig says whether reservations make room for requests of a higher priority.
+// PreemptionConfig says whether reservations must make room for waiting requests of a higher
+// priority.
 type PreemptionConfig struct {
 	// policy is Never (the default) or LowerPriority.
 	// +optional
 	Policy PreemptionPolicy `json:"policy,omitempty"`
 
-	// gracePeriod is the time from the notice until a preempted reservation ends. It defaults
-	// to 2m.
+	// gracePeriod is the time from the preemption notice until the placement of the preempted
+	// reservation ends. It defaults to 2m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="gracePeriod must be at least 0s and at most 24h, for example 5m"
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 }
 
-// PriorityLimit bounds the priority of one cluster's requests.
+// PriorityLimit limits the priority of the requests of one cluster.
 type PriorityLimit struct {
 	// clusterID is the ID of the requesting cluster.
 	// +required
@@ -87,7 +98,8 @@ type PriorityLimit struct {
 	// +kubebuilder:validation:MaxLength=63
 	ClusterID string `json:"clusterID"`
 
-	// maxPriority is the limit. Higher priorities count as this one.
+	// maxPriority is the highest priority that a request of the cluster can have. A request for
+	// more gets this priority.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReservationPhase summarizes the life of a reservation: Pending → Queued → Reserved → Active →
-// Releasing → Released or Failed.
+// ReservationPhase is the phase of a reservation's life: Pending → Queued → Reserved → Active → Releasing → Released or
+// Failed.
 //
 // +kubebuilder:validation:Enum=Pending;Queued;Reserved;Active;Releasing;Released;Failed
 type ReservationPhase string
@@ -25,49 +25,54 @@ const (
 	// ReservationActive means that the provider has acknowledged and the
 	// consumer's virtual node is Ready.
 	ReservationActive ReservationPhase = "Active"
-	// ReservationReleasing means that the reservation is ending. Its capacity is held until the
-	// provider confirms that nothing of it runs.
+	// ReservationReleasing means that the reservation is ending. Its capacity stays held until the provider confirms
+	// that none of its pods still run.
 	ReservationReleasing ReservationPhase = "Releasing"
 	// ReservationReleased means that all capacity is free again.
 	ReservationReleased ReservationPhase = "Released"
-	// ReservationFailed means that no cluster could hold the reservation, at first or after it was
-	// preempted or given up; see status.message.
+	// ReservationFailed means that the reservation ended because no cluster could serve it: at its creation, after it
+	// was preempted, or after its provider gave it up. status.message says why.
 	ReservationFailed ReservationPhase = "Failed"
 )
 
 // Types of conditions of a Reservation. All CRDs share ConditionReady.
 const (
-	// ConditionReady is true when an object serves its purpose.
+	// ConditionReady is true while a Reservation is Active, while the cluster of a
+	// ClusterAdvertisement can get new placements, or while a BrokerConfig is in use.
 	ConditionReady = "Ready"
-	// ConditionReserved is true while capacity is held.
+	// ConditionReserved is true while a cluster holds capacity for the reservation.
 	ConditionReserved = "Reserved"
 	// ConditionAcknowledged is true when the provider's agent has accepted the placement. It is
 	// Unknown when no agent has ever connected for the provider.
 	ConditionAcknowledged = "Acknowledged"
-	// ConditionNoConsumer is true when requesterID is not an enrolled cluster, so that no
-	// cluster will peer for this reservation.
+	// ConditionNoConsumer is true when requesterID is not the ID of an enrolled cluster. The
+	// capacity is held, but nothing will use it.
 	ConditionNoConsumer = "NoConsumer"
-	// ConditionProviderReachable is false while the provider's agent is silent, including while
-	// another provider is about to take over. It is absent until the provider is silent for the
-	// first time.
+	// ConditionProviderReachable is false while the provider's agent is silent: it has sent the broker nothing for the
+	// time in BrokerConfig.spec.timeouts.silence. It is true again when the agent reports or another provider has taken
+	// over. It does not depend on the provider's API server. It is absent until the provider is silent for the first
+	// time.
 	ConditionProviderReachable = "ProviderReachable"
-	// ConditionNodeReady is false while the virtual node is not Ready although it was. It is absent
-	// until that happens for the first time.
+	// ConditionNodeReady is false while the virtual node is not Ready, after it has been Ready
+	// before. It is absent until this happens for the first time.
 	ConditionNodeReady = "NodeReady"
-	// ConditionNetworkConnected is false while the virtual node waits only for the network between
-	// requester and provider; its message names the broker's deadline. It is absent if the node
-	// never waited for the network alone.
+	// ConditionNetworkConnected is false while the network between requester and provider is the
+	// only thing that the virtual node waits for. Its message names the time until which the broker
+	// waits. It is absent if the node never waited for the network alone.
 	ConditionNetworkConnected = "NetworkConnected"
-	// ConditionChanged shows the outcome of the last edit of spec: true when it is in force,
-	// false when it was refused and the former values stay in force. It is absent before the
-	// first edit.
+	// ConditionChanged shows the outcome of the last edit of spec. It is true when the new values are in force, Unknown
+	// while the provider has not agreed to them, and false when they were refused and the former values stay in force.
+	// It is absent before the first edit.
 	ConditionChanged = "Changed"
-	// ConditionPreempted is true when the placement must make room for a higher priority, or
-	// had to.
+	// ConditionPreempted is true when the placement must make room for a request of a higher
+	// priority, or has ended for that reason.
 	ConditionPreempted = "Preempted"
-	// ConditionRecalled is true when the provider wants the placement back, or has taken it
-	// back.
+	// ConditionRecalled is true while the placement has to end because the provider recalls the capacity or an
+	// administrator drains the provider, and after the placement has ended for this reason.
 	ConditionRecalled = "Recalled"
+	// ConditionIdle is true while nobody uses the reservation, and after the reservation was released for this reason.
+	// It is false once the reservation is used again, and absent before it was idle for the first time. See Idle.
+	ConditionIdle = "Idle"
 )
 
 // Reasons of conditions and events of a Reservation. They do not change between versions.
@@ -104,24 +109,27 @@ const (
 	ReasonNodeNotReady     = "NodeNotReady"
 	ReasonNetworkPending   = "NetworkPending"
 	ReasonNetworkConnected = "NetworkConnected"
+	ReasonIdle             = "Idle"
+	ReasonInUse            = "InUse"
 )
 
-// Labels of objects that the broker creates.
+// Labels of the objects that the broker creates.
 const (
-	// ManagedByLabel marks a Reservation that an agent requested, and a ClusterAdvertisement
-	// that an agent sends.
+	// ManagedByLabel marks the Reservations and ClusterAdvertisements that the broker creates for
+	// agents. Those that people create do not have it.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// ManagedByBroker is the value of ManagedByLabel.
 	ManagedByBroker = "liqo-resource-broker"
 )
 
-// ReservationFinalizer keeps a Reservation until its capacity is released.
+// ReservationFinalizer keeps a deleted Reservation until its capacity is released.
 const ReservationFinalizer = "broker.fluidos.eu/release"
 
-// RequestedResources maps resource names to requested amounts. At most ten names keep the cost
-// of the rules within the API server's limit. The rules compare strings because parsing a
-// quantity such as 1e-2147483647 takes the API server minutes, even when the pattern has
-// already failed. The broker refuses the remaining invalid values, such as 0e1.
+// RequestedResources maps resource names to requested amounts. The validation rules explain frequent mistakes better
+// than the schema's pattern does. They compare strings, because the API server takes minutes to parse a quantity such
+// as 1e-2147483647, even after the pattern has rejected the value. Some invalid values, such as 0e1, pass the rules;
+// the broker refuses them. There are at most ten names, and several rules about characters, because the API server
+// limits the cost of each rule.
 //
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:MaxProperties=10
@@ -129,21 +137,25 @@ const ReservationFinalizer = "broker.fluidos.eu/release"
 // +kubebuilder:validation:XValidation:rule="self.exists(k, string(self[k]).matches('[1-9]'))",message="at least one amount must be above zero, for example cpu: 500m"
 // +kubebuilder:validation:XValidation:rule="['cpu', 'memory'].all(k, !(k in self) || string(self[k]).matches('^[^eE]*[1-9]'))",message="cpu and memory must be above zero, for example cpu: 500m and memory: 256Mi"
 // +kubebuilder:validation:XValidation:rule="!('memory' in self) || size(string(self['memory'])) > 64 || string(self['memory']).matches('[eE].?[0-9]{3}') || !isQuantity(string(self['memory'])) || quantity(string(self['memory'])).compareTo(quantity('0')) <= 0 || quantity(string(self['memory'])).compareTo(quantity('1Mi')) >= 0",message="memory must be at least 1Mi: without a unit it is a number of bytes, for example 4Gi"
+// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).matches('[Bbgo-t]'))",message="an amount is a number with a unit such as m, Mi or Gi where it needs one, for example 500m or 4Gi, not 4GB, 4g or 2cores"
+// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).matches('[a-dv-z]'))",message="an amount is a number with a unit such as m, Mi or Gi where it needs one, for example 500m or 4Gi, not 4GB, 4g or 2cores"
+// +kubebuilder:validation:XValidation:rule="self.all(k, !string(self[k]).matches('[ ,_Q-Z]'))",message="an amount is a number with a unit such as m, Mi or Gi where it needs one, for example 500m or 4Gi, not 4GB, 4g or 2cores"
 type RequestedResources map[corev1.ResourceName]resource.Quantity
 
-// The first rule of ReservationSpec compares the whole spec first: the API server evaluates it
-// at every status write too, and each has() costs a copy of the schema.
+// The first rule of ReservationSpec begins with self == oldSelf. The API server also evaluates it at every write of the
+// status. The spec is then unchanged, so the comparison decides, and the expensive has() calls that follow are not
+// evaluated: each would copy the schema.
 
 // ReservationSpec describes the capacity to reserve. requestedResources, duration and release
 // can be changed. To change anything else, create another Reservation.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf || has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing) && has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf || has(self.priority) == has(oldSelf.priority) && has(self.targetClusterID) == has(oldSelf.targetClusterID) && has(self.tenant) == has(oldSelf.tenant) && has(self.queuePolicy) == has(oldSelf.queuePolicy) && has(self.queueTimeout) == has(oldSelf.queueTimeout) && has(self.healing) == has(oldSelf.healing) && has(self.idle) == has(oldSelf.idle) && has(self.group) == has(oldSelf.group) && has(self.constraints) == has(oldSelf.constraints) && has(self.podShapes) == has(oldSelf.podShapes) && has(self.data) == has(oldSelf.data)",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 // +kubebuilder:validation:XValidation:rule="has(self.podShapes) || 'cpu' in self.requestedResources && 'memory' in self.requestedResources",fieldPath=".requestedResources",message="set both cpu and memory, for example cpu: 500m and memory: 256Mi, or podShapes: a virtual node needs both"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.release) || !oldSelf.release || (has(self.release) && self.release)",message="a Reservation that was released cannot be taken back: create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.queueTimeout) || has(self.queuePolicy) && self.queuePolicy == 'Queue'",fieldPath=".queueTimeout",message="queueTimeout has no effect without queuePolicy: Queue: set that too, or leave queueTimeout out"
 type ReservationSpec struct {
-	// requestedResources are the amounts to reserve. cpu and memory are required, unless
-	// podShapes name them: Liqo makes no virtual node Ready without both.
+	// requestedResources are the amounts to reserve. cpu and memory are required unless podShapes
+	// contain them, because no virtual node of Liqo becomes Ready without both.
 	// +required
 	RequestedResources RequestedResources `json:"requestedResources"`
 
@@ -154,15 +166,16 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self != '' && self.matches('^([0-9.]{1,6}h)?([0-9.]{1,7}m)?([0-9.]{1,9}s)?$') && duration(self) >= duration('1m') && duration(self) <= duration('87600h')",message="duration must be at least 1m and at most 87600h, for example 2h30m, or left out"
 	Duration *metav1.Duration `json:"duration,omitempty"`
 
-	// priority orders competing reservations; the highest comes first. It defaults to 0.
+	// priority is the priority of the reservation. Reservations that wait for capacity are served
+	// in the order of their priorities, highest first. It defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Priority int32 `json:"priority,omitempty"`
 
-	// requesterID is the ID of the cluster that will use the capacity. Any other value is only
-	// a label: the broker holds the capacity, but no cluster peers.
+	// requesterID is the ID of the cluster that will use the capacity. Any other value serves only
+	// as a label: the broker holds the capacity, but no cluster uses it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -170,20 +183,22 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	RequesterID string `json:"requesterID"`
 
-	// targetClusterID selects one provider. By default the broker chooses among all.
+	// targetClusterID is the ID of the only cluster that may provide the capacity. By default any cluster may provide
+	// it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	TargetClusterID string `json:"targetClusterID,omitempty"`
 
-	// tenant is a label for the tenant of the reservation.
+	// tenant names the tenant for whom the capacity is reserved. The broker shows the tenant and keeps accounts for
+	// it, but does not limit what a tenant reserves.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Tenant string `json:"tenant,omitempty"`
 
-	// queuePolicy says what happens when no cluster has room, now or after a placement ended
-	// early: the reservation fails (Fail, the default) or waits for capacity (Queue).
+	// queuePolicy says what happens when no cluster has room, at first or after the placement ended
+	// early: Fail (the default) lets the reservation fail, Queue lets it wait for capacity.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
@@ -195,16 +210,22 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	QueueTimeout *metav1.Duration `json:"queueTimeout,omitempty"`
 
-	// healing says what happens when the provider falls silent, or when the node is no longer Ready
-	// for timeouts.notReady of the BrokerConfig. Migrate (the default) moves the
-	// reservation to another cluster with room; the old virtual node stays until the new one is
-	// Ready. Wait keeps the reservation where it is until the provider is back.
+	// healing says what happens when the provider's agent stops answering, or when the virtual node has not been Ready
+	// for the time in BrokerConfig.spec.timeouts.notReady. Migrate (the default) moves the reservation to another
+	// cluster with room; the old virtual node stays until the new one is Ready. Wait keeps the reservation at its
+	// provider until that provider is back.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
 	Healing Healing `json:"healing,omitempty"`
 
-	// release ends the reservation and keeps this object, in phase Released, for reading. It
-	// cannot be unset.
+	// idle says what happens when nobody uses the reservation. By default nothing happens, unless
+	// BrokerConfig.spec.idle says otherwise.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+	Idle *Idle `json:"idle,omitempty"`
+
+	// release ends the reservation once it is true. The object stays, in phase Released, so that it can still be read.
+	// release cannot be set back to false.
 	// +optional
 	Release bool `json:"release,omitempty"`
 
@@ -222,14 +243,15 @@ const (
 	PlacementAssigned PlacementState = "Assigned"
 	// PlacementAcknowledged means that the provider has accepted.
 	PlacementAcknowledged PlacementState = "Acknowledged"
-	// PlacementConnecting means that only the network between the two clusters is missing.
+	// PlacementConnecting means that the virtual node waits only for the network between the two
+	// clusters.
 	PlacementConnecting PlacementState = "Connecting"
 	// PlacementReady means that the consumer's virtual node is Ready.
 	PlacementReady PlacementState = "Ready"
-	// PlacementWithdrawing means that capacity is held until the provider confirms that nothing
-	// of the placement is left.
+	// PlacementWithdrawing means that the placement has ended. Its capacity stays held until the
+	// provider confirms that nothing of the placement is left.
 	PlacementWithdrawing PlacementState = "Withdrawing"
-	// PlacementGone means that the capacity is free again.
+	// PlacementGone means that nothing of the placement is left and its capacity is free again.
 	PlacementGone PlacementState = "Gone"
 )
 
@@ -245,38 +267,115 @@ type Placement struct {
 	// +kubebuilder:validation:MaxLength=40
 	ClusterID string `json:"clusterID"`
 
-	// state is the state of the placement.
+	// state is how far the placement has come.
 	// +required
 	State PlacementState `json:"state"`
 
-	// reason is why the placement ended, when it ended before the reservation.
+	// reason is why the placement ended. It is set only if the placement ended before the
+	// reservation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
 }
 
-// PlacementName returns the name of everything that is created for a placement: instructions,
-// slice and virtual node.
+// PlacementName returns the name of a placement: the reservation's name and the number of the
+// placement. Instructions, ResourceSlice and virtual node of the placement have this name.
 func PlacementName(reservation string, number int32) string {
 	return reservation + "-" + strconv.Itoa(int(number))
 }
 
-// Granted is capacity that is in force.
+// Granted is the capacity that the requester may use now.
 type Granted struct {
 	// resources are the amounts that the provider has agreed to hold.
 	// +required
 	Resources corev1.ResourceList `json:"resources"`
 
-	// until is when the provider takes the capacity back: at the end of the duration, or earlier
-	// after a notice. It is empty while the requester renews the reservation.
+	// until is when the provider takes the capacity back: at the end of the duration, or earlier if the reservation is
+	// preempted or recalled. It is empty if the reservation has no duration and the requester renews it.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
-// Candidate is one candidate of a decision.
+// ReservationCost is what a reservation costs. When the broker grants a placement, it locks the price until the end
+// of the duration. Without a duration, the first renewal of each day takes over the provider's price at that time,
+// unless this price exceeds maxPrice. Costs of a placement count from the provider's acknowledgement until the
+// placement is given up or the reservation ends. If a placement replaces another one, its costs count from the end of
+// the replaced placement. All amounts are exact to nine decimal places.
+type ReservationCost struct {
+	// perHour is the price of one hour of the current placement. It is empty while the reservation has no placement.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	PerHour string `json:"perHour,omitempty"`
+
+	// soFar is the cost until the time in asOf. It is not updated all the time, to save writes: until the next change,
+	// the cost at a later time is soFar + perHour × the hours since asOf.
+	// +required
+	// +kubebuilder:validation:MaxLength=60
+	SoFar string `json:"soFar"`
+
+	// asOf is the time until which soFar counts: when price, amounts or provider last changed. It is empty until the
+	// provider has acknowledged.
+	// +optional
+	AsOf *metav1.Time `json:"asOf,omitempty"`
+
+	// toEnd is the whole cost until the end of the duration, if nothing changes. It is empty if the reservation has no
+	// duration or no placement.
+	// +optional
+	// +kubebuilder:validation:MaxLength=60
+	ToEnd string `json:"toEnd,omitempty"`
+
+	// currency is the ISO 4217 code of perHour, soFar and toEnd.
+	// +required
+	// +kubebuilder:validation:MaxLength=3
+	Currency string `json:"currency"`
+
+	// earlier lists the costs of earlier placements that had prices in other currencies.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Earlier []EarlierCost `json:"earlier,omitempty"`
+}
+
+// EarlierCost is the cost of earlier placements in one currency.
+type EarlierCost struct {
+	// amount is a decimal number, exact to nine decimal places.
+	// +required
+	// +kubebuilder:validation:MaxLength=60
+	Amount string `json:"amount"`
+
+	// currency is the ISO 4217 code of amount.
+	// +required
+	// +kubebuilder:validation:MaxLength=3
+	Currency string `json:"currency"`
+}
+
+// Receipt is the broker's signed statement about a placement: the parties, the amounts, the price, the times, and a
+// place in the broker's journal. Anyone who has the CA of the broker's server certificate can verify it with kubectl
+// broker audit receipt, even after that certificate has expired.
+type Receipt struct {
+	// statement is the signed text, in JSON.
+	// +required
+	// +kubebuilder:validation:MaxLength=16384
+	Statement string `json:"statement"`
+
+	// certificates is the certificate chain of the broker's server certificate, in DER, without the root CA.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=8192
+	Certificates [][]byte `json:"certificates"`
+
+	// signature signs the statement and the certificates with the key of the first certificate.
+	// +required
+	// +kubebuilder:validation:MaxLength=1024
+	Signature []byte `json:"signature"`
+}
+
+// Candidate is a cluster that the broker considered in a decision.
 type Candidate struct {
-	// clusterID is the ID of the candidate. It is empty when BrokerConfig.spec.visibility hides
-	// it from the requester.
+	// clusterID is the ID of the candidate. It is empty when BrokerConfig.spec.visibility hides the
+	// name from the requester.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	ClusterID string `json:"clusterID,omitempty"`
@@ -286,7 +385,7 @@ type Candidate struct {
 	// +kubebuilder:validation:MaxLength=8
 	Score string `json:"score,omitempty"`
 
-	// criteria are the scores per criterion before weighting.
+	// criteria are the scores of the candidate by criterion, before they are weighted.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Criteria map[string]string `json:"criteria,omitempty"`
@@ -297,15 +396,15 @@ type Candidate struct {
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
-	// message adds figures that reason and scores do not contain.
+	// message explains reason with figures that the other fields do not contain.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// pricePerHour is the price of the request on the candidate for one hour, as requested and at
-	// the prices of the decision. It is empty when the candidate has no price or the requester
-	// may not see it, in a ResourceRequest whose amounts or duration were changed since, and in
-	// the status of a granted Reservation, which shows the score for cost instead.
+	// pricePerHour is what the request costs on the candidate for one hour, for the amounts requested and at the
+	// prices of the time of the decision. It is empty when the candidate has no price or the requester may not see
+	// it. It is also empty in a ResourceRequest whose amounts or duration were changed after the decision, and in a
+	// granted Reservation, where criteria show the score for cost instead.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	PricePerHour string `json:"pricePerHour,omitempty"`
@@ -319,9 +418,14 @@ type Candidate struct {
 // ReservationStatus is the broker's decision and the state of the reservation. The broker sets
 // it.
 type ReservationStatus struct {
-	// phase summarizes the state for people.
+	// phase summarizes the state in one word, for people to read.
 	// +optional
 	Phase ReservationPhase `json:"phase,omitempty"`
+
+	// attempt counts how often capacity was requested anew: an edit of a Reservation that has
+	// ended begins the next attempt, unless spec.release is set. The first attempt is 0.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
 
 	// reservationName is the broker's name of the reservation: res- and ten characters. Slices
 	// and virtual nodes are named after it and the number of the placement.
@@ -334,23 +438,49 @@ type ReservationStatus struct {
 	// +kubebuilder:validation:MaxLength=40
 	TargetClusterID string `json:"targetClusterID,omitempty"`
 
-	// targetClusterEndpoint is the address of that provider's API server.
+	// targetClusterEndpoint is the https address of the API server of the current provider.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	TargetClusterEndpoint string `json:"targetClusterEndpoint,omitempty"`
 
-	// granted is the capacity that is in force, whatever spec asks for. It is set while the
-	// phase is Reserved or Active.
+	// granted is the capacity that the requester may use now. An edit of spec changes granted only once broker and
+	// provider have accepted the edit. It is set while the phase is Reserved or Active.
 	// +optional
 	Granted *Granted `json:"granted,omitempty"`
 
-	// reservedAt is when the broker reserved the capacity.
+	// cost is what the reservation costs. It is not set if the provider has no price.
+	// +optional
+	Cost *ReservationCost `json:"cost,omitempty"`
+
+	// requestedBy is the user who asked for the capacity: a user of the broker's cluster, or, for example, "alice, as
+	// reported by rome". It is empty if the broker does not know the name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	RequestedBy string `json:"requestedBy,omitempty"`
+
+	// changedBy is the user who last changed the reservation, in the same form as requestedBy.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	ChangedBy string `json:"changedBy,omitempty"`
+
+	// endedBy is the user who ended the reservation, in the same form as requestedBy, or the part of the broker that
+	// ended it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	EndedBy string `json:"endedBy,omitempty"`
+
+	// reservedAt is when the broker first granted the capacity.
 	// +optional
 	ReservedAt *metav1.Time `json:"reservedAt,omitempty"`
 
-	// expiresAt is when the release of the reservation starts.
+	// expiresAt is when the reservation ends and its release starts.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// idleSince is since when nobody uses the reservation. It is set while condition
+	// Idle is true, until the end.
+	// +optional
+	IdleSince *metav1.Time `json:"idleSince,omitempty"`
 
 	// message describes the state in words, and the next step if the user has to act.
 	// +optional
@@ -362,36 +492,36 @@ type ReservationStatus struct {
 	// +optional
 	Queue *QueuePlace `json:"queue,omitempty"`
 
-	// placements are the placements of the reservation, oldest first. Of more than 32, the
-	// oldest ones that have ended are not listed but counted in earlierPlacements.
+	// placements are the placements of the reservation, oldest first, at most 32. If there are
+	// more, the oldest ended ones are left out and counted in earlierPlacements.
 	// +optional
 	// +listType=map
 	// +listMapKey=number
 	// +kubebuilder:validation:MaxItems=32
 	Placements []Placement `json:"placements,omitempty"`
 
-	// earlierPlacements is the number of placements that are not listed.
+	// earlierPlacements is the number of ended placements that placements leaves out.
 	// +optional
 	EarlierPlacements int32 `json:"earlierPlacements,omitempty"`
 
-	// candidates explain the last decision: the ten best, winner first.
+	// candidates explain the last decision: the ten best candidates, the chosen one first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Candidates []Candidate `json:"candidates,omitempty"`
 
-	// rejected is the number of rejected candidates by reason.
+	// rejected is the number of rejected candidates for each reason.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Rejected map[string]int32 `json:"rejected,omitempty"`
 
-	// observedGeneration is the metadata.generation that this status describes; 0 until the
-	// broker has processed the object.
+	// observedGeneration is the metadata.generation that this status describes; 0 until the broker has processed the
+	// object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Reserved and Acknowledged, and where they apply NoConsumer,
-	// Changed, ProviderReachable, NodeReady, NetworkConnected, Preempted and Recalled.
+	// conditions are Ready, Reserved and Acknowledged. Where they apply, NoConsumer, Changed, ProviderReachable,
+	// NodeReady, NetworkConnected, Preempted, Recalled and Idle are added.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -399,8 +529,8 @@ type ReservationStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Reservation holds capacity of one cluster for another. Users create one with kubectl; the
-// broker creates one for each reservation that an agent requests over REST.
+// Reservation holds capacity of one cluster for another. Users create Reservations with kubectl;
+// the broker creates one for each reservation that an agent requests.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -416,7 +546,9 @@ type ReservationStatus struct {
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.granted.until`
 // +kubebuilder:printcolumn:name="Queue",type=integer,JSONPath=`.status.queue.position`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.status.reservationName`,priority=1
+// +kubebuilder:printcolumn:name="Reservation",type=string,JSONPath=`.status.reservationName`,priority=1
+// +kubebuilder:printcolumn:name="Per-Hour",type=string,JSONPath=`.status.cost.perHour`,priority=1
+// +kubebuilder:printcolumn:name="Currency",type=string,JSONPath=`.status.cost.currency`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 type Reservation struct {
 	metav1.TypeMeta `json:",inline"`
@@ -427,12 +559,21 @@ type Reservation struct {
 	// +required
 	Spec ReservationSpec `json:"spec"`
 
-	// status is the broker's decision and the state of the reservation. Only the broker writes
-	// it, always as a whole, so the API server need not track the ownership of each field.
+	// status is the broker's decision and the state of the reservation. Only the broker writes it,
+	// always as a whole; therefore the API server need not track who owns each of its fields.
 	// +optional
 	// +structType=atomic
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reserved", status: "Unknown", reason: "Pending", message: "waiting for the broker", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ReservationStatus `json:"status,omitempty"`
+}
+
+// AttemptKey returns the key under which the broker knows the current attempt of a Reservation
+// that was created with kubectl.
+func (r *Reservation) AttemptKey() string {
+	if r.Status.Attempt == 0 {
+		return string(r.UID)
+	}
+	return string(r.UID) + "." + strconv.FormatInt(r.Status.Attempt, 10)
 }
 
 // ReservationList is a list of Reservations.

@@ -2,19 +2,19 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
-// ResourceMetrics are a cluster's amounts and what is left of them. Keys are Kubernetes
-// resource names (cpu, memory, pods, ephemeral-storage and any extended resource), values are
-// Kubernetes quantities.
+// ResourceMetrics are the amounts of a cluster's resources: how much there is, and how much of it
+// is in use, reserved or free. Keys are Kubernetes resource names (cpu, memory, pods,
+// ephemeral-storage and any extended resource), values are Kubernetes quantities.
 //
-// In objects that the broker writes, available = allocatable − allocated − reserved for every
-// key, but at least zero.
+// In a ClusterAdvertisement, available = allocatable × factor − allocated − reserved for every key,
+// but at least zero. The factor is the one in status.overSubscription, or else 1.
 type ResourceMetrics struct {
 	// capacity is the total of the cluster's nodes.
 	// +required
 	Capacity corev1.ResourceList `json:"capacity"`
 
-	// allocatable is what pods can use: capacity less the amounts that nodes keep for
-	// themselves. It defaults to capacity.
+	// allocatable is what pods can use: capacity minus the amounts that nodes keep for their own
+	// daemons. It defaults to capacity.
 	// +optional
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
 
@@ -23,17 +23,19 @@ type ResourceMetrics struct {
 	// +optional
 	Allocated corev1.ResourceList `json:"allocated,omitempty"`
 
-	// reserved is what is held for reservations. The broker sets it and overwrites other
-	// values.
+	// reserved is what is held for reservations. In a ClusterAdvertisement the broker sets it, and
+	// overwrites any other value.
 	// +optional
 	Reserved corev1.ResourceList `json:"reserved,omitempty"`
 
-	// available is what can still be reserved. The broker sets it and overwrites other values.
+	// available is what can still be reserved. In a ClusterAdvertisement the broker sets it, and
+	// overwrites any other value.
 	// +optional
 	Available corev1.ResourceList `json:"available,omitempty"`
 }
 
-// Ratio is a decimal number from 1 to 10 with at most two decimals, for example 1.5.
+// Ratio is a decimal number from 1 to 10 with at most two decimals, for example 1.5. It is written
+// as a string.
 //
 // +kubebuilder:validation:MaxLength=5
 // +kubebuilder:validation:XValidation:rule="self.matches('^([1-9]([.][0-9]{1,2})?|10([.]0{1,2})?)$')",message="a ratio must be a decimal number from 1 to 10 with at most two places, for example \"1.5\""
@@ -81,18 +83,20 @@ type Cost struct {
 	// +kubebuilder:validation:MaxLength=19
 	EgressCost string `json:"egressCost,omitempty"`
 
-	// currency is the ISO 4217 code of all prices of the cluster.
+	// currency is the ISO 4217 code of the currency of all these prices, for example EUR.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z]{3}$')",message="currency must be an ISO 4217 code, for example EUR"
 	// +kubebuilder:validation:MaxLength=63
 	Currency string `json:"currency,omitempty"`
 
-	// cpuPerHour is refused. It exists so that the refusal can name cpuCost.
+	// cpuPerHour must not be set. The API server refuses it with a message that names cpuCost, the
+	// correct field.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CPUPerHour *string `json:"cpuPerHour,omitempty"`
 
-	// memoryPerHour is refused. It exists so that the refusal can name memoryCost.
+	// memoryPerHour must not be set. The API server refuses it with a message that names
+	// memoryCost, the correct field.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	MemoryPerHour *string `json:"memoryPerHour,omitempty"`
@@ -106,19 +110,19 @@ type Price string
 
 // Topology is the location of a cluster.
 type Topology struct {
-	// region is the value of topology.kubernetes.io/region.
+	// region is the value of the label topology.kubernetes.io/region of the cluster's nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Region string `json:"region,omitempty"`
 
-	// zone is the value of topology.kubernetes.io/zone.
+	// zone is the value of the label topology.kubernetes.io/zone of the cluster's nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Zone string `json:"zone,omitempty"`
 }
 
-// NodeShape is a group of nodes with the same free amounts. Sums over a cluster do not show
-// what fits on one node.
+// NodeShape describes a group of nodes with the same free amounts, published labels and taints. It
+// shows whether a pod fits on a node, which the sums over a cluster do not show.
 type NodeShape struct {
 	// count is the number of nodes with this shape.
 	// +required
@@ -129,20 +133,21 @@ type NodeShape struct {
 	// +required
 	Free corev1.ResourceList `json:"free"`
 
-	// nodeLabels are the labels of these nodes that the cluster publishes.
+	// nodeLabels are labels of these nodes. The agent's flag --node-labels names the labels that a
+	// cluster publishes.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	NodeLabels map[string]LabelValue `json:"nodeLabels,omitempty"`
 
-	// taints are the taints of these nodes. Only requests that tolerate all of them count the
-	// nodes.
+	// taints are the taints of these nodes. The nodes count only for requests that tolerate all of
+	// them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Taints []Taint `json:"taints,omitempty"`
 }
 
-// Taint keeps pods off a node that do not tolerate it.
+// Taint is a taint of a node. Pods that do not tolerate it do not run there.
 type Taint struct {
 	// key is the key of the taint.
 	// +required

@@ -1,5 +1,5 @@
-// Package v1 holds the types, client and server of the broker's REST API. The
-// source is openapi.yaml; everything else is generated from it by make generate.
+// Package v1 holds the types, client and server of the broker's REST API. They are generated from
+// openapi.yaml by make generate, except the few declarations in doc.go and quote.go.
 package v1
 
 import (
@@ -8,17 +8,19 @@ import (
 	"strconv"
 )
 
-// CursorHeader is the header with the cursor of the last instructions that the caller received.
+// CursorHeader is the header in which an agent sends the cursor of the last instructions that it
+// received. A cursor is a position in the broker's journal.
 const CursorHeader = "Journal-Cursor"
 
-// Minor is the minor version of the API in this build. It equals the minor version of the
-// release: 1 for v0.1. Agents and brokers work together when theirs differ by at most one.
+// Minor is the minor version of the API in this build. It equals the minor version of the release:
+// 1 for v0.1. An agent and a broker work together if their minor versions differ by at most one.
 const Minor = 1
 
-// MinorHeader is the header with the caller's Minor.
+// MinorHeader is the header with the minor version of the caller's API, see Minor.
 const MinorHeader = "Api-Minor"
 
-// MinorOf returns the caller's minor version from MinorHeader, or 0 without a valid header.
+// MinorOf returns the minor version in the MinorHeader of a request. It returns 0 if the header is
+// missing or invalid.
 func MinorOf(r *http.Request) int32 {
 	minor, err := strconv.ParseInt(r.Header.Get(MinorHeader), 10, 32)
 	if err != nil {
@@ -27,7 +29,7 @@ func MinorOf(r *http.Request) int32 {
 	return int32(minor)
 }
 
-// OpenAPI is the API description that the broker serves.
+// OpenAPI is the text of openapi.yaml. The broker serves it to clients.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

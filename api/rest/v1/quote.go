@@ -1,8 +1,9 @@
 package v1
 
-// QuotedCandidate is a candidate of a quote.
+// QuotedCandidate is a candidate in the answer to a request for a quote.
 type QuotedCandidate struct {
 	Candidate
-	// PriceTotal is the price for all hours, "" for a candidate without a price.
+	// PriceTotal is the price for the whole duration of the request. It is empty if the candidate
+	// has no price.
 	PriceTotal string `json:"priceTotal,omitempty"`
 }

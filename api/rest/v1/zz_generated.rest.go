@@ -39,6 +39,24 @@ func (e ChangeStateState) Valid() bool {
 	}
 }
 
+// Defines values for IdleAction.
+const (
+	IdleActionNotify  IdleAction = "Notify"
+	IdleActionRelease IdleAction = "Release"
+)
+
+// Valid indicates whether the value is a known member of the IdleAction enum.
+func (e IdleAction) Valid() bool {
+	switch e {
+	case IdleActionNotify:
+		return true
+	case IdleActionRelease:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InstructionRole.
 const (
 	InstructionRoleConsumer InstructionRole = "Consumer"
@@ -131,6 +149,7 @@ const (
 	QueuePlaceReasonNoCandidate QueuePlaceReason = "NoCandidate"
 	QueuePlaceReasonPreempted   QueuePlaceReason = "Preempted"
 	QueuePlaceReasonPreempting  QueuePlaceReason = "Preempting"
+	QueuePlaceReasonQueuePaused QueuePlaceReason = "QueuePaused"
 )
 
 // Valid indicates whether the value is a known member of the QueuePlaceReason enum.
@@ -141,6 +160,8 @@ func (e QueuePlaceReason) Valid() bool {
 	case QueuePlaceReasonPreempted:
 		return true
 	case QueuePlaceReasonPreempting:
+		return true
+	case QueuePlaceReasonQueuePaused:
 		return true
 	default:
 		return false
@@ -172,6 +193,7 @@ func (e RequestNewsPhase) Valid() bool {
 const (
 	ReservationEndReasonExpired   ReservationEndReason = "Expired"
 	ReservationEndReasonFailed    ReservationEndReason = "Failed"
+	ReservationEndReasonIdle      ReservationEndReason = "Idle"
 	ReservationEndReasonPreempted ReservationEndReason = "Preempted"
 	ReservationEndReasonReleased  ReservationEndReason = "Released"
 )
@@ -182,6 +204,8 @@ func (e ReservationEndReason) Valid() bool {
 	case ReservationEndReasonExpired:
 		return true
 	case ReservationEndReasonFailed:
+		return true
+	case ReservationEndReasonIdle:
 		return true
 	case ReservationEndReasonPreempted:
 		return true
@@ -287,6 +311,7 @@ const (
 	StatusReportStateNotReady     StatusReportState = "NotReady"
 	StatusReportStateReady        StatusReportState = "Ready"
 	StatusReportStateRefused      StatusReportState = "Refused"
+	StatusReportStateVacant       StatusReportState = "Vacant"
 )
 
 // Valid indicates whether the value is a known member of the StatusReportState enum.
@@ -304,10 +329,17 @@ func (e StatusReportState) Valid() bool {
 		return true
 	case StatusReportStateRefused:
 		return true
+	case StatusReportStateVacant:
+		return true
 	default:
 		return false
 	}
 }
+
+// Actor Name of the user in the caller's cluster who asks, printable. The broker records it
+// as reported by the caller. Optional, and no part of the request: a repetition may
+// name another user.
+type Actor = string
 
 // Advertisement defines model for Advertisement.
 type Advertisement struct {
@@ -355,6 +387,10 @@ type Advertisement struct {
 	// ceiling.
 	OverSubscription map[string]string `json:"overSubscription,omitempty,omitzero"`
 
+	// Pending What the caller's own pods request for which its scheduler finds no node. Absent when no
+	// pod waits. The broker shows it and decides without it.
+	Pending *PendingDemand `json:"pending,omitempty"`
+
 	// Sequence Increases with every advertisement of an epoch. The broker answers a repetition of
 	// the last one and refuses older ones with 409. A refused agent asks for a new epoch.
 	Sequence int64 `json:"sequence"`
@@ -365,10 +401,18 @@ type Advertisement struct {
 
 	// Usage Every placement that this cluster keeps capacity for.
 	Usage []Usage `json:"usage,omitempty,omitzero"`
+
+	// Vacant The placements of this cluster whose virtual node is Ready and has no pod. Finished
+	// pods and pods of DaemonSets do not count. Sent while the receipts ask for it.
+	Vacant []Vacancy `json:"vacant,omitempty,omitzero"`
 }
 
 // AdvertisementReceipt defines model for AdvertisementReceipt.
 type AdvertisementReceipt struct {
+	// Anchor The newest stored place in the broker's journal. Its hash covers every record up to
+	// the position, so a cluster that keeps it can later show that one was rewritten.
+	Anchor Anchor `json:"anchor,omitempty,omitzero"`
+
 	// Available Kubernetes quantities by resource name.
 	Available Amounts `json:"available"`
 
@@ -387,12 +431,27 @@ type AdvertisementReceipt struct {
 	// them and reports in `links` of a later advertisement.
 	Peers []Peer `json:"peers,omitempty,omitzero"`
 
+	// ReportVacant The sender shall list its vacant placements in the next advertisements, because some of
+	// its reservations must not be idle for long.
+	ReportVacant bool `json:"reportVacant,omitempty,omitzero"`
+
 	// Reserved Kubernetes quantities by resource name.
 	Reserved Amounts `json:"reserved"`
 }
 
 // Amounts Kubernetes quantities by resource name.
 type Amounts map[string]string
+
+// Anchor The newest stored place in the broker's journal. Its hash covers every record up to
+// the position, so a cluster that keeps it can later show that one was rewritten.
+type Anchor struct {
+	// Hash SHA-256 in hexadecimal.
+	Hash string `json:"hash"`
+
+	// Journal ID of the journal.
+	Journal  string `json:"journal"`
+	Position int64  `json:"position"`
+}
 
 // Candidate defines model for Candidate.
 type Candidate = brokerv1alpha1.Candidate
@@ -454,6 +513,9 @@ type DataVolume struct {
 	Volume string `json:"volume"`
 }
 
+// EarlierCost defines model for EarlierCost.
+type EarlierCost = brokerv1alpha1.EarlierCost
+
 // EnrolmentPending defines model for EnrolmentPending.
 type EnrolmentPending struct {
 	ClusterID string `json:"clusterID"`
@@ -507,6 +569,28 @@ type Holdings struct {
 	Provides []ProvidedPlacement `json:"provides"`
 }
 
+// Idle What happens when nobody uses the reservation; nothing if absent.
+type Idle struct {
+	// Action Notify only tells. Release ends the reservation, after a notice.
+	Action IdleAction `json:"action"`
+
+	// AfterSeconds For how many seconds it must be idle.
+	AfterSeconds int64 `json:"afterSeconds"`
+}
+
+// IdleAction Notify only tells. Release ends the reservation, after a notice.
+type IdleAction string
+
+// IdleTime Nobody uses the placement. Sent to the consumer; absent while the placement is used.
+type IdleTime struct {
+	// ReleaseSeconds Seconds until the reservation is released, unless a pod comes. The consumer then reports
+	// Vacant if no pod is on the node and none can come. Absent if the reservation stays.
+	ReleaseSeconds *float64 `json:"releaseSeconds,omitempty"`
+
+	// Seconds For how many seconds it has been idle.
+	Seconds float64 `json:"seconds"`
+}
+
 // Instruction defines model for Instruction.
 type Instruction struct {
 	// Acknowledged The provider has accepted.
@@ -521,14 +605,25 @@ type Instruction struct {
 	ConnectSeconds *float64 `json:"connectSeconds,omitempty"`
 	ConsumerID     string   `json:"consumerID"`
 
+	// Cost What the reservation costs; absent if its provider names no price. Sent to the
+	// requester.
+	Cost *ReservationCost `json:"cost,omitempty"`
+
 	// Excess How far the consumer exceeded its grant. The provider reports it with state
 	// Acknowledged, and the broker passes it on in the consumer's instruction. Absent
 	// without excess.
 	Excess *Excess `json:"excess,omitempty"`
 
+	// Idle Nobody uses the placement. Sent to the consumer; absent while the placement is used.
+	Idle *IdleTime `json:"idle,omitempty"`
+
 	// Key The idempotency key. Sent to the consumer; absent if the reservation was created
 	// in the broker cluster.
 	Key string `json:"key,omitempty,omitzero"`
+
+	// MoveSeconds Seconds until the broker looks for another provider. Sent to the consumer while the
+	// provider is silent or the node NotReady, unless the reservation waits for them.
+	MoveSeconds *float64 `json:"moveSeconds,omitempty"`
 
 	// NodeSelector Labels of the nodes that the requester asked for. Sent to the provider, which binds
 	// pods to these nodes.
@@ -547,8 +642,17 @@ type Instruction struct {
 	// ProviderSilentSeconds Seconds since the provider's agent was last in contact. Sent to the consumer
 	// while the provider is silent.
 	ProviderSilentSeconds *float64 `json:"providerSilentSeconds,omitempty"`
-	RemainingSeconds      *float64 `json:"remainingSeconds,omitempty"`
-	Reservation           string   `json:"reservation"`
+
+	// Reason Why the broker gave the placement up before the reservation ended, for example
+	// ProviderLost. Sent to the consumer.
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Receipt What the broker signed about the placement: parties, amounts, price and times of the
+	// agreement, and a place in its journal. Both sides get one whenever the placement is
+	// granted, changed or ended. With the same agreement it may be signed again.
+	Receipt          *Receipt `json:"receipt,omitempty"`
+	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
+	Reservation      string   `json:"reservation"`
 
 	// Resources Kubernetes quantities by resource name.
 	Resources Amounts         `json:"resources"`
@@ -627,8 +731,9 @@ type Lending struct {
 	// Paused Grant nothing new to any cluster.
 	Paused bool `json:"paused,omitempty,omitzero"`
 
-	// Unready Why the caller cannot peer at present, as one word, for example LiqoNotRunning. The
-	// broker places nothing new on it until an advertisement without this field.
+	// Unready Why the caller cannot peer at present, as one word, for example LiqoNotRunning, or
+	// Uninstalling while its agent is being uninstalled. The broker places nothing new on
+	// it until an advertisement without this field, even if the caller falls silent.
 	Unready string `json:"unready,omitempty,omitzero"`
 }
 
@@ -697,14 +802,14 @@ type Notice struct {
 	// Priority Priority of the preempting request; 0 for a recall.
 	Priority int32 `json:"priority"`
 
-	// Reason Preempted, for a request of a higher priority. Recalled, by the provider.
+	// Reason Preempted, for a request of a higher priority. Recalled, by the provider or a drain of it.
 	Reason NoticeReason `json:"reason"`
 
 	// RemainingSeconds Seconds until the placement ends.
 	RemainingSeconds float64 `json:"remainingSeconds"`
 }
 
-// NoticeReason Preempted, for a request of a higher priority. Recalled, by the provider.
+// NoticeReason Preempted, for a request of a higher priority. Recalled, by the provider or a drain of it.
 type NoticeReason string
 
 // Peer defines model for Peer.
@@ -712,6 +817,16 @@ type Peer struct {
 	// ClusterID ID of a cluster, a DNS label.
 	ClusterID   ClusterID `json:"clusterID"`
 	EndpointURL string    `json:"endpointURL"`
+}
+
+// PendingDemand What the caller's own pods request for which its scheduler finds no node. Absent when no
+// pod waits. The broker shows it and decides without it.
+type PendingDemand struct {
+	// Requests Sum of the requests by resource name; "pods" is the number of the pods.
+	Requests map[string]string `json:"requests"`
+
+	// WaitingSeconds How long the pod that waits for the longest has waited.
+	WaitingSeconds int64 `json:"waitingSeconds"`
 }
 
 // Placement defines model for Placement.
@@ -804,7 +919,7 @@ type QueuePlace struct {
 
 	// Reason Why the request waits. NoCandidate, no cluster has room. Preempting, other
 	// reservations are making room for it. Preempted, another reservation took its
-	// place.
+	// place. QueuePaused, the broker's administrator has paused the queue.
 	Reason QueuePlaceReason `json:"reason"`
 
 	// RemainingSeconds Seconds until the request fails.
@@ -814,7 +929,7 @@ type QueuePlace struct {
 
 // QueuePlaceReason Why the request waits. NoCandidate, no cluster has room. Preempting, other
 // reservations are making room for it. Preempted, another reservation took its
-// place.
+// place. QueuePaused, the broker's administrator has paused the queue.
 type QueuePlaceReason string
 
 // Quote defines model for Quote.
@@ -867,6 +982,11 @@ type Recall struct {
 	RemainingSeconds float64 `json:"remainingSeconds"`
 }
 
+// Receipt What the broker signed about the placement: parties, amounts, price and times of the
+// agreement, and a place in its journal. Both sides get one whenever the placement is
+// granted, changed or ended. With the same agreement it may be signed again.
+type Receipt = brokerv1alpha1.Receipt
+
 // RenewalRequest defines model for RenewalRequest.
 type RenewalRequest struct {
 	// Csr PKCS #10 in PEM (CERTIFICATE REQUEST). Subject: only the common name, the cluster
@@ -895,13 +1015,22 @@ type Reservation struct {
 	// a refusal, the resources of the reservation stay in force.
 	Change *ChangeState `json:"change,omitempty"`
 
+	// Cost What the reservation costs; absent if its provider names no price. Sent to the
+	// requester.
+	Cost *ReservationCost `json:"cost,omitempty"`
+
 	// EndReason Why the reservation is ending or has ended. Released, its requester released it.
 	// Expired, its duration is over. Failed, no cluster can serve it any longer.
-	// Preempted, a higher priority took its place. Absent before the end.
+	// Preempted, a higher priority took its place. Idle, nobody used it. Absent before
+	// the end.
 	EndReason   ReservationEndReason `json:"endReason,omitempty,omitzero"`
 	Instruction Instruction          `json:"instruction,omitempty,omitzero"`
-	Message     string               `json:"message,omitempty,omitzero"`
-	Name        string               `json:"name"`
+
+	// LeaseSeconds Seconds until a reservation without duration ends unless it is renewed; absent for
+	// others.
+	LeaseSeconds *float64 `json:"leaseSeconds,omitempty"`
+	Message      string   `json:"message,omitempty,omitzero"`
+	Name         string   `json:"name"`
 
 	// Notice Announces the end of the placement; absent without one.
 	Notice     *Notice          `json:"notice,omitempty"`
@@ -915,11 +1044,15 @@ type Reservation struct {
 	// RemainingSeconds Seconds until the reservation expires; absent while the requester renews it.
 	RemainingSeconds *float64 `json:"remainingSeconds,omitempty"`
 
-	// RenewSeconds Seconds after which to renew a reservation without duration. Repeat the request
-	// to renew.
-	RenewSeconds float64   `json:"renewSeconds,omitempty,omitzero"`
-	RequesterID  string    `json:"requesterID"`
-	ReservedAt   time.Time `json:"reservedAt,omitempty,omitzero"`
+	// RenewSeconds Seconds after which to renew a reservation without duration, or to ask for the
+	// place in the queue again. Repeat the request to do so.
+	RenewSeconds float64 `json:"renewSeconds,omitempty,omitzero"`
+
+	// RequestedBy Who asked for it, as the broker recorded it, for example "alice, as reported by
+	// rome". Only for its requester.
+	RequestedBy string    `json:"requestedBy,omitempty,omitzero"`
+	RequesterID string    `json:"requesterID"`
+	ReservedAt  time.Time `json:"reservedAt,omitempty,omitzero"`
 
 	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources"`
@@ -927,7 +1060,8 @@ type Reservation struct {
 
 // ReservationEndReason Why the reservation is ending or has ended. Released, its requester released it.
 // Expired, its duration is over. Failed, no cluster can serve it any longer.
-// Preempted, a higher priority took its place. Absent before the end.
+// Preempted, a higher priority took its place. Idle, nobody used it. Absent before
+// the end.
 type ReservationEndReason string
 
 // ReservationPhase defines model for Reservation.Phase.
@@ -935,6 +1069,11 @@ type ReservationPhase string
 
 // ReservationChange defines model for ReservationChange.
 type ReservationChange struct {
+	// Actor Name of the user in the caller's cluster who asks, printable. The broker records it
+	// as reported by the caller. Optional, and no part of the request: a repetition may
+	// name another user.
+	Actor Actor `json:"actor,omitempty,omitzero"`
+
 	// DurationSeconds How many seconds the reservation is held in total, counted from reservedAt. At
 	// least 60, or 0 to hold it while the caller renews. It must end in the future; to
 	// end it now, release it.
@@ -947,11 +1086,20 @@ type ReservationChange struct {
 	Resources Amounts `json:"resources,omitempty,omitzero"`
 }
 
+// ReservationCost What the reservation costs; absent if its provider names no price. Sent to the
+// requester.
+type ReservationCost = brokerv1alpha1.ReservationCost
+
 // ReservationName The broker's name of a reservation.
 type ReservationName = string
 
 // ReservationRequest defines model for ReservationRequest.
 type ReservationRequest struct {
+	// Actor Name of the user in the caller's cluster who asks, printable. The broker records it
+	// as reported by the caller. Optional, and no part of the request: a repetition may
+	// name another user.
+	Actor Actor `json:"actor,omitempty,omitzero"`
+
 	// Constraints Restrictions on the provider. Fields that are not set do not restrict.
 	Constraints *Constraints `json:"constraints,omitempty"`
 
@@ -973,8 +1121,12 @@ type ReservationRequest struct {
 	// Ready. Wait waits until the provider is back.
 	Healing ReservationRequestHealing `json:"healing,omitempty,omitzero"`
 
-	// HoldSeconds For quotes only. How many seconds to hold the quoted capacity.
+	// HoldSeconds For quotes only. How many seconds to hold the quoted capacity; at most
+	// BrokerConfig.spec.maxQuoteHold, which is 300 seconds by default.
 	HoldSeconds int64 `json:"holdSeconds,omitempty,omitzero"`
+
+	// Idle What happens when nobody uses the reservation; nothing if absent.
+	Idle *Idle `json:"idle,omitempty"`
 
 	// PodShapes Pods that must fit on the provider's nodes together. Their sum is reserved
 	// unless resources names larger amounts.
@@ -1046,7 +1198,10 @@ type StatusReport struct {
 	// provider's API server, and with reason HandshakeRefused when it refuses the
 	// provider's handshake: the broker then finds another provider. With reason Refused
 	// (its operator takes no reservations that were made in the broker's cluster) or
-	// Invalid (its agent cannot carry the instruction out) the reservation ends.
+	// Invalid (its agent cannot carry the instruction out) the reservation ends. It reports
+	// Vacant when no pod is on the virtual node and new pods are kept off it, once the
+	// releaseSeconds of its instruction are over: the broker then releases the reservation if it
+	// is still idle, and answers 409 if it is not.
 	State StatusReportState `json:"state"`
 }
 
@@ -1062,7 +1217,10 @@ type StatusReportRole string
 // provider's API server, and with reason HandshakeRefused when it refuses the
 // provider's handshake: the broker then finds another provider. With reason Refused
 // (its operator takes no reservations that were made in the broker's cluster) or
-// Invalid (its agent cannot carry the instruction out) the reservation ends.
+// Invalid (its agent cannot carry the instruction out) the reservation ends. It reports
+// Vacant when no pod is on the virtual node and new pods are kept off it, once the
+// releaseSeconds of its instruction are over: the broker then releases the reservation if it
+// is still idle, and answers 409 if it is not.
 type StatusReportState string
 
 // Taint defines model for Taint.
@@ -1087,6 +1245,17 @@ type Usage struct {
 
 	// Used Kubernetes quantities by resource name.
 	Used Amounts `json:"used"`
+}
+
+// Vacancy A placement of the caller without a pod on its virtual node.
+type Vacancy struct {
+	Placement int32 `json:"placement"`
+
+	// Reservation The broker's name of a reservation.
+	Reservation ReservationName `json:"reservation"`
+
+	// Seconds For how long no pod was on the virtual node.
+	Seconds float64 `json:"seconds"`
 }
 
 // FetchInstructionsParams defines parameters for FetchInstructions.
@@ -1117,6 +1286,12 @@ type RequestQuoteParams struct {
 type RequestReservationParams struct {
 	// IdempotencyKey Identifies the reservation. Repeat it with every retry.
 	IdempotencyKey string `json:"Idempotency-Key"`
+}
+
+// ReleaseReservationParams defines parameters for ReleaseReservation.
+type ReleaseReservationParams struct {
+	// Actor The user in the caller's cluster who releases it. Recorded, not interpreted.
+	Actor Actor `form:"actor,omitempty" json:"actor,omitempty,omitzero"`
 }
 
 // PublishAdvertisementJSONRequestBody defines body for PublishAdvertisement for application/json ContentType.
@@ -1434,7 +1609,7 @@ type ClientInterface interface {
 	// with this key that arrives later is refused with 410.
 	//
 	// Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
-	ReleaseReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ReleaseReservation(ctx context.Context, name string, params *ReleaseReservationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetReservation Read a reservation of the caller, as its requester or provider.
 	//
@@ -1884,8 +2059,8 @@ func (c *Client) RequestReservation(ctx context.Context, params *RequestReservat
 // with this key that arrives later is refused with 410.
 //
 // Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
-func (c *Client) ReleaseReservation(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewReleaseReservationRequest(c.Server, name)
+func (c *Client) ReleaseReservation(ctx context.Context, name string, params *ReleaseReservationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseReservationRequest(c.Server, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2500,7 +2675,7 @@ func NewRequestReservationRequestWithBody(server string, params *RequestReservat
 }
 
 // NewReleaseReservationRequest constructs an http.Request for the ReleaseReservation method
-func NewReleaseReservationRequest(server string, name string) (*http.Request, error) {
+func NewReleaseReservationRequest(server string, name string, params *ReleaseReservationParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -2523,6 +2698,29 @@ func NewReleaseReservationRequest(server string, name string) (*http.Request, er
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "actor", params.Actor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
@@ -2931,7 +3129,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
-	ReleaseReservationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReleaseReservationResponse, error)
+	ReleaseReservationWithResponse(ctx context.Context, name string, params *ReleaseReservationParams, reqEditors ...RequestEditorFn) (*ReleaseReservationResponse, error)
 
 	// GetReservationWithResponse Read a reservation of the caller, as its requester or provider.
 	//
@@ -4192,8 +4390,8 @@ func (c *ClientWithResponses) RequestReservationWithResponse(ctx context.Context
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /api/v1/reservations/{name} (the `ReleaseReservation` operationId).
-func (c *ClientWithResponses) ReleaseReservationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReleaseReservationResponse, error) {
-	rsp, err := c.ReleaseReservation(ctx, name, reqEditors...)
+func (c *ClientWithResponses) ReleaseReservationWithResponse(ctx context.Context, name string, params *ReleaseReservationParams, reqEditors ...RequestEditorFn) (*ReleaseReservationResponse, error) {
+	rsp, err := c.ReleaseReservation(ctx, name, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5062,7 +5260,7 @@ type ServerInterface interface {
 	RequestReservation(w http.ResponseWriter, r *http.Request, params RequestReservationParams)
 	// ReleaseReservation Release a reservation.
 	// (DELETE /api/v1/reservations/{name})
-	ReleaseReservation(w http.ResponseWriter, r *http.Request, name string)
+	ReleaseReservation(w http.ResponseWriter, r *http.Request, name string, params ReleaseReservationParams)
 	// GetReservation Read a reservation of the caller, as its requester or provider.
 	// (GET /api/v1/reservations/{name})
 	GetReservation(w http.ResponseWriter, r *http.Request, name string)
@@ -5400,8 +5598,24 @@ func (siw *ServerInterfaceWrapper) ReleaseReservation(w http.ResponseWriter, r *
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReleaseReservationParams
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", r.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "actor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "actor", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ReleaseReservation(w, r, name)
+		siw.Handler.ReleaseReservation(w, r, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6149,7 +6363,8 @@ func (response RequestReservationdefaultApplicationProblemPlusJSONResponse) Visi
 }
 
 type ReleaseReservationRequestObject struct {
-	Name string `json:"name"`
+	Name   string `json:"name"`
+	Params ReleaseReservationParams
 }
 
 type ReleaseReservationResponseObject interface {
@@ -6755,10 +6970,11 @@ func (sh *strictHandler) RequestReservation(w http.ResponseWriter, r *http.Reque
 }
 
 // ReleaseReservation operation middleware
-func (sh *strictHandler) ReleaseReservation(w http.ResponseWriter, r *http.Request, name string) {
+func (sh *strictHandler) ReleaseReservation(w http.ResponseWriter, r *http.Request, name string, params ReleaseReservationParams) {
 	var request ReleaseReservationRequestObject
 
 	request.Name = name
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.ReleaseReservation(ctx, request.(ReleaseReservationRequestObject))

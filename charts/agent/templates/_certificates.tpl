@@ -3,13 +3,21 @@
 {{- default (printf "%s-webhook-tls" (include "liqo-resource-broker-agent.fullname" .)) .Values.certificates.existing.webhook -}}
 {{- end -}}
 
+{{- define "liqo-resource-broker-agent.consoleSecret" -}}
+{{- default (printf "%s-console-tls" (include "liqo-resource-broker-agent.fullname" .)) .Values.certificates.existing.console -}}
+{{- end -}}
+
 {{- define "liqo-resource-broker-agent.metricsSecret" -}}
 {{- default (printf "%s-metrics-tls" (include "liqo-resource-broker-agent.fullname" .)) .Values.certificates.existing.metrics -}}
 {{- end -}}
 
-{{/* Non-empty if cert-manager issues a certificate for the webhook, for the metrics, for any. */}}
+{{/* Non-empty if cert-manager issues a certificate for the webhook, for the console, for the metrics, for any. */}}
 {{- define "liqo-resource-broker-agent.issuesWebhook" -}}
 {{- if and .Values.certificates.certManager.enabled .Values.webhook.enabled (not .Values.certificates.existing.webhook) }}true{{ end -}}
+{{- end -}}
+
+{{- define "liqo-resource-broker-agent.issuesConsole" -}}
+{{- if and .Values.certificates.certManager.enabled .Values.console.enabled (not .Values.certificates.existing.console) }}true{{ end -}}
 {{- end -}}
 
 {{- define "liqo-resource-broker-agent.issuesMetrics" -}}
@@ -18,6 +26,7 @@
 
 {{- define "liqo-resource-broker-agent.issues" -}}
 {{- include "liqo-resource-broker-agent.issuesWebhook" . -}}
+{{- include "liqo-resource-broker-agent.issuesConsole" . -}}
 {{- include "liqo-resource-broker-agent.issuesMetrics" . -}}
 {{- end -}}
 

@@ -35,7 +35,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: agent
 {{- end -}}
 
-{{/* The same labels as one command-line argument. */}}
+{{/* The selector labels as one command-line argument: key=value,key=value. */}}
 {{- define "liqo-resource-broker-agent.selector" -}}
 {{- $selector := include "liqo-resource-broker-agent.selectorLabels" . | fromYaml -}}
 {{- $terms := list -}}
@@ -57,7 +57,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* The same labels plus others, which take precedence. Takes a list of the context and labels. */}}
+{{/* The labels of every object plus others, which take precedence. Takes a list of the context and labels. */}}
 {{- define "liqo-resource-broker-agent.labelsWith" -}}
 {{- merge (dict) (index . 1) (include "liqo-resource-broker-agent.labels" (index . 0) | fromYaml) | toYaml -}}
 {{- end -}}

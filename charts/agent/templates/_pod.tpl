@@ -119,6 +119,7 @@ resources:
 - --kubeconfigs-dir=/etc/agent/kubeconfigs
 {{- end }}
 - --accept-broker-reservations={{ .Values.acceptBrokerReservations }}
+- --actor={{ .Values.actor }}
 - --liqo-namespace={{ .Values.liqo.namespace }}
 {{- with .Values.guard.allowedProxies }}
 - --allowed-proxies={{ join "," . }}
@@ -134,6 +135,15 @@ resources:
 - --give-up-timeout={{ .Values.giveUpTimeout }}
 - --expiry-notice={{ .Values.ending.notice }}
 - --drain-timeout={{ .Values.ending.drainTimeout }}
+{{- with .Values.tracing.endpoint }}
+- --otlp-endpoint={{ . }}
+{{- end }}
+{{- if .Values.autoscaling.provisioningRequests.enabled }}
+- --provisioning-requests
+{{- end }}
+{{- if .Values.autoscaling.burstPolicies.enabled }}
+- --burst-policies
+{{- end }}
 {{- if include "liqo-resource-broker-agent.objectLimits" . }}
 {{- range $name, $limit := .Values.guard.limits.offloaded }}
 - --offloaded-object-limits={{ $name }}={{ $limit }}
@@ -167,6 +177,10 @@ resources:
 {{- if eq (include "liqo-resource-broker-agent.elsewhere" .) "enforce" }}
 - --guard-elsewhere
 {{- end }}
+{{- end }}
+{{- if .Values.console.enabled }}
+- --console-bind-address=:8446
+- --console-cert-path=/etc/agent/console-tls
 {{- end }}
 {{- if .Values.webhook.enabled }}
 - --webhook-bind-address=:9443
@@ -236,6 +250,17 @@ in-memory volume for components that read files.
       - key: tls.key
         path: tls.key
 {{- end }}
+{{- if .Values.console.enabled }}
+- name: console-tls
+  secret:
+    secretName: {{ include "liqo-resource-broker-agent.consoleSecret" . }}
+    defaultMode: 0440
+    items:
+      - key: tls.crt
+        path: tls.crt
+      - key: tls.key
+        path: tls.key
+{{- end }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}
 - name: metrics-tls
   secret:
@@ -270,6 +295,11 @@ in-memory volume for components that read files.
 {{- if .Values.webhook.enabled }}
 - name: webhook-tls
   mountPath: /etc/agent/webhook-tls
+  readOnly: true
+{{- end }}
+{{- if .Values.console.enabled }}
+- name: console-tls
+  mountPath: /etc/agent/console-tls
   readOnly: true
 {{- end }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}
@@ -313,6 +343,11 @@ in-memory volume for components that read files.
 {{- if .Values.webhook.enabled }}
 - name: webhook
   containerPort: 9443
+  protocol: TCP
+{{- end }}
+{{- if .Values.console.enabled }}
+- name: console
+  containerPort: 8446
   protocol: TCP
 {{- end }}
 {{- if .Values.metrics.enabled }}

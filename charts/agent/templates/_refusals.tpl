@@ -53,6 +53,9 @@
 {{- if and (not .Values.certificates.certManager.enabled) .Values.webhook.enabled (not $existing.webhook) -}}
 {{- fail "certificates.existing.webhook is missing: name a Secret with tls.crt and tls.key, set certificates.certManager.enabled=true, or set webhook.enabled=false" -}}
 {{- end -}}
+{{- if and (not .Values.certificates.certManager.enabled) .Values.console.enabled (not $existing.console) -}}
+{{- fail "certificates.existing.console is missing: name a Secret with tls.crt and tls.key, set certificates.certManager.enabled=true, or set console.enabled=false" -}}
+{{- end -}}
 {{- if and (not .Values.certificates.certManager.enabled) .Values.metrics.enabled .Values.metrics.secure (not $existing.metrics) -}}
 {{- fail "certificates.existing.metrics is missing: name a Secret with tls.crt, tls.key and ca.crt, or set metrics.secure=false" -}}
 {{- end -}}

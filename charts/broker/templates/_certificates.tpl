@@ -7,6 +7,10 @@
 {{- default (printf "%s-webhook-tls" (include "liqo-resource-broker.fullname" .)) .Values.certificates.existing.webhook -}}
 {{- end -}}
 
+{{- define "liqo-resource-broker.consoleSecret" -}}
+{{- default (printf "%s-console-tls" (include "liqo-resource-broker.fullname" .)) .Values.certificates.existing.console -}}
+{{- end -}}
+
 {{- define "liqo-resource-broker.metricsSecret" -}}
 {{- default (printf "%s-metrics-tls" (include "liqo-resource-broker.fullname" .)) .Values.certificates.existing.metrics -}}
 {{- end -}}
@@ -15,7 +19,7 @@
 {{- default (printf "%s-agents-ca" (include "liqo-resource-broker.fullname" .)) .Values.certificates.issuers.agents.name -}}
 {{- end -}}
 
-{{/* issuerRef of the certificates of broker, webhook and metrics. */}}
+{{/* issuerRef of the certificates of broker, webhook, console and metrics. */}}
 {{- define "liqo-resource-broker.serversIssuerRef" -}}
 name: {{ default (printf "%s-servers-ca" (include "liqo-resource-broker.fullname" .)) .Values.certificates.issuers.servers.name }}
 kind: {{ ternary .Values.certificates.issuers.servers.kind "Issuer" (ne .Values.certificates.issuers.servers.name "") }}

@@ -65,6 +65,10 @@ resources:
 - --health-probe-bind-address=:8081
 - --journal-retention={{ .Values.journal.retention }}
 - --metrics-bind-address={{ ternary ":8080" "0" .Values.metrics.enabled }}
+- --metrics-members={{ int .Values.metrics.members }}
+{{- with .Values.tracing.endpoint }}
+- --otlp-endpoint={{ . }}
+{{- end }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}
 - --metrics-secure
 - --metrics-cert-path=/etc/broker/metrics-tls
@@ -83,6 +87,16 @@ resources:
 - --agents-issuer-name={{ include "liqo-resource-broker.agentsIssuer" . }}
 - --agents-issuer-kind={{ include "liqo-resource-broker.agentsIssuerKind" . }}
 - --agent-certificate-duration={{ .Values.certificates.durations.agent }}
+{{- end }}
+{{- if .Values.console.enabled }}
+- --console-bind-address=:8446
+- --console-cert-path=/etc/broker/console-tls
+{{- end }}
+{{- if .Values.notifications.loopback }}
+- --notify-loopback
+{{- end }}
+{{- if .Values.export.enabled }}
+- --export-directory=/var/lib/broker/export
 {{- end }}
 {{- if .Values.webhook.enabled }}
 - --webhook-bind-address=:9443
@@ -159,6 +173,17 @@ volume follow changes of their Secrets; a subPath would not.
       - key: tls.key
         path: tls.key
 {{- end }}
+{{- if .Values.console.enabled }}
+- name: console-tls
+  secret:
+    secretName: {{ include "liqo-resource-broker.consoleSecret" . }}
+    defaultMode: 0440
+    items:
+      - key: tls.crt
+        path: tls.crt
+      - key: tls.key
+        path: tls.key
+{{- end }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}
 - name: metrics-tls
   secret:
@@ -169,6 +194,11 @@ volume follow changes of their Secrets; a subPath would not.
         path: tls.crt
       - key: tls.key
         path: tls.key
+{{- end }}
+{{- if .Values.export.enabled }}
+- name: export
+  persistentVolumeClaim:
+    claimName: {{ .Values.export.existingClaim | default (printf "%s-export" (include "liqo-resource-broker.fullname" .)) }}
 {{- end }}
 {{- with .Values.volumes }}
 {{ toYaml . }}
@@ -184,10 +214,19 @@ volume follow changes of their Secrets; a subPath would not.
   mountPath: /etc/broker/webhook-tls
   readOnly: true
 {{- end }}
+{{- if .Values.console.enabled }}
+- name: console-tls
+  mountPath: /etc/broker/console-tls
+  readOnly: true
+{{- end }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure }}
 - name: metrics-tls
   mountPath: /etc/broker/metrics-tls
   readOnly: true
+{{- end }}
+{{- if .Values.export.enabled }}
+- name: export
+  mountPath: /var/lib/broker/export
 {{- end }}
 {{- with .Values.volumeMounts }}
 {{ toYaml . }}
@@ -214,6 +253,11 @@ volume follow changes of their Secrets; a subPath would not.
 {{- if .Values.webhook.enabled }}
 - name: webhook
   containerPort: 9443
+  protocol: TCP
+{{- end }}
+{{- if .Values.console.enabled }}
+- name: console
+  containerPort: 8446
   protocol: TCP
 {{- end }}
 {{- if .Values.metrics.enabled }}

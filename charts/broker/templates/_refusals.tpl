@@ -33,6 +33,9 @@
 {{- if and .Values.webhook.enabled (not $existing.webhook) -}}
 {{- fail "certificates.existing.webhook is missing: name a Secret with tls.crt and tls.key, or set webhook.enabled=false" -}}
 {{- end -}}
+{{- if and .Values.console.enabled (not $existing.console) -}}
+{{- fail "certificates.existing.console is missing: name a Secret with tls.crt and tls.key, or set console.enabled=false" -}}
+{{- end -}}
 {{- if and .Values.metrics.enabled .Values.metrics.secure (not $existing.metrics) -}}
 {{- fail "certificates.existing.metrics is missing: name a Secret with tls.crt, tls.key and ca.crt, or set metrics.secure=false" -}}
 {{- end -}}
@@ -74,6 +77,11 @@
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) -}}
 {{- fail "metrics.serviceMonitor.enabled has nothing to scrape: set metrics.enabled=true" -}}
+{{- end -}}
+{{- if and .Values.export.enabled (not .Values.export.existingClaim) (ne .Values.export.accessMode "ReadWriteMany") -}}
+{{- if or (gt (int .Values.replicaCount) 1) (ne .Values.strategy.type "Recreate") -}}
+{{- fail (printf "export.accessMode is %s, so the volume is mounted on one node: set it to ReadWriteMany, or replicaCount=1 and strategy.type=Recreate" .Values.export.accessMode) -}}
+{{- end -}}
 {{- end -}}
 {{- $min := toString .Values.podDisruptionBudget.minAvailable -}}
 {{- if and (ne $min "") (ne (toString .Values.podDisruptionBudget.maxUnavailable) "") -}}

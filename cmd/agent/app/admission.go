@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -20,35 +19,34 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
-// freeCapacity provides the capacity snapshot of this cluster.
+// freeCapacity measures this cluster's free capacity. *capacity.Watcher implements it.
 type freeCapacity interface {
 	Synced() <-chan struct{}
 	Snapshot() capacity.Snapshot
 	Layout() capacity.Layout
 }
 
-// admission decides whether this cluster accepts a placement. It checks the operator's consent,
-// that the amounts fit into the capacity that is free and lent, minus the capacity kept for
-// other placements, and that pods of the given shapes, or amounts on the given nodes, fit next to
-// the pods promised to others.
+// admission decides whether this cluster accepts a placement. Four conditions must hold: the
+// cluster takes new placements at all; the operator's LendingPolicy allows the consumer; the
+// amounts fit into the free capacity that is lent, minus what is kept for other placements; and the
+// placement's pods fit on nodes next to the pods that other placements may still create.
 type admission struct {
 	client    client.Reader
 	capacity  freeCapacity
 	namespace string
-	// rules returns how much of the free capacity is lent.
+	// rules returns the rules that say how much of the free capacity is lent.
 	rules func() offering.Rules
-	// liqo returns the condition of Liqo, nil without peering.
-	liqo func(context.Context) *metav1.Condition
-	// admitted holds the amounts that this process admitted and that the cache may not show as
-	// enforced yet.
+	// unready returns why the cluster takes no new placements at all; "" if it takes them.
+	unready func(context.Context) (string, error)
+	// admitted maps the names of instructions to the amounts that this process admitted for them. It
+	// is needed as long as the cache does not show these placements as enforced.
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, free freeCapacity, namespace string, rules func() offering.Rules, liqo func(context.Context) *metav1.Condition) *admission {
-	return &admission{client: c, capacity: free, namespace: namespace, rules: rules, liqo: liqo, admitted: map[string]quantity.Amounts{}}
+func newAdmission(c client.Reader, free freeCapacity, namespace string, rules func() offering.Rules, unready func(context.Context) (string, error)) *admission {
+	return &admission{client: c, capacity: free, namespace: namespace, rules: rules, unready: unready, admitted: map[string]quantity.Amounts{}}
 }
 
 func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
@@ -84,14 +82,17 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	}, nil
 }
 
-// refusalOf returns the operator's refusal; its Reason is empty if there is none.
+// refusalOf returns a refusal if the operator's LendingPolicy does not allow the placement, if Liqo
+// does not work, or if the agent is being uninstalled. Otherwise Reason is empty.
 func (a *admission) refusalOf(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
 	policy, err := configuration.ReadLendingPolicy(ctx, a.client)
 	if err != nil {
 		return providerinstruction.Admission{}, err
 	}
 	lends := wire.LendingPolicy(policy)
-	lends.Unready = installation.WhyUnready(a.liqo(ctx))
+	if lends.Unready, err = a.unready(ctx); err != nil {
+		return providerinstruction.Admission{}, err
+	}
 	why := lends.Refuses(inst.Spec.RequesterClusterID)
 	if why == "" && lending.RecallOf(wire.Recalls(policy), inst.Spec.RequesterClusterID, inst.Spec.ReservationName) != nil {
 		why = lending.Recalled
@@ -102,7 +103,8 @@ func (a *admission) refusalOf(ctx context.Context, inst *agentv1alpha1.ProviderI
 	return providerinstruction.Admission{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
 }
 
-// sumsShort returns why amounts do not fit into the free capacity that is lent; "" if they do.
+// sumsShort explains why the wanted amounts do not fit into the free capacity that is lent. It
+// returns "" if they fit.
 func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) string {
 	holds := make(map[string]quantity.Amounts, len(others))
 	for name, k := range others {
@@ -120,9 +122,9 @@ func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) s
 		short.Resource, quantity.Format(short.Resource, max(short.Have, 0)))
 }
 
-// nodesShort returns why a placement does not fit on the nodes; "" if it does, or if it names
-// neither pods nor nodes and may run on all of them. Over-subscription does not count: a pod needs
-// real room.
+// nodesShort explains why the pods of a placement do not fit on the nodes. It returns "" if they
+// fit. It checks nothing for a placement that names no pods and may use all nodes. It ignores
+// over-subscription, because a pod needs real room on its node.
 func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
 	if len(inst.Spec.PodShapes) == 0 && !a.picksNodes(&inst.Spec) {
 		return "", nil
@@ -140,9 +142,9 @@ func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted q
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		k := others[name]
 		if k.inst.Ended() {
-			continue // its pods only become fewer
+			continue // an ended placement gets no more pods
 		}
-		// An instruction accepted before is valid.
+		// An instruction that causes an error is invalid and was never accepted.
 		if other, err := promiseOf(k.inst, k.amounts, layout.Running[name]); err == nil {
 			promises = append(promises, other)
 		}
@@ -153,14 +155,15 @@ func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted q
 	return "", nil
 }
 
-// picksNodes reports whether the pods of a placement may run on some of the lent nodes only.
+// picksNodes reports whether the pods of a placement may use only some of the nodes that this
+// cluster lends.
 func (a *admission) picksNodes(placement *agentv1alpha1.ProviderInstructionSpec) bool {
 	return len(placement.NodeSelector) > 0 || slices.ContainsFunc(a.capacity.Snapshot().NodeShapes, func(n quantity.NodeShape) bool {
 		return !requirements.TolerateAll(placement.Tolerations, n.Taints)
 	})
 }
 
-// promiseOf returns the part of a placement that does not run yet.
+// promiseOf returns the part of a placement for which no pods run yet.
 func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts, running []quantity.Amounts) (fitting.Promise, error) {
 	promised := make([]fitting.Pods, len(inst.Spec.PodShapes))
 	for i, p := range inst.Spec.PodShapes {
@@ -175,13 +178,14 @@ func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts
 	return out, nil
 }
 
-// kept is what is kept for a placement.
+// kept is a placement and the amounts that are kept for it.
 type kept struct {
 	inst    *agentv1alpha1.ProviderInstruction
 	amounts quantity.Amounts
 }
 
-// keptForOthers returns what is kept for all placements except one.
+// keptForOthers returns the amounts kept for each placement that this cluster has admitted and not
+// released, except the one with the given name.
 func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]kept, error) {
 	list := &agentv1alpha1.ProviderInstructionList{}
 	if err := a.client.List(ctx, list, client.InNamespace(a.namespace)); err != nil {
@@ -197,7 +201,7 @@ func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]k
 		}
 		admitted, ours := a.admitted[p.Name]
 		if _, shown := quantity.Fits(admitted, amounts); ours && p.Status.Enforced && shown {
-			// The cache shows the placement from now on, including reductions.
+			// The cache shows the placement now, and will also show later changes of its amounts.
 			delete(a.admitted, p.Name)
 		}
 		if ours || p.Status.Enforced {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,6 +15,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -44,6 +46,16 @@ func liqoReady(status metav1.ConditionStatus, reason string) *metav1.Condition {
 	return &metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: status, Reason: reason}
 }
 
+// unready returns a value for the field unready of admission. It depends on whether the cluster is
+// leaving and on the given condition LiqoReady.
+func unready(leaving bool, liqo *metav1.Condition) func(context.Context) (string, error) {
+	adv, now := &agentv1alpha1.Advertisement{}, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	if leaving {
+		adv.Annotations = map[string]string{agentv1alpha1.LeavingUntilAnnotation: now.Add(time.Second).Format(time.RFC3339)}
+	}
+	return func(context.Context) (string, error) { return advertisement.WhyUnready(adv, liqo, now), nil }
+}
+
 func TestAdmission(t *testing.T) {
 	cores := func(n int64) quantity.Amounts { return quantity.Amounts{"cpu": n * 1000} }
 	tests := map[string]struct {
@@ -54,6 +66,7 @@ func TestAdmission(t *testing.T) {
 		cap       quantity.Amounts
 		policy    *agentv1alpha1.LendingPolicySpec
 		liqo      *metav1.Condition
+		leaving   bool
 		cpu       string
 		refused   string
 	}{
@@ -86,6 +99,7 @@ func TestAdmission(t *testing.T) {
 		"while Liqo does not run":         {liqo: liqoReady(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning), cpu: "1", refused: "cannot peer at present"},
 		"with a Liqo that cannot be read": {liqo: liqoReady(metav1.ConditionUnknown, agentv1alpha1.ReasonLiqoHidden), cpu: "1"},
 		"with a Liqo that limits nothing": {liqo: liqoReady(metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced), cpu: "1"},
+		"while it is uninstalled":         {leaving: true, cpu: "1", refused: "is being uninstalled"},
 		"beside what is not decided yet":  {others: []*agentv1alpha1.ProviderInstruction{provides("b", "4", agentv1alpha1.InstructionPending, false)}, cpu: "8"},
 	}
 	for name, test := range tests {
@@ -103,7 +117,7 @@ func TestAdmission(t *testing.T) {
 			}
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Rules { return offering.Rules{Ratios: test.stretch, Cap: test.cap} },
-				func(context.Context) *metav1.Condition { return test.liqo })
+				unready(test.leaving, test.liqo))
 			got, err := a.admitPlacement(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
 				t.Fatal(err)
@@ -125,7 +139,7 @@ func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
 	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Rules { return offering.Rules{} },
-		func(context.Context) *metav1.Condition { return nil })
+		unready(false, nil))
 	for _, step := range []struct {
 		inst *agentv1alpha1.ProviderInstruction
 		want bool
@@ -270,7 +284,7 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 				free.Used = map[string]quantity.Amounts{name: cores(int64(len(pods)))}
 			}
 			a := newAdmission(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), free, "default",
-				func() offering.Rules { return offering.Rules{} }, func(context.Context) *metav1.Condition { return nil })
+				func() offering.Rules { return offering.Rules{} }, unready(false, nil))
 			got, err := a.admitPlacement(t.Context(), test.wants)
 			if err != nil {
 				t.Fatal(err)

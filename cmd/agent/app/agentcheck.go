@@ -10,12 +10,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 )
 
-// missedIntervals is how many advertisements an agent may miss before its cluster counts as
-// silent at the broker.
+// missedIntervals is the number of intervals without an advertisement after which the broker
+// counts a cluster as silent.
 const missedIntervals = 3
 
-// checkAgent checks that the agent works. An agent that hangs leaves every object as it was, so
-// this looks at its lease, and at the age of the advertisement that the broker has.
+// checkAgent checks that the agent runs. The objects of an agent that hangs do not change, so
+// checkAgent looks at the agent's lease and at the age of the last advertisement that the broker
+// received.
 func (o *checkOptions) checkAgent(ctx context.Context, c client.Reader) checkup.Finding {
 	lease := checkup.Lease{ObjectKey: client.ObjectKey{Namespace: o.namespace, Name: leaseName}, Process: "agent", Now: time.Now}
 	found := lease.Check(ctx, c, "the agent runs without --leader-elect, or in another --namespace")
@@ -25,8 +26,8 @@ func (o *checkOptions) checkAgent(ctx context.Context, c client.Reader) checkup.
 	return advertisedFinding(o.pong, o.advertisementInterval, found)
 }
 
-// advertisedFinding judges the age of the broker's newest advertisement of this cluster. Without
-// the broker's answer, the lease has to do.
+// advertisedFinding reports whether the last advertisement that the broker received is recent
+// enough. If the broker did not answer, it returns lease, the finding about the lease.
 func advertisedFinding(pong *v1.Pong, interval time.Duration, lease checkup.Finding) checkup.Finding {
 	const advice = "read the agent's log, and delete its pod if it hangs: its Deployment starts a new one"
 	if pong == nil {

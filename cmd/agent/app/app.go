@@ -1,13 +1,15 @@
-// Package app wires the agent from its parts.
+// Package app builds the agent command from the parts in other packages.
 package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,11 +33,15 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/burstpolicy"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/lendingpolicy"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/provisioningrequest"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/quote"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/reservationinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/resourcequota"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/resourcerequest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity"
@@ -48,6 +55,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
@@ -90,13 +99,13 @@ there, and renews the certificate.`,
 	return cmd
 }
 
-// agent holds the parts that this package wires together.
+// agent holds the parts of the running agent that refer to each other.
 type agent struct {
 	*options
 	mgr   ctrl.Manager
 	log   logr.Logger
 	files *pki.Files
-	// keeper is nil when the agent does not manage the certificate files itself.
+	// keeper enrols this cluster and renews its certificate. It is nil without --identity-secret.
 	keeper    *identity.Keeper
 	transport *httptransport.Transport
 	settings  *settings
@@ -104,16 +113,24 @@ type agent struct {
 	outbox    *outbox.Outbox
 	requests  *resourcerequest.Reconciler
 	peering   *liqo.Peering
-	// offloaded is nil without peering.
+	// offloaded watches the pods of consumers. It is nil without peering.
 	offloaded *offloaded
-	// scout is nil without peering.
+	// scout probes whether this cluster reaches the API servers of others. It is nil without
+	// peering.
 	scout *reach.Scout
-	// rules restrict the provider addresses that this cluster connects to.
+	// rules restrict the addresses at which this cluster connects to providers.
 	rules reach.Rules
-	// withoutLiqo is true when the agent does not peer because Liqo was missing at its start.
+	// withoutLiqo is true if the agent does not peer because Liqo was not installed when the agent
+	// started.
 	withoutLiqo bool
 	// connects is true when the agent connects networks through Liqo.
 	connects bool
+	// durations measures handshakes and drains. It is nil without peering.
+	durations *durationMeter
+	// steps makes spans of placements. It is nil without --otlp-endpoint.
+	steps *tracing.Steps
+	// journalID is the ID of the broker's journal, nil while it is unknown.
+	journalID atomic.Pointer[string]
 }
 
 func run(ctx context.Context, o *options) error {
@@ -141,19 +158,25 @@ func run(ctx context.Context, o *options) error {
 	if err := a.resolveNetworking(ctx, config); err != nil {
 		return err
 	}
-	for _, add := range []func(*rest.Config) error{a.addTransport, a.addIdentity, a.addCapacity, a.addPeering, a.addOffloaded, a.addControllers, a.addEnforcement, a.addInbox, a.addChecks, a.addWebhooks} {
+	if err := a.addTracing(ctx); err != nil {
+		return err
+	}
+	for _, add := range []func(*rest.Config) error{a.addTransport, a.addIdentity, a.addCapacity, a.addPeering, a.addOffloaded, a.addControllers, a.addEnforcement, a.addInbox, a.addChecks, a.addWebhooks, a.addStateMetrics} {
 		if err := add(config); err != nil {
 			return err
 		}
 	}
+	if err := a.addConsole(ctx); err != nil {
+		return err
+	}
 	log.Info("starting agent", "cluster", o.clusterID, "broker", a.transport.Addresses(), "peering", o.peeringMode, "networking", a.connects, "endpoint", o.endpointURL)
-	defer a.transport.Close() //nolint:errcheck // nothing is left to do with it
+	defer a.transport.Close() //nolint:errcheck // it is not used any longer, so an error does not matter
 	return a.mgr.Start(ctx)
 }
 
-// newScheme registers the types that the agent reads and writes.
+// newScheme returns a scheme with the types that the agent reads and writes.
 func newScheme() (*runtime.Scheme, error) {
-	return cluster.NewScheme(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme)
+	return cluster.NewScheme(agentv1alpha1.AddToScheme, brokerv1alpha1.AddToScheme, object.AddToScheme, autoscaling.AddToScheme)
 }
 
 func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
@@ -186,9 +209,9 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 		HealthProbeBindAddress:        o.healthAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       o.podNamespace, // if empty, that of the pod it runs in
+		LeaderElectionNamespace:       o.podNamespace, // if empty, the namespace of the agent's pod
 		LeaderElectionReleaseOnCancel: true,
-		// The lock replaces the one that the three lines above would create, unless it is nil.
+		// If lock is not nil, it replaces the lock that the three options above describe.
 		LeaderElectionResourceLockInterface: lock,
 		GracefulShutdownTimeout:             new(10 * time.Second),
 	})
@@ -198,13 +221,27 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-func (a *agent) addTransport(*rest.Config) error {
-	var err error
-	a.transport, err = a.newTransport(a.files)
-	return err
+// addTracing begins to make spans of placements, if they are wanted.
+func (a *agent) addTracing(ctx context.Context) error {
+	record, err := a.tracing.AddTo(ctx, a.mgr, programName, a.clusterID)
+	if record == nil || err != nil {
+		return err
+	}
+	a.steps = tracing.NewSteps(func() string { return ptr.Deref(a.journalID.Load(), "") }, record)
+	return nil
 }
 
-// newTransport creates the transport. It opens no connection yet.
+func (a *agent) addTransport(*rest.Config) error {
+	var err error
+	if a.transport, err = a.newTransport(a.files); err != nil {
+		return err
+	}
+	calls := newCallMeter(time.Now)
+	a.transport.WatchAttempts(calls.watchAttempt)
+	return registerMetrics(calls)
+}
+
+// newTransport creates the transport to the broker. It does not connect yet.
 func (o *options) newTransport(files *pki.Files) (*httptransport.Transport, error) {
 	if o.brokerKubeconfig == "" {
 		return httptransport.New(httptransport.Options{URLs: o.brokerURLs, Files: files, UserAgent: userAgent()})
@@ -214,18 +251,24 @@ func (o *options) newTransport(files *pki.Files) (*httptransport.Transport, erro
 		return nil, fmt.Errorf("--broker-kubeconfig: %w", err)
 	}
 	config.UserAgent = userAgent()
-	// Client-side limits are off: the API server limits callers, and the broker each cluster.
+	// Client-side rate limits are off: the API server limits its callers, and the broker limits each
+	// cluster.
 	config.QPS = -1
 	return kubernetestransport.New(kubernetestransport.Options{Config: config, Namespace: o.brokerNamespace})
 }
 
-func userAgent() string { return "liqo-resource-broker-agent/" + version.String() }
+// programName names this program to the broker and to collectors of traces.
+const programName = version.Product + "-agent"
 
-// dialTimeout equals client-go's timeout, which client-go also uses for keepalives.
+func userAgent() string { return programName + "/" + version.String() }
+
+// dialTimeout is client-go's default for the timeout and for the keep-alive interval of a
+// connection.
 const dialTimeout = 30 * time.Second
 
 func (a *agent) addCapacity(config *rest.Config) error {
-	// The agent reads thousands of pods. Protobuf costs a fraction of JSON.
+	// Use protobuf, because the agent may read thousands of pods, which takes several times as long
+	// with JSON.
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.Dial = capacity.Gather((&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext, func() bool {
@@ -271,6 +314,10 @@ func (a *agent) addPeering(*rest.Config) error {
 	if why := a.reclaimWarning(); why != "" {
 		a.log.Info("WARNING: " + why)
 	}
+	a.durations = newDurationMeter()
+	if err := registerMetrics(a.durations.handshakes, a.durations.drains); err != nil {
+		return err
+	}
 	options := liqo.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
@@ -279,6 +326,7 @@ func (a *agent) addPeering(*rest.Config) error {
 		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
 		GuardElsewhere: a.guardElsewhere,
 		ReclaimAfter:   a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
+		ObserveStep: a.durations.observeStep,
 	}
 	if a.peeringMode == peeringKubeconfig {
 		others := &kubeconfigs{dir: a.kubeconfigsDir, scheme: a.mgr.GetScheme(), clients: map[string]remote{}}
@@ -295,8 +343,9 @@ func (a *agent) addPeering(*rest.Config) error {
 	return nil
 }
 
-// resolveNetworking resolves --networking=auto. Without rights to read Liqo's Deployment auto
-// means disabled: the agent would otherwise wait for networks whose state it cannot see.
+// resolveNetworking decides whether the agent connects networks. With --networking=auto, it
+// connects them if Liqo's networking module runs. If the agent may not read Liqo's Deployment, it
+// does not connect networks, because it would wait for networks whose state it cannot see.
 func (a *agent) resolveNetworking(ctx context.Context, config *rest.Config) error {
 	a.connects = a.networking == networkingEnabled
 	if a.networking != networkingAuto || a.peeringMode == peeringNone {
@@ -327,19 +376,33 @@ func (a *agent) verifyEnvelope(envelope []byte) (string, []byte, error) {
 	return pki.Verify(envelope, credentials.AgentsCA, time.Now())
 }
 
+// receiptChecker returns a checker of the broker's receipts. It trusts the CAs of the broker's
+// server certificate.
+func (a *agent) receiptChecker() *receipt.Checker {
+	roots := func() (*x509.CertPool, error) {
+		credentials, err := a.files.Current()
+		if err != nil {
+			return nil, err
+		}
+		return credentials.ServerCA, nil
+	}
+	return &receipt.Checker{Roots: roots, ClusterID: a.clusterID}
+}
+
 func (a *agent) addControllers(config *rest.Config) error {
 	advertises := advertisement.Options{
 		ClusterID: a.clusterID, ClusterName: a.clusterName, EndpointURL: a.endpointURL, Settings: a.settings,
 		Name: a.advertisementName, Namespace: a.advertisementNamespace,
 		InstructionNamespace: a.instructionNamespace, Interval: a.advertisementInterval,
-		Certificate: a.certificateCondition, Guarded: a.guardedCondition(),
+		Certificate: a.certificateCondition, Guarded: a.guardedCondition(), NoteJournal: func(id string) { a.journalID.Store(&id) },
 	}
 	consumes := reservationinstruction.Options{
 		Namespace: a.instructionNamespace, Peering: a.peering, Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
-		ExpiryNotice: a.expiryNotice, Recorder: a.mgr.GetEventRecorder(version.Product),
+		ExpiryNotice: a.expiryNotice, Recorder: a.mgr.GetEventRecorder(version.Product), Steps: a.steps,
 	}
 	if a.scout != nil {
 		advertises.Peers, consumes.Reach = a.scout, a.scout
+		consumes.ObserveDrain = a.durations.observeDrain
 	}
 	liqo, err := a.liqoCondition(config)
 	if err != nil {
@@ -352,9 +415,30 @@ func (a *agent) addControllers(config *rest.Config) error {
 	}
 	a.requests = resourcerequest.New(a.mgr.GetClient(), a.transport, a.mgr.GetEventRecorder(version.Product), resourcerequest.Options{
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, Reader: a.mgr.GetAPIReader(),
+		HideActors: a.actor == actorHidden, Receipts: a.receiptChecker(),
 	})
 	if err := a.requests.SetupWithManager(a.mgr); err != nil {
 		return err
+	}
+	err = quote.New(a.mgr.GetClient(), a.transport, quote.Options{ClusterID: a.clusterID, Reader: a.mgr.GetAPIReader(), Clock: clock.RealClock{}}).SetupWithManager(a.mgr)
+	if err != nil {
+		return err
+	}
+	if a.provisioningRequests {
+		err := provisioningrequest.New(a.mgr.GetClient(), provisioningrequest.Options{
+			Reader: a.mgr.GetAPIReader(), Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{},
+		}).SetupWhenServed(a.mgr)
+		if err != nil {
+			return err
+		}
+	}
+	if a.burstPolicies {
+		err := burstpolicy.New(a.mgr.GetClient(), burstpolicy.Options{
+			Pods: a.watcher, Reader: a.mgr.GetAPIReader(), Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{},
+		}).SetupWithManager(a.mgr)
+		if err != nil {
+			return err
+		}
 	}
 	if err := resourcequota.SetupWithManager(a.mgr); err != nil {
 		return err
@@ -367,18 +451,19 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerRules, liqo).admitPlacement,
+		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerRules, a.whyUnready(liqo)).admitPlacement,
 		Peering: a.peering, Place: a.settings.ownPlace,
 		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
 		Placeholders: a.placeholderSettings(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
-		Reporter: a.transport, Outbox: a.outbox, Clock: clock.RealClock{},
+		Reporter: a.transport, Outbox: a.outbox, Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{}, Steps: a.steps,
 	})
 }
 
-// liqoCondition returns the function that reports Liqo's state. It reports nil without peering.
+// liqoCondition returns the function that computes the condition LiqoReady. With
+// --peering-mode=none, that function returns nil.
 func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) *metav1.Condition, error) {
 	if a.withoutLiqo {
-		// Installing Liqo takes effect at the agent's next start.
+		// If Liqo is installed later, the agent uses it only after a restart.
 		missing := installation.Installation{}.Judge().Condition()
 		return func(context.Context) *metav1.Condition { return &missing }, nil
 	}
@@ -392,10 +477,23 @@ func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) *metav
 	return installation.NewPreflight(server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace, clock.RealClock{}).Condition, nil
 }
 
+// whyUnready returns a function for the admission of placements. That function returns why this
+// cluster takes no new placements, "" if it takes them.
+func (a *agent) whyUnready(liqo func(context.Context) *metav1.Condition) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		adv := &agentv1alpha1.Advertisement{}
+		key := client.ObjectKey{Namespace: a.advertisementNamespace, Name: a.advertisementName}
+		if err := a.mgr.GetClient().Get(ctx, key, adv); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("read advertisement %q: %w", key, err)
+		}
+		return advertisement.WhyUnready(adv, liqo(ctx), time.Now()), nil
+	}
+}
+
 func (a *agent) addInbox(*rest.Config) error {
 	options := inbox.Options{
 		Namespace: a.instructionNamespace, Interval: a.pollInterval, RefuseBrokerReservations: !a.acceptBrokerReservations,
-		Hold: agentv1alpha1.Hold(a.hold),
+		Hold: agentv1alpha1.Hold(a.hold), HideActors: a.actor == actorHidden, Receipts: a.receiptChecker(),
 	}
 	options.ClusterID, options.Reader, options.Look = a.clusterID, a.mgr.GetAPIReader(), a.requests.Look
 	if err := a.mgr.Add(inbox.NewInstructions(a.mgr.GetClient(), a.transport, options)); err != nil {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,8 +45,8 @@ func (o *checkOptions) checkIdentity(ctx context.Context, _ client.Reader) check
 	return found
 }
 
-// whyNotEnrolled explains a missing certificate. If the agent enrols, it asks the enrolment
-// listener, because a wrong address or CA hash is the most frequent cause.
+// whyNotEnrolled explains why there is no certificate. If the agent enrols itself, it also calls
+// the enrolment listener, because the most frequent cause is a wrong address or CA hash.
 func (o *checkOptions) whyNotEnrolled(ctx context.Context, missing error) checkup.Finding {
 	if o.enrolmentURL == "" {
 		return checkup.Fail(identityAdvice, "%v", missing)
@@ -67,7 +66,7 @@ func (o *checkOptions) whyNotEnrolled(ctx context.Context, missing error) checku
 
 func adviceAboutEnrolment(err error) string {
 	switch {
-	case isCertificateDemanded(err):
+	case checkup.IsCertificateDemanded(err):
 		return "enrolment.url is the address of the listener for agents, which demands a certificate: use the port of the enrolment listener, 8444 by default"
 	case isUntrustedServer(err):
 		return "set enrolment.caHash to the hash that broker enrol prints; if it is that already, another program answers at enrolment.url"
@@ -83,7 +82,7 @@ func (o *checkOptions) checkBroker(ctx context.Context, _ client.Reader) checkup
 	if err != nil {
 		return checkup.Fail(o.adviceAboutSettings(), "%v", err)
 	}
-	defer broker.Close() //nolint:errcheck // nothing is left to do with it
+	defer broker.Close() //nolint:errcheck // it is not used any longer, so an error does not matter
 	pong, err := broker.Ping(ctx)
 	if err != nil {
 		return checkup.Fail(adviceAboutBroker(err), "%v", err)
@@ -92,7 +91,7 @@ func (o *checkOptions) checkBroker(ctx context.Context, _ client.Reader) checkup
 	return brokerFinding(pong, version.String())
 }
 
-// adviceAboutSettings returns the remedy for settings with which no connection is possible.
+// adviceAboutSettings returns the remedy if the settings do not allow a connection to the broker.
 func (o *checkOptions) adviceAboutSettings() string {
 	for _, text := range o.brokerURLs {
 		if !strings.HasPrefix(text, "https://") {
@@ -102,7 +101,7 @@ func (o *checkOptions) adviceAboutSettings() string {
 	return identityAdvice
 }
 
-// adviceAboutBroker returns the remedy for a broker that does not answer a ping, or refuses it.
+// adviceAboutBroker returns the remedy if the broker does not answer a ping or refuses it.
 func adviceAboutBroker(err error) string {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "call the broker by a name in its certificate, or add the name: certificates.dnsNames in the broker's chart"
@@ -110,7 +109,7 @@ func adviceAboutBroker(err error) string {
 	switch {
 	case isUntrustedServer(err):
 		return "ca.crt in --broker-cert-path does not hold the CA that signed the broker's certificate: replace it, or enrol again with the enrolment.caHash that broker enrol prints; if it is right, another program answers there"
-	case isRemoteAlert(err):
+	case checkup.IsRemoteAlert(err):
 		return "the broker does not accept this cluster's certificate: its agents-ca.crt holds another CA, or the certificate has expired; enrol the cluster again"
 	case fault.ReasonOf(err) == fault.ClusterDenied:
 		return "the broker's administrator shuts this cluster out: check deniedClusters and approvedClusters of its BrokerConfig"
@@ -122,7 +121,8 @@ func adviceAboutBroker(err error) string {
 	return "check the address, that a broker runs, and the network in between"
 }
 
-// isUntrustedServer reports whether the server's certificate is signed by another CA.
+// isUntrustedServer reports whether the server's certificate is signed by a CA that this side does
+// not trust.
 func isUntrustedServer(err error) bool {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return true
@@ -131,18 +131,7 @@ func isUntrustedServer(err error) bool {
 	return ok
 }
 
-// isRemoteAlert reports whether the server has refused this side's certificate.
-func isRemoteAlert(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "remote error"
-}
-
-// isCertificateDemanded reports whether the server refuses callers without a certificate.
-func isCertificateDemanded(err error) bool {
-	return isRemoteAlert(err) && strings.Contains(err.Error(), "certificate required")
-}
-
-// brokerFinding reports the broker's answer to an agent of the given version.
+// brokerFinding judges the broker's answer to a ping. agent is the version of this agent.
 func brokerFinding(pong *v1.Pong, agent string) checkup.Finding {
 	if skew := (version.Skew{Agent: v1.Minor, Broker: int(pong.ApiMinor)}); !skew.Fits() {
 		return checkup.Fail(skew.Advice(), "answers; %s: these versions do not work together", skew)
@@ -156,7 +145,8 @@ func brokerFinding(pong *v1.Pong, agent string) checkup.Finding {
 
 var errNoBroker = errors.New("neither flags nor the certificate's folder contain the broker's address")
 
-// openBroker connects to the broker like the agent does.
+// openBroker returns a transport to the broker, with the same settings as the agent. It returns
+// errNoBroker if no address of the broker, or no folder with a certificate, is known.
 func openBroker(o *options) (*httptransport.Transport, error) {
 	if o.brokerKubeconfig != "" {
 		return o.newTransport(nil)

@@ -32,8 +32,8 @@ const (
 	// identityAdvice is the remedy for a missing certificate.
 	identityAdvice = "enrol the cluster: run broker enrol CLUSTER-ID in the broker's cluster, and the command that it prints here"
 
-	// brokerURLsFile is next to the certificate of an enrolled agent. It contains the broker's
-	// addresses, one per line.
+	// brokerURLsFile is a file in the folder with an enrolled agent's certificate. It contains the
+	// addresses of the broker, one per line.
 	brokerURLsFile = "broker-urls"
 )
 
@@ -42,7 +42,8 @@ type checkOptions struct {
 	*options
 	name      string
 	namespace string
-	// pong is the broker's answer to checkBroker; nil without one.
+	// pong is the broker's answer to the ping of checkBroker. It is nil if the broker did not
+	// answer.
 	pong *v1.Pong
 }
 
@@ -95,7 +96,8 @@ func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]chec
 	return checks, nil
 }
 
-// checkConfiguration reads the configuration file like the agent does.
+// checkConfiguration checks the configuration file as the agent does, and then the source of
+// prices that it names.
 func (o *checkOptions) checkConfiguration(ctx context.Context, _ client.Reader) checkup.Finding {
 	if o.configFile == "" {
 		return checkup.Skip("--config is not given")
@@ -155,8 +157,9 @@ func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.Discov
 	return found
 }
 
-// liqoFinding reports the verdict about Liqo. Missing limits and untested versions only warn,
-// because they work. Missing rights to read Liqo's state are no failure.
+// liqoFinding turns a verdict about Liqo into a finding. Missing limits and an untested version
+// are only warnings, because peering works. It is no problem if this account may not read Liqo's
+// state.
 func liqoFinding(id string, verdict installation.Verdict) checkup.Finding {
 	switch verdict.Reason {
 	case agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden:
@@ -167,7 +170,7 @@ func liqoFinding(id string, verdict installation.Verdict) checkup.Finding {
 	return checkup.Fail(verdict.Advice, "cluster ID %q; %s", id, verdict.Message)
 }
 
-// certifiedID returns the cluster ID in the certificate, or "" without a certificate.
+// certifiedID returns the cluster ID in the agent's certificate, or "" if there is no certificate.
 func (o *checkOptions) certifiedID() string {
 	if o.certPath == "" {
 		return ""
@@ -183,15 +186,13 @@ func (o *checkOptions) certifiedID() string {
 	return id
 }
 
-// checkPolicies checks that admission policies limit the writes of peers and of the agent.
+// checkPolicies checks that the admission policies exist which limit what peers and the agent may
+// write.
 func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) checkup.Finding {
 	if o.name == "" {
 		return checkup.Skip("--name is not given")
 	}
-	names := []string{o.name}
-	if o.peeringMode != peeringNone {
-		names = append(names, o.name+"-peers", o.name+"-slices")
-	}
+	names := o.policyNames()
 	for _, name := range names {
 		for _, obj := range []client.Object{
 			&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
@@ -199,7 +200,7 @@ func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) check
 			err := c.Get(ctx, client.ObjectKey{Name: name}, obj)
 			switch {
 			case apierrors.IsNotFound(err):
-				return checkup.Warn("set guard.enabled=true in the chart", "%q is missing: a peer may take more than it reserved", name)
+				return checkup.Warn("set guard.enabled=true in the chart; if it is, helm upgrade restores the policy", "%q is missing: peers may do what it forbids, see docs/admission.md", name)
 			case apierrors.IsForbidden(err):
 				return checkup.Skip("this account lacks the permission: %v", err)
 			case err != nil:
@@ -207,7 +208,26 @@ func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) check
 			}
 		}
 	}
-	return checkup.Found("in force: %s", strings.Join(names, ", "))
+	return checkup.Found("%d policies are in force", len(names))
+}
+
+// peerPolicies are the suffixes of the names of the policies that exist only where clusters peer.
+// The policy -pod-security is left out, because guard.podSecurity can turn it off.
+var peerPolicies = []string{
+	"-bindings", "-evictions", "-hold", "-names", "-objects", "-peers", "-placements", "-pods",
+	"-providers", "-reservations", "-slices", "-tolerations",
+}
+
+// policyNames returns the names of the admission policies that must exist. Their bindings have the
+// same names.
+func (o *checkOptions) policyNames() []string {
+	names := []string{o.name, o.name + "-actors"}
+	if o.peeringMode != peeringNone {
+		for _, suffix := range peerPolicies {
+			names = append(names, o.name+suffix)
+		}
+	}
+	return names
 }
 
 func (o *checkOptions) checkAdvertisement(ctx context.Context, c client.Reader) checkup.Finding {

@@ -23,15 +23,16 @@ import (
 	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
 
-// offloaded caches consumers' pods and placeholder pods, and keeps each placement's usage.
+// offloaded caches the pods of consumers and the placeholder pods, and counts what each placement uses.
 type offloaded struct {
 	pods cache.Cache
 	book *enforcement.Book
-	// synced reports whether book contains every pod.
+	// synced reports whether book has counted every existing pod.
 	synced func() bool
 }
 
-// addOffloaded watches consumers' pods, on every replica.
+// addOffloaded starts watching consumers' pods and placeholder pods, on every replica. It does nothing if the agent
+// does not peer.
 func (a *agent) addOffloaded(config *rest.Config) error {
 	if a.peering == nil {
 		return nil
@@ -69,22 +70,22 @@ func (a *agent) addOffloaded(config *rest.Config) error {
 	return a.mgr.Add(onEveryReplica{pods})
 }
 
-// onEveryReplica is a cache that also runs on replicas that do not lead: they answer webhooks, and are not ready
-// before the cache has synced. A manager starts a cache of several namespaces only on the leader otherwise, so a new
-// replica would never become ready while the old one leads.
+// onEveryReplica is a cache that runs on every replica. All replicas answer webhooks, and none is ready before this
+// cache has synced. By default, a manager starts a cache of several namespaces only on the leader, so a new replica
+// would never become ready while the old one leads.
 type onEveryReplica struct{ cache.Cache }
 
-// NeedLeaderElection is false: every replica watches.
+// NeedLeaderElection returns false, so that the manager starts the cache on every replica.
 func (onEveryReplica) NeedLeaderElection() bool { return false }
 
-// lentNodes returns the nodes that consumers' pods may run on, and whether they are known yet.
+// lentNodes returns the nodes on which the pods of consumers may run, and false until the agent has read the nodes.
 func (a *agent) lentNodes() (enforcement.LentNodes, bool) {
 	l, known := a.watcher.Lendable()
 	return enforcement.LentNodes{Selector: l.Nodes, ControlPlanes: l.ControlPlanes, Barred: l.Barred, Taints: l.Taints}, known
 }
 
-// offeredTaints returns the taints that this cluster offers. Without the webhook it offers none,
-// because nothing would keep pods that were not granted them off these nodes.
+// offeredTaints returns the taints of nodes that this cluster lends to requests that tolerate them. Without the webhook
+// it returns none, because only the webhook keeps the pods of other placements off these nodes.
 func (a *agent) offeredTaints(configured []brokerv1alpha1.Taint) []brokerv1alpha1.Taint {
 	if len(configured) > 0 && !a.webhook.Enabled() {
 		a.log.Info("WARNING: offer.taints is ignored, because the agent's webhook is off: set webhook.enabled=true in the agent's chart")
@@ -93,8 +94,8 @@ func (a *agent) offeredTaints(configured []brokerv1alpha1.Taint) []brokerv1alpha
 	return configured
 }
 
-// guardedCondition returns the condition that reports whether admission limits peers to their reservations,
-// or nil if the agent does not peer.
+// guardedCondition returns the condition Guarded: whether admission limits peers to their reservations. It returns nil
+// if the agent does not peer.
 func (a *agent) guardedCondition() *metav1.Condition {
 	if a.peering == nil {
 		return nil
@@ -133,8 +134,8 @@ func (a *agent) addEnforcement(*rest.Config) error {
 	})
 }
 
-// addOffloadedWebhooks registers the webhooks for offloaded pods. The replica is not ready, so
-// that the API server does not call it, until it has counted them.
+// addOffloadedWebhooks registers the webhooks for offloaded pods. The replica becomes ready only when it has read the
+// pods and nodes, so that the API server does not call it earlier.
 func (a *agent) addOffloadedWebhooks() error {
 	err := agentwebhooks.SetupOffloadedPods(a.mgr, agentwebhooks.OffloadedPods{
 		InstructionNamespace: a.instructionNamespace, Book: a.offloaded.book, Synced: a.offloaded.synced,

@@ -20,11 +20,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// probeTimeout bounds probe requests while the agent waits for its certificate.
+// probeTimeout is the read and write timeout of the server that answers probes while the agent
+// waits for its certificate.
 const probeTimeout = 5 * time.Second
 
-// openCertificate opens the certificate's files. With --identity-secret it enrols first, which
-// may have to wait for an administrator's approval.
+// openCertificate opens the files of the certificate. With --identity-secret it enrols the cluster
+// first. It may then wait for an administrator's approval.
 func (a *agent) openCertificate(ctx context.Context, clientset kubernetes.Interface, liqoID string) error {
 	if a.identitySecret != "" {
 		if err := a.enrolCluster(ctx, clientset, liqoID); err != nil {
@@ -60,7 +61,7 @@ func (a *agent) enrolCluster(ctx context.Context, clientset kubernetes.Interface
 		if err != nil {
 			return err
 		}
-		defer broker.Close() //nolint:errcheck // nothing is left to do with it
+		defer broker.Close() //nolint:errcheck // it is not used any longer, so an error does not matter
 		options.Enroller = identity.Account{Broker: broker}
 	}
 	a.keeper = identity.New(options)
@@ -84,8 +85,9 @@ func (a *agent) enrolCluster(ctx context.Context, clientset kubernetes.Interface
 	return nil
 }
 
-// serveProbes answers the probes until the manager takes over. The liveness probe succeeds; the
-// readiness probe fails with the error that trouble returns.
+// serveProbes answers liveness and readiness probes until the caller calls stop; after that, the
+// manager answers them. Liveness probes succeed. Readiness probes fail with the error that trouble
+// returns.
 func serveProbes(ctx context.Context, address string, trouble func() error) (stop func() error, err error) {
 	if address == "" || address == "0" {
 		return func() error { return nil }, nil
@@ -115,7 +117,8 @@ func serveProbes(ctx context.Context, address string, trouble func() error) (sto
 	}, nil
 }
 
-// addIdentity renews the certificate and exports its expiry as a metric.
+// addIdentity registers the metric of the certificate's expiry, and starts its renewal if the agent
+// manages the certificate.
 func (a *agent) addIdentity(*rest.Config) error {
 	err := metrics.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "agent_certificate_expiry_timestamp_seconds",
@@ -134,7 +137,7 @@ func (a *agent) addIdentity(*rest.Config) error {
 	return a.mgr.Add(a.keeper)
 }
 
-// certificateCondition returns the condition CertificateValid of the Advertisement.
+// certificateCondition returns the condition CertificateValid for the Advertisement.
 func (a *agent) certificateCondition() metav1.Condition {
 	credentials, invalid := a.files.Current()
 	trouble := a.files.Problem()

@@ -33,7 +33,8 @@ import (
 const agentName = "liqo-resource-broker-agent"
 
 // TestAgentEnrolsItsCluster runs the agent's binary with only the shipped rights. The agent waits
-// for a certificate, reports why, gets one and shows it.
+// for a certificate, says why it is not ready, gets a certificate, and reports it in its
+// Advertisement.
 func TestAgentEnrolsItsCluster(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	c := installAgent(t, plane)
@@ -111,6 +112,16 @@ func TestAgentEnrolsItsCluster(t *testing.T) {
 // installAgent installs the agent's chart without its pods, into a namespace of the same name.
 func installAgent(t *testing.T, plane *controlplane.ControlPlane) client.Client {
 	t.Helper()
+	objects, err := chart.AgentForProcess(agentName, agentName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return installObjects(t, plane, objects)
+}
+
+// installObjects installs the objects of the agent's chart.
+func installObjects(t *testing.T, plane *controlplane.ControlPlane, objects []manifest.Object) client.Client {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agentv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -118,10 +129,6 @@ func installAgent(t *testing.T, plane *controlplane.ControlPlane) client.Client 
 		}
 	}
 	c, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := chart.AgentForProcess(agentName, agentName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +174,7 @@ func get(t *testing.T, url string) (status int, text string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer func() { _ = response.Body.Close() }() // read to its end
+	defer func() { _ = response.Body.Close() }() // the body was read to its end, so an error does not matter
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return 0, err.Error()

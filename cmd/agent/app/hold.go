@@ -8,9 +8,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 )
 
-// placeholderSettings returns how to manage placeholder pods. With --hold=Ledger the agent only
-// deletes those that an earlier configuration created. It returns nil without a namespace for
-// them, and without peering.
+// placeholderSettings returns the settings for placeholder pods, or nil if the agent has no
+// namespace for them or does not peer. The settings are needed even with --hold=Ledger, to
+// delete the placeholders that were created while the agent ran with --hold=Placeholder.
 func (a *agent) placeholderSettings() *providerinstruction.Placeholders {
 	if a.podNamespace == "" || a.peering == nil {
 		return nil
@@ -21,8 +21,8 @@ func (a *agent) placeholderSettings() *providerinstruction.Placeholders {
 	}
 }
 
-// confinePlaceholder restricts a placeholder to the nodes that the pods of its placement may run on.
-// Elsewhere it would be useless.
+// confinePlaceholder restricts a placeholder pod to the nodes that the pods of its placement may
+// use. On another node it would occupy room that those pods cannot use.
 func (a *agent) confinePlaceholder(pod *corev1.PodSpec, placement *agentv1alpha1.ProviderInstructionSpec) {
 	nodes, known := a.lentNodes()
 	if !known {

@@ -17,14 +17,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
-// Source of Liqo's cluster ID.
+// The ConfigMap in which Liqo stores its cluster ID, and the key of the ID.
 const (
 	liqoClusterIDConfigMap = "liqo-clusterid-configmap"
 	liqoClusterIDKey       = "CLUSTER_ID"
 )
 
-// resolveSettings completes settings that flags leave open. It returns an error when two
-// sources disagree.
+// resolveSettings determines the peering mode, cluster ID, certificate and endpoint, as far as
+// flags do not set them. It returns an error if two sources of a setting disagree.
 func (a *agent) resolveSettings(ctx context.Context, config *rest.Config) error {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -61,9 +61,9 @@ func (a *agent) resolveSettings(ctx context.Context, config *rest.Config) error 
 	return a.resolveEndpoint(liqoAddress, config.Host)
 }
 
-// resolveEndpoint takes the flag, else the address that Liqo gives to peers, else the API
-// server's address in the kubeconfig. The address for pods is not advertised, because other
-// clusters cannot reach it.
+// resolveEndpoint determines the address of the API server that the agent advertises: the address
+// in the flag, else the one that Liqo gives to peers, else the one in the kubeconfig. The address
+// that pods use is not advertised, because other clusters cannot reach it.
 func (a *agent) resolveEndpoint(liqoAddress, host string) error {
 	source := "--endpoint-url"
 	switch {
@@ -82,14 +82,14 @@ func (a *agent) resolveEndpoint(liqoAddress, host string) error {
 	}
 	u, err := url.Parse(a.endpointURL)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		// Do not repeat the address, which may contain credentials.
+		// The error omits the address, which may contain credentials.
 		return fmt.Errorf("%s is not the https address of an API server: set --endpoint-url to one without user, query and fragment, for example https://rome.example.com:6443", source)
 	}
 	return nil
 }
 
-// inClusterAddress returns the address at which pods reach the API server of this cluster, or
-// "" outside a pod.
+// inClusterAddress returns the address at which pods of this cluster reach its API server. It
+// returns "" outside a pod.
 func inClusterAddress() string {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -111,7 +111,7 @@ func (a *agent) resolveMode(installed bool) error {
 	return nil
 }
 
-// readLiqoID reads the cluster ID that Liqo was installed with.
+// readLiqoID reads the cluster ID of the installed Liqo.
 func (a *agent) readLiqoID(ctx context.Context, clientset kubernetes.Interface) (string, error) {
 	ids, err := clientset.CoreV1().ConfigMaps(a.liqoNamespace).Get(ctx, liqoClusterIDConfigMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -123,8 +123,8 @@ func (a *agent) readLiqoID(ctx context.Context, clientset kubernetes.Interface) 
 	return ids.Data[liqoClusterIDKey], nil
 }
 
-// defaultClusterID returns the ID for enrolment when neither flag nor certificate has one:
-// Liqo's ID, else the UID of kube-system, which never changes in the life of a cluster.
+// defaultClusterID returns the ID to enrol with if neither the flag nor a certificate names one:
+// Liqo's ID, else the UID of the namespace kube-system, which never changes.
 func (a *agent) defaultClusterID(ctx context.Context, clientset kubernetes.Interface, liqoID string) (string, error) {
 	if a.clusterID != "" || liqoID != "" {
 		return liqoID, nil
@@ -137,8 +137,8 @@ func (a *agent) defaultClusterID(ctx context.Context, clientset kubernetes.Inter
 	return string(system.UID), nil
 }
 
-// resolveID takes the ID from the flag or the certificate. Flag, certificate and Liqo must
-// agree.
+// resolveID takes the cluster ID from the flag, else from the certificate. It returns an error
+// unless flag, certificate and Liqo have the same ID.
 func (a *agent) resolveID(liqoID string) error {
 	certified, err := a.files.ClusterID()
 	if err != nil {
@@ -153,11 +153,11 @@ func (a *agent) resolveID(liqoID string) error {
 	return checkID(certified, liqoID)
 }
 
-// enrolAgain is the remedy for an agent that manages its own certificate.
+// enrolAgain is the remedy for a wrong cluster ID in a certificate that the agent manages itself.
 const enrolAgain = "with --identity-secret, delete that Secret to enrol again"
 
-// checkID returns an error for an ID that is invalid or differs from Liqo's. An empty ID is
-// unknown.
+// checkID returns an error for a cluster ID that is invalid or differs from Liqo's. An empty ID
+// means that the ID is not known yet, and causes no error.
 func checkID(id, liqoID string) error {
 	if id == "" {
 		return nil

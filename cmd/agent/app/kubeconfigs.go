@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// remoteTimeout bounds a call to a cluster whose kubeconfig this agent has.
+// remoteTimeout is the timeout of a call to another cluster with its kubeconfig.
 const remoteTimeout = 5 * time.Second
 
-// kubeconfigs provides clients of clusters without an agent from files <cluster-id>.kubeconfig.
-// Changed, new and deleted files take effect at the next call.
+// kubeconfigs returns clients for clusters without an agent. It creates them from files named
+// <cluster-id>.kubeconfig. A new, changed or deleted file takes effect at the next call.
 type kubeconfigs struct {
 	dir    string
 	scheme *runtime.Scheme
@@ -27,13 +27,14 @@ type kubeconfigs struct {
 	clients map[string]remote
 }
 
-// remote is a client and the file content that it was created from.
+// remote is a client, and the content of the kubeconfig from which it was created.
 type remote struct {
 	client.Client
 	text string
 }
 
-// clientOf returns a client of a cluster. It reuses the client while the file does not change.
+// clientOf returns a client for a cluster. It reuses the client until the cluster's file
+// changes.
 func (k *kubeconfigs) clientOf(clusterID string) (client.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing/otlp"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -43,7 +44,7 @@ const (
 )
 
 type options struct {
-	// configFile is --config; it may be empty.
+	// configFile is the value of --config; empty if there is no configuration file.
 	configFile string
 
 	brokerTransport  string
@@ -78,6 +79,7 @@ type options struct {
 	advertisementNamespace   string
 	instructionNamespace     string
 	acceptBrokerReservations bool
+	actor                    string
 	reclaimTimeout           time.Duration
 	giveUpTimeout            time.Duration
 	expiryNotice             time.Duration
@@ -86,7 +88,8 @@ type options struct {
 	offloadedLimits map[string]string
 	tenantLimits    map[string]string
 	objectLimits    guard.ObjectLimits
-	// objectLimitsProbe names a ResourceQuota in the agent's namespace.
+	// objectLimitsProbe is the name of a ResourceQuota in the agent's namespace; see flag
+	// --object-limits-probe.
 	objectLimitsProbe string
 	peerLifetime      time.Duration
 	guardElsewhere    bool
@@ -95,9 +98,16 @@ type options struct {
 	placeholderImage  string
 	placeholderClass  string
 
+	// provisioningRequests is true if the agent serves ProvisioningRequests.
+	provisioningRequests bool
+	// burstPolicies is true if the agent serves BurstPolicies.
+	burstPolicies bool
+
 	healthAddress string
 	metrics       listener.Metrics
 	leaderElect   bool
+	console       listener.Console
+	tracing       otlp.Options
 	webhook       webhooks.Options
 	zap           zap.Options
 }
@@ -109,7 +119,7 @@ func defaultOptions() *options {
 		podNamespace:          os.Getenv("POD_NAMESPACE"),
 		advertisementInterval: 30 * time.Second, pollInterval: 5 * time.Second,
 		advertisementName: "cluster-advertisement", advertisementNamespace: "default",
-		instructionNamespace: "default", acceptBrokerReservations: true,
+		instructionNamespace: "default", acceptBrokerReservations: true, actor: actorReported,
 		reclaimTimeout: 10 * time.Minute, giveUpTimeout: 10 * time.Minute,
 		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
 		peerLifetime: 24 * time.Hour,
@@ -144,10 +154,10 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 
 	fs.DurationVar(&o.advertisementInterval, "advertisement-requeue-interval", o.advertisementInterval, "interval between advertisements while nothing changes; the broker's own interval counts if it is shorter")
 	fs.DurationVar(&o.pollInterval, "instruction-poll-interval", o.pollInterval, "interval between requests for instructions when the broker does not support long polling")
-	fs.StringVar(&o.advertisementName, "advertisement-name", o.advertisementName, "name of the Advertisement")
-	fs.StringVar(&o.advertisementNamespace, "advertisement-namespace", o.advertisementNamespace, "namespace of the Advertisement")
+	o.bindAdvertisement(fs)
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
 	fs.BoolVar(&o.acceptBrokerReservations, "accept-broker-reservations", o.acceptBrokerReservations, "peer for Reservations that were created for this cluster in the broker's cluster")
+	fs.StringVar(&o.actor, "actor", o.actor, "whether the broker learns which user asked, edited and released: Reported, or Hidden to keep the names in this cluster")
 	fs.DurationVar(&o.giveUpTimeout, "give-up-timeout", o.giveUpTimeout, "how long to wait for a provider that does not answer, once all placements there have ended, before the agent gives it up; 0 means no limit")
 	fs.DurationVar(&o.reclaimTimeout, "reclaim-timeout", o.reclaimTimeout, "how long a consumer may take to release an ended placement, before the agent takes it down; 0 means no limit")
 
@@ -163,10 +173,15 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of the placeholder pods; it must do nothing")
 	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of the placeholder pods; with --hold=Placeholder")
 
+	fs.BoolVar(&o.provisioningRequests, "provisioning-requests", o.provisioningRequests, "serve ProvisioningRequests of class reserve.broker.fluidos.eu, for example those of Kueue, as soon as their CRD exists")
+	fs.BoolVar(&o.burstPolicies, "burst-policies", o.burstPolicies, "serve BurstPolicies, which borrow capacity for unschedulable pods")
+
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
 	o.metrics.Bind(fs)
 	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect a leader, so that a second replica can stand by")
 
+	o.tracing.Bind(fs)
+	o.console.Bind(fs)
 	o.webhook.Bind(fs)
 
 	std := flag.NewFlagSet("", flag.ContinueOnError)
@@ -175,14 +190,20 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	cluster.BindKubeconfig(fs)
 }
 
-// bindMailboxes binds the flags of the kubernetes transport.
+// bindAdvertisement binds the flags that name the Advertisement.
+func (o *options) bindAdvertisement(fs *pflag.FlagSet) {
+	fs.StringVar(&o.advertisementName, "advertisement-name", o.advertisementName, "name of the Advertisement")
+	fs.StringVar(&o.advertisementNamespace, "advertisement-namespace", o.advertisementNamespace, "namespace of the Advertisement")
+}
+
+// bindMailboxes binds the flags for reaching the broker through the API server of its cluster.
 func (o *options) bindMailboxes(fs *pflag.FlagSet) {
 	fs.StringVar(&o.brokerKubeconfig, "broker-kubeconfig", o.brokerKubeconfig, "kubeconfig of the broker's cluster, to reach the broker through its API server (--broker-transport=kubernetes)")
 	fs.StringVar(&o.brokerNamespace, "broker-namespace", o.brokerNamespace, "this cluster's namespace in the broker's cluster, with --broker-kubeconfig")
 }
 
-// completeOptions validates the flags and sets those that follow from others, without access to a
-// cluster.
+// completeOptions validates the flags, and sets those that follow from other flags. It needs no
+// access to a cluster.
 func (o *options) completeOptions() error {
 	if err := o.completeTransport(); err != nil {
 		return err
@@ -209,14 +230,15 @@ func (o *options) completeOptions() error {
 	default:
 		return fmt.Errorf("--peering-mode: %q is unknown, use brokered, kubeconfig or none", o.peeringMode)
 	}
-	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime(), o.completeLimits()); err != nil {
+	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime(), o.checkActor(), o.completeLimits()); err != nil {
 		return err
 	}
 	return o.checkNodeLabels()
 }
 
-// checkLifetime accepts lifetimes from 10 minutes, the least that a CertificateSigningRequest may
-// ask for, to one year, the most that kube-controller-manager signs by default.
+// checkLifetime checks --peer-certificate-lifetime. 10 minutes is the shortest time that a
+// CertificateSigningRequest may ask for. One year is the longest that kube-controller-manager signs
+// by default.
 func (o *options) checkLifetime() error {
 	const least, most = 10 * time.Minute, 365 * 24 * time.Hour
 	if o.peerLifetime < least || o.peerLifetime > most {
@@ -225,7 +247,7 @@ func (o *options) checkLifetime() error {
 	return nil
 }
 
-// completeLimits parses the object limits of peers.
+// completeLimits parses the flags that limit the objects of peers.
 func (o *options) completeLimits() error {
 	for flag, read := range map[string]struct {
 		given map[string]string
@@ -271,7 +293,7 @@ func (o *options) checkNetworking() error {
 	return fmt.Errorf("--gateway-service-type: %q is unknown, use LoadBalancer, NodePort or ClusterIP", o.gatewayServiceType)
 }
 
-// completeTransport chooses the transport to the broker.
+// completeTransport chooses the transport to the broker, and checks the flags for it.
 func (o *options) completeTransport() error {
 	if o.brokerKubeconfig != "" {
 		o.brokerTransport = transportKubernetes
@@ -311,9 +333,22 @@ func (o *options) checkTimes() error {
 	return errors.Join(checkTimeout("--reclaim-timeout", o.reclaimTimeout), checkTimeout("--give-up-timeout", o.giveUpTimeout), o.checkHold())
 }
 
-// reclaimWarning returns a warning if --reclaim-timeout ends before consumers can have drained
-// their pods, or "". The agent does not know the consumers' --drain-timeout and assumes its
-// own.
+// Values of --actor.
+const (
+	actorReported = "Reported"
+	actorHidden   = "Hidden"
+)
+
+func (o *options) checkActor() error {
+	if o.actor != actorReported && o.actor != actorHidden {
+		return fmt.Errorf("--actor: %q is unknown, use %s or %s", o.actor, actorReported, actorHidden)
+	}
+	return nil
+}
+
+// reclaimWarning returns a warning if the agent would take a placement back before its consumer has
+// drained the pods, else "". The drain timeout of the consumers is not known here; the warning
+// assumes that it is the same as this agent's.
 func (o *options) reclaimWarning() string {
 	if o.reclaimTimeout == 0 || o.reclaimTimeout > o.drainTimeout {
 		return ""
@@ -322,7 +357,7 @@ func (o *options) reclaimWarning() string {
 		o.reclaimTimeout, o.drainTimeout)
 }
 
-// checkTimeout refuses timeouts below one second, except 0, which means no limit.
+// checkTimeout returns an error for a timeout below one second. 0 is allowed and means no limit.
 func checkTimeout(flag string, d time.Duration) error {
 	if d != 0 && d < time.Second {
 		return fmt.Errorf("%s: %s is too short, the least is 1s, and 0 means no limit", flag, d)
@@ -349,9 +384,10 @@ func (o *options) checkHold() error {
 	return nil
 }
 
-// readEnrolmentToken replaces the reference in --enrolment-token by the token. The flag takes
-// no token itself, because users who can list processes or read the Pod see the command line.
-// An empty file or variable means no token: the Secret of a used token may be gone.
+// readEnrolmentToken replaces the reference in --enrolment-token by the token. The flag does not
+// accept the token itself, because everybody who can list processes or read the Pod sees the
+// command line. An empty or missing file or variable means that there is no token: the Secret of a
+// used token may have been deleted.
 func (o *options) readEnrolmentToken() error {
 	if file, ok := strings.CutPrefix(o.enrolmentToken, "@"); ok {
 		content, err := os.ReadFile(file) //nolint:gosec // the operator names the file

@@ -14,13 +14,25 @@ func TestErrorNamesTheWrongFlag(t *testing.T) {
 		"--identity-secret=agent-identity", "--broker-cert-path=/certs",
 		"--enrolment-url=https://broker:8444", "--enrolment-ca-hash=sha256:" + strings.Repeat("0", 64),
 	}
+	// earlier is the command line, as in docs/upgrade.md, of an agent of an earlier release, which called the broker
+	// through the API server of its cluster.
+	earlier := []string{
+		"--broker-kubeconfig=/kubeconfig", "--advertisement-name=cluster-advertisement", "--advertisement-namespace=default",
+		"--cluster-id=rome", "--broker-namespace=default", "--instruction-namespace=default",
+	}
 	t.Setenv("POD_NAMESPACE", "liqo-resource-broker")
 	t.Setenv("TEST_TOKEN", "token")
 	tests := map[string]struct {
 		args []string
 		want string
 	}{
-		"working":                        {args: working},
+		"working": {args: working},
+		"an earlier one over HTTP": {args: append([]string{
+			"--broker-transport=http", "--cluster-id=rome", "--kubeconfigs-dir=/kubeconfigs",
+			"--advertisement-requeue-interval=30s", "--instruction-poll-interval=5s",
+		}, working...)},
+		"an earlier one":                 {args: earlier, want: "--broker-cert-path is missing"},
+		"an earlier one, completed":      {args: append([]string{"--broker-cert-path=/certs", "--identity-secret=agent-identity"}, earlier...)},
 		"no broker":                      {args: []string{"--broker-cert-path=/certs"}, want: "--broker-url"},
 		"no certificates":                {args: []string{"--broker-url=https://broker:8443"}, want: "--broker-cert-path"},
 		"an enrolment":                   {args: enrolling},

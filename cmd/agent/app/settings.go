@@ -15,11 +15,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
-// maxNodeLabels is the maximum of published node labels, as in the CRD of the Advertisement.
+// maxNodeLabels is how many node labels a cluster may publish. The CRD of the Advertisement has
+// the same limit.
 const maxNodeLabels = 16
 
-// checkNodeLabels returns an error for keys that the Advertisement's CRD does not accept. With such
-// keys the agent could not advertise at all.
+// checkNodeLabels returns an error for node labels that the CRD of the Advertisement does not
+// accept. With such labels, the agent could not write its Advertisement.
 func (o *options) checkNodeLabels() error {
 	keys := map[string]string{}
 	for _, key := range o.nodeLabels {
@@ -28,11 +29,12 @@ func (o *options) checkNodeLabels() error {
 	return requirements.CheckLabels("--node-labels", keys, maxNodeLabels)
 }
 
-// settings are what the configuration file says, and defaults without one.
+// settings provides the values of the configuration file, or the defaults if there is no file.
 type settings struct {
-	// file is nil without --config.
+	// file watches the configuration file. It is nil without --config.
 	file *configuration.Keeper
-	// pricer provides the prices of the file. It is nil without a file.
+	// pricer determines the prices if the file names node labels or OpenCost as their source. It is
+	// nil without a file.
 	pricer *pricing.Pricer
 }
 
@@ -71,7 +73,7 @@ func (s *settings) Offered() advertisement.Offered {
 	return out
 }
 
-// offerRules returns how much of the capacity is lent.
+// offerRules returns the rules for how much of the free capacity is lent.
 func (s *settings) offerRules() offering.Rules { return s.currentConfiguration().Offer }
 
 // ownPlace returns the region and zone of the cluster.
@@ -102,7 +104,7 @@ func (s *settings) Conditions() []metav1.Condition {
 	return out
 }
 
-// inForce returns the condition Configured.
+// inForce returns the condition Configured: whether the current content of the file is in force.
 func (s *settings) inForce() metav1.Condition {
 	if err := s.file.Problem(); err != nil {
 		return metav1.Condition{

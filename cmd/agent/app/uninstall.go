@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -19,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// leaseName is the name of the lease of --leader-elect.
+// leaseName is the name of the lease for leader election.
 const leaseName = "liqo-resource-broker-agent"
 
 // uninstallOptions are the flags of agent uninstall.
@@ -42,6 +43,10 @@ cluster as a provider, so that the broker finds consumers another provider or
 ends their reservations; it waits until both sides have taken everything down.
 Ignore does nothing.
 
+Before it drains, and before a deletion with nothing in use, it lets the agent
+tell the broker that this cluster leaves, so that the broker places nothing new
+here. If the agent is not uninstalled after all, the agent lends again.
+
 With --cleanup it runs after the agent was deleted, and deletes what Helm does
 not know: finalizers, the lease, the cluster's identity and Secrets that
 cert-manager filled. The chart runs both as hooks of helm uninstall.`,
@@ -57,6 +62,7 @@ cert-manager filled. The chart runs both as hooks of helm uninstall.`,
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
 	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; if unset, the addresses that an enrolled agent received")
 	o.bindMailboxes(fs)
+	o.bindAdvertisement(fs)
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key and ca.crt, for --policy=Drain")
 	return cmd
 }
@@ -67,20 +73,22 @@ func (o *uninstallOptions) newDeparture(c client.Client) uninstall.Departure {
 		found, err := o.findUse(ctx, c)
 		return found.describeLines(), err
 	}
+	l := o.newLeaver(c, d.Clock)
+	d.Leave, d.Stay = l.stopLending, l.resumeLending
 	d.End = func(ctx context.Context) error { return o.endUse(ctx, c) }
 	d.Advice = "Delete the ResourceRequests, wait until other clusters have released this cluster's capacity, then uninstall again. " + uninstall.Remedy
 	return d
 }
 
-// use is what this cluster uses and lends.
+// use lists the capacity that this cluster uses of other clusters, and the capacity that it lends to them.
 type use struct {
 	requests []agentv1alpha1.ResourceRequest
 	consumed []agentv1alpha1.ReservationInstruction
 	provided []agentv1alpha1.ProviderInstruction
 }
 
-// findUse lists what this cluster uses and lends, without ended requests. Every existing
-// instruction counts, because the agent deletes an instruction only when nothing of it is left.
+// findUse lists what this cluster uses and lends. It leaves out requests that have ended. It includes all instructions:
+// the agent deletes an instruction once nothing of its placement is left.
 func (o *uninstallOptions) findUse(ctx context.Context, c client.Reader) (use, error) {
 	requests, consumed, provided := &agentv1alpha1.ResourceRequestList{}, &agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{}
 	err := errors.Join(
@@ -98,7 +106,7 @@ func (o *uninstallOptions) findUse(ctx context.Context, c client.Reader) (use, e
 	return found, err
 }
 
-// listObjects lists objects. A missing CRD counts as an empty list.
+// listObjects lists objects. If the CRD is missing, the list stays empty.
 func listObjects(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) error {
 	err := c.List(ctx, list, options...)
 	if err == nil || meta.IsNoMatchError(err) {
@@ -120,7 +128,7 @@ func (u use) describeLines() []string {
 	for i := range u.consumed {
 		r := &u.consumed[i]
 		if u.servesRequest(r) {
-			continue // its request is listed
+			continue // the line of its request is enough
 		}
 		out = append(out, fmt.Sprintf("ReservationInstruction %s/%s: %s, uses %s", r.Namespace, r.Name, r.Status.Phase, r.Spec.TargetClusterID))
 	}
@@ -131,13 +139,14 @@ func (u use) describeLines() []string {
 	return out
 }
 
-// servesRequest reports whether an instruction belongs to one of the requests.
+// servesRequest reports whether an instruction serves one of u.requests.
 func (u use) servesRequest(inst *agentv1alpha1.ReservationInstruction) bool {
 	ref := inst.Spec.RequestRef
 	return ref != nil && slices.ContainsFunc(u.requests, func(r agentv1alpha1.ResourceRequest) bool { return string(r.UID) == ref.UID })
 }
 
-// endUse starts the end of everything in use. The agent, which still works, does the rest.
+// endUse starts to end everything in use: it deletes requests and withdraws from placements. The agent, which still
+// runs, does the rest.
 func (o *uninstallOptions) endUse(ctx context.Context, c client.Client) error {
 	found, err := o.findUse(ctx, c)
 	if err != nil {
@@ -156,8 +165,8 @@ func (o *uninstallOptions) endUse(ctx context.Context, c client.Client) error {
 	return errors.Join(trouble...)
 }
 
-// releaseBrokerReservations releases reservations that were created in the broker's cluster.
-// They have no object in this cluster that could be deleted.
+// releaseBrokerReservations asks the broker to release the reservations that were created in the broker's cluster. This
+// cluster has no request for them that could be deleted.
 func (o *uninstallOptions) releaseBrokerReservations(ctx context.Context, consumed []agentv1alpha1.ReservationInstruction) error {
 	var names []string
 	for i := range consumed {
@@ -172,18 +181,18 @@ func (o *uninstallOptions) releaseBrokerReservations(ctx context.Context, consum
 	if err != nil {
 		return fmt.Errorf("reservations %q were created in the broker's cluster, delete them there: %w", names, err)
 	}
-	defer broker.Close() //nolint:errcheck // nothing is left to do with it
+	defer broker.Close() //nolint:errcheck // it is not used any longer, so an error does not matter
 	for _, name := range names {
-		if _, err := broker.ReleaseReservation(ctx, name); err != nil {
+		if _, err := broker.ReleaseReservation(ctx, name, ""); err != nil {
 			return fmt.Errorf("releasing reservation %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// withdrawPlacement revokes this cluster's acknowledgement. The agent reports it, and the broker finds
-// the consumer another provider or ends the reservation. Running pods stay until the consumer
-// has taken down its side.
+// withdrawPlacement withdraws this cluster's acknowledgement of a placement. The agent reports this to the broker,
+// which finds another provider for the consumer or ends the reservation. Running pods stay until the consumer has
+// removed its side of the placement.
 func withdrawPlacement(ctx context.Context, c client.Client, inst *agentv1alpha1.ProviderInstruction, now metav1.Time) error {
 	if inst.Spec.Release || meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged) {
 		return nil
@@ -203,12 +212,14 @@ func withdrawPlacement(ctx context.Context, c client.Client, inst *agentv1alpha1
 func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.Writer) error {
 	return o.CleanUp(ctx, c, out, func(cleanup *uninstall.Cleanup) []uninstall.Step {
 		return []uninstall.Step{
+			o.newLeaver(c, clock.RealClock{}).resumeLending, // so that an agent that is installed later offers capacity again
 			cleanup.Release(&agentv1alpha1.ResourceRequestList{}, agentv1alpha1.ReleaseFinalizer),
+			cleanup.Release(&agentv1alpha1.QuoteList{}, agentv1alpha1.ReleaseFinalizer),
 			cleanup.Release(&agentv1alpha1.ReservationInstructionList{}, agentv1alpha1.PeeringFinalizer),
 			cleanup.Release(&agentv1alpha1.ProviderInstructionList{}, agentv1alpha1.PeeringFinalizer),
 			cleanup.DeletePods(agentv1alpha1.PlaceholderLabel),
 			cleanup.Delete(&coordinationv1.Lease{}, leaseName),
-			cleanup.DeleteIssued(o.Name, "ca", "webhook-tls", "metrics-tls"),
+			cleanup.DeleteIssued(o.Name, "ca", "webhook-tls", "console-tls", "metrics-tls"),
 			cleanup.DeleteMade(o.Name, "identity"),
 		}
 	})

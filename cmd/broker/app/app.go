@@ -1,4 +1,4 @@
-// Package app wires the broker from its parts.
+// Package app builds the broker command from the parts in other packages.
 package app
 
 import (
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -24,10 +25,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/broker/reservation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replica"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
@@ -65,14 +69,14 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	b, election, err := newBroker(mgr, o, log.WithName("broker"))
+	b, notifications, election, err := newBroker(ctx, mgr, o, log)
 	if err != nil {
 		return err
 	}
-	if err := addControllers(mgr, b, o); err != nil {
+	if err := addControllers(mgr, b, notifications, o); err != nil {
 		return err
 	}
-	if err := addWebhooks(ctx, mgr, o); err != nil {
+	if err := addWebhooks(ctx, mgr, b, election, o); err != nil {
 		return err
 	}
 	if o.certPath == "" {
@@ -86,10 +90,12 @@ func run(ctx context.Context, o *options) error {
 	} else if err := addServer(ctx, mgr, b, election, o, log.WithName("server")); err != nil {
 		return err
 	}
+	if err := addConsole(ctx, mgr, o, log.WithName("console")); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
-// newScheme registers the types that the broker reads and writes.
 func newScheme() (*runtime.Scheme, error) { return cluster.NewScheme(brokerv1alpha1.AddToScheme) }
 
 func newManager(o *options) (ctrl.Manager, error) {
@@ -126,40 +132,72 @@ func newManager(o *options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// newBroker creates the broker. The election is nil without --leader-elect.
-func newBroker(mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *replica.Election, error) {
+// newBroker creates the broker, and the election if --leader-elect is set; otherwise the election
+// is nil. It also returns the outbox of the broker's notifications.
+func newBroker(ctx context.Context, mgr ctrl.Manager, o *options, log logr.Logger) (*broker.Broker, *outbox.Outbox, *replica.Election, error) {
 	store, err := journal.NewConfigMaps(mgr.GetConfig(), o.namespace)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	journalOptions, err := o.journalOptions()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
+	receipts, err := newSigner(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	recordSpan, err := o.tracing.AddTo(ctx, mgr, version.Product, "")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var b *broker.Broker
+	notifications := newOutbox(mgr, o, store, journalOptions, func() *broker.Broker { return b }, log.WithName("notifications"))
+	journalOptions.Keep = notifications.Keep
+	log = log.WithName("broker")
 	var election *replica.Election
-	options := broker.Options{Store: store, Journal: journalOptions, Version: version.String(), Log: log, Now: time.Now}
+	options := broker.Options{
+		Store: store, Journal: journalOptions, Version: version.String(), Log: log, Now: time.Now, MetricsMembers: o.metricsMembers,
+		Receipts: receipts, RecordSpan: recordSpan,
+	}
 	if o.leaderElect {
 		options.Leads = func() bool { return election.Leads() }
 	}
-	b := broker.New(options)
+	b = broker.New(options)
 	if o.leaderElect {
 		election, err = addElection(mgr, o, b, log.WithName("election"))
 	} else {
 		err = mgr.Add(b)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	if err := errors.Join(addGauges(b), addOutcomes(b.Outcomes)); err != nil {
-		return nil, nil, err
+	for _, collector := range []prometheus.Collector{broker.NewCollector(b), notifications} {
+		if err := metrics.Registry.Register(collector); err != nil {
+			return nil, nil, nil, fmt.Errorf("metrics of the broker: %w", err)
+		}
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return b, election, mgr.AddReadyzCheck("journal", func(*http.Request) error { return checkReady(b, election) })
+	return b, notifications, election, mgr.AddReadyzCheck("journal", func(*http.Request) error { return checkReady(b, election) })
 }
 
-// checkReady returns nil while this replica or another one serves agents that connect here.
+// newSigner returns the signer of receipts. It is nil for a broker without a server certificate,
+// which serves no agents.
+func newSigner(o *options) (*receipt.Signer, error) {
+	if o.certPath == "" {
+		return nil, nil
+	}
+	files, err := pki.OpenFiles(o.certPath, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return receipt.NewSigner(files.Current), nil
+}
+
+// checkReady returns nil if agents that connect to this replica are served, by this replica or by
+// the leader to which it forwards them.
 func checkReady(b *broker.Broker, e *replica.Election) error {
 	if e == nil {
 		return b.Ready()
@@ -170,8 +208,8 @@ func checkReady(b *broker.Broker, e *replica.Election) error {
 	return e.Ready()
 }
 
-func addControllers(mgr ctrl.Manager, b *broker.Broker, o *options) error {
-	if err := brokerconfig.Setup(mgr, b); err != nil {
+func addControllers(mgr ctrl.Manager, b *broker.Broker, notifications *outbox.Outbox, o *options) error {
+	if err := brokerconfig.Setup(mgr, b, notifications); err != nil {
 		return err
 	}
 	if err := clusteradvertisement.Setup(mgr, b, o.namespace); err != nil {

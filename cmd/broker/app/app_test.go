@@ -2,8 +2,6 @@ package app
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,20 +15,38 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
+// hangLimit ends a wait for something that must happen, so that a broken broker fails its test. It is far longer than
+// the slowest machine needs.
+const hangLimit = 5 * time.Minute
+
 // bench runs a broker without agents on a real API server, and acts as an administrator.
 type bench struct {
 	client.Client
 	t      *testing.T
+	plane  *controlplane.ControlPlane
 	config *rest.Config
 	broker *process.Process
 }
 
 func newBench(t *testing.T) *bench {
+	t.Helper()
+	objects, err := chart.BrokerForProcess("liqo-resource-broker", "liqo-resource-broker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := installBench(t, objects)
+	b.start()
+	return b
+}
+
+// installBench returns a bench with the objects of a chart, whose broker does not run yet.
+func installBench(t *testing.T, objects []manifest.Object) *bench {
 	t.Helper()
 	plane := controlplanetest.Start(t)
 	scheme, err := newScheme()
@@ -41,10 +57,6 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := chart.BrokerForProcess("liqo-resource-broker", "liqo-resource-broker")
-	if err != nil {
-		t.Fatal(err)
-	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-resource-broker"}}
 	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
@@ -52,26 +64,23 @@ func newBench(t *testing.T) *bench {
 	if err := manifest.Install(t.Context(), c, objects); err != nil {
 		t.Fatal(err)
 	}
-	// The broker runs with only the shipped rights.
-	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker")
+	return &bench{Client: c, t: t, plane: plane, config: plane.RESTConfig()}
+}
+
+// start runs the broker with only the shipped rights.
+func (b *bench) start(more ...string) {
+	b.t.Helper()
+	kubeconfig, err := b.plane.ServiceAccountKubeconfig(b.t.Context(), "liqo-resource-broker", "liqo-resource-broker")
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "broker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", binary, "..").CombinedOutput(); err != nil {
-		t.Fatalf("building the broker: %v\n%s", err, out)
-	}
-	p, err := plane.Processes().Start(process.Spec{
-		Name: "broker", Path: binary, Layer: process.Controller,
-		Args: []string{
-			"--kubeconfig=" + kubeconfig, "--namespace=liqo-resource-broker",
-			"--health-probe-bind-address=0", "--metrics-bind-address=0",
-		},
+	b.broker, err = b.plane.Processes().Start(process.Spec{
+		Name: "broker", Path: brokerBinary(b.t), Layer: process.Controller,
+		Args: append(more, "--kubeconfig="+kubeconfig, "--namespace=liqo-resource-broker", "--health-probe-bind-address=0", "--metrics-bind-address=0"),
 	})
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	return &bench{Client: c, t: t, config: plane.RESTConfig(), broker: p}
 }
 
 func (b *bench) apply(text string) client.Object {
@@ -92,7 +101,7 @@ func (b *bench) apply(text string) client.Object {
 // await polls an object until check returns "".
 func await[T client.Object](b *bench, name string, obj T, check func(T) string) T {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(hangLimit)
 	for {
 		err := b.Get(b.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, obj)
 		waiting := fmt.Sprint(err)
@@ -132,7 +141,7 @@ func (b *bench) awaitAvailable(name, cpu, memory string) *brokerv1alpha1.Cluster
 // awaitEvent polls until there is an event with this reason and note.
 func (b *bench) awaitEvent(reason, note string) {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(hangLimit)
 	for {
 		var seen []string
 		list := &corev1.EventList{}
@@ -284,12 +293,24 @@ spec: {clusterID: far-%[1]d, topology: {region: region-%[1]d}, resources: {capac
 			t.Fatal(err)
 		}
 		awaitGone(b, adv)
-		await(b, "after", b.withReservation("after"), func(r *brokerv1alpha1.Reservation) string {
+		// The broker learns of the deletion a little later, and may serve Reservations until then.
+		for n, deadline := 0, time.Now().Add(hangLimit); time.Now().Before(deadline); n++ {
+			name := fmt.Sprintf("after-%d", n)
+			r := b.withReservation(name)
+			await(b, name, r, func(r *brokerv1alpha1.Reservation) string {
+				if r.Status.Phase == brokerv1alpha1.ReservationFailed || r.Status.Phase == brokerv1alpha1.ReservationReserved {
+					return ""
+				}
+				return "Failed or Reserved, it is " + string(r.Status.Phase)
+			})
 			if r.Status.Phase == brokerv1alpha1.ReservationFailed {
-				return ""
+				return
 			}
-			return "Failed, it is " + string(r.Status.Phase)
-		})
+			if err := b.Delete(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Error("Reservations are still served")
 	})
 }
 
@@ -300,7 +321,7 @@ func (b *bench) withReservation(name string) *brokerv1alpha1.Reservation {
 
 func awaitGone(b *bench, obj client.Object) {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(hangLimit)
 	for {
 		err := b.Get(b.t.Context(), client.ObjectKeyFromObject(obj), obj)
 		if apierrors.IsNotFound(err) {

@@ -27,6 +27,8 @@ type checkOptions struct {
 	*options
 	url, enrolmentURL string
 	name              string
+	// leader is the finding of checkLeader.
+	leader checkup.Finding
 }
 
 func checkCommand() *cobra.Command {

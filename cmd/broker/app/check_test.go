@@ -1,7 +1,7 @@
 package app
 
 import (
-	"context"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 )
 
-// awaitCheck runs a check until it finds something of that level that says so.
+// awaitCheck repeats the checks until the one about the subject returns a finding with the level and the text.
 func (s *site) awaitCheck(subject string, level checkup.Level, says string) {
 	s.t.Helper()
 	o := &checkOptions{options: defaultOptions()}
@@ -25,18 +25,16 @@ func (s *site) awaitCheck(subject string, level checkup.Level, says string) {
 	s.check(err)
 	checks, err := o.buildChecks(s.plane.RESTConfig(), c)
 	s.check(err)
-	var look func(context.Context) checkup.Finding
-	for _, check := range checks {
-		if check.Subject == subject {
-			look = check.Look
-		}
-	}
-	if look == nil {
+	last := slices.IndexFunc(checks, func(c checkup.Check) bool { return c.Subject == subject })
+	if last < 0 {
 		s.t.Fatalf("there is no check %q", subject)
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(hangLimit)
 	for {
-		got := look(s.t.Context())
+		var got checkup.Finding
+		for _, check := range checks[:last+1] { // a check may use what an earlier one found
+			got = check.Look(s.t.Context())
+		}
 		if got.Level == level && strings.Contains(got.Message, says) {
 			s.t.Logf("%s: %s\n-> %s", subject, got.Message, got.Advice)
 			if level == checkup.Failed && got.Advice == "" {

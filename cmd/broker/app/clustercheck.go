@@ -15,29 +15,31 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 )
 
-// checkLeader checks that a broker leads. Brokers that hang all at once leave every object as it
-// was, so all other checks of objects pass.
+// checkLeader checks by the age of the lease that some broker leads. Only this check notices if all
+// replicas hang, because the objects that other checks read then stay as they were.
 func (o *checkOptions) checkLeader(ctx context.Context, c client.Reader) checkup.Finding {
 	lease := checkup.Lease{ObjectKey: client.ObjectKey{Namespace: o.namespace, Name: leaseName}, Process: "broker", Now: time.Now}
-	return lease.Check(ctx, c, "the broker runs without --leader-elect, or in another --namespace")
+	o.leader = lease.Check(ctx, c, "the broker runs without --leader-elect, or in another --namespace")
+	return o.leader
 }
 
-// checkClusters checks what the broker last reported about each cluster.
+// checkClusters checks the states that the broker last reported about the clusters. The check fails
+// if no broker leads, because then nobody updates these states.
 func (o *checkOptions) checkClusters(ctx context.Context, c client.Reader) checkup.Finding {
 	list := &brokerv1alpha1.ClusterAdvertisementList{}
 	if err := c.List(ctx, list); err != nil {
 		return checkup.Fail("", "%v", err)
 	}
 	found := judgeClusters(list.Items)
-	if leader := o.checkLeader(ctx, c); leader.Level == checkup.Failed {
+	if o.leader.Level == checkup.Failed {
 		return checkup.Fail("no broker updates the ClusterAdvertisements: see leader above", "as last reported: %s", found.Message)
 	}
 	return found
 }
 
-// clusterGroups are the states of clusters, in the order in which judgeClusters lists them. The
-// reason is that of condition Ready. A state with a remedy needs attention; the others are what
-// an administrator asked for.
+// clusterGroups lists the states in which clusters take no new reservations, in the order in which
+// judgeClusters lists them. reason is the reason of condition Ready in this state. A state without
+// a remedy is one that an administrator or operator has chosen.
 var clusterGroups = []struct{ reason, title, remedy string }{
 	{string(brokerv1alpha1.ClusterAdvertisementStale), "silent", remedySilent},
 	{string(brokerv1alpha1.ClusterAdvertisementInactive), "silent for long", remedySilent},
@@ -45,12 +47,15 @@ var clusterGroups = []struct{ reason, title, remedy string }{
 	{string(lending.ProviderNotReady), "without a working Liqo", "run agent check there"},
 	{string(decision.Paused), "paused after failures", "see condition Reliable of their ClusterAdvertisements"},
 	{string(decision.Denied), "denied", ""},
+	{string(decision.Cordoned), "cordoned or drained by BrokerConfig.spec.drains", ""},
+	{string(lending.ProviderLeaving), "uninstalled", ""},
 	{string(lending.LendingPaused), "paused by their LendingPolicies", ""},
 }
 
 const remedySilent = "run agent check there; silent clusters get nothing new; broker forget removes one that is gone for good"
 
-// judgeClusters counts the clusters that take new reservations, and lists the others by reason.
+// judgeClusters counts the clusters that take new reservations, and lists the other clusters by
+// state.
 func judgeClusters(all []brokerv1alpha1.ClusterAdvertisement) checkup.Finding {
 	if len(all) == 0 {
 		return checkup.Warn("install an agent in a cluster that should lend, see docs/install.md", "no cluster has advertised capacity")

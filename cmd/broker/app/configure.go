@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// configurer is the field manager of the BrokerConfig from a file.
+	// configurer is the field manager under which the command applies the BrokerConfig.
 	configurer = "liqo-resource-broker-configure"
-	// configureInterval is the pause between attempts while the API server is not ready.
+	// configureInterval is the pause between attempts to apply the BrokerConfig.
 	configureInterval = 2 * time.Second
 )
 
@@ -70,18 +70,19 @@ func readConfig(file string) (*unstructured.Unstructured, error) {
 	return config, nil
 }
 
-// applyConfig applies the BrokerConfig until it is accepted or refused, or ctx ends.
+// applyConfig tries to apply the BrokerConfig until the API server accepts or refuses it, or ctx
+// ends.
 func applyConfig(ctx context.Context, c client.Client, config *unstructured.Unstructured, out io.Writer) error {
 	c = client.WithFieldValidation(c, metav1.FieldValidationStrict)
 	var trouble error
 	err := wait.PollUntilContextCancel(ctx, configureInterval, true, func(ctx context.Context) (bool, error) {
-		// Apply writes the server's answer into its argument.
+		// Apply writes the API server's answer into its argument, so it gets a copy of config.
 		applied := client.ApplyConfigurationFromUnstructured(config.DeepCopy())
 		err := c.Apply(ctx, applied, client.FieldOwner(configurer), client.ForceOwnership)
 		if err == nil {
 			return true, nil
 		}
-		if !isTransient(err) {
+		if !isTransient(err) || ctx.Err() != nil { // a call that the timeout cut off says nothing about the cluster
 			return false, err
 		}
 		if trouble == nil {
@@ -102,8 +103,9 @@ func applyConfig(ctx context.Context, c client.Client, config *unstructured.Unst
 	return fmt.Errorf("BrokerConfig %q: %w", config.GetName(), err)
 }
 
-// isTransient reports whether the cluster is not ready yet, as opposed to a refusal: the CRD is
-// missing, its webhook does not answer, or the API server is busy or unreachable.
+// isTransient reports whether an error means that the cluster is not ready yet: the CRD is missing,
+// its webhook does not answer, or the API server is busy or unreachable. All other errors are
+// refusals.
 func isTransient(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

@@ -113,13 +113,22 @@ func TestBrokerConfigIsAppliedOnceTheClusterIsReady(t *testing.T) {
 		if err := c.Create(t.Context(), unservedWebhook()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := applyConfig(ctx, c, mustReadConfig(t, "spec: {defaultTTL: 3h}"), io.Discard)
+		// The time is over after the first attempt.
+		err := applyConfig(ctx, c, mustReadConfig(t, "spec: {defaultTTL: 3h}"), onWrite(cancel))
 		if err == nil || !strings.Contains(err.Error(), `did not accept BrokerConfig "default" in time`) || !strings.Contains(err.Error(), "unserved.example.com") {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// onWrite is a writer that calls a function at every write.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
 }
 
 func mustReadConfig(t *testing.T, spec string) *unstructured.Unstructured {

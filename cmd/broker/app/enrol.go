@@ -15,7 +15,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 )
 
-// agentChart is the published chart of the agent.
 const agentChart = "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent"
 
 func enrolCommand() *cobra.Command {
@@ -54,9 +53,10 @@ func printToken(ctx context.Context, c client.Client, out io.Writer, namespace, 
 	_, err = fmt.Fprintf(out, `# Cluster %[1]s can enrol with this token until %[2]s.
 # It works for the first key that uses it, and is not shown again.
 %[3]s
-# In %[1]s, run:
-helm install agent %[4]s \
-  --namespace liqo-resource-broker --create-namespace \
+# In %[1]s, run this, whether an agent is installed there or not. Unless Liqo's chart has apiServer.address,
+# add the address of the API server as other clusters reach it: --set cluster.endpointURL=https://…:6443
+helm upgrade --install agent %[4]s \
+  --namespace liqo-resource-broker --create-namespace --reset-then-reuse-values --wait \
   --set cluster.id=%[1]s \
   --set enrolment.url=%[5]s \
   --set enrolment.caHash=%[6]s \
@@ -73,7 +73,8 @@ enrolment:
 	return err
 }
 
-// enrolNotes returns comment lines about remaining steps.
+// enrolNotes returns lines for the output of enrol that tell the administrator what else must be
+// done.
 func enrolNotes(facts enrolment.Facts, made *enrolment.Made) string {
 	text := ""
 	if facts.URL == "" {

@@ -28,7 +28,8 @@ import (
 type enrolmentOptions struct {
 	bindAddress string
 	publicURL   string
-	// enrolmentURL is the counterpart of publicURL for enrolment.
+	// enrolmentURL is the address at which clusters reach the enrolment listener. publicURL is the
+	// address at which agents reach the listener at --bind-address.
 	enrolmentURL string
 	issuer       cmmeta.IssuerReference
 	trustDomain  string
@@ -58,8 +59,9 @@ func (o *enrolmentOptions) isListening() bool {
 	return o.bindAddress != webhooks.Off && o.bindAddress != ""
 }
 
-// resolveURLs validates the URLs that clusters receive and derives the enrolment URL. Unknown
-// URLs are empty.
+// resolveURLs returns the URLs that clusters receive at enrolment: public is for agents, and
+// enrolment is for clusters that enrol. If --enrolment-public-url is not set, it derives enrolment
+// from --public-url. A URL that is not known is empty.
 func (o *enrolmentOptions) resolveURLs() (public []string, enrolment string, err error) {
 	own, err := parseURL("--enrolment-public-url", o.enrolmentURL)
 	if err != nil {
@@ -79,7 +81,8 @@ func (o *enrolmentOptions) resolveURLs() (public []string, enrolment string, err
 	return []string{o.publicURL}, "https://" + net.JoinHostPort(agents.Hostname(), port), nil
 }
 
-// parseURL parses an https URL without path. It returns nil for "".
+// parseURL parses the value of a flag, an https URL without path. It returns nil if the value is
+// empty.
 func parseURL(flag, text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil
@@ -91,7 +94,8 @@ func parseURL(flag, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// addEnrolment returns the issuer of certificates, or nil without --agents-issuer-name.
+// addEnrolment registers the component that issues certificates to clusters, and the enrolment
+// listener if it is on. It returns nil if --agents-issuer-name is not set.
 func addEnrolment(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger) (server.Certificates, error) {
 	e := &o.enrolment
 	if e.issuer.Name == "" {
@@ -140,7 +144,7 @@ func newEnroller(mgr ctrl.Manager, b *broker.Broker, o *options, log logr.Logger
 	})
 }
 
-// certificateClient creates an uncached client that knows cert-manager's types.
+// certificateClient creates a client without cache that knows cert-manager's types.
 func certificateClient(config *rest.Config) (client.WithWatch, error) {
 	scheme, err := newScheme()
 	if err != nil {

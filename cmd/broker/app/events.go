@@ -7,14 +7,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of events per second and per burst, equal to a kubelet's (eventRecordQPS, eventBurst).
-// When thousands of reservations change together, their statuses come first.
+// The largest rate of events per second, and the largest burst. They equal a kubelet's limits
+// (eventRecordQPS, eventBurst). When thousands of reservations change at once, these limits leave
+// the API server free for their statuses.
 const (
 	eventRate  = 50
 	eventBurst = 100
 )
 
-// withEventsLast rate-limits a client's events, but no other request.
+// withEventsLast limits the rate of the events that a client sends. It does not limit other
+// requests.
 func withEventsLast(next http.RoundTripper) http.RoundTripper {
 	return eventsLast{next, rate.NewLimiter(eventRate, eventBurst)}
 }

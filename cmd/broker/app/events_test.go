@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// nowhere answers every request with nothing, at once.
+// nowhere is a transport that sends nothing, and returns at once without a response and without
+// an error.
 type nowhere struct{}
 
 func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }

@@ -48,34 +48,31 @@ or anywhere else with --kubeconfig and the right to update ClusterAdvertisements
 	return cmd
 }
 
-// forgetCluster marks a cluster's object and waits until the broker has removed it.
+// forgetCluster sets ForgetAnnotation on the cluster's ClusterAdvertisement, and waits until the
+// broker has removed the cluster or refused.
 func forgetCluster(ctx context.Context, c client.Client, out io.Writer, namespace, clusterID string) error {
 	obj := &brokerv1alpha1.ClusterAdvertisement{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterID}, obj)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %q has no ClusterAdvertisement %q: kubectl get clusteradvertisements -A lists the clusters; a cluster without an agent is removed by deleting its own", namespace, clusterID)
-	}
-	if err != nil {
-		return fmt.Errorf("reading ClusterAdvertisement %s/%s: %w", namespace, clusterID, err)
-	}
-	before := obj.DeepCopy()
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(before), obj); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: clusterID}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := c.Get(ctx, key, obj); err != nil {
 			return err
 		}
 		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, brokerv1alpha1.ForgetAnnotation, clusterID)
 		return c.Update(ctx, obj)
 	})
-	if err != nil {
-		return fmt.Errorf("marking ClusterAdvertisement %s/%s: %w", namespace, clusterID, err)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("namespace %q has no ClusterAdvertisement %q: kubectl get clusteradvertisements -A lists the clusters; a cluster without an agent is removed by deleting its own", namespace, clusterID)
 	}
-	if err := awaitForgotten(ctx, c, client.ObjectKeyFromObject(obj), before.UID); err != nil {
+	if err != nil {
+		return fmt.Errorf("marking ClusterAdvertisement %s: %w", key, err)
+	}
+	if err := awaitForgotten(ctx, c, key, obj.UID); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, `Cluster %[1]s is forgotten. Placements there that were given up: %[2]d.
 Its certificate is valid until it expires. While it is, the agent may return as that of a new
 cluster, unless deniedClusters of the BrokerConfig lists %[1]s.
-`, clusterID, before.Status.Reservations)
+`, clusterID, obj.Status.Reservations)
 	return err
 }
 

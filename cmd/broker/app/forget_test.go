@@ -61,7 +61,7 @@ func TestForgottenClusterLeavesNothingBehind(t *testing.T) {
 	}
 	s.check(s.Create(t.Context(), config))
 	s.awaitCheck("clusters", checkup.OK, "denied: berlin")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hangLimit)
 	defer cancel()
 	if err := forgetCluster(ctx, s.Client, &out, brokerNamespace, "berlin"); err != nil {
 		t.Fatal(err)
@@ -86,12 +86,15 @@ func TestForgottenClusterLeavesNothingBehind(t *testing.T) {
 			if err == nil && got.Status.Phase != want {
 				err = fmt.Errorf("it is %s, want %s: %s", got.Status.Phase, want, got.Status.Message)
 			}
+			if placed := got.Status.Placements; err == nil && name == lent.Name && (len(placed) != 1 || placed[0].Reason != "ProviderForgotten") {
+				err = fmt.Errorf("placements %+v, want one with ProviderForgotten", placed)
+			}
 			return err
 		})
 	}
 	s.awaitCheck("clusters", checkup.OK, "1 of 1 take new reservations")
 
-	// It returns as a new cluster.
+	// Admit the cluster again, so that it can return as a new cluster.
 	admitted := config.DeepCopy()
 	admitted.Spec.DeniedClusters = nil
 	s.check(s.Patch(t.Context(), admitted, client.MergeFrom(config)))
@@ -128,10 +131,10 @@ func TestForgottenClusterLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// await repeats a look until it finds nothing missing.
+// await calls missing until it returns nil.
 func (s *site) await(what string, missing func() error) {
 	s.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(hangLimit)
 	for {
 		err := missing()
 		if err == nil {

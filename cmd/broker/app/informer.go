@@ -13,11 +13,13 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// redialInterval is the pause before the broker connects to an unreachable API server again. An
-// informer's own back-off grows to a minute, during which statuses would be outdated.
+// redialInterval is the pause before the broker tries again to connect to an unreachable API
+// server. Informers by themselves pause for up to a minute, in which the broker would miss changes
+// although the API server is back.
 const redialInterval = 500 * time.Millisecond
 
-// newInformer creates an informer that continues as soon as the API server is back.
+// newInformer creates an informer that reconnects soon after the API server is back, see
+// redialInterval.
 func newInformer(from toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	return toolscache.NewSharedIndexInformer(retryingDial(from), object, resync, indexers)
 }
@@ -34,7 +36,8 @@ func retryingDial(from toolscache.ListerWatcher) *toolscache.ListWatch {
 	}
 }
 
-// retryDial repeats a call while connecting fails. It returns all other errors.
+// retryDial repeats a call until it connects or ctx ends. It returns every error that is not a
+// failure to connect.
 func retryDial[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	for {
 		answer, err := call()

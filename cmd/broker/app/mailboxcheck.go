@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// mailboxAccount is the ServiceAccount of a cluster's agent in its namespace.
+	// mailboxAccount is the name of the ServiceAccount that a cluster's agent uses, in the
+	// namespace of that cluster.
 	mailboxAccount = "agent"
-	// answerTimeout is how long an answer may take, except for long polls. The agent gives up
-	// and deletes the mailbox after twice that.
+	// answerTimeout is how long the broker may take to answer a request that is not a long poll.
+	// After twice this time the agent gives up and deletes the mailbox.
 	answerTimeout = 5 * time.Second
 )
 
-// checkMailboxes checks that the clusters of --mailboxes can send requests, that they do, and
-// that the broker answers.
+// checkMailboxes checks that the clusters in --mailboxes can and do send requests through this API
+// server, and that the broker answers these requests.
 func (o *checkOptions) checkMailboxes(ctx context.Context, c client.Reader, now time.Time) checkup.Finding {
 	if len(o.mailboxes) == 0 {
 		return checkup.Skip("--mailboxes is not given: no agent uses this API server")
@@ -69,8 +70,8 @@ func (o *checkOptions) checkMailboxes(ctx context.Context, c client.Reader, now 
 	return checkup.Found("%d clusters send requests and get answers: %s", len(clusters), strings.Join(slices.Sorted(maps.Values(clusters)), ", "))
 }
 
-// listMailboxes lists the mailboxes in a namespace. It returns NotFound if the agent's account
-// does not exist.
+// listMailboxes lists the mailboxes in the namespace of a cluster. It returns a NotFound error if
+// the ServiceAccount of the cluster's agent does not exist.
 func listMailboxes(ctx context.Context, c client.Reader, namespace string) ([]brokerv1alpha1.ClusterMailbox, error) {
 	account := client.ObjectKey{Namespace: namespace, Name: mailboxAccount}
 	if err := c.Get(ctx, account, &corev1.ServiceAccount{}); err != nil {
@@ -83,8 +84,8 @@ func listMailboxes(ctx context.Context, c client.Reader, namespace string) ([]br
 	return list.Items, nil
 }
 
-// isOverdue reports whether the answer to a request is late. A long poll states in its query
-// how many seconds it waits.
+// isOverdue reports whether a request has waited too long for its answer. For a long poll, the
+// query parameter wait says how many seconds it may wait in addition to answerTimeout.
 func isOverdue(box *brokerv1alpha1.ClusterMailbox, now time.Time) bool {
 	if box.Status.Code != 0 {
 		return false
@@ -98,8 +99,9 @@ func isOverdue(box *brokerv1alpha1.ClusterMailbox, now time.Time) bool {
 	return now.Sub(box.CreationTimestamp.Time) > within
 }
 
-// checkMailboxPolicy checks that only the agent's account can act as its cluster. The message
-// is empty if so.
+// checkMailboxPolicy checks that the admission policy for mailboxes exists. The policy lets only
+// the agent's account act as its cluster. If it exists, or if --name is not set, the finding has
+// level OK and no message.
 func (o *checkOptions) checkMailboxPolicy(ctx context.Context, c client.Reader) checkup.Finding {
 	if o.name == "" {
 		return checkup.Finding{Level: checkup.OK}

@@ -18,8 +18,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// mailboxCache limits the cache, and thereby the rights that it needs, to the namespaces of
-// clusters.
+// mailboxCache limits the cache of ClusterMailboxes to the namespaces of clusters, so that the
+// broker needs rights only there.
 func mailboxCache(namespaces map[string]string) map[client.Object]cache.ByObject {
 	if len(namespaces) == 0 {
 		return nil
@@ -31,8 +31,9 @@ func mailboxCache(namespaces map[string]string) map[client.Object]cache.ByObject
 	return map[client.Object]cache.ByObject{&brokerv1alpha1.ClusterMailbox{}: {Namespaces: watched}}
 }
 
-// clustersByNamespace inverts the map from cluster to namespace. Each namespace belongs to one
-// cluster; otherwise its accounts could act as another one.
+// clustersByNamespace returns which cluster each namespace belongs to, from the map of --mailboxes.
+// It returns an error if two clusters have one namespace, because then either could act as the
+// other.
 func clustersByNamespace(namespaces map[string]string) (map[string]string, error) {
 	clusters := map[string]string{}
 	for _, id := range slices.Sorted(maps.Keys(namespaces)) {
@@ -51,7 +52,7 @@ func clustersByNamespace(namespaces map[string]string) (map[string]string, error
 	return clusters, nil
 }
 
-// addMailboxes serves agents that connect through this cluster's API server.
+// addMailboxes registers the controller that answers ClusterMailboxes.
 func addMailboxes(mgr ctrl.Manager, b *broker.Broker, s *server.Server, o *options) error {
 	clusters, err := clustersByNamespace(o.mailboxes)
 	if err != nil || len(clusters) == 0 {

@@ -55,8 +55,8 @@ func (s *site) throughAPIServer(clusterID string) *httptransport.Transport {
 	return c
 }
 
-// TestAgentsComeThroughTheAPIServer has two clusters that know only the broker's API server lend to
-// each other. When the leader is killed, another replica continues.
+// TestAgentsComeThroughTheAPIServer checks that two clusters that can reach only the broker's API
+// server can lend to each other. When the leader is killed, another replica continues.
 func TestAgentsComeThroughTheAPIServer(t *testing.T) {
 	s := newSite(t, 2, "rome", "paris")
 	leads, _ := s.leader(nil)
@@ -90,7 +90,7 @@ func TestAgentsComeThroughTheAPIServer(t *testing.T) {
 		t.Errorf("reservation %q after another replica took over, it was %q", granted.Name, first)
 	}
 	s.persist("release", func(ctx context.Context) error {
-		_, err := rome.ReleaseReservation(ctx, first)
+		_, err := rome.ReleaseReservation(ctx, first, "")
 		return err
 	})
 	list, err = paris.FetchInstructions(t.Context(), list.Cursor, time.Minute)

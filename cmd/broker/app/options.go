@@ -12,22 +12,32 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing/otlp"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
 type options struct {
 	healthAddress    string
 	metrics          listener.Metrics
+	metricsMembers   int
 	bindAddress      string
 	directAddress    string
 	advertiseAddress string
 	certPath         string
+	console          listener.Console
 	namespace        string
 	leaderElect      bool
-	// journalRetention is how long segments are kept that no replay needs.
+	// journalRetention is how long the journal's segments are kept as an audit trail, after they
+	// are no longer needed for a replay.
 	journalRetention time.Duration
-	// mailboxes maps cluster IDs to namespaces.
+	// mailboxes maps IDs of clusters to the namespaces in which they create ClusterMailboxes.
 	mailboxes map[string]string
+	// notifyLoopback allows receivers of notifications on this machine.
+	notifyLoopback bool
+	// exportDirectory is the folder into which channels of notifications write files.
+	exportDirectory string
+	// tracing says where spans are sent.
+	tracing   otlp.Options
 	enrolment enrolmentOptions
 	webhook   webhooks.Options
 	zap       zap.Options
@@ -44,10 +54,11 @@ func defaultOptions() *options {
 		zap:           logging.Defaults(),
 
 		journalRetention: 24 * time.Hour,
+		metricsMembers:   500,
 	}
 }
 
-// journalOptions returns the options of the journal.
+// journalOptions returns the options of the journal that follow from the flags.
 func (o *options) journalOptions() (journal.Options, error) {
 	switch {
 	case o.journalRetention < 0:
@@ -61,6 +72,7 @@ func (o *options) journalOptions() (journal.Options, error) {
 func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that this replica can write the journal or, with --leader-elect, that another one does")
 	o.metrics.Bind(fs)
+	fs.IntVar(&o.metricsMembers, "metrics-members", o.metricsMembers, "how many clusters and requesters have metrics of their own; all others share the label value _other")
 	fs.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address on which agents connect over mTLS")
 	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt and tls.key of the broker, and agents-ca.crt, the CA of agents that may connect (default ca.crt)")
 	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of the ClusterAdvertisements and Reservations of agents; POD_NAMESPACE if set")
@@ -70,7 +82,12 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 
 	fs.DurationVar(&o.journalRetention, "journal-retention", o.journalRetention, "how long the journal's segments are kept as an audit trail after a checkpoint, but at most 4096 of them; 0 keeps none")
 	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces of clusters whose agents use --broker-kubeconfig, as cluster-id=namespace; anyone who may create ClusterMailboxes there acts as the cluster")
+	fs.BoolVar(&o.notifyLoopback, "notify-loopback", o.notifyLoopback, "send notifications to loopback addresses, too: for receivers in the broker's own pod")
 
+	fs.StringVar(&o.exportDirectory, "export-directory", o.exportDirectory, "folder on a persistent volume into which notification channels with files write records of the journal; replicas must share it")
+
+	o.tracing.Bind(fs)
+	o.console.Bind(fs)
 	o.webhook.Bind(fs)
 	o.enrolment.bindFlags(fs)
 

@@ -51,6 +51,17 @@ func (b *bench) awaitPreempted(name string, status metav1.ConditionStatus, reaso
 	})
 }
 
+// awaitApplied waits until the broker follows the BrokerConfig.
+func (b *bench) awaitApplied(config *brokerv1alpha1.BrokerConfig) {
+	b.t.Helper()
+	await(b, config.Name, config, func(c *brokerv1alpha1.BrokerConfig) string {
+		if c.Status.ObservedGeneration == c.Generation {
+			return ""
+		}
+		return "the configuration"
+	})
+}
+
 // TestReservationsWait queues reservations on a real API server. It covers what a user sees and can
 // do while they wait.
 func TestReservationsWait(t *testing.T) {
@@ -78,7 +89,7 @@ spec: {clusterID: paris, resources: {capacity: {cpu: "4", memory: 8Gi}}}
 	}
 	b.awaitEvent(brokerv1alpha1.ReasonQueued, "waits for capacity")
 	b.apply(reservationText("second", "4", "1Gi", "  queuePolicy: Queue\n  priority: 10"))
-	b.awaitPlace("second", 1, "NoCandidate") // that of the first follows within a minute
+	b.awaitPlace("second", 1, "NoCandidate") // the status of the first shows its new place within a minute
 
 	t.Run("a reservation fails with the reason after its queue timeout", func(t *testing.T) {
 		b.apply(reservationText("brief", "2", "1Gi", "  queuePolicy: Queue\n  queueTimeout: 1s"))
@@ -125,23 +136,24 @@ spec: {clusterID: paris, resources: {capacity: {cpu: "4", memory: 8Gi}}}
 	t.Run("a higher priority takes a place after its notice", func(t *testing.T) {
 		config := &brokerv1alpha1.BrokerConfig{}
 		config.Name = "default"
-		grace := metav1.Duration{Duration: 2 * time.Second}
-		config.Spec.Preemption = &brokerv1alpha1.PreemptionConfig{Policy: brokerv1alpha1.PreemptLowerPriority, GracePeriod: &grace}
+		// The notice lasts until the test has seen it.
+		config.Spec.Preemption = &brokerv1alpha1.PreemptionConfig{Policy: brokerv1alpha1.PreemptLowerPriority, GracePeriod: &metav1.Duration{Duration: time.Hour}}
 		if err := b.Create(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		await(b, "default", config, func(c *brokerv1alpha1.BrokerConfig) string {
-			if c.Status.ObservedGeneration == c.Generation {
-				return ""
-			}
-			return "the configuration"
-		})
+		b.awaitApplied(config)
 		b.patch(&brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "third"}}, `{"release":true}`)
 		b.awaitPhase("third", brokerv1alpha1.ReservationReleased)
-		b.apply(reservationText("urgent", "4", "1Gi", "  queuePolicy: Queue\n  priority: 100"))
-		b.awaitPlace("urgent", 1, "Preempting")
+		b.apply(reservationText("noticed", "4", "1Gi", "  queuePolicy: Queue\n  priority: 100"))
+		b.awaitPlace("noticed", 1, "Preempting")
 		b.awaitPreempted("first", metav1.ConditionTrue, brokerv1alpha1.ReasonNotice)
-		b.awaitEvent(brokerv1alpha1.ReasonNotice, "a request of priority 100 needs the room of this one, of priority 0, on paris")
+		b.awaitEvent(brokerv1alpha1.ReasonNotice, "a request of priority 100 needs the capacity of this reservation, of priority 0, on paris")
+		b.delete("noticed")
+		b.awaitPreempted("first", metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn)
+
+		b.patch(config, `{"preemption":{"gracePeriod":"1s"}}`)
+		b.awaitApplied(config)
+		b.apply(reservationText("urgent", "4", "1Gi", "  queuePolicy: Queue\n  priority: 100"))
 		b.awaitPhase("urgent", brokerv1alpha1.ReservationReserved)
 		b.awaitPlace("first", 1, "Preempted")
 		b.awaitPreempted("first", metav1.ConditionTrue, brokerv1alpha1.ReasonPreempted)

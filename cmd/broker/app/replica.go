@@ -20,10 +20,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replica"
 )
 
-// leaseName is the name of the lease. The journal happens to have the same name.
+// leaseName is the name of the lease for leader election. It need not be the name of the journal.
 const leaseName = "liqo-resource-broker"
 
-// leaseCache limits the cache, and thereby the rights that it needs, to the lease.
+// leaseCache limits the cache of Leases to the lease for leader election, so that the broker needs
+// rights only to this lease.
 func leaseCache(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&coordinationv1.Lease{}: {
 		Namespaces: map[string]cache.Config{namespace: {}},
@@ -31,7 +32,9 @@ func leaseCache(namespace string) map[client.Object]cache.ByObject {
 	}}
 }
 
-// addElection makes the broker lead while this replica holds the lease, and follow otherwise.
+// addElection adds the election to the manager. While this replica holds the lease, the broker
+// leads: it makes the decisions and writes the journal. Otherwise it follows: it only reads the
+// journal.
 func addElection(mgr ctrl.Manager, o *options, b *broker.Broker, log logr.Logger) (*replica.Election, error) {
 	address, err := o.replicaAddress()
 	if err != nil {
@@ -39,7 +42,7 @@ func addElection(mgr ctrl.Manager, o *options, b *broker.Broker, log logr.Logger
 	}
 	e, err := replica.New(replica.Options{
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Namespace: o.namespace, Name: leaseName,
-		Address: address, Follow: b.Follow, Lead: b.Run, Log: log, Clock: clock.RealClock{},
+		Address: address, Webhooks: o.webhooksAddress(), Follow: b.Follow, Lead: b.Run, Log: log, Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return nil, err
@@ -47,8 +50,8 @@ func addElection(mgr ctrl.Manager, o *options, b *broker.Broker, log logr.Logger
 	return e, mgr.Add(e)
 }
 
-// replicaAddress returns the address at which other replicas reach this one. It is empty when
-// the broker serves no agents.
+// replicaAddress returns the address at which other replicas reach this one. It is empty if the
+// broker runs without --cert-path, since then it serves no agents.
 func (o *options) replicaAddress() (string, error) {
 	if o.certPath == "" {
 		return "", nil
@@ -67,7 +70,22 @@ func (o *options) replicaAddress() (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// openListeners opens the listener for agents and the one for other replicas.
+// webhooksAddress returns the address at which other replicas reach the webhooks of this replica,
+// "" if it serves none.
+func (o *options) webhooksAddress() string {
+	host := cmp.Or(o.advertiseAddress, os.Getenv("POD_IP"))
+	if only, _, err := net.SplitHostPort(host); err == nil {
+		host = only
+	}
+	_, port, err := net.SplitHostPort(o.webhook.Address)
+	if err != nil || host == "" || !o.webhook.Enabled() {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// openListeners opens the listener for agents and the listener for agents that other replicas
+// forward.
 func openListeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica.Election, log logr.Logger) (front, direct net.Listener, err error) {
 	outer, err := listenOn(ctx, "--bind-address", o.bindAddress)
 	if err != nil {
@@ -81,7 +99,7 @@ func openListeners(ctx context.Context, mgr ctrl.Manager, o *options, e *replica
 	return f, direct, mgr.Add(f)
 }
 
-// keepAlive detects peers that vanish without closing the connection.
+// keepAlive closes connections whose peer has vanished, after 30 s without an answer.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 func listenOn(ctx context.Context, flag, address string) (net.Listener, error) {

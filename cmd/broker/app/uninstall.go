@@ -15,6 +15,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
@@ -37,8 +38,8 @@ waits until all their capacity is released, Ignore leaves them.
 
 With --cleanup it runs after the broker was deleted, and deletes what Helm does not
 know: finalizers, the lease, a BrokerConfig from the chart's values, Secrets that
-cert-manager filled, enrolments, and the journal unless it is kept. The chart runs
-both as hooks of helm uninstall.`,
+cert-manager filled, enrolments, and journal and accounts unless they are kept. The
+chart runs both as hooks of helm uninstall.`,
 		Example: `  broker uninstall --namespace=liqo-resource-broker --policy=Drain --timeout=10m
   broker uninstall --namespace=liqo-resource-broker --cleanup --name=broker-liqo-resource-broker`,
 		Args:         cobra.NoArgs,
@@ -48,7 +49,7 @@ both as hooks of helm uninstall.`,
 	fs := cmd.Flags()
 	cluster.BindKubeconfig(fs)
 	o.Bind(fs, "broker")
-	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "keep the journal, which is also the audit trail, on --cleanup")
+	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "keep the journal, which is also the audit trail, the accounts and the history of ended reservations on --cleanup")
 	fs.StringSliceVar(&o.carried, "carried", nil, "clusters without enrolment, whose certificates --cleanup deletes")
 	return cmd
 }
@@ -68,7 +69,8 @@ func (o *uninstallOptions) newDeparture(c client.Client) uninstall.Departure {
 	return d
 }
 
-// liveReservations lists the reservations that still hold something.
+// liveReservations lists the reservations that are neither Released nor Failed. It returns none
+// if the CRD is missing.
 func liveReservations(ctx context.Context, c client.Reader) ([]brokerv1alpha1.Reservation, error) {
 	list := &brokerv1alpha1.ReservationList{}
 	if err := c.List(ctx, list); err != nil {
@@ -114,13 +116,16 @@ func endReservations(ctx context.Context, c client.Client) error {
 func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.Writer) error {
 	made := uninstall.Made()
 	if o.keepJournal {
-		noJournal, err := labels.NewRequirement(journal.LabelJournal, selection.DoesNotExist, nil)
-		if err != nil {
-			return err
+		// Accounts, history and signed heads are kept with the journal, which they belong to.
+		for _, label := range []string{journal.LabelJournal, replay.LabelAccounts, replay.LabelHistory, replay.LabelHead} {
+			other, err := labels.NewRequirement(label, selection.DoesNotExist, nil)
+			if err != nil {
+				return err
+			}
+			made = made.Add(*other)
 		}
-		made = made.Add(*noJournal)
 	}
-	issued := []string{"tls", "servers-ca", "agents-ca", "webhook-tls", "metrics-tls"}
+	issued := []string{"tls", "servers-ca", "agents-ca", "webhook-tls", "console-tls", "metrics-tls"}
 	for _, id := range o.carried {
 		issued = append(issued, "agent-"+id)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,6 +16,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 )
@@ -35,7 +35,7 @@ func TestBrokerIsUninstalled(t *testing.T) {
 	}
 	b.apply(reservationText("too-large", "100", "1Mi", ""))
 	b.awaitPhase("too-large", brokerv1alpha1.ReservationFailed)
-	o := &uninstallOptions{Options: uninstall.Options{Timeout: time.Minute, Namespace: installed, Name: installed}, keepJournal: true}
+	o := &uninstallOptions{Options: uninstall.Options{Timeout: hangLimit, Namespace: installed, Name: installed}, keepJournal: true}
 
 	t.Run("a check reports what works and what is missing", func(t *testing.T) {
 		output, err := checked(b)
@@ -71,7 +71,7 @@ func TestBrokerIsUninstalled(t *testing.T) {
 		b.awaitAvailable("local-cluster-adv", "8950m", "")
 	})
 
-	t.Run("the cleanup keeps only the journal and objects of others", func(t *testing.T) {
+	t.Run("the cleanup keeps only the journal, the accounts and objects of others", func(t *testing.T) {
 		b.apply(reservationText("ignored", "100m", "1Mi", ""))
 		b.awaitPhase("ignored", brokerv1alpha1.ReservationReserved)
 		b.broker.Kill()
@@ -88,6 +88,9 @@ func TestBrokerIsUninstalled(t *testing.T) {
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: installed + "-webhook-tls"}}, // created by an administrator
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "another-tls", Annotations: issued}},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "enrolment", Labels: ours}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "month", Labels: map[string]string{journal.LabelManagedBy: journal.ManagedBy, replay.LabelAccounts: "month"}}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "batch", Labels: replay.HistoryLabels()}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "head", Labels: map[string]string{journal.LabelManagedBy: journal.ManagedBy, replay.LabelHead: "liqo-resource-broker"}}},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
 		} {
 			obj.SetNamespace(installed)
@@ -99,7 +102,7 @@ func TestBrokerIsUninstalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{
-			"ConfigMap another", "ConfigMap of the journal",
+			"ConfigMap another", "ConfigMap batch", "ConfigMap head", "ConfigMap month", "ConfigMap of the journal",
 			"Secret another-tls", "Secret liqo-resource-broker-webhook-tls",
 		}
 		if diff := cmp.Diff(want, left(t, c)); diff != "" {

@@ -1,4 +1,4 @@
-// Package app is the playground's command line.
+// Package app contains the commands of the playground.
 package app
 
 import (

@@ -13,14 +13,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// bootPlayground starts the playground and shows progress.
+// bootPlayground starts the playground, and shows its progress on out.
 func bootPlayground(ctx context.Context, out io.Writer, dir string) (*local.Environment, error) {
 	return withProgress(ctx, out, func(report progress.Reporter) (*local.Environment, error) {
 		return local.Up(ctx, local.Options{Dir: dir, Progress: report})
 	})
 }
 
-// withProgress shows the progress of a long operation.
+// withProgress calls work, and shows its progress on out.
 func withProgress[T any](ctx context.Context, out io.Writer, work func(progress.Reporter) (T, error)) (T, error) {
 	printer := progress.NewPrinter(out, isTerminal(out), clock.RealClock{})
 	working, done := context.WithCancel(ctx)

@@ -42,15 +42,16 @@ func runUp(ctx context.Context, out io.Writer, dir string) error {
 	fmt.Fprintf(out, `
 The playground is up. Press Ctrl-C to stop it. In another terminal:
 
-  export KUBECONFIG=%s
+  export KUBECONFIG=%s PATH=%s:$PATH
 
 Worth trying:
 
-  %[2]s --context broker get clusteradvertisements -A
-  %[2]s --context rome apply -f config/samples/agent_v1alpha1_resourcerequest.yaml
-  %[2]s --context rome wait --for=condition=Ready rreq/my-request && %[2]s --context rome get nodes
+  %[3]s --context broker get clusteradvertisements -A
+  %[3]s --context rome apply -f config/samples/agent_v1alpha1_resourcerequest.yaml
+  %[3]s --context rome wait --for=condition=Ready rreq/my-request && %[3]s --context rome get nodes
+  %[3]s broker why my-request --context rome --also broker,paris,berlin
 
-`, env.Playground.Kubeconfig(), kubectl)
+`, env.Playground.Kubeconfig(), env.Plugins, kubectl)
 	for _, name := range env.Playground.Names() {
 		fmt.Fprintf(out, "  context %-8s %s\n", name, env.Playground.Clusters[name].URL())
 	}
@@ -59,7 +60,8 @@ Worth trying:
 	return env.Stop()
 }
 
-// kubectlPath returns the user's kubectl, or else builds one.
+// kubectlPath returns the command for kubectl. This is the user's own kubectl if it is installed,
+// otherwise one that kubectlPath builds.
 func kubectlPath(ctx context.Context) (string, error) {
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		return "kubectl", nil

@@ -17,28 +17,32 @@ import (
 )
 
 const (
-	// maxUsage and maxUsageBytes bound the placements in one advertisement. The API accepts
-	// 4096 of them, and their bytes are half of the largest message that it accepts.
+	// maxUsage and maxUsageBytes limit the list of placements in one advertisement. The broker accepts
+	// at most 4096 placements, and messages of at most 1 MiB, of which the list may fill half.
 	maxUsage      = 4096
 	maxUsageBytes = 512 << 10
-	// fullerAfter is how long to wait after a size refusal before sending a longer
-	// advertisement again.
+	// fullerAfter is the pause before the agent again tries to send more node shapes than the broker
+	// last accepted.
 	fullerAfter = 10 * time.Minute
 )
 
-// bound shortens the advertisements of a cluster whose full advertisement is too large.
+// bound remembers how far advertisements must be shortened because they were too large for the
+// broker.
 type bound struct {
-	// shapes is how many node shapes the broker accepts; 0 means no limit.
+	// shapes is the maximum number of node shapes to send; 0 means all. It is set after the broker has
+	// refused a longer list.
 	shapes int
-	// refusal is the broker's error for a longer advertisement, and fuller is when to try a
-	// longer one again.
+	// refusal is the broker's error for the last advertisement that was too large. fuller is when
+	// to try again with twice as many node shapes.
 	refusal string
 	fuller  time.Time
-	// usage is how many placements were left out of the last advertisement.
+	// usage is the number of placements that were left out of the last advertisement.
 	usage int
 }
 
-// shortenMessage removes from an advertisement whatever exceeds the limits.
+// shortenMessage shortens two lists of an advertisement: the node shapes to b.shapes, and the
+// placements to maxUsage and maxUsageBytes. beyond reports whether a placement uses more than its
+// reserved amounts.
 func (b *bound) shortenMessage(msg *v1.Advertisement, beyond func(*v1.Usage) bool, now time.Time) {
 	if b.shapes > 0 && !now.Before(b.fuller) {
 		b.shapes, b.fuller = 2*b.shapes, now.Add(fullerAfter)
@@ -47,7 +51,7 @@ func (b *bound) shortenMessage(msg *v1.Advertisement, beyond func(*v1.Usage) boo
 		b.shapes, b.refusal = 0, ""
 	}
 	if b.shapes > 0 {
-		// The shapes are sorted by free capacity, so this keeps the roomiest ones.
+		// The shapes are sorted by free capacity, so this keeps the shapes with the most free capacity.
 		msg.NodeShapes = msg.NodeShapes[:b.shapes]
 	}
 	all := len(msg.Usage)
@@ -55,7 +59,8 @@ func (b *bound) shortenMessage(msg *v1.Advertisement, beyond func(*v1.Usage) boo
 	b.usage = all - len(msg.Usage)
 }
 
-// tooLarge halves the node shapes after a size refusal. It reports whether a retry can succeed.
+// tooLarge halves the node shapes in msg if err is a refusal because of the size. It reports
+// whether sending msg again can succeed.
 func (b *bound) tooLarge(err error, msg *v1.Advertisement, now time.Time) bool {
 	if fault.ReasonOf(err) != fault.TooLarge || len(msg.NodeShapes) < 2 {
 		return false
@@ -65,8 +70,10 @@ func (b *bound) tooLarge(err error, msg *v1.Advertisement, now time.Time) bool {
 	return true
 }
 
-// boundUsage keeps recalled placements first, then those that use more than their reserved
-// amounts. For the placements left out, the broker counts the granted amounts.
+// boundUsage shortens a list of placements: the parameter most limits the number of its entries,
+// and mostBytes its size as JSON. Recalled placements are kept first, then those that use more than
+// their reserved amounts. For each placement left out, the broker counts the granted amounts as
+// used.
 func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int) []v1.Usage {
 	rank := func(u *v1.Usage) int {
 		switch {
@@ -99,8 +106,8 @@ func boundUsage(all []v1.Usage, beyond func(*v1.Usage) bool, most, mostBytes int
 	return out
 }
 
-// sendAdvertisement publishes an advertisement. If the broker finds it too large, it retries with fewer
-// node shapes.
+// sendAdvertisement publishes an advertisement. If the broker finds it too large, it retries with
+// fewer node shapes.
 func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	for {
 		r.sequence++
@@ -112,8 +119,9 @@ func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisemen
 	}
 }
 
-// completeCondition derives the condition Complete: it lists the parts of this cluster that the broker
-// does not consider in its decisions.
+// completeCondition returns the condition Complete. Its message lists the parts of this cluster's
+// offer that the broker does not consider, because the agent left them out or the broker ignores
+// them.
 func completeCondition(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonComplete,

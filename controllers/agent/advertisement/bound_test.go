@@ -111,7 +111,7 @@ func TestResourcesThatTheBrokerLeavesOutAreNamed(t *testing.T) {
 	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
 		t.Errorf("condition %+v", c)
 	}
-	<-b.events.Events // the event of Ready
+	<-b.events.Events // skip the event about condition Ready
 	b.broker.Receipt = &v1.AdvertisementReceipt{LeftOut: []string{"example.com/a", "example.com/b"}}
 	b.after(DefaultInterval)
 	c := b.condition(agentv1alpha1.ConditionComplete)

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// askEvery is how long the broker's version is cached. It is short because an operator who
-	// upgrades the agent or the broker wants to see that the versions are compatible.
+	// askEvery is how long the broker's version is cached. An operator who upgrades the agent
+	// or the broker sees within this time whether the versions are compatible.
 	askEvery   = 2 * time.Minute
 	askTimeout = 5 * time.Second
 )
 
-// compatibleCondition returns the condition BrokerCompatible, derived from the version that the broker
-// last reported. It is nil until the broker has reported one.
+// compatibleCondition returns the condition BrokerCompatible for the version that the broker
+// reported last. It returns nil until the broker has reported a version.
 func (r *Reconciler) compatibleCondition(ctx context.Context) *metav1.Condition {
 	now := r.options.Clock.Now()
 	if now.Before(r.ask) {

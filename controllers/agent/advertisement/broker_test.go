@@ -43,7 +43,7 @@ func TestCompatibilityConditionAndItsEvents(t *testing.T) {
 
 	broker.SetDown(true)
 	b.after(DefaultInterval)
-	<-b.events.Events // the event of Ready
+	<-b.events.Events // skip the event about condition Ready
 	if c := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionBrokerCompatible); c != nil {
 		t.Errorf("condition %+v of a broker that never answered", c)
 	}
@@ -67,7 +67,7 @@ func TestCompatibilityConditionAndItsEvents(t *testing.T) {
 		broker.minor = step.minor
 		b.after(askEvery)
 		if i == 0 {
-			<-b.events.Events // Ready again
+			<-b.events.Events // skip the event about condition Ready, which is True again
 		}
 		got := meta.FindStatusCondition(b.advertisement().Status.Conditions, agentv1alpha1.ConditionBrokerCompatible)
 		if got == nil || got.Status != step.status || got.Reason != step.reason {
@@ -85,7 +85,7 @@ func TestCompatibilityConditionAndItsEvents(t *testing.T) {
 	b.after(DefaultInterval)
 	broker.SetDown(true)
 	b.after(askEvery)
-	<-b.events.Events // the event of Ready
+	<-b.events.Events // skip the event about condition Ready
 	if broker.pings != asked+1 {
 		t.Errorf("the broker was asked %d times, want once in two minutes", broker.pings-asked)
 	}

@@ -11,10 +11,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// missingAmounts returns the reserved capacity that reservations could not use now, because this
-// cluster's own pods request it or because its nodes are gone. It is never more than the unused
-// part of the reservations. If the cluster over-subscribes a resource, only demand beyond the
-// over-subscribed total counts.
+// missingAmounts returns how much of the reserved but unused capacity is not available now, because
+// this cluster's own pods request it or because nodes are gone. Of an over-subscribed resource,
+// only the demand above allocatable × ratio is missing.
 func (o *offer) missingAmounts() quantity.Amounts {
 	unused := quantity.Amounts{}
 	for _, u := range o.usage {
@@ -49,7 +48,7 @@ func coveredCondition(missing quantity.Amounts) metav1.Condition {
 	return c
 }
 
-// newMissingGauge creates the metric that matches the condition.
+// newMissingGauge creates the metric of the amounts that missingAmounts returns.
 func newMissingGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "agent_reserved_capacity_missing",
@@ -57,7 +56,7 @@ func newMissingGauge() *prometheus.GaugeVec {
 	}, []string{"resource"})
 }
 
-// setMetric sets a metric for every resource that the cluster has or that amounts names.
+// setMetric sets a metric to the given amounts. It sets the cluster's other resources to 0.
 func (o *offer) setMetric(metric *prometheus.GaugeVec, amounts quantity.Amounts) {
 	metric.Reset()
 	list := amounts.ToResourceList()

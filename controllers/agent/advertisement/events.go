@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// isQuiet reports whether a new condition only says that nothing is wrong. Such a condition
-// needs no event.
+// isQuiet reports whether a condition only says that all is well. Such a condition causes no
+// event when it first appears.
 func isQuiet(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonCovered, agentv1alpha1.ReasonConfigured, agentv1alpha1.ReasonLiqoReady, agentv1alpha1.ReasonLiqoHidden,
@@ -19,8 +19,10 @@ func isQuiet(c metav1.Condition) bool {
 	return false
 }
 
-// isUnsteady reports whether the message of a condition may differ each time. Messages about
-// failures do, except those about Liqo, the configuration, prices, completeness and admission.
+// isUnsteady reports whether the message of a condition may differ at every reconciliation although
+// nothing has changed. A new message alone then causes no write. This applies to messages about
+// failures, except those about Liqo, the configuration, completeness, admission, and missing or
+// invalid prices of nodes.
 func isUnsteady(c metav1.Condition) bool {
 	switch c.Reason {
 	case agentv1alpha1.ReasonPriceInvalid, agentv1alpha1.ReasonPriceMissing:
@@ -33,7 +35,7 @@ func isUnsteady(c metav1.Condition) bool {
 	return c.Status != metav1.ConditionTrue
 }
 
-// recordTransition records an event for a change of the condition.
+// recordTransition records an event that a condition has changed.
 func (r *Reconciler) recordTransition(adv *agentv1alpha1.Advertisement, c metav1.Condition) {
 	kind := corev1.EventTypeNormal
 	switch c.Reason {

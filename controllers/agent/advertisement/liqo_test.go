@@ -43,7 +43,7 @@ func TestLiqoConditionAndItsEvents(t *testing.T) {
 		shown = metav1.Condition{Type: agentv1alpha1.ConditionLiqoReady, Status: step.status, Reason: step.reason, Message: step.message}
 		b.after(DefaultInterval)
 		if i == 0 {
-			<-b.events.Events // the event of Ready
+			<-b.events.Events // skip the event about condition Ready
 		}
 		got := meta.FindStatusCondition(b.advertisement().Status.Conditions, shown.Type)
 		if got == nil || got.Status != step.status || got.Reason != step.reason || got.Message != step.message {

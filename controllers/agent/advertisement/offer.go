@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -18,13 +19,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// materialShare defines a material change: an amount that moves by more than one fiftieth (two
-// percent) of the total is published before the regular interval ends.
+// materialShare defines a material change, which is published at once instead of at the next
+// interval: an amount changes by more than 1/50 (2 %) of the total.
 const materialShare = 50
 
-// identity is how the cluster describes itself, taken from the agent's flags and configuration.
-// Labels and claims that these do not set come from the Advertisement; the operator's lending
-// rules come from the LendingPolicy.
+// identity is how the cluster describes itself, according to the agent's flags and configuration
+// file. Labels and claims that neither of them sets are taken from the Advertisement object.
 type identity struct {
 	ClusterID   string
 	ClusterName string
@@ -32,11 +32,12 @@ type identity struct {
 	Topology    *brokerv1alpha1.Topology
 	Labels      map[string]brokerv1alpha1.LabelValue
 	Claims      map[string]brokerv1alpha1.LabelValue
-	// Lending holds the rules about which consumers this cluster lends to.
+	// Lending holds the rules of the LendingPolicy about which consumers this cluster lends to.
 	Lending lending.Policy
 }
 
-// hold is an enforced ProviderInstruction.
+// hold is the reserved capacity of one placement, according to a ProviderInstruction with
+// status.enforced.
 type hold struct {
 	reservation string
 	placement   int32
@@ -55,8 +56,8 @@ type offer struct {
 
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
-	// own is the sum of the requests of the cluster's own pods. stretched is allocatable times
-	// the over-subscription ratios, before any reserve is subtracted.
+	// own is the sum of the requests of the cluster's own pods. stretched is allocatable multiplied
+	// by the over-subscription ratios, without subtracting the reserve that the operator withholds.
 	own, stretched quantity.Amounts
 	advertised     offering.Advertised
 	reserved       quantity.Amounts
@@ -65,19 +66,21 @@ type offer struct {
 	shapes         []quantity.NodeShape
 	roomiest       quantity.Amounts
 	usage          []usage
-	// pending is the sum of the requests of unschedulable own pods. It stays in this cluster:
-	// the broker does not receive it.
-	pending quantity.Amounts
+	// pending is the sum of the requests of the cluster's own unschedulable pods. pendingSince is
+	// when the pod that has waited longest began to wait; zero if there is none.
+	pending      quantity.Amounts
+	pendingSince time.Time
 }
 
-// usage is a placement with reserved capacity, and the requests of its pods.
+// usage is the reserved capacity of a placement and the sum of the requests of its pods.
 type usage struct {
 	hold
 	used quantity.Amounts
 }
 
-// newOffer combines the accounts with the enforced instructions. Pods of a placement without
-// reserved capacity count as this cluster's own, so that their use is counted somewhere.
+// newOffer computes the offer from the totals of the cluster and the reserved capacity of all
+// placements. The pods of a placement without reserved capacity count as this cluster's own, so
+// that the offer does not miss them.
 func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *capacity.Snapshot, holds []hold) offer {
 	amounts := make(map[string]quantity.Amounts, len(holds))
 	uses := make([]usage, 0, len(holds))
@@ -102,17 +105,17 @@ func newOffer(id identity, rules *offering.Rules, cost *brokerv1alpha1.Cost, s *
 		identity: id, cost: cost,
 		capacity: s.Capacity, allocatable: s.Allocatable, own: own, stretched: s.Allocatable.Stretched(rules.Ratios),
 		advertised: advertised, reserved: reserved, available: available,
-		nodes: s.Nodes, shapes: s.NodeShapes, roomiest: largestFree(s.NodeShapes), usage: uses, pending: firstPending(s.Pending, s.Capacity),
+		nodes: s.Nodes, shapes: s.NodeShapes, roomiest: largestFree(s.NodeShapes), usage: uses, pending: firstPending(s.Pending, s.Capacity), pendingSince: s.PendingSince,
 	}
 }
 
-// advertisementSpec writes the offer as an Advertisement.
+// advertisementSpec returns the offer as the spec of an Advertisement object.
 func (o *offer) advertisementSpec() agentv1alpha1.AdvertisementSpec {
 	shapes := make([]brokerv1alpha1.NodeShape, len(o.shapes))
 	for i, s := range o.shapes {
 		shapes[i] = brokerv1alpha1.NodeShape{Count: int32(s.Count), Free: s.Free.ToResourceList(), NodeLabels: wire.ToLabels(s.Labels), Taints: s.Taints}
 	}
-	return agentv1alpha1.AdvertisementSpec{
+	spec := agentv1alpha1.AdvertisementSpec{
 		ClusterID:   o.ClusterID,
 		ClusterName: o.ClusterName,
 		EndpointURL: o.EndpointURL,
@@ -132,6 +135,10 @@ func (o *offer) advertisementSpec() agentv1alpha1.AdvertisementSpec {
 		Labels:           o.Labels,
 		Claims:           o.Claims,
 	}
+	if !o.pendingSince.IsZero() {
+		spec.PendingSince = &metav1.Time{Time: o.pendingSince}
+	}
+	return spec
 }
 
 func (o *offer) wireUsage(now time.Time) []v1.Usage {
@@ -146,7 +153,7 @@ func (o *offer) wireUsage(now time.Time) []v1.Usage {
 	return out
 }
 
-// exceedsHold returns a predicate that reports whether a placement uses more than its reserved
+// exceedsHold returns a function that reports whether a placement uses more than its reserved
 // amounts.
 func (o *offer) exceedsHold() func(*v1.Usage) bool {
 	beyond := map[string]bool{}
@@ -156,7 +163,8 @@ func (o *offer) exceedsHold() func(*v1.Usage) bool {
 	return func(u *v1.Usage) bool { return beyond[brokerv1alpha1.PlacementName(u.Reservation, u.Placement)] }
 }
 
-// remainingRecall converts the deadline to the remaining time, because the broker's clock may differ.
+// remainingRecall returns the placement's recall, or nil if it is not recalled. It contains the
+// remaining time instead of the deadline, because the broker's clock may differ.
 func (h hold) remainingRecall(now time.Time) *v1.Recall {
 	if h.recalled == nil {
 		return nil
@@ -164,7 +172,8 @@ func (h hold) remainingRecall(now time.Time) *v1.Recall {
 	return &v1.Recall{RemainingSeconds: max(h.recalled.EndsAt.Sub(now), 0).Seconds(), Message: h.recalled.Message}
 }
 
-// differsMaterially reports whether o differs so much from before that it must be published now.
+// differsMaterially reports whether the difference between o and the earlier offer (before) is so
+// large that o must be published now.
 func (o *offer) differsMaterially(before *offer) bool {
 	switch {
 	case before == nil:
@@ -183,7 +192,8 @@ func (o *offer) differsMaterially(before *offer) bool {
 		hasMoved(before.roomiest, o.roomiest, before.roomiest)
 }
 
-// promisedAmounts returns allocatable times the over-subscription ratios that the broker receives.
+// promisedAmounts returns allocatable multiplied by the over-subscription ratios that the broker
+// receives.
 func (o *offer) promisedAmounts() quantity.Amounts {
 	return o.allocatable.Stretched(o.advertised.Ratios)
 }
@@ -193,7 +203,7 @@ func (u usage) equal(v usage) bool {
 		u.amounts.Equal(v.amounts) && u.used.Equal(v.used) && equality.Semantic.DeepEqual(u.recalled, v.recalled)
 }
 
-// hasMoved reports whether any amount changed by more than the material share of the whole.
+// hasMoved reports whether any amount of a resource changed by more than 1/materialShare of whole.
 func hasMoved(from, to, whole quantity.Amounts) bool {
 	for name, delta := range to.Sub(from) {
 		if delta != 0 && max(delta, -delta) > whole[name]/materialShare {
@@ -203,14 +213,13 @@ func hasMoved(from, to, whole quantity.Amounts) bool {
 	return false
 }
 
-// largestFree returns the largest free amount of each resource on any single node. It bounds the
-// largest pod that fits.
+// largestFree returns, for each resource, the largest amount that is free on a single node. A pod
+// that requests more cannot run here.
 func largestFree(shapes []quantity.NodeShape) quantity.Amounts {
 	out := quantity.Amounts{}
 	for _, s := range shapes {
 		for name, free := range s.Free {
-			// The number of free pod slots changes with every pod and hardly ever limits a
-			// placement.
+			// The number of free pod slots changes with every pod, and rarely limits a placement.
 			if name != corev1.ResourcePods {
 				out[name] = max(out[name], free)
 			}

@@ -5,13 +5,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
 )
 
-// Peers probes which other clusters this one reaches. It keeps each result until the broker has
-// received it.
+// Peers probes whether this cluster reaches the clusters that the broker asks about. Ask schedules
+// probes, Found returns the results, and Told drops results that the broker has received.
 type Peers interface {
 	Ask(peers []v1.Peer)
 	Found() []v1.Link
 	Told(links []v1.Link)
-	// News receives when a result should be sent to the broker at once.
+	// News receives a value when a result should be sent to the broker at once.
 	News() <-chan struct{}
 }
 
@@ -25,8 +25,8 @@ func (r *Reconciler) pendingLinks() []v1.Link {
 	return r.options.Peers.Found()
 }
 
-// scheduleProbes schedules probes of the peers named in the receipt and marks the reported links as
-// delivered.
+// scheduleProbes schedules probes of the peers that the receipt names, and drops the results that
+// the broker received with the advertisement (told).
 func (r *Reconciler) scheduleProbes(told []v1.Link, receipt *v1.AdvertisementReceipt) {
 	if r.options.Peers == nil {
 		return

@@ -3,20 +3,42 @@ package advertisement
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// mostPending bounds how many resources are shown as pending. Unschedulable pods may request
-// any number of resources under any name.
+// mostPending is how many resources the Advertisement shows as pending at most, because
+// unschedulable pods may request any number of resource names.
 const mostPending = 32
 
-// firstPending returns at most mostPending resources: first those that the cluster has, then the
-// others, each group by name.
+// maxWaitingSeconds is the longest wait that the broker accepts, ten years.
+const maxWaitingSeconds = 315_360_000
+
+// wirePending returns the pending amounts in the form for the broker, or nil if no pod waits. It
+// contains how long the first pod has waited instead of since when, because the broker's clock may
+// differ.
+func (o *offer) wirePending(now time.Time) *v1.PendingDemand {
+	if o.pending.IsZero() {
+		return nil
+	}
+	waiting := int64(now.Sub(o.pendingSince) / time.Second)
+	return &v1.PendingDemand{Requests: wire.FromAmounts(o.pending), WaitingSeconds: min(max(waiting, 0), maxWaitingSeconds)}
+}
+
+// firstPending returns at most mostPending of the pending resources. Resources that the cluster has
+// come first, then all others; each group is sorted by name. No amount is above quantity.Limit,
+// because the broker would refuse the whole advertisement.
 func firstPending(pending, capacity quantity.Amounts) quantity.Amounts {
+	pending = pending.Clone()
+	for name, amount := range pending {
+		pending[name] = min(amount, quantity.Limit)
+	}
 	if len(pending) <= mostPending {
 		return pending
 	}
@@ -31,11 +53,15 @@ func firstPending(pending, capacity quantity.Amounts) quantity.Amounts {
 	return out
 }
 
-// demandMoved reports whether the pending amounts changed enough to be written. Between regular
-// advertisements the change is measured against allocatable; when one is due, against the
-// previous pending amounts. This way a backlog that comes and goes does not cause a write each
+// demandMoved reports whether the pending amounts changed enough to be written. When the regular
+// advertisement is due, a change of an amount by more than 2 %, or of pendingSince, is enough.
+// Otherwise an amount must change by more than 2 % of the allocatable or the pending amount,
+// whichever is larger, so that a backlog of pods that comes and goes does not cause a write each
 // time.
 func (o *offer) demandMoved(before *offer, due bool) bool {
+	if due && !before.pendingSince.Equal(o.pendingSince) {
+		return true
+	}
 	whole := before.pending
 	if !due {
 		whole = whole.Max(before.allocatable)
@@ -43,7 +69,7 @@ func (o *offer) demandMoved(before *offer, due bool) bool {
 	return hasMoved(before.pending, o.pending, whole)
 }
 
-// newPendingGauge creates the metric of pending requests.
+// newPendingGauge creates the metric of what unschedulable pods request.
 func newPendingGauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "agent_pending_requests",

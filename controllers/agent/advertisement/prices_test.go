@@ -26,7 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// asked provides the settings of a Pricer for two nodes.
+// asked is a Settings whose offer contains only the prices of a Pricer.
 type asked struct{ *pricing.Pricer }
 
 func (a asked) Offered() Offered         { return Offered{Cost: a.Cost()} }
@@ -68,7 +68,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	b.options.Settings = asked{pricer}
 	b.after(0)
 	b.expect(1, 2, 1)
-	<-b.events.Events // the event of Ready
+	<-b.events.Events // skip the event about condition Ready
 	if sent := b.broker.Advertised()[0]; sent.Cost.Currency != "" {
 		t.Errorf("without prices %+v is advertised", sent.Cost)
 	}
@@ -85,7 +85,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	}()
 	until := func(reason string) {
 		t.Helper()
-		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) {
 			c := pricer.Condition()
 			return c != nil && c.Reason == reason, nil
 		}); err != nil {

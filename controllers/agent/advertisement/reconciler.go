@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,11 +24,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
 const (
-	// publishTimeout bounds one attempt. It can be short because another attempt follows
+	// publishTimeout limits one attempt to publish. It is short, because failed attempts are repeated
 	// anyway.
 	publishTimeout = 10 * time.Second
 	// firstRetry is the pause after the first failure to reach the broker. The pause doubles
@@ -35,13 +35,14 @@ const (
 	firstRetry = 2 * time.Second
 )
 
-// Reconcile reads the accounts. It writes the Advertisement after a material change, and
-// publishes to the broker after a material change and at every interval.
+// Reconcile computes the offer from the accounts. After a material change it writes the
+// Advertisement object and publishes the offer to the broker. It also publishes the offer at
+// regular intervals.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
 	select {
 	case <-r.accounts.Synced():
 	default:
-		// The accounts send an event once they have counted everything.
+		// followAccounts enqueues a request once the first count is complete.
 		return ctrl.Result{}, nil
 	}
 	if wait := r.looked.Add(minGap).Sub(r.options.Clock.Now()); wait > 0 {
@@ -65,6 +66,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	now.setMetric(r.missing, missing)
 	now.setMetric(r.pending, now.pending)
 	conditions := []metav1.Condition{r.publishOffer(ctx, now), coveredCondition(missing)}
+	if c := leavingCondition(now, conditions[0]); c != nil {
+		conditions = append(conditions, *c)
+	}
 	if r.options.Settings != nil {
 		conditions = append(conditions, r.options.Settings.Conditions()...)
 	}
@@ -89,8 +93,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	return ctrl.Result{RequeueAfter: r.untilDue()}, nil
 }
 
-// observeOffer reads the Advertisement, which may not exist yet, and builds the offer. It contains
-// whether the cluster can peer, as the condition LiqoReady tells.
+// observeOffer reads the Advertisement object, which may not exist yet, and computes the offer. The
+// offer also says whether this cluster takes new placements. It takes none while it cannot peer,
+// according to the condition liqo, and none while the agent is being uninstalled.
 func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (*agentv1alpha1.Advertisement, *offer, error) {
 	adv := &agentv1alpha1.Advertisement{}
 	if err := r.client.Get(ctx, r.ownRequest().NamespacedName, adv); client.IgnoreNotFound(err) != nil {
@@ -113,7 +118,7 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 		EndpointURL: r.options.EndpointURL, Topology: offered.Topology,
 		Labels: offered.Labels, Claims: offered.Claims, Lending: wire.LendingPolicy(policy),
 	}
-	id.Lending.Unready = installation.WhyUnready(liqo)
+	id.Lending.Unready = WhyUnready(adv, liqo, r.options.Clock.Now())
 	if id.Labels == nil {
 		id.Labels = maps.Clone(adv.Spec.Labels)
 	}
@@ -129,7 +134,8 @@ func (r *Reconciler) observeOffer(ctx context.Context, liqo *metav1.Condition) (
 	return adv, &now, nil
 }
 
-// listHolds lists the ProviderInstructions with reserved capacity.
+// listHolds lists the reserved capacity of all placements whose ProviderInstruction has
+// status.enforced.
 func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 	var list agentv1alpha1.ProviderInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
@@ -150,9 +156,10 @@ func (r *Reconciler) listHolds(ctx context.Context) ([]hold, error) {
 	return out, nil
 }
 
-// writeOffer creates or updates the Advertisement if the offer or the pending amounts moved
-// materially, or if another writer changed it. Prices, labels and claims in the Advertisement
-// belong to the operator, unless flags set them.
+// writeOffer creates or updates the Advertisement object. It writes only if the object is missing,
+// if the offer or the pending amounts changed materially, or if another client changed the object.
+// Prices, labels and claims that the agent's settings do not contain stay as the operator wrote
+// them into the object.
 func (r *Reconciler) writeOffer(ctx context.Context, adv *agentv1alpha1.Advertisement, now *offer, due bool) error {
 	missing := adv.ResourceVersion == ""
 	foreign := adv.Generation > r.generation
@@ -173,8 +180,8 @@ func (r *Reconciler) writeOffer(ctx context.Context, adv *agentv1alpha1.Advertis
 	return nil
 }
 
-// isDue reports whether to publish to the broker now. While the broker does not answer, changes
-// wait for the next retry.
+// isDue reports whether to publish to the broker now. After a failed attempt, changes are not
+// published before the next retry.
 func (r *Reconciler) isDue(now *offer) bool {
 	if !r.options.Clock.Now().Before(r.due) {
 		return true
@@ -192,9 +199,11 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	spec.Timestamp = &metav1.Time{Time: r.options.Clock.Now()}
 	msg := wire.FromAdvertisement(&spec)
 	msg.Usage, msg.Lending = now.wireUsage(r.options.Clock.Now()), wire.FromLending(now.Lending)
+	msg.Pending = now.wirePending(r.options.Clock.Now())
 	r.bound.shortenMessage(msg, now.exceedsHold(), r.options.Clock.Now())
 	r.urgent.Store(false)
 	msg.Links = r.pendingLinks()
+	msg.Vacant = r.listVacancies(ctx)
 
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -208,8 +217,12 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 		return refusalCondition(err)
 	}
 	r.failures, r.epoch = 0, receipt.Epoch
-	r.published, r.complete = now, completeCondition(&r.bound, receipt)
+	r.published, r.complete, r.anchor = now, completeCondition(&r.bound, receipt), receipt.Anchor
+	if r.options.NoteJournal != nil {
+		r.options.NoteJournal(receipt.Anchor.Journal)
+	}
 	r.scheduleProbes(msg.Links, receipt)
+	r.vacancies.wanted = receipt.ReportVacant
 	r.due = r.options.Clock.Now().Add(r.jitter(r.nextInterval(receipt)))
 	return metav1.Condition{
 		Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPublished,
@@ -217,8 +230,8 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 	}
 }
 
-// nextInterval returns the operator's interval, or the broker's if that is shorter. An answer cannot
-// make an agent flood the broker: the least is a second.
+// nextInterval returns the operator's interval, or the one that the broker asks for if that is
+// shorter. The broker asks for whole seconds, at least one.
 func (r *Reconciler) nextInterval(receipt *v1.AdvertisementReceipt) time.Duration {
 	if receipt.NextSeconds <= 0 {
 		return r.options.Interval
@@ -226,8 +239,10 @@ func (r *Reconciler) nextInterval(receipt *v1.AdvertisementReceipt) time.Duratio
 	return min(r.options.Interval, time.Duration(receipt.NextSeconds)*time.Second)
 }
 
-// pauseAfter returns how long to wait after this many consecutive failures. A refused advertisement
-// is repeated only at the next interval, when the cause may have passed.
+// pauseAfter returns how long to wait before the next attempt, after the given number of
+// consecutive failures. If the broker refused the advertisement, pauseAfter returns the whole
+// interval, because the broker would also refuse a quick retry. The exception is a refusal for
+// which isOvertaken returns true. The result is never shorter than the broker demands.
 func pauseAfter(err error, failures int, interval time.Duration) time.Duration {
 	wait := interval
 	if isUnreached(err) || isOvertaken(err) {
@@ -257,19 +272,21 @@ func refusalCondition(err error) metav1.Condition {
 	return c
 }
 
-// isOvertaken reports whether the broker has a newer advertisement of this cluster from another
-// agent, for example the leader before this one.
+// isOvertaken reports whether the broker refused the advertisement because another agent of this
+// cluster, for example the previous leader, has sent a newer one.
 func isOvertaken(err error) bool { return fault.ReasonOf(err) == fault.Conflict }
 
-// isUnreached reports whether err means that the broker made no decision.
+// isUnreached reports whether err is temporary: the broker was not reached, or could not decide
+// about the advertisement.
 func isUnreached(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	return !ok && errors.Is(err, transport.ErrUnreachable) || ok && f.Temporary()
 }
 
-// writeConditions writes the conditions only if one changed, and records events. Regular advertisements
-// must not cause a write to the API server each. The first condition is Ready: whether the
-// broker has the advertisement.
+// writeConditions writes the conditions and records events. It writes nothing if neither the
+// conditions nor the anchors changed (isUnsteady says which new messages do not count), so that a
+// regular advertisement does not cause a write to the API server. The first condition must be
+// Ready, which says whether the broker has the advertisement.
 func (r *Reconciler) writeConditions(ctx context.Context, adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) error {
 	before := adv.DeepCopy()
 	now := metav1.Time{Time: r.options.Clock.Now()}
@@ -285,7 +302,8 @@ func (r *Reconciler) writeConditions(ctx context.Context, adv *agentv1alpha1.Adv
 		}
 		same = same && old != nil && (c.Message == old.Message || isUnsteady(c))
 	}
-	if len(changed) == 0 && same {
+	adv.Status.Anchors = keepAnchor(adv.Status.Anchors, r.anchor, now.Time)
+	if len(changed) == 0 && same && equality.Semantic.DeepEqual(adv.Status.Anchors, before.Status.Anchors) {
 		return nil
 	}
 	adv.Status.Published = conditions[0].Status == metav1.ConditionTrue
@@ -304,10 +322,10 @@ func (r *Reconciler) writeConditions(ctx context.Context, adv *agentv1alpha1.Adv
 	return nil
 }
 
-// removeConditions removes optional conditions that no longer apply, for example after peering, the
-// configuration file or the price source was disabled.
+// removeConditions removes optional conditions that are not in the given list, for example after
+// the configuration file was removed. It reports whether it removed one.
 func removeConditions(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
-	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded} {
+	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded, agentv1alpha1.ConditionLeaving} {
 		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
 			forgotten = true
 		}
@@ -315,8 +333,8 @@ func removeConditions(adv *agentv1alpha1.Advertisement, conditions []metav1.Cond
 	return forgotten
 }
 
-// conflictLater retries soon if the cache was stale, without logging an error that needs no
-// action.
+// conflictLater turns the error of a write to a stale object into a retry. Such errors are
+// expected, so they are not logged.
 func conflictLater(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: minGap}, nil

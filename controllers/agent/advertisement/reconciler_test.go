@@ -34,11 +34,17 @@ import (
 type figures struct {
 	synced chan struct{}
 	now    *capacity.Snapshot
+	// guests are the pods on the known nodes.
+	guests map[string]capacity.Guests
 }
 
 func (f *figures) Synced() <-chan struct{}     { return f.synced }
 func (f *figures) Changed() <-chan struct{}    { return nil }
 func (f *figures) Snapshot() capacity.Snapshot { return *f.now }
+func (f *figures) GuestsOn(node string) (capacity.Guests, bool) {
+	g, ok := f.guests[node]
+	return g, ok
+}
 
 // bench is a Reconciler with its dependencies.
 type bench struct {

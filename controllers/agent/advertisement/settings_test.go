@@ -37,7 +37,7 @@ func TestSettingsChangeWhileAgentRuns(t *testing.T) {
 	b.options.Settings = settings
 	b.after(0)
 	b.expect(1, 2, 1)
-	<-b.events.Events // the event of Ready; the file being in force is no event
+	<-b.events.Events // skip the event about condition Ready; there is none about a file that comes into force
 	if adv := b.advertisement(); adv.Spec.Withheld != nil || adv.Spec.Topology != nil {
 		t.Errorf("without settings: %+v", adv.Spec)
 	}
@@ -72,7 +72,7 @@ func TestSettingsChangeWhileAgentRuns(t *testing.T) {
 	}
 
 	settings.conditions = configured(metav1.ConditionFalse, agentv1alpha1.ReasonConfigurationRefused, "line 3")
-	b.urgent.Store(true) // as follow does after a change
+	b.urgent.Store(true) // as followAccounts does after a change of settings
 	b.after(time.Second)
 	for _, message := range []string{"line 3", "line 4"} {
 		settings.conditions[0].Message = message

@@ -1,5 +1,5 @@
-// Package advertisement publishes the cluster's offer: to the broker, and to the users of this
-// cluster in the Advertisement.
+// Package advertisement publishes the cluster's offer: it sends the offer to the broker, and shows
+// it to the users of this cluster in the Advertisement object.
 package advertisement
 
 import (
@@ -46,8 +46,8 @@ const (
 	DefaultInterval  = 30 * time.Second
 )
 
-// minGap is the shortest time between two readings of the accounts, and so between two
-// advertisements. Changes within it are published together.
+// minGap is the shortest time between two computations of the offer. Changes within this time are
+// published together.
 const minGap = 250 * time.Millisecond
 
 // Publisher sends advertisements to the broker. Every broker transport implements it.
@@ -56,68 +56,74 @@ type Publisher interface {
 	Ping(ctx context.Context) (*v1.Pong, error)
 }
 
-// Accounts provides the capacity figures.
+// Accounts provides the totals of the cluster's nodes and pods.
 type Accounts interface {
 	Synced() <-chan struct{}
 	Changed() <-chan struct{}
 	Snapshot() capacity.Snapshot
+	GuestsOn(node string) (capacity.Guests, bool)
 }
 
 var _ Accounts = (*capacity.Watcher)(nil)
 
-// Settings provides the operator's current settings.
+// Settings provides the operator's settings.
 type Settings interface {
-	// Offered returns what is in force.
+	// Offered returns the settings that are in force.
 	Offered() Offered
-	// Changed receives after new settings came into force or were rejected.
+	// Changed receives a value after new settings came into force or were rejected.
 	Changed() <-chan struct{}
-	// Conditions report whether the operator's latest configuration is in force. There are none
-	// if the settings cannot change.
+	// Conditions report whether the operator's latest settings are in force. The list is empty if
+	// settings cannot change while the agent runs.
 	Conditions() []metav1.Condition
 }
 
-// Offered describes a cluster and how much it lends.
+// Offered holds the operator's settings for the offer: the description of the cluster, its prices,
+// and how much it lends.
 type Offered struct {
 	// Topology is the cluster's location; nil if unknown.
 	Topology *brokerv1alpha1.Topology
-	// Cost, Labels and Claims of the cluster. Those that are nil are taken from the
-	// Advertisement.
+	// Cost, Labels and Claims describe the cluster. A nil field is taken from the Advertisement
+	// object instead.
 	Cost           *brokerv1alpha1.Cost
 	Labels, Claims map[string]brokerv1alpha1.LabelValue
-	// Terms define how much of the free capacity is lent.
+	// Rules define how much of the free capacity is lent.
 	offering.Rules
 }
 
 // Options of a Reconciler. Only ClusterID is required.
 type Options struct {
-	// ClusterID of this cluster; required.
+	// ClusterID of this cluster.
 	ClusterID string
 	// ClusterName is a display name; empty means ClusterID.
 	ClusterName string
 	// EndpointURL is the https address at which consumers reach this cluster's API server;
 	// empty if there is none.
 	EndpointURL string
-	// Settings provides the operator's settings, which may change. If it is nil, everything free is
-	// lent, and the cluster has no description.
+	// Settings provides the operator's settings, which may change at any time. If it is nil, all
+	// free capacity is lent, and cost, labels and claims are taken from the Advertisement object.
 	Settings Settings
 	// Name and Namespace of the Advertisement; if empty, DefaultName and DefaultNamespace.
 	Name, Namespace string
 	// InstructionNamespace holds the ProviderInstructions; DefaultNamespace if empty.
 	InstructionNamespace string
-	// Interval between two advertisements while nothing changes; DefaultInterval. The broker
-	// may ask for a shorter one, down to a second, because it counts a cluster as silent after
-	// three of its own.
+	// Interval between two advertisements while nothing changes; DefaultInterval if 0. The broker
+	// may ask for a shorter interval, of at least one second, because it counts a cluster as silent
+	// after three intervals of the broker's configuration.
 	Interval time.Duration
 	// Peers probes the clusters that the broker asks about; nil disables probes.
 	Peers Peers
 	// Certificate returns the condition of the agent's certificate; nil if it is not reported.
 	Certificate func() metav1.Condition
-	// Guarded reports whether admission limits peers to their reservations; nil without
-	// peering.
+	// Guarded is the condition Guarded of the Advertisement: whether admission policies limit peers
+	// to their reservations. It is nil if this cluster does not peer.
 	Guarded *metav1.Condition
-	// Liqo returns the condition of Liqo in this cluster, nil for a cluster that need not peer.
+	// Liqo returns the condition LiqoReady of this cluster. It returns nil if the agent runs with
+	// --peering-mode=none.
 	Liqo func(context.Context) *metav1.Condition
-	// Clock is the wall clock unless set.
+	// NoteJournal is called with the ID of the broker's journal whenever the broker has accepted an
+	// advertisement; nil if nobody needs it.
+	NoteJournal func(id string)
+	// Clock defaults to the wall clock.
 	Clock clock.PassiveClock
 }
 
@@ -143,47 +149,54 @@ func orDefault[T comparable](v, def T) T {
 	return v
 }
 
-// Reconciler publishes this cluster's Advertisement. There is one object, and a controller
-// never reconciles one object twice at once, so the state needs no lock.
+// Reconciler publishes this cluster's offer. Its fields need no lock: only Reconcile uses them,
+// for a single object. The exception is urgent, which is atomic.
 type Reconciler struct {
 	client    client.Client
 	publisher Publisher
 	accounts  Accounts
 	recorder  events.EventRecorder
 	options   Options
-	// jitter spreads the agents of a fleet over the interval.
+	// jitter varies a pause by 10 % in both directions, so that the agents of a fleet do not all
+	// publish at the same time.
 	jitter func(time.Duration) time.Duration
 
 	missing, pending *prometheus.GaugeVec
-	// epoch is the number that the broker gave this agent, 0 before its first answer. sequence
-	// numbers the advertisements.
+	// epoch is a number that the broker assigns to this agent; 0 before the broker's first answer. It
+	// distinguishes this agent's advertisements from those of its predecessors. sequence numbers the
+	// advertisements.
 	epoch, sequence int64
 
-	// written and generation are the offer last written to the Advertisement and the generation
-	// this produced.
+	// written is the offer that the Advertisement object contains, and generation is the object's
+	// generation after that write. A higher generation means that another writer changed the object.
 	written    *offer
 	generation int64
-	// published is the offer that the broker last accepted; nil before the first one.
+	// published is the offer that the broker accepted last; nil before it has accepted one.
 	published *offer
-	// bound shortens advertisements, and complete is the condition that reports the omissions;
-	// nil before the first advertisement.
+	// bound shortens advertisements that are too large. complete is the condition Complete for the
+	// advertisement that the broker accepted last; nil before that.
 	bound    bound
 	complete *metav1.Condition
+	// vacancies measures for how long virtual nodes have had no pods.
+	vacancies vacancies
+	// anchor is the newest position in the broker's journal that the broker has sent.
+	anchor v1.Anchor
 	// due is when to publish next even if nothing changes.
 	due time.Time
-	// looked is when the accounts were last read.
+	// looked is when Reconcile last computed the offer.
 	looked time.Time
-	// failures counts consecutive advertisements that the broker did not accept.
+	// failures is the number of failed attempts to publish since the last success.
 	failures int
-	// ask is when to query the broker's version next. fits is the condition derived from its
-	// last answer; nil before the first.
+	// ask is when to ask for the broker's version again. fits is the condition BrokerCompatible for
+	// the version last reported; nil before the first report.
 	ask  time.Time
 	fits *metav1.Condition
-	// urgent is set by news of peers or settings and cleared when they are sent.
+	// urgent is set by a new probe result or new settings, so that they are published at once.
+	// Publishing clears it.
 	urgent atomic.Bool
 }
 
-// New creates a Reconciler.
+// New returns a Reconciler. Settings that options leave empty get their defaults.
 func New(c client.Client, publisher Publisher, accounts Accounts, recorder events.EventRecorder, options Options) *Reconciler {
 	options.setDefaults()
 	return &Reconciler{
@@ -193,7 +206,7 @@ func New(c client.Client, publisher Publisher, accounts Accounts, recorder event
 	}
 }
 
-// SetupWithManager registers the controller. The caller runs accounts.
+// SetupWithManager registers the controller. It does not start accounts: the caller runs them.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for what, metric := range map[string]*prometheus.GaugeVec{"missing": r.missing, "pending": r.pending} {
 		if err := metrics.Registry.Register(metric); err != nil {
@@ -209,9 +222,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("advertisement").
-		// The controller writes the status itself. A change of spec is the operator's, for
-		// example a price.
-		For(&agentv1alpha1.Advertisement{}, builder.WithPredicates(ours, predicate.GenerationChangedPredicate{})).
+		// Changes of the status are ignored, because this controller writes the status itself. The
+		// operator may change the spec, for example a price, and agent uninstall sets an
+		// annotation.
+		For(&agentv1alpha1.Advertisement{}, builder.WithPredicates(ours, predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
 		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.followAccounts)).
@@ -219,9 +233,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// followAccounts triggers a reconcile when the accounts are complete or change, when the reachability
-// of a peer changes, and when the settings change. If pods come and go all the time, one reconcile
-// covers many changes.
+// followAccounts enqueues the Advertisement whenever a total, the reachability of a peer or a
+// setting changes. After a change of a total, it ignores further ones for minGap.
 func (r *Reconciler) followAccounts(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	var news, settings <-chan struct{} // nil never receives
 	if r.options.Peers != nil {

@@ -1,3 +1,4 @@
-// Package enforcement limits consumers to their grants. It evicts the newest pods of a
-// placement that exceeds its grant, and makes Liqo retry refused pods as soon as they fit.
+// Package enforcement limits consumers to their grants. When the pods of a placement exceed its
+// grant, it evicts the newest of them. When pods that were refused earlier would fit again, it
+// makes Liqo retry them.
 package enforcement

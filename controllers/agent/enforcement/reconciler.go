@@ -20,12 +20,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// cordonFor is how long new pods stay blocked after the remaining pods fit again, so that a
-// consumer gains nothing by exceeding its grant repeatedly.
+// cordonFor is how long new pods of a placement stay blocked after its pods fit into the grant
+// again, so that a consumer gains nothing by exceeding its grant repeatedly.
 const cordonFor = time.Minute
 
-// Reconcile enforces the grant of one placement. It ignores ended placements: they are released
-// as a whole, see plan.ForProvider.
+// Reconcile enforces the grant of one placement. It ignores placements without reserved capacity,
+// and ended ones, whose pods are all removed anyway.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
@@ -38,7 +38,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return patch.Requeue(again, client.IgnoreNotFound(err))
 }
 
-// enforceGrant returns when to check again without an event; 0 means never.
+// enforceGrant compares a placement's pods with its grant. It evicts pods that exceed the grant, or
+// makes Liqo try again to create pods that were refused. It returns when to check again even if no
+// event arrives; 0 means never.
 func (r *Reconciler) enforceGrant(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (time.Duration, error) {
 	allowance, err := allowanceOf(inst)
 	if err != nil {
@@ -58,7 +60,6 @@ func (r *Reconciler) enforceGrant(ctx context.Context, inst *agentv1alpha1.Provi
 	return soonestOf(expires, clears, retries), err
 }
 
-// allowanceOf returns the allowance of a placement.
 func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowance, err error) {
 	if a.Limits, err = enforcement.LimitsOf(inst.Kept()); err != nil {
 		return a, err
@@ -70,8 +71,8 @@ func allowanceOf(inst *agentv1alpha1.ProviderInstruction) (a enforcement.Allowan
 	return a, err
 }
 
-// evictPods blocks new pods, then evicts the newest until the others fit. The agent may crash after
-// any step: the next reconcile starts over from the pods that are left.
+// evictPods blocks new pods of the placement, then evicts the newest pods until the rest fits. A
+// crash between two steps does no harm: the next reconcile starts over with the remaining pods.
 func (r *Reconciler) evictPods(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, pods []enforcement.Pod, a enforcement.Allowance, over quantity.Amounts) error {
 	err := r.noteExcess(ctx, inst, func(e *agentv1alpha1.GrantExcess) {
 		e.Resources, e.Cordoned = over.ToResourceList(), true
@@ -101,7 +102,8 @@ func (r *Reconciler) evictPods(ctx context.Context, inst *agentv1alpha1.Provider
 	return r.noteExcess(ctx, inst, func(e *agentv1alpha1.GrantExcess) { e.EvictedPods += int32(len(victims)) }) //nolint:gosec // a placement has fewer pods
 }
 
-// evictPod deletes the ShadowPod first; otherwise Liqo would create the pod again.
+// evictPod deletes a pod and its ShadowPod. The ShadowPod must go first: otherwise Liqo would
+// create the pod again.
 func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
 	if err := r.opts.Peering.DeleteShadowPod(ctx, pod.NamespacedName, pod.Owner); err != nil {
 		return err
@@ -115,7 +117,7 @@ func (r *Reconciler) evictPod(ctx context.Context, pod *enforcement.Pod) error {
 	return nil
 }
 
-// recordEvictions logs the evictions and their cause, and records an Event.
+// recordEvictions logs the evictions with their cause, and records an Event.
 func (r *Reconciler) recordEvictions(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, victims []enforcement.Pod, over quantity.Amounts) {
 	const mostNamed = 5
 	var names []string
@@ -128,8 +130,10 @@ func (r *Reconciler) recordEvictions(ctx context.Context, inst *agentv1alpha1.Pr
 		"%d pods of %q exceeded the grant and were evicted: %s", len(victims), inst.Spec.RequesterClusterID, strings.Join(names, ", "))
 }
 
-// clearExcess clears the excess once the pods fit, and drops a reduction once the pods have shrunk
-// to it. It admits new pods again one cordonFor later, and returns the time until then.
+// clearExcess updates the status of a placement whose pods fit into the grant. It clears the
+// excess, and clears status.reduced once the pods fit into the reduced grant. New pods stay blocked
+// for another cordonFor after the excess was cleared. clearExcess returns how long they still stay
+// blocked, or 0 if they are not blocked.
 func (r *Reconciler) clearExcess(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, used quantity.Amounts, a enforcement.Allowance) (time.Duration, error) {
 	if inst.Status.Reduced != nil && len(enforcement.Excess(used, a.Limits)) == 0 {
 		if err := r.patchStatus(ctx, inst, func() { inst.Status.Reduced = nil }); err != nil {
@@ -157,8 +161,8 @@ func (r *Reconciler) clearExcess(ctx context.Context, inst *agentv1alpha1.Provid
 	return 0, r.patchStatus(ctx, inst, func() { inst.Status.Excess.Cordoned = false })
 }
 
-// noteExcess changes status.excess and, if the change has an effect, the time when excess was last
-// seen.
+// noteExcess applies change to status.excess. If that changes something, it sets lastSeen to the
+// current time.
 func (r *Reconciler) noteExcess(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func(*agentv1alpha1.GrantExcess)) error {
 	return r.patchStatus(ctx, inst, func() {
 		before := inst.Status.Excess
@@ -174,8 +178,8 @@ func (r *Reconciler) noteExcess(ctx context.Context, inst *agentv1alpha1.Provide
 	})
 }
 
-// patchStatus applies change to the status and writes the difference. Another controller writes the
-// other fields.
+// patchStatus applies change to the status and writes only the difference, because another
+// controller writes the other fields.
 func (r *Reconciler) patchStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, change func()) error {
 	before := inst.DeepCopy()
 	change()

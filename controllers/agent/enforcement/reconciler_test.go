@@ -179,7 +179,7 @@ func (s *site) run(name string, second int, amount string) {
 	s.opts.Book.OnAdd(pod, false)
 }
 
-// step reconciles once and then lets the watch show which pods are gone.
+// step reconciles once and then tells the Book which pods are gone, as the watch would.
 func (s *site) step() (time.Duration, error) {
 	s.Helper()
 	result, err := s.Reconcile(s.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(instruction())})

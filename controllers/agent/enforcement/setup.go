@@ -23,8 +23,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// firstRetry and lastRetry bound the pause after an error, which doubles each time. They are
-// short because pods keep exceeding the grant meanwhile.
+// firstRetry and lastRetry are the shortest and the longest pause after an error. The pause doubles
+// with each error. Both are short because pods may exceed the grant until the retry.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
@@ -41,17 +41,17 @@ type Options struct {
 	Clock    clock.PassiveClock
 }
 
-// Reconciler compares the pods of each placement with its grant.
+// Reconciler compares the pods of each placement with its grant, and evicts pods that exceed it.
 type Reconciler struct {
 	client  client.Client
 	opts    Options
 	evicted *prometheus.CounterVec
-	// woken is when Liqo was last triggered for a ShadowPod without a pod.
+	// woken is when the reconciler last made Liqo retry a ShadowPod, by the UID of the ShadowPod.
 	woken map[types.UID]time.Time
 }
 
-// SetupWithManager adds the controller to a manager. Every change of a placement's pods or
-// instruction triggers it.
+// SetupWithManager adds the controller to a manager. It reconciles a placement whenever its pods or
+// its ProviderInstruction change.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Book == nil || opts.Peering == nil || opts.Recorder == nil || opts.Clock == nil {
 		return errors.New("enforcement: an option is missing")

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// wakeEvery is the shortest time between two triggers of Liqo for one ShadowPod. It is also
-	// the minimum age: Liqo handles younger ShadowPods by itself.
+	// wakeEvery is the shortest time between two retries of one ShadowPod, and between its creation
+	// and the first retry, because Liqo itself handles new ShadowPods.
 	wakeEvery = 2 * time.Second
-	// mostWoken bounds how many ShadowPods one reconcile reads.
+	// mostWoken is the largest number of ShadowPods that one reconcile reads.
 	mostWoken = 32
 )
 
-// wakeWaiting makes Liqo retry refused pods that fit now, oldest first. It returns the time
-// until the next attempt. A pod that fails for another reason waits for the next change, or for
-// Liqo's own retry.
+// wakeWaiting makes Liqo retry pods that were refused and now fit into the grant, oldest first. It
+// returns the time until a further pod may be retried, 0 if there is none. A pod that fails for
+// another reason is tried again after the next event, or by Liqo itself.
 func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, room quantity.Amounts) (time.Duration, error) {
 	waiting, err := r.opts.Peering.WaitingPods(ctx, inst.Name, r.opts.Book.Has)
 	if err != nil {
@@ -55,7 +55,8 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 	return next, nil
 }
 
-// mayWakeIn returns how long a ShadowPod is still left to Liqo.
+// mayWakeIn returns how long to wait before retrying a ShadowPod. The result is not positive if it
+// may be retried now.
 func (r *Reconciler) mayWakeIn(uid types.UID, created, now time.Time) time.Duration {
 	since := created
 	if woken, ok := r.woken[uid]; ok {

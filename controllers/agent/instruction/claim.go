@@ -11,9 +11,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// Claim reads an instruction and adds the finalizer with which it stays until it is taken down.
-// It returns false if there is nothing to do: the instruction is gone, was deleted before it was
-// begun, or is in another namespace.
+// Claim reads an instruction into inst and adds the finalizer that keeps the object until its
+// peering has been removed. It returns false if the instruction needs no work: it is in another
+// namespace, does not exist, or was deleted before it got the finalizer.
 func (q *Queue) Claim(ctx context.Context, req ctrl.Request, inst client.Object) (bool, error) {
 	if req.Namespace != q.namespace {
 		return false, nil

@@ -1,5 +1,5 @@
-// Package instruction is what the controllers of ProviderInstructions and ReservationInstructions
-// share: how instructions are enqueued, and how a reconcile begins.
+// Package instruction holds what the controllers of ProviderInstructions and of
+// ReservationInstructions share: how instructions are enqueued, and how a reconcile begins.
 package instruction
 
 import (
@@ -24,50 +24,52 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
-// firstRetry and lastRetry bound the pause after an error, which doubles each time. Most errors
-// pass by themselves, and a broker that has restarted waits 10 s for an answer (its
-// limits.Acknowledge).
+// firstRetry and lastRetry are the shortest and the longest pause after an error, which is usually
+// temporary. The pause doubles with each error. lastRetry is shorter than the 10 s for which the
+// broker by default waits for a provider's answer to a placement.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
-// Retries returns the rate limiter of a controller whose errors mostly pass by themselves.
+// Retries returns a rate limiter for a controller whose errors are mostly temporary. Its pauses
+// never exceed lastRetry, while those of controller-runtime's default limiter grow to 1000 s.
 func Retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }
 
-// Queue enqueues the instructions of one CRD in one namespace.
+// Queue enqueues instructions of one kind in one namespace by name.
 type Queue struct {
 	client    client.Client
 	namespace string
 	due       chan event.TypedGenericEvent[string]
 }
 
-// NewQueue returns a queue that reads instructions with c.
+// NewQueue returns a queue for the instructions in a namespace. It reads them with c.
 func NewQueue(c client.Client, namespace string) *Queue {
 	return &Queue{client: c, namespace: namespace, due: make(chan event.TypedGenericEvent[string], 64)}
 }
 
-// Add enqueues an instruction by name, from any goroutine. It waits while 64 others wait to be
-// read.
+// Add enqueues an instruction by name. It may be called from any goroutine, and blocks while 64
+// names are still waiting to be taken from the queue.
 func (q *Queue) Add(name string) { q.due <- event.TypedGenericEvent[string]{Object: name} }
 
-// Due carries the names that were added.
+// Due returns the channel of the names that were added. Watch connects it to a controller.
 func (q *Queue) Due() <-chan event.TypedGenericEvent[string] { return q.due }
 
-// Request returns the request for an instruction.
+// Request returns the reconcile request for an instruction.
 func (q *Queue) Request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: q.namespace, Name: name}}
 }
 
-// Named maps a name to the request for that instruction.
+// Named returns the reconcile request for an instruction, as a list for controller-runtime.
 func (q *Queue) Named(_ context.Context, name string) []reconcile.Request {
 	return []reconcile.Request{q.Request(name)}
 }
 
-// Placed returns the request for the placement that an object belongs to, and nothing if there is
-// no such instruction. It reads the instruction into inst.
+// Placed returns the reconcile request for the instruction of concern.Placement. It returns nil if
+// concern names no placement or if the instruction does not exist. It reads the instruction into
+// inst.
 func (q *Queue) Placed(ctx context.Context, concern liqo.Concern, inst client.Object) []reconcile.Request {
 	if concern.Placement == "" {
 		return nil
@@ -79,8 +81,9 @@ func (q *Queue) Placed(ctx context.Context, concern liqo.Concern, inst client.Ob
 	return []reconcile.Request{request}
 }
 
-// Matching returns requests for the instructions that match. It reads all into list, whose items
-// are of type T.
+// Matching returns reconcile requests for the instructions for which match returns true. It reads
+// all instructions into list, whose items must be of type T. If that fails, it logs the error and
+// returns nil.
 func Matching[T client.Object](ctx context.Context, q *Queue, list client.ObjectList, match func(T) bool) (requests []reconcile.Request) {
 	err := q.client.List(ctx, list, client.InNamespace(q.namespace))
 	if err == nil {
@@ -98,12 +101,13 @@ func Matching[T client.Object](ctx context.Context, q *Queue, list client.Object
 	return requests
 }
 
-// Watch adds the instructions that are added by name to a controller.
+// Watch makes a controller reconcile the instructions that were passed to Add.
 func (q *Queue) Watch(b *builder.Builder) {
 	b.WatchesRawSource(source.TypedChannel(q.due, handler.TypedEnqueueRequestsFromMapFunc(q.Named)))
 }
 
-// WatchLiqo makes a controller watch Liqo's objects and the channel peers, whose events name a peer.
+// WatchLiqo makes a controller watch objects of Liqo and the channel peers, which receives the IDs
+// of peers. The functions concerned and withPeer map an object and a peer to reconcile requests.
 func WatchLiqo(b *builder.Builder, objects []client.Object, concerned handler.MapFunc, peers <-chan event.TypedGenericEvent[string], withPeer handler.TypedMapFunc[string, reconcile.Request]) {
 	for _, obj := range objects {
 		var options []builder.WatchesOption
@@ -115,8 +119,8 @@ func WatchLiqo(b *builder.Builder, objects []client.Object, concerned handler.Ma
 	b.WatchesRawSource(source.TypedChannel(peers, handler.TypedEnqueueRequestsFromMapFunc(withPeer)))
 }
 
-// AwaitInformers makes the cache know every kind of object before any watch starts, because the
-// first events are mapped to instructions while the watches are still being set up.
+// AwaitInformers creates the cache's informers for all given kinds before any watch starts, because
+// the functions that map the first events to instructions already read the cache.
 func AwaitInformers(mgr manager.Manager, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 )
 
-// Reconcile writes the status if it changed.
+// Reconcile computes the status of the LendingPolicy and writes it if it changed.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil || policy == nil {

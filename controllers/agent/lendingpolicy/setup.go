@@ -1,6 +1,6 @@
-// Package lendingpolicy reports in the status of the LendingPolicy which parts of it are in
-// force. It decides nothing: the admission of placements and the advertisement read the policy
-// themselves.
+// Package lendingpolicy shows in the status of the LendingPolicy that the policy is in force, and
+// how many placements it affects. It does not apply the policy: the admission of placements and
+// the advertisement read it themselves.
 package lendingpolicy
 
 import (
@@ -26,7 +26,7 @@ import (
 type Options struct {
 	// InstructionNamespace holds the ProviderInstructions.
 	InstructionNamespace string
-	// Clock stamps conditions.
+	// Clock is used to set the times of conditions.
 	Clock clock.PassiveClock
 }
 
@@ -47,7 +47,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("lendingpolicy").
-		// The controller writes the status itself.
+		// Changes of the status are ignored, because this controller writes the status itself.
 		For(&agentv1alpha1.LendingPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(instructions)).
 		Complete(r)

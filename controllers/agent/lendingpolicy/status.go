@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describeStatus derives the status from the policy and the current placements.
+// describeStatus sets the status to describe the policy and the placements that it affects.
 func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	s, paused := &policy.Status, wire.LendingPolicy(policy).Paused
 	s.ObservedGeneration, s.Message, s.Placements, s.Refused = policy.Generation, describeLending(&policy.Spec, paused), 0, 0
@@ -44,14 +44,16 @@ func describeStatus(policy *agentv1alpha1.LendingPolicy, all []agentv1alpha1.Pro
 	}
 }
 
-// isRefusedByPolicy reports whether the policy alone caused the refusal of a placement.
+// isRefusedByPolicy reports whether a placement was refused because of the policy, and not, for
+// example, for lack of capacity.
 func isRefusedByPolicy(inst *agentv1alpha1.ProviderInstruction) bool {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
 	return c != nil && c.Status == metav1.ConditionFalse &&
 		slices.Contains([]string{string(lending.LendingPaused), string(lending.ConsumerDenied), string(lending.Recalled)}, c.Reason)
 }
 
-// describeLending counts clusters without naming them: many people read and copy the message.
+// describeLending describes the policy in one sentence. It counts clusters without naming them,
+// because many people read and copy the message.
 func describeLending(spec *agentv1alpha1.LendingPolicySpec, paused bool) string {
 	allowed, denied := 0, 0
 	if c := spec.Consumers; c != nil {

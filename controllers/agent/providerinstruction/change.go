@@ -17,8 +17,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// decideChange requests admission of changed amounts, once, and writes the answer before any
-// grant uses it. A reduction needs no admission.
+// decideChange decides about changed amounts of a placement, once for each change. An increase
+// needs admission; a reduction does not. The decision is written into the status before any slice
+// is granted the new amounts.
 func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	if inst.Ended() || !inst.Status.Enforced || !awaitsDecision(inst) {
 		return nil
@@ -39,7 +40,8 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 	return nil
 }
 
-// awaitsDecision reports whether a change awaits a decision. A refused change is not submitted again.
+// awaitsDecision reports whether this cluster still has to decide about a change. A change that was
+// refused is not decided again.
 func awaitsDecision(inst *agentv1alpha1.ProviderInstruction) bool {
 	if inst.Spec.Change != 0 {
 		return inst.Status.Change != inst.Spec.Change
@@ -56,8 +58,8 @@ func growsBeyond(kept, wanted corev1.ResourceList) bool {
 	return false
 }
 
-// recordChange writes this cluster's decision on a change into the status. From then on, every grant and every count uses
-// the kept amounts.
+// recordChange writes this cluster's decision about a change into the status. From then on, Kept
+// returns the amounts that result from the decision, and all grants and totals use Kept.
 func recordChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Change = inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "the new amounts are reserved"}
@@ -71,8 +73,9 @@ func recordChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now meta
 	setCondition(inst, agentv1alpha1.ConditionChanged, aspect, now)
 }
 
-// noteReduction records the previous grant if the new one is smaller, because the pods that run now
-// may exceed the new one. The enforcement controller drops the record once the pods fit.
+// noteReduction records the previous grant if the new one is smaller in any resource, because
+// running pods may exceed the new one. If an earlier reduction is still recorded, the record keeps
+// the larger amounts of both. The enforcement controller removes the record once the pods fit.
 func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	if !growsBeyond(inst.Spec.Resources, inst.Kept()) {
 		return
@@ -88,8 +91,8 @@ func noteReduction(inst *agentv1alpha1.ProviderInstruction, now metav1.Time) {
 	inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: before, At: now}
 }
 
-// reportChange answers the broker. It agrees as soon as the grant no longer exceeds the kept
-// amounts.
+// reportChange reports the decision about a change to the broker. It reports agreement only once
+// Liqo's grant in this cluster no longer exceeds the kept amounts.
 func (r *Reconciler) reportChange(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionChanged)
 	switch {

@@ -30,8 +30,8 @@ func (b *broker) heard(t *testing.T, r *Reconciler) v1.StatusReport {
 	}
 }
 
-// The second pass is that of a restarted agent: it reports the same and requests no second
-// admission.
+// Each case reconciles twice after the change, the second time like a restarted agent: that reports
+// the same answer again, and does not ask for admission again.
 func TestChangeOfAmountsIsDecidedOnceAndAnswered(t *testing.T) {
 	tests := map[string]struct {
 		wanted    string
@@ -80,7 +80,7 @@ func TestChangeOfAmountsIsDecidedOnceAndAnswered(t *testing.T) {
 }
 
 // The provider agrees to a reduction once the consumer's grant is no larger.
-func TestLessIsAgreedToWhenNoMoreIsGiven(t *testing.T) {
+func TestReductionIsConfirmedOnceTheGrantIsSmaller(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	inst.Spec.Resources = cpus("4")
 	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)

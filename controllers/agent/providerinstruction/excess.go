@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describeExcess adds to the status whether the pods of the placement exceed the grant. It
-// derives this from status.excess, which the enforcement controller writes.
+// describeExcess sets the condition WithinGrant: whether the pods of the placement exceed its
+// grant. It derives the condition from status.excess, which the enforcement controller writes.
 func (r *Reconciler) describeExcess(inst *agentv1alpha1.ProviderInstruction) {
 	if inst.Status.Excess == nil {
 		meta.RemoveStatusCondition(&inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant)
@@ -51,11 +51,12 @@ func amountsInWords(list corev1.ResourceList) string {
 	return strings.Join(words, " and ")
 }
 
-// mostReported is how many resources the broker accepts in one report.
+// mostReported is the largest number of resources that the broker accepts in one report of an
+// excess.
 const mostReported = 16
 
-// reportExcess reports to the broker when pods begin to exceed the grant. When they fit again, it
-// reports how many were evicted.
+// reportExcess tells the broker that the pods of a placement exceed the grant: once when the excess
+// begins, and once when the pods fit again. The second report contains how many pods were evicted.
 func (r *Reconciler) reportExcess(inst *agentv1alpha1.ProviderInstruction) {
 	excess := inst.Status.Excess
 	if excess == nil || isRefused(inst) || inst.Ended() || !inst.Status.Enforced {
@@ -70,7 +71,7 @@ func (r *Reconciler) reportExcess(inst *agentv1alpha1.ProviderInstruction) {
 	report := &v1.Excess{Pods: excess.EvictedPods, Resources: wire.FromResourceList(largest)}
 	version := fmt.Sprintf("%d/%d", excess.LastSeen.Unix(), excess.EvictedPods)
 	if len(excess.Resources) > 0 {
-		version = "begun" // the final report covers what happens in between
+		version = "begun" // while the pods exceed the grant, one report is enough: the final report contains all evictions
 	}
 	r.reports.SayExcess(inst.Spec.ReservationName, inst.Spec.Placement, report, version)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// holds records for each placement how well placeholders keep its capacity. The placeholder
-// controller writes here, because only the instruction controller writes an instruction's
-// status.
+// holds stores, for each placement, the aspect of the condition Held: whether placeholder pods
+// keep its capacity free. The placeholder controller writes it; the instruction controller, which
+// alone writes conditions, reads it.
 type holds struct {
-	// mu guards the following.
+	// mu protects known.
 	mu    sync.Mutex
 	known map[string]placement.Aspect
 }
 
-// replaceAll replaces all aspects and returns the placements whose aspect changed.
+// replaceAll replaces all aspects and returns the names of the placements whose aspect changed.
 func (h *holds) replaceAll(now map[string]placement.Aspect) (changed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,8 +42,9 @@ func (h *holds) aspectOf(name string) (placement.Aspect, bool) {
 	return a, ok
 }
 
-// holdAspect describes how well a placement is held. Pending placeholders may only just have
-// been created: the next pass shows whether they get scheduled.
+// holdAspect returns the condition Held: whether placeholders keep the unused capacity of a
+// placement. A pending placeholder counts as missing even if it was just created; the condition
+// changes once the placeholder is scheduled.
 func holdAspect(h placeholder.Held) placement.Aspect {
 	if h.Pending == 0 {
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHeld, Message: fmt.Sprintf("%d placeholder pods hold the unused capacity", h.Placeholders)}
@@ -59,7 +60,8 @@ func holdAspect(h placeholder.Held) placement.Aspect {
 		h.Pending, h.Placeholders, strings.Join(short, " and "))}
 }
 
-// describeHold adds to the status how the capacity is held.
+// describeHold sets the condition Held if placeholders must keep the capacity, and removes it
+// otherwise.
 func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	aspect, known := r.holds.aspectOf(inst.Name)
 	if !known || !needsPlaceholders(inst) {
@@ -69,12 +71,12 @@ func (r *Reconciler) describeHold(inst *agentv1alpha1.ProviderInstruction) {
 	setCondition(inst, agentv1alpha1.ConditionHeld, aspect, r.now())
 }
 
-// needsPlaceholders reports whether placeholders must keep an instruction's capacity.
+// needsPlaceholders reports whether placeholder pods must keep the capacity of an instruction.
 func needsPlaceholders(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.Spec.Hold == agentv1alpha1.HoldPlaceholder && inst.Status.Enforced && !inst.Ended()
 }
 
-// enqueueAll enqueues the instructions whose hold changed.
+// enqueueAll enqueues the instructions with the given names.
 func (r *Reconciler) enqueueAll(names []string) {
 	for _, name := range names {
 		r.queue.Add(name)

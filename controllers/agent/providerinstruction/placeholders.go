@@ -20,24 +20,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Placeholders configures the pods that keep reserved capacity. Placeholders of placements that
-// have ended, or that only the ledger holds, are deleted.
+// Placeholders configures the pods that keep reserved capacity. Placeholders are deleted when their
+// placement ends, or when its instruction no longer asks for them.
 type Placeholders struct {
-	// Namespace of the pods.
+	// Namespace is the namespace of the placeholder pods.
 	Namespace string
-	// Image does nothing. PriorityClass protects placeholders from preemption by ordinary pods.
-	// Both are required if a placement is held by placeholders.
+	// Image is a container image that does nothing. PriorityClass protects placeholders from
+	// preemption by ordinary pods. Both are needed only if an instruction asks for placeholders.
 	Image, PriorityClass string
 	// Pods caches the placeholders and the pods that Liqo runs here.
 	Pods cache.Cache
-	// Room returns the capacity that pods can still request on nodes, without counting
-	// placeholders.
+	// Room returns, by node, how much pods can still request on the given nodes. Placeholders count
+	// as if they requested nothing.
 	Room func(nodes []string) map[string]quantity.Amounts
-	// Confine restricts a pod to the nodes that pods of a placement may run on.
+	// Confine restricts a pod to the nodes on which pods of the given placement may run.
 	Confine func(*corev1.PodSpec, *agentv1alpha1.ProviderInstructionSpec)
 }
 
-// placeholderKeeper keeps all placeholders up to date with all placements.
+// placeholderKeeper creates and deletes the placeholders of all placements.
 type placeholderKeeper struct {
 	*Reconciler
 	opts *Placeholders
@@ -54,7 +54,8 @@ func (r *Reconciler) setupPlaceholders(mgr manager.Manager) error {
 		Complete(whole{keep: p.applyPlan})
 }
 
-// applyPlan carries out one plan for all placements. The resulting events trigger the next pass.
+// applyPlan carries out one plan for all placements. The changes to pods cause events, which
+// trigger the next pass.
 func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
 	view, placements, err := r.observeCluster(ctx)
 	if err != nil {
@@ -69,8 +70,8 @@ func (r *placeholderKeeper) applyPlan(ctx context.Context) error {
 	return r.carryOutPlan(ctx, plan, placements)
 }
 
-// observeCluster returns the state of the placements that placeholders hold, and these placements by
-// name.
+// observeCluster returns the input of the plan and, by name, the placements whose capacity
+// placeholders must keep.
 func (r *placeholderKeeper) observeCluster(ctx context.Context) (placeholder.View, map[string]*agentv1alpha1.ProviderInstructionSpec, error) {
 	view, placements := placeholder.View{Reserved: map[string]quantity.Amounts{}}, map[string]*agentv1alpha1.ProviderInstructionSpec{}
 	var instructions agentv1alpha1.ProviderInstructionList
@@ -129,8 +130,9 @@ func userOf(pod *corev1.Pod, use capacity.Use) placeholder.Pod {
 	return p
 }
 
-// carryOutPlan nominates a pod before it deletes a placeholder, so that no other pod takes the
-// freed capacity.
+// carryOutPlan creates placeholders, nominates pods for nodes, and deletes placeholders, in this
+// order. A pod is nominated before a placeholder is deleted to make room for it, so that no other
+// pod takes the room.
 func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.Plan, placements map[string]*agentv1alpha1.ProviderInstructionSpec) error {
 	for _, h := range plan.Create {
 		if err := r.client.Create(ctx, r.opts.podFor(h, placements[h.Placement])); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -156,8 +158,9 @@ func (r *placeholderKeeper) carryOutPlan(ctx context.Context, plan placeholder.P
 	return nil
 }
 
-// podFor returns a pod for the nodes of a placement. It does nothing, meets the restricted Pod
-// Security Standard and terminates at once when it is deleted.
+// podFor returns the pod for a placeholder. It may run on the same nodes as the pods of the
+// placement. Its container does nothing, meets the restricted Pod Security Standard, and terminates
+// at once when the pod is deleted.
 func (p *Placeholders) podFor(h placeholder.Placeholder, placement *agentv1alpha1.ProviderInstructionSpec) *corev1.Pod {
 	requests, limits := h.Amounts.ToResourceList(), corev1.ResourceList{}
 	for name, amount := range requests {

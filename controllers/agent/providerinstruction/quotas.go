@@ -13,11 +13,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
-// reassertQuotas is how often the quotas are compared with the limits when no namespace
-// changes. It bounds how long objects of a newly installed CRD stay unlimited.
+// reassertQuotas is how often the quotas are compared with the limits even if no event arrives. The
+// comparison matters after a CRD was installed, which causes no event: until the next comparison,
+// the number of the CRD's objects is not limited.
 const reassertQuotas = time.Minute
 
-// setupObjectQuotas keeps a ResourceQuota on objects in every namespace that peers write to.
+// setupObjectQuotas adds a controller that keeps a ResourceQuota in every namespace in which peers
+// create objects, to limit their number.
 func setupObjectQuotas(mgr manager.Manager, opts Options) error {
 	limits := opts.ObjectLimits
 	if len(limits.Offloaded) == 0 && len(limits.Tenant) == 0 {

@@ -13,9 +13,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// recordRecall records whether the operator recalls the placement, and the deadline. Every
-// advertisement reports the recall to the broker; the broker then ends the placement like any
-// other.
+// recordRecall writes into the status whether the operator recalls the placement, and until when
+// the placement may stay. The advertisements report the recall to the broker, and the broker ends
+// the placement.
 func (r *Reconciler) recordRecall(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	policy, err := configuration.ReadLendingPolicy(ctx, r.client)
 	if err != nil {
@@ -30,8 +30,9 @@ func (r *Reconciler) recordRecall(ctx context.Context, inst *agentv1alpha1.Provi
 	return r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before))
 }
 
-// recalledOf counts the notice from when it was first given, even after a restart or an edit of
-// the notice. Placements that are not kept, or that are ending, are not recalled.
+// recalledOf returns the recall of a placement, or nil. The notice period begins when the recall
+// was first recorded. A restart of the agent or a new length of the period does not change its
+// beginning. A placement that has ended or has no reserved capacity is not recalled.
 func recalledOf(inst *agentv1alpha1.ProviderInstruction, all []lending.Recall, now metav1.Time) *agentv1alpha1.RecalledPlacement {
 	if inst.Ended() || !inst.Status.Enforced {
 		return nil

@@ -16,19 +16,28 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// departureRetry is when to try again to delete an instruction that must unpeer first. No event may
-// come: the instruction that shared the peering with it is gone already.
+// departureRetry is the delay before Reconcile again tries to delete an instruction that must first
+// remove the peering. No event would trigger the retry if the other instructions that used the
+// peering are already gone.
 const departureRetry = time.Second
 
-// Reconcile takes the next steps for one instruction and updates its status.
+// Reconcile handles one instruction: it decides about it, carries it out, updates its status and
+// reports to the broker.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return patch.Requeue(r.reconcile(ctx, req))
 }
 
-// reconcile returns when to run again without an event.
+// reconcile does the work of Reconcile. It returns the delay after which it must run again even if
+// no event arrives; 0 means never.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
 	if claimed, err := r.queue.Claim(ctx, req, inst); !claimed {
+		return 0, err
+	}
+	if !inst.IsDecided() {
+		r.noteStep(inst, plan.ProviderState{})
+	}
+	if err := r.admitSlice(ctx, inst); err != nil {
 		return 0, err
 	}
 	if err := r.decideAdmission(ctx, inst); err != nil {
@@ -40,15 +49,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	if err := r.recordRecall(ctx, inst); err != nil {
 		return 0, err
 	}
-	if err := r.openRights(ctx, inst); err != nil {
-		return 0, err
-	}
 	state, err := r.carryOut(ctx, inst)
 	if err != nil {
 		return 0, err
 	}
+	r.noteStep(inst, state)
 	if err := r.writeStatus(ctx, inst, state); err != nil {
-		return 0, client.IgnoreNotFound(err) // the object is gone and the cache is stale
+		return 0, client.IgnoreNotFound(err) // the instruction is gone, only the cache still has it
 	}
 	if isWithdrawn(inst) {
 		return state.Again, r.reportWithdrawal(ctx, inst)
@@ -61,9 +68,10 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	return state.Again, err
 }
 
-// decideAdmission requests admission once, and writes the answer before it is reported to the broker.
+// decideAdmission decides whether this cluster provides the placement, once for each instruction.
+// It writes the decision into the status before it is reported to the broker.
 func (r *Reconciler) decideAdmission(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	if inst.Ended() || isDecided(inst) {
+	if inst.Ended() || inst.IsDecided() {
 		return nil
 	}
 	admission, err := r.opts.Admit(ctx, inst)
@@ -77,11 +85,6 @@ func (r *Reconciler) decideAdmission(ctx context.Context, inst *agentv1alpha1.Pr
 	}
 	failpoint.Hit(failpoint.ProviderAdmitted)
 	return nil
-}
-
-func isDecided(inst *agentv1alpha1.ProviderInstruction) bool {
-	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged)
-	return c != nil && c.Status != "Unknown"
 }
 
 func isRefused(inst *agentv1alpha1.ProviderInstruction) bool {
@@ -105,9 +108,10 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.ProviderI
 	return state, nil
 }
 
-// reportOutcome reports to the broker the decision, or that nothing is left. It removes the finalizer
-// once the broker has the report and the peering is torn down. It reports whether the instruction has
-// to stay after all, because it must unpeer first.
+// reportOutcome reports to the broker what was decided about the placement or, at the end, that
+// nothing of it is left. Once the broker has that last report, reportOutcome removes the finalizer.
+// It returns true if the instruction must stay, because it is now the last one for its consumer and
+// must remove the peering first.
 func (r *Reconciler) reportOutcome(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) (stays bool, err error) {
 	switch {
 	case state.Gone:
@@ -149,5 +153,6 @@ func (r *Reconciler) answerChange(inst *agentv1alpha1.ProviderInstruction, state
 	r.reports.Answer(inst.Spec.ReservationName, inst.Spec.Placement, inst.Spec.Change, state, why, r.requeueFunc(inst.Name))
 }
 
-// requeueFunc returns a callback that enqueues an instruction once the broker has received its report.
+// requeueFunc returns a callback that enqueues an instruction once the broker has received its
+// report.
 func (r *Reconciler) requeueFunc(name string) func() { return func() { r.queue.Add(name) } }

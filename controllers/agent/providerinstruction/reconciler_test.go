@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,7 +26,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 )
 
-const waitLimit = 10 * time.Second
+// waitLimit ends a wait for something that must happen. It is far longer than the slowest machine needs.
+const waitLimit = 5 * time.Minute
 
 // broker records the reports that it receives.
 type broker struct{ told chan v1.StatusReport }
@@ -53,7 +55,7 @@ func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Objec
 		WithStatusSubresource(&agentv1alpha1.ProviderInstruction{}, &corev1.Pod{}).Build()
 	return &Reconciler{
 		client:  c,
-		opts:    Options{Namespace: "default", Admit: admit, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
+		opts:    Options{Namespace: "default", Admit: admit, Recorder: events.NewFakeRecorder(16), Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))},
 		queue:   instruction.NewQueue(c, "default"),
 		reports: outbox.Reports{Outbox: sender, Reporter: b, Role: v1.StatusReportRoleProvider, Log: logr.Discard()},
 	}
@@ -228,13 +230,20 @@ func TestUndecidedReleasedPlacementIsNotAdmitted(t *testing.T) {
 	}
 }
 
-// The broker forwards the acknowledgement to the consumer, whose slice may arrive immediately.
-func TestRightsAreOpenedBeforeTheAcknowledgement(t *testing.T) {
+// The consumer learns of the placement at the same time as this cluster, so its slice may arrive
+// before the decision.
+func TestSliceIsAdmittedBeforeTheDecision(t *testing.T) {
 	b := &broker{}
-	r := newReconciler(t, b, always(Admission{Admitted: true}), newInstruction())
-	shut := errors.New("no Advertisement")
 	var opened int
-	r.opts.OpenRights = func(_ context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+		if opened < 3 {
+			t.Error("asked for admission before the slice was admitted")
+		}
+		return Admission{Admitted: true}, nil
+	}
+	r := newReconciler(t, b, admit, newInstruction())
+	shut := errors.New("no Advertisement")
+	r.opts.AdmitSlice = func(_ context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 		if opened++; opened < 3 {
 			return shut
 		}

@@ -16,31 +16,34 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// openRights writes the consumer's rights before the broker, and through it the consumer,
-// learns that this cluster provides. Otherwise the consumer's slice could arrive first and be
-// rejected.
-func (r *Reconciler) openRights(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-	if r.opts.OpenRights == nil || inst.Ended() || !inst.Status.Enforced {
+// admitSlice lets the consumer create its ResourceSlice before this cluster has decided about the placement. The
+// consumer learns of the placement at the same time as this cluster. Without the right, Liqo would retry with pauses
+// that double each time.
+func (r *Reconciler) admitSlice(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+	if r.opts.AdmitSlice == nil || inst.Ended() || inst.IsDecided() {
 		return nil
 	}
-	if err := r.opts.OpenRights(ctx, inst); err != nil {
+	if err := r.opts.AdmitSlice(ctx, inst); err != nil {
 		return err
 	}
-	failpoint.Hit(failpoint.ProviderRightsOpened)
+	failpoint.Hit(failpoint.ProviderSliceAdmitted)
 	return nil
 }
 
-// setupRights maintains the rights of the peers' identities.
+// setupRights adds a controller that keeps the rights of the peers' identities up to date, which the
+// admission policies enforce.
 func setupRights(mgr manager.Manager, opts Options) error {
 	tenant := predicate.NewPredicateFuncs(func(obj client.Object) bool { return object.IsTenantNamespace(obj) })
 	return wholeController(mgr, "rights").
-		// A re-created Advertisement has no rights in its status, and a user may edit them.
+		// The rights are in the status of the Advertisement. They must be written again if the object was
+		// created anew or edited.
 		Watches(&agentv1alpha1.Advertisement{}, wakesWhole[client.Object]()).
 		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(tenant)).
 		Complete(whole{keep: func(ctx context.Context) error { return opts.Peering.KeepRights(ctx, opts.Rights) }})
 }
 
-// setupBindings maintains the bindings of Liqo's role in offloaded namespaces.
+// setupBindings adds a controller that restricts the RoleBindings of Liqo in offloaded namespaces;
+// see guard.KeepBindings.
 func setupBindings(mgr manager.Manager, opts Options) error {
 	if !opts.BindSlices {
 		return nil

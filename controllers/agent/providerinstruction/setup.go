@@ -1,6 +1,7 @@
 // Package providerinstruction carries out the broker's instructions to this cluster as a
-// provider. It accepts a placement, grants its slice and no other, and confirms when nothing of
-// it is left.
+// provider. It decides whether to accept a placement, grants the ResourceSlices of accepted
+// placements and denies all others, and reports to the broker when nothing of a placement is
+// left.
 package providerinstruction
 
 import (
@@ -9,6 +10,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,73 +25,84 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
 // Admission is this cluster's decision about a placement.
 type Admission struct {
-	// Admitted is false for a refusal.
+	// Admitted is true if this cluster accepts the placement.
 	Admitted bool
-	// Reason is one of the API's reasons. Message is the explanation for users.
+	// Reason is a reason that the API defines, such as InsufficientCapacity. Message explains the
+	// decision to users.
 	Reason, Message string
 }
 
-// Admit decides on a placement that has no decision yet. Only one goroutine calls it at a time;
-// after an error it is called again. An admitted placement counts as enforced at once, although
-// a cache may show that later.
+// Admit decides on a placement that has no decision yet. Only one goroutine at a time calls it.
+// After an error it is called again. Once it has admitted a placement, it must count that placement
+// as reserved in later calls, even while the cache does not show the decision yet.
 type Admit func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (Admission, error)
 
-// Options of the controllers. Namespace, Admit, Reporter, Outbox and Clock are required.
+// Options of the controllers. Namespace, Admit, Reporter, Outbox, Recorder and Clock are required.
 type Options struct {
-	// Namespace holds the instructions.
+	// Namespace of the ProviderInstructions.
 	Namespace string
-	// Admit makes the final decision about the placements that this cluster provides.
+	// Admit decides whether this cluster provides a placement.
 	Admit Admit
-	// Peering through Liqo; nil for an agent that reserves and does not peer.
+	// Peering peers with other clusters through Liqo. It is nil for an agent that only reserves
+	// capacity.
 	Peering *liqo.Peering
-	// Rights names the Advertisement whose status records the rights of the peers' identities.
+	// Rights names the Advertisement in whose status the rights of the peers' identities are
+	// recorded.
 	Rights types.NamespacedName
-	// BindSlices limits Liqo's RoleBindings in offloaded namespaces to live slices.
+	// BindSlices restricts Liqo's role in offloaded namespaces to the identities of the slices of
+	// acknowledged placements. Liqo itself gives the role to all identities of the consumer.
 	BindSlices bool
-	// OpenRights writes the rights of a placement that this cluster provides. It is set if
-	// Peering is.
-	OpenRights func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
-	// Place returns this cluster's location, which becomes labels of the virtual nodes; nil if
-	// it is unknown.
+	// AdmitSlice lets the consumer of a placement create its ResourceSlice. SetupWithManager sets
+	// it if Peering is set.
+	AdmitSlice func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
+	// Place returns this cluster's location, which becomes labels of the virtual nodes in other
+	// clusters. Place may be nil, for an unknown location.
 	Place func() guard.Place
-	// ObjectLimits bound how many objects peers may have in each namespace.
+	// ObjectLimits limit how many objects peers may have in each namespace.
 	ObjectLimits guard.ObjectLimits
-	// Placeholders keeps capacity with pods; nil if only the ledger keeps it.
+	// Placeholders configures pods that keep reserved capacity. If it is nil, there are no such
+	// pods: the agent only counts the capacity as reserved.
 	Placeholders *Placeholders
-	// Reporter reports to the broker. Outbox delivers the reports; the code that created it
-	// starts it.
+	// Reporter reports to the broker. Outbox delivers the reports; whoever created it must start
+	// it.
 	Reporter outbox.StatusReporter
 	Outbox   *outbox.Outbox
-	// Clock stamps conditions.
+	// Recorder records events on instructions.
+	Recorder events.EventRecorder
+	// Clock is used to set the times of conditions.
 	Clock clock.PassiveClock
+	// Steps makes spans of the steps of placements; nil if no spans are wanted.
+	Steps *tracing.Steps
 }
 
-// Reconciler drives ProviderInstructions.
+// Reconciler carries out ProviderInstructions.
 type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports outbox.Reports
-	// queue gets the instructions whose report the broker has received, or whose hold changed.
+	// queue holds instructions to reconcile: those whose report the broker has accepted, and those
+	// whose condition Held changed.
 	queue *instruction.Queue
 	holds holds
 }
 
-// SetupWithManager adds the controllers to a manager: one for the instructions, one for the
-// slices that Liqo replicates here from other clusters, one for the rights of those clusters'
-// identities, and, if configured, one for quotas in their namespaces.
+// SetupWithManager adds the controllers to a manager. There is always one for the instructions.
+// If Peering is set, there are others for the slices that Liqo replicates here, for the rights of
+// the consumers and, if the options ask for them, for RoleBindings, quotas and placeholders.
 func SetupWithManager(mgr manager.Manager, opts Options) error {
-	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil {
+	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Recorder == nil || opts.Clock == nil {
 		return errors.New("providerinstruction: an option is missing")
 	}
 	if opts.Peering != nil {
-		opts.OpenRights = func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-			return opts.Peering.OpenRights(ctx, opts.Rights, inst)
+		opts.AdmitSlice = func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
+			return opts.Peering.AdmitSlice(ctx, opts.Rights, inst)
 		}
 	}
 	r := &Reconciler{client: mgr.GetClient(), opts: opts, queue: instruction.NewQueue(mgr.GetClient(), opts.Namespace)}
@@ -100,8 +113,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("providerinstruction").
 		For(&agentv1alpha1.ProviderInstruction{}).
-		// One worker only: Admit must not run concurrently, and the placements of a pair share
-		// a handshake.
+		// One worker only: Admit must not run concurrently, and all placements of a consumer share
+		// one handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
 		Watches(&agentv1alpha1.ProviderInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblingRequests)).
 		Watches(&agentv1alpha1.LendingPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allRequests), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
@@ -120,8 +133,8 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-// siblingRequests enqueues the other instructions of the same consumer when one is about to go. They
-// may become responsible for removing what they shared with it.
+// siblingRequests enqueues all instructions of a consumer when one of them is being released.
+// Another instruction may now have to remove objects that they share, such as the tenant namespace.
 func (r *Reconciler) siblingRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
 	if !ok || !inst.Spec.Release {
@@ -138,12 +151,13 @@ func (r *Reconciler) concernedRequests(ctx context.Context, obj client.Object) [
 	return r.withPeer(ctx, concern.Peer)
 }
 
-// withPeer enqueues the instructions of a consumer.
+// withPeer enqueues all instructions of a consumer.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
 	return r.requestsMatching(ctx, func(i *agentv1alpha1.ProviderInstruction) bool { return i.Spec.RequesterClusterID == peer })
 }
 
-// all enqueues every instruction, because a policy may affect any of them.
+// allRequests enqueues every instruction, because a change of the LendingPolicy may affect any of
+// them.
 func (r *Reconciler) allRequests(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.requestsMatching(ctx, func(*agentv1alpha1.ProviderInstruction) bool { return true })
 }
@@ -152,7 +166,8 @@ func (r *Reconciler) requestsMatching(ctx context.Context, match func(*agentv1al
 	return instruction.Matching(ctx, r.queue, &agentv1alpha1.ProviderInstructionList{}, match)
 }
 
-// setupPeering adds the controllers that serve peers beside the instructions.
+// setupPeering adds the controllers that an agent with peering needs in addition to the one for
+// instructions.
 func (r *Reconciler) setupPeering(mgr ctrl.Manager) error {
 	for _, setup := range []func(ctrl.Manager, Options) error{setupSlices, setupRights, setupBindings, setupObjectQuotas} {
 		if err := setup(mgr, r.opts); err != nil {

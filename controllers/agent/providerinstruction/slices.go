@@ -21,7 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// sliceReconciler grants or denies replicated slices.
+// sliceReconciler grants or denies ResourceSlices that Liqo replicated from other clusters.
 type sliceReconciler struct {
 	client client.Client
 	opts   Options
@@ -38,11 +38,16 @@ func setupSlices(mgr manager.Manager, opts Options) error {
 		Complete(r)
 }
 
-// Reconcile grants or denies one slice.
+// Reconcile grants or denies one slice. It makes the consumer's Liqo send an incomplete slice
+// again. If the slice no longer exists, Reconcile calls ForgetSlice instead.
 func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var at guard.Place
 	if r.opts.Place != nil {
 		at = r.opts.Place()
+	}
+	again, err := r.opts.Peering.ResendSlice(ctx, req.NamespacedName)
+	if err != nil {
+		return patch.Requeue(0, err)
 	}
 	if found, err := r.hasInstruction(ctx, req.NamespacedName); err != nil || !found {
 		if err == nil {
@@ -50,7 +55,7 @@ func (r *sliceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		}
 		return ctrl.Result{}, err
 	}
-	return patch.Requeue(0, r.opts.Peering.Grant(ctx, req.NamespacedName, at))
+	return patch.Requeue(again, r.opts.Peering.Grant(ctx, req.NamespacedName, at))
 }
 
 func (r *sliceReconciler) hasInstruction(ctx context.Context, key types.NamespacedName) (bool, error) {
@@ -58,7 +63,7 @@ func (r *sliceReconciler) hasInstruction(ctx context.Context, key types.Namespac
 	return err == nil, client.IgnoreNotFound(err)
 }
 
-// slicesOf enqueues the slice of an instruction.
+// slicesOf enqueues the slice of an instruction, if the consumer's tenant namespace exists.
 func (r *sliceReconciler) slicesOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ProviderInstruction)
 	if !ok || inst.Namespace != r.opts.Namespace {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -17,26 +18,29 @@ import (
 
 func (r *Reconciler) now() metav1.Time { return metav1.NewTime(r.opts.Clock.Now()) }
 
-// writeStatus writes the status if it changed.
+// writeStatus computes the status, writes it if it changed, and records events.
 func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState) error {
 	before := inst.DeepCopy()
 	describeStatus(inst, state, r.now())
 	r.describeHold(inst)
 	r.describeExcess(inst)
+	instruction.DescribeReceipt(&inst.Status.Conditions, inst.Spec.ReceiptProblem, inst.Generation, r.now())
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
 		return nil
 	}
 	if err := r.client.Status().Patch(ctx, inst, client.MergeFrom(before)); err != nil {
 		return err
 	}
+	instruction.RecordReceipt(r.opts.Recorder, inst, inst.Status.Conditions, before.Status.Conditions)
 	if state.Gone {
 		failpoint.Hit(failpoint.ProviderReleased)
 	}
 	return nil
 }
 
-// describeAdmission writes this cluster's decision. From here on, every count of reserved
-// capacity uses status.enforced.
+// describeAdmission writes this cluster's decision about a placement into the status. If the
+// placement is accepted, it sets status.enforced, and all totals of reserved capacity include the
+// placement from then on.
 func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
 	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change
@@ -56,7 +60,7 @@ func reasonOrRefused(reason string) string {
 	return reason
 }
 
-// describeStatus derives the status from the state.
+// describeStatus sets phase, conditions and message to describe the state of the placement.
 func describeStatus(inst *agentv1alpha1.ProviderInstruction, state plan.ProviderState, now metav1.Time) {
 	inst.Status.ObservedGeneration, inst.Status.Phase = inst.Generation, state.Phase
 	if isRefused(inst) && !inst.Ended() {

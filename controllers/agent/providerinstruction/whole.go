@@ -17,20 +17,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// whole reconciles something shared by all placements: any change reconciles all of it. All its
-// requests are equal, so that changes during one pass cause a single further pass.
+// whole is a reconciler for state that all placements share, such as the rights of peers. All
+// events result in the same reconcile request, so several events during one run cause only one more
+// run.
 type whole struct {
 	keep func(context.Context) error
-	// again is how often it runs without an event; 0 means never.
+	// again is the pause after which a pass runs even without an event; 0 means never.
 	again time.Duration
 }
 
-// Reconcile runs one pass.
+// Reconcile runs one pass. It ignores the request.
 func (w whole) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	return patch.Requeue(w.again, w.keep(ctx))
 }
 
-// wholeController builds a controller that any change of a placement triggers.
+// wholeController returns a builder for a controller whose reconciler has the type whole. The
+// controller runs after every change of a ProviderInstruction.
 func wholeController(mgr manager.Manager, name string) *builder.Builder {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
@@ -38,7 +40,7 @@ func wholeController(mgr manager.Manager, name string) *builder.Builder {
 		Watches(&agentv1alpha1.ProviderInstruction{}, wakesWhole[client.Object]())
 }
 
-// wakesWhole maps any event to the controller's one request.
+// wakesWhole maps every event to the same empty request.
 func wakesWhole[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request { return []reconcile.Request{{}} })
 }

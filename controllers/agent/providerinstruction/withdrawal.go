@@ -10,15 +10,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
 
-// isWithdrawn reports whether a user deleted an instruction that the broker still wants carried
-// out. The broker must learn of the withdrawal before it hears that nothing is left. It does
-// not accept that report for a standing placement, and would leave the consumer there.
+// isWithdrawn reports whether an instruction that the broker has not ended was deleted in this
+// cluster. The broker must learn of the deletion before it gets the report that nothing of the
+// placement is left. Otherwise the broker would ignore the report, and the consumer would keep
+// using the placement.
 func isWithdrawn(inst *agentv1alpha1.ProviderInstruction) bool {
 	return inst.DeletionTimestamp != nil && !inst.Spec.Release && !isRefused(inst)
 }
 
-// reportWithdrawal reports the withdrawal to the broker, which then makes the consumer leave as at any
-// other end. It records that the broker has the report.
+// reportWithdrawal reports to the broker that this cluster refuses the placement from now on. The
+// broker then ends the placement. Once the broker has the report, the status shows the refusal.
 func (r *Reconciler) reportWithdrawal(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
 	why := placement.Aspect{Reason: agentv1alpha1.ReasonRefused, Message: "its ProviderInstruction was deleted: this cluster no longer lends to it"}
 	r.sendReport(inst, v1.StatusReportStateRefused, why)

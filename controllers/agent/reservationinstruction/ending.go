@@ -10,12 +10,14 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// ending is why and when a virtual node is removed.
+// ending says why a virtual node is removed: reason and message of the condition Ending.
 type ending struct {
 	reason, message string
 }
 
-// describeEnding derives the condition Ending. before is the previous status.
+// describeEnding sets the condition Ending to true if the placement ends soon or is being removed,
+// and to false if an announced end was called off. before is the status before this reconcile. The
+// condition announces the expiry of a reservation when at most the duration lead is left.
 func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1alpha1.ReservationInstructionStatus, lead time.Duration, now metav1.Time) {
 	old := meta.FindStatusCondition(before.Conditions, agentv1alpha1.ConditionEnding)
 	noted := old != nil && old.Status == metav1.ConditionTrue
@@ -26,10 +28,10 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 	e := upcomingEnd(inst, lead, now.Time)
 	if inst.Ended() {
 		if noted && (before.Phase == agentv1alpha1.InstructionReleasing || before.Phase == agentv1alpha1.InstructionReleased) {
-			return // keep the reason that was recorded first
+			return // the reason that was recorded first stays
 		}
 		if noted && old.Reason != agentv1alpha1.ReasonExpiring {
-			e = &ending{old.Reason, "it made room"}
+			e = &ending{old.Reason, "the placement made room"}
 		} else {
 			e = pastEnd(inst, now.Time)
 		}
@@ -42,37 +44,44 @@ func describeEnding(inst *agentv1alpha1.ReservationInstruction, before *agentv1a
 		return
 	default:
 		condition.Status, condition.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn
-		condition.Message = "it stays" + expirySuffix(inst)
+		condition.Message = "the placement stays" + expirySuffix(inst)
 	}
 	meta.SetStatusCondition(&inst.Status.Conditions, condition)
 }
 
-// upcomingEnd returns nil while no end is near. A reservation that is renewed has no end.
+// upcomingEnd returns why a placement that has not ended will end soon, or nil. A reservation
+// without a duration does not expire, because it is renewed.
 func upcomingEnd(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
 	case spec.Notice != nil:
 		return &ending{spec.Notice.Reason, fmt.Sprintf("it ends at %s: %s; %s", formatInstant(spec.Notice.EndsAt), describeRemoval(inst), spec.Notice.Message)}
 	case lead > 0 && spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Add(-lead)):
-		return &ending{agentv1alpha1.ReasonExpiring, fmt.Sprintf("its duration is over at %s: %s; to keep it, %s",
+		return &ending{agentv1alpha1.ReasonExpiring, fmt.Sprintf("the duration ends at %s: %s; to keep the capacity, %s",
 			formatInstant(*spec.ExpiresAt), describeRemoval(inst), howToExtend(spec))}
 	}
 	return nil
 }
 
-// pastEnd returns why a placement is taken down, as far as this cluster knows.
+// pastEnd returns why a placement is being removed, as far as this cluster knows.
 func pastEnd(inst *agentv1alpha1.ReservationInstruction, now time.Time) *ending {
 	spec := &inst.Spec
 	switch {
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
-		return &ending{agentv1alpha1.ReasonExpired, "its duration is over"}
-	case spec.ProviderSilentSince != nil:
-		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q is silent", spec.TargetClusterID)}
+		return &ending{agentv1alpha1.ReasonExpired, "the duration is over"}
+	case spec.Reason == agentv1alpha1.ReasonProviderLost:
+		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q is silent, and another provider has taken over", spec.TargetClusterID)}
+	case spec.Reason == agentv1alpha1.ReasonNodeNotReady:
+		return &ending{agentv1alpha1.ReasonMigrated, fmt.Sprintf("the node on %q was not Ready, and another provider has taken over", spec.TargetClusterID)}
+	case spec.Reason == agentv1alpha1.ReasonProviderForgotten:
+		return &ending{spec.Reason, fmt.Sprintf("%q was removed from the broker", spec.TargetClusterID)}
+	case spec.Reason != "":
+		return &ending{agentv1alpha1.ReasonReleased, fmt.Sprintf("the broker gave up the placement on %q (%s)", spec.TargetClusterID, spec.Reason)}
 	}
-	return &ending{agentv1alpha1.ReasonReleased, "it was released"}
+	return &ending{agentv1alpha1.ReasonReleased, "the placement was released"}
 }
 
-// describeRemoval describes what the end means for users of the reservation.
+// describeRemoval tells users what happens when the placement ends.
 func describeRemoval(inst *agentv1alpha1.ReservationInstruction) string {
 	if inst.Status.NodeName == "" {
 		return "its capacity is released"
@@ -96,8 +105,9 @@ func expirySuffix(inst *agentv1alpha1.ReservationInstruction) string {
 
 func formatInstant(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// untilNotice returns when to announce that a reservation expires. It returns never if the
-// reservation does not expire, has ended, or the announcement is due already.
+// untilNotice returns how long to wait before the condition Ending announces that the reservation
+// expires. It returns the constant never if there is nothing to wait for: the announcement is
+// already due, or the reservation has no duration or has ended.
 func untilNotice(inst *agentv1alpha1.ReservationInstruction, lead time.Duration, now time.Time) time.Duration {
 	if lead <= 0 || inst.Spec.ExpiresAt == nil || inst.Ended() {
 		return never

@@ -15,9 +15,10 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// noon is the time of the tests below, and lead their expiry notice.
+// noon is the present time in these tests.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
+// lead is how long before the expiry of a reservation the condition Ending announces it in these tests.
 const lead = 10 * time.Minute
 
 func expires(in time.Duration) func(*agentv1alpha1.ReservationInstruction) {
@@ -28,6 +29,10 @@ func release(i *agentv1alpha1.ReservationInstruction) { i.Spec.Release = true }
 
 func preempt(i *agentv1alpha1.ReservationInstruction) {
 	i.Spec.Notice = &agentv1alpha1.Notice{Reason: "Preempted", EndsAt: metav1.NewTime(noon.Add(time.Minute)), Message: "a request of priority 9 needs the room"}
+}
+
+func givenUp(reason string) func(*agentv1alpha1.ReservationInstruction) {
+	return func(i *agentv1alpha1.ReservationInstruction) { i.Spec.Reason = reason }
 }
 
 func requested(i *agentv1alpha1.ReservationInstruction) {
@@ -51,25 +56,34 @@ func TestEndIsAnnounced(t *testing.T) {
 	}{
 		"what is renewed has no end":        {},
 		"a duration that is far from over":  {edits: edits{expires(time.Hour)}, again: 50 * time.Minute},
-		"a duration that is over soon":      {edits: edits{expires(lead), requested}, want: `True Expiring its duration is over at 2026-06-01T12:10:00Z: pods are evicted from node "res-a-1" before it is removed; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`},
-		"one that the broker's cluster set": {edits: edits{expires(time.Minute)}, want: `True Expiring its duration is over at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1" before it is removed; to keep it, raise spec.duration of Reservation "res-a" in the broker's cluster`},
+		"a duration that is over soon":      {edits: edits{expires(lead), requested}, want: `True Expiring the duration ends at 2026-06-01T12:10:00Z: pods are evicted from node "res-a-1" before it is removed; to keep the capacity, raise spec.duration: kubectl edit resourcerequest mine -n team`},
+		"one that the broker's cluster set": {edits: edits{expires(time.Minute)}, want: `True Expiring the duration ends at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1" before it is removed; to keep the capacity, raise spec.duration of Reservation "res-a" in the broker's cluster`},
 		"without a node": {
 			edits: edits{expires(time.Minute), requested, func(i *agentv1alpha1.ReservationInstruction) { i.Status.NodeName = "" }},
-			want:  `True Expiring its duration is over at 2026-06-01T12:01:00Z: its capacity is released; to keep it, raise spec.duration: kubectl edit resourcerequest mine -n team`,
+			want:  `True Expiring the duration ends at 2026-06-01T12:01:00Z: its capacity is released; to keep the capacity, raise spec.duration: kubectl edit resourcerequest mine -n team`,
 		},
 		"a duration that was raised takes it back": {
 			edits: edits{expires(time.Hour), noted(agentv1alpha1.ReasonExpiring)},
-			want:  `False NoticeWithdrawn it stays until 2026-06-01T13:00:00Z`, again: 50 * time.Minute,
+			want:  `False NoticeWithdrawn the placement stays until 2026-06-01T13:00:00Z`, again: 50 * time.Minute,
 		},
-		"a duration that was taken out, too": {edits: edits{noted(agentv1alpha1.ReasonExpiring)}, want: `False NoticeWithdrawn it stays`},
+		"a duration that was taken out, too": {edits: edits{noted(agentv1alpha1.ReasonExpiring)}, want: `False NoticeWithdrawn the placement stays`},
 		"a higher priority": {
 			edits: edits{preempt}, want: `True Preempted it ends at 2026-06-01T12:01:00Z: pods are evicted from node "res-a-1" before it is removed; a request of priority 9 needs the room`,
 		},
-		"it is given back":                {edits: edits{release}, want: `True Released it was released: pods are evicted from node "res-a-1" before it is removed`},
-		"given back ahead of its expiry":  {edits: edits{release, expires(time.Minute), noted(agentv1alpha1.ReasonExpiring)}, want: `True Released it was released: pods are evicted from node "res-a-1" before it is removed`},
-		"its duration is over":            {edits: edits{release, expires(0), noted(agentv1alpha1.ReasonExpiring)}, want: `True Expired its duration is over: pods are evicted from node "res-a-1" before it is removed`},
-		"it has made room":                {edits: edits{release, noted(agentv1alpha1.ReasonPreempted)}, want: `True Preempted it made room: pods are evicted from node "res-a-1" before it is removed`},
-		"another provider has taken over": {edits: edits{release, func(i *agentv1alpha1.ReservationInstruction) { i.Spec.ProviderSilentSince = new(metav1.NewTime(noon)) }}, want: `True Migrated "paris" is silent: pods are evicted from node "res-a-1" before it is removed`},
+		"it is given back":                {edits: edits{release}, want: `True Released the placement was released: pods are evicted from node "res-a-1" before it is removed`},
+		"given back ahead of its expiry":  {edits: edits{release, expires(time.Minute), noted(agentv1alpha1.ReasonExpiring)}, want: `True Released the placement was released: pods are evicted from node "res-a-1" before it is removed`},
+		"the duration is over":            {edits: edits{release, expires(0), noted(agentv1alpha1.ReasonExpiring)}, want: `True Expired the duration is over: pods are evicted from node "res-a-1" before it is removed`},
+		"it has made room":                {edits: edits{release, noted(agentv1alpha1.ReasonPreempted)}, want: `True Preempted the placement made room: pods are evicted from node "res-a-1" before it is removed`},
+		"another provider has taken over": {edits: edits{release, givenUp(agentv1alpha1.ReasonProviderLost)}, want: `True Migrated "paris" is silent, and another provider has taken over: pods are evicted from node "res-a-1" before it is removed`},
+		"another provider has taken over from a node that was not Ready": {
+			edits: edits{release, givenUp(agentv1alpha1.ReasonNodeNotReady)},
+			want:  `True Migrated the node on "paris" was not Ready, and another provider has taken over: pods are evicted from node "res-a-1" before it is removed`,
+		},
+		"the provider was removed from the broker": {
+			edits: edits{release, givenUp("ProviderForgotten")},
+			want:  `True ProviderForgotten "paris" was removed from the broker: pods are evicted from node "res-a-1" before it is removed`,
+		},
+		"the broker gave it up for another reason": {edits: edits{release, givenUp("NeverReady")}, want: `True Released the broker gave up the placement on "paris" (NeverReady): pods are evicted from node "res-a-1" before it is removed`},
 		"why it ended stays": {
 			edits: edits{release, expires(-time.Hour), noted(agentv1alpha1.ReasonReleased), func(i *agentv1alpha1.ReservationInstruction) { i.Status.Phase = agentv1alpha1.InstructionReleasing }},
 			want:  `True Released said before`,
@@ -108,7 +122,8 @@ func TestExpiryIsNotAnnouncedWithoutNotice(t *testing.T) {
 	}
 }
 
-// A reservation that is extended each time it is about to end records one event each time.
+// An instruction records an event each time its end comes near, and one when an extension then postpones the end. If it
+// serves a ResourceRequest, it records neither, because the request gets these events instead.
 func TestEventsReportTheEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*agentv1alpha1.ReservationInstruction)

@@ -5,13 +5,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// recordTransitions records an event for each change in the end of a placement, and for a refused handshake.
-// For a placement that serves a ResourceRequest, the events are recorded on the request, where
-// users look.
+// recordTransitions records events on an instruction: when its end is announced or progresses, when its pods exceed the
+// grant, and when this cluster refuses what the provider sent for the peering or a receipt of the broker. If the
+// instruction serves a ResourceRequest, it records only the events about receipts, because the controller of
+// ResourceRequests records the others on the request, which users look at.
 func (r *Reconciler) recordTransitions(inst, before *agentv1alpha1.ReservationInstruction) {
+	instruction.RecordReceipt(r.opts.Recorder, inst, inst.Status.Conditions, before.Status.Conditions)
 	if inst.Spec.RequestRef != nil {
 		return
 	}
@@ -28,7 +31,8 @@ func (r *Reconciler) recordTransitions(inst, before *agentv1alpha1.ReservationIn
 	}
 }
 
-// eventType returns Normal for changes that were requested or that improve the state.
+// eventType returns Normal for a release, a drain without problems and a withdrawn notice,
+// otherwise Warning.
 func eventType(c *metav1.Condition) string {
 	switch c.Reason {
 	case agentv1alpha1.ReasonReleased, agentv1alpha1.ReasonNoticeWithdrawn, agentv1alpha1.ReasonDraining, agentv1alpha1.ReasonDrained:

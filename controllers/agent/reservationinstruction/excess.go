@@ -9,9 +9,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// describeExcess sets the condition WithinGrant to false once the provider has evicted pods. It
-// stays false for the life of the placement, because the provider does not report that the
-// excess is over.
+// describeExcess sets the condition WithinGrant to false once the provider has evicted pods that
+// exceeded the grant. The condition stays false until the placement ends, because the broker does
+// not tell the consumer when the pods fit again.
 func describeExcess(inst *agentv1alpha1.ReservationInstruction, now metav1.Time) {
 	if inst.Spec.Excess == nil {
 		return

@@ -2,7 +2,7 @@ package reservationinstruction
 
 import (
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -66,29 +66,32 @@ func TestUnreachableProviderIsGivenUp(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inst, b := newInstruction(), &broker{}
-			inst.Spec.TargetClusterEndpoint = endpoint
-			if tt.change != nil {
-				tt.change(inst)
-			}
-			r := newReconciler(t, b, inst)
-			r.opts.Peering, r.opts.Reach = &liqo.Peering{}, &tt.sight
-			var told []v1.StatusReport
-			for range 2 {
-				r.reportState(inst, tt.state)
-				select {
-				case got := <-b.told:
-					awaitHeard(t, r)
-					told = append(told, got)
-				case <-time.After(50 * time.Millisecond): // nothing new to report
+			synctest.Test(t, func(t *testing.T) {
+				inst, b := newInstruction(), &broker{}
+				inst.Spec.TargetClusterEndpoint = endpoint
+				if tt.change != nil {
+					tt.change(inst)
 				}
-			}
-			if diff := cmp.Diff(tt.want, told); diff != "" {
-				t.Errorf("reports (-want +got):\n%s", diff)
-			}
-			if inst.Status.Delivered != tt.sight.forgotten && inst.Spec.TargetClusterEndpoint != "" {
-				t.Errorf("delivered: %t, forgotten: %t", inst.Status.Delivered, tt.sight.forgotten)
-			}
+				r := newReconciler(t, b, inst)
+				r.opts.Peering, r.opts.Reach = &liqo.Peering{}, &tt.sight
+				var told []v1.StatusReport
+				for range 2 {
+					r.reportState(inst, tt.state)
+					synctest.Wait()
+					select {
+					case got := <-b.told:
+						awaitHeard(t, r)
+						told = append(told, got)
+					default: // nothing new to report
+					}
+				}
+				if diff := cmp.Diff(tt.want, told); diff != "" {
+					t.Errorf("reports (-want +got):\n%s", diff)
+				}
+				if inst.Status.Delivered != tt.sight.forgotten && inst.Spec.TargetClusterEndpoint != "" {
+					t.Errorf("delivered: %t, forgotten: %t", inst.Status.Delivered, tt.sight.forgotten)
+				}
+			})
 		})
 	}
 }

@@ -19,17 +19,20 @@ import (
 const (
 	// never means that only an event triggers the next reconcile.
 	never time.Duration = 0
-	// departureRetry is when to try again to delete an instruction that must unpeer first. No event
-	// may come: the instruction that shared the peering with it is gone already.
+	// departureRetry is the delay before Reconcile again tries to delete an instruction that must
+	// first remove the peering. No event would trigger the retry if the other instructions that used
+	// the peering are already gone.
 	departureRetry = time.Second
 )
 
-// Reconcile takes the next steps for one instruction and updates its status.
+// Reconcile handles one instruction: it carries it out, updates its status and reports to the
+// broker.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return patch.Requeue(r.reconcile(ctx, req))
 }
 
-// reconcile returns when to run again without an event.
+// reconcile does the work of Reconcile. It returns the delay after which it must run again even if
+// no event arrives.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Duration, error) {
 	inst := &agentv1alpha1.ReservationInstruction{}
 	if claimed, err := r.queue.Claim(ctx, req, inst); !claimed {
@@ -41,11 +44,16 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (time.Dura
 	}
 	now := metav1.NewTime(r.opts.Clock.Now())
 	if err := r.writeStatus(ctx, inst, state, now); err != nil {
-		return never, client.IgnoreNotFound(err) // the object is gone and the cache is stale
+		return never, client.IgnoreNotFound(err) // the instruction is gone, only the cache still has it
 	}
+	r.noteStep(inst, state, now.Time)
 	r.reportState(inst, state)
+	vacating, err := r.vacateNode(ctx, inst, now.Time)
+	if err != nil {
+		return never, err
+	}
 	if !state.Done || !r.reports.Heard(inst.Spec.ReservationName, inst.Spec.Placement, v1.StatusReportStateGone) {
-		return plan.Soonest(state.Again, untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
+		return plan.Soonest(plan.Soonest(state.Again, vacating), untilNotice(inst, r.opts.ExpiryNotice, now.Time)), nil
 	}
 	departed, err := r.removeFinalizer(ctx, inst)
 	if !departed {
@@ -66,8 +74,9 @@ func (r *Reconciler) carryOut(ctx context.Context, inst *agentv1alpha1.Reservati
 	return state, nil
 }
 
-// reportState tells the broker when only the network is missing, when the node becomes ready, when
-// it no longer is or cannot become ready, and when nothing is left.
+// reportState reports the state of the placement to the broker: that the node waits only for the
+// network, that it is Ready, that it is no longer Ready, that it cannot become Ready, or that
+// nothing of the placement is left.
 func (r *Reconciler) reportState(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState) {
 	switch {
 	case state.Gone:
@@ -87,7 +96,7 @@ func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, 
 		r.sendReport(inst, v1.StatusReportStateRefused, placement.Aspect{Reason: agentv1alpha1.ReasonUnreachable, Message: why})
 	case node.Reason == agentv1alpha1.ReasonHandshakeRefused && !inst.Status.Delivered:
 		if !known {
-			return // an unreachable provider is the better reason: the broker then avoids the pair
+			return // wait for the probe: an unreachable provider is reported as such, so that the broker avoids it for this cluster
 		}
 		r.sendReport(inst, v1.StatusReportStateRefused, node)
 	case node.True:
@@ -105,8 +114,9 @@ func (r *Reconciler) sendReport(inst *agentv1alpha1.ReservationInstruction, stat
 	r.reports.Say(inst.Spec.ReservationName, inst.Spec.Placement, state, why.Reason, why.Message, func() { r.queue.Add(name) })
 }
 
-// removeFinalizer removes the instruction's finalizer, because the broker knows that nothing is left. It
-// returns false if something is left after all.
+// removeFinalizer removes the instruction's finalizer, once the broker knows that nothing of the
+// placement is left. It returns false if the instruction must stay, because it is now the last one
+// for its provider and must remove the peering first.
 func (r *Reconciler) removeFinalizer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error) {
 	departed, err := r.leavePlacement(ctx, inst)
 	if departed && err == nil {
@@ -114,6 +124,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, inst *agentv1alpha1.Re
 			r.opts.Reach.Forget(inst.Name)
 		}
 		r.reports.Forget(inst.Spec.ReservationName, inst.Spec.Placement)
+		delete(r.drained, inst.Name)
 		failpoint.Hit(failpoint.ConsumerDeleted)
 	}
 	return departed, err

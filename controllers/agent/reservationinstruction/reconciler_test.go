@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -67,6 +68,7 @@ func newReconciler(t *testing.T, b *broker, objects ...client.Object) *Reconcile
 			Recorder: events.NewFakeRecorder(8),
 		},
 		queue:   instruction.NewQueue(c, "default"),
+		drained: map[string]bool{},
 		reports: outbox.Reports{Outbox: sender, Reporter: b, Role: v1.StatusReportRoleConsumer, Log: logr.Discard()},
 	}
 }
@@ -138,6 +140,7 @@ func TestReleasedInstructionIsRemovedOnceTheBrokerKnows(t *testing.T) {
 
 // leaving is a peering that needs a few attempts to depart.
 type leaving struct {
+	peering
 	client   client.Client
 	attempts int
 }
@@ -296,7 +299,9 @@ func TestStatusSaysWhatIsAwaited(t *testing.T) {
 	}
 }
 
-func TestNodeIsReportedToBroker(t *testing.T) {
+func TestNodeIsReportedToBroker(t *testing.T) { synctest.Test(t, testNodeReports) }
+
+func testNodeReports(t *testing.T) {
 	ready := plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, NodeReady: placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady}}
 	connecting := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}, Connecting: true}
 	unready := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady, Message: "kubelet stopped"}}
@@ -310,11 +315,12 @@ func TestNodeIsReportedToBroker(t *testing.T) {
 			inst.Status.Delivered = true
 		}
 		r.reportState(inst, state)
+		synctest.Wait()
 		select {
 		case got := <-b.told:
 			awaitHeard(t, r)
 			heard = append(heard, got.State)
-		case <-time.After(50 * time.Millisecond): // nothing new to report
+		default: // nothing new to report
 		}
 	}
 	want := []v1.StatusReportState{v1.StatusReportStateConnecting, v1.StatusReportStateReady, v1.StatusReportStateNotReady, v1.StatusReportStateReady}

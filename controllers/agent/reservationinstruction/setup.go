@@ -1,5 +1,6 @@
 // Package reservationinstruction carries out the broker's instructions to this cluster as a
-// consumer. It turns a placement into a virtual node and takes it down again.
+// consumer. For each placement it makes Liqo create a virtual node, and removes the node when the
+// placement ends.
 package reservationinstruction
 
 import (
@@ -23,46 +24,60 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// Options of the controller. Peering and Reach are optional, the rest is required.
+// Options of the controller. All except Peering, Reach, ExpiryNotice, ObserveDrain and Steps are
+// required.
 type Options struct {
-	// Namespace holds the instructions.
+	// Namespace of the ReservationInstructions.
 	Namespace string
-	// Peering through Liqo; nil for an agent that reserves and does not peer.
+	// Peering peers with other clusters through Liqo. It is nil for an agent that only reserves
+	// capacity.
 	Peering *liqo.Peering
-	// Reach probes providers. It is nil if and only if Peering is.
+	// Reach probes providers. It must be set if Peering is set, and nil otherwise.
 	Reach Reach
-	// Reporter reports to the broker. Outbox delivers the reports; the code that created it
-	// starts it.
+	// Reporter reports to the broker. Outbox delivers the reports; whoever created it must start
+	// it.
 	Reporter outbox.StatusReporter
 	Outbox   *outbox.Outbox
-	// Clock stamps conditions.
+	// Clock is used to set the times of conditions.
 	Clock clock.PassiveClock
-	// ExpiryNotice is how long in advance the expiry of a reservation is announced; zero
-	// disables the notice.
+	// ExpiryNotice is how long before the expiry of a reservation the condition Ending announces
+	// it; 0 disables the announcement.
 	ExpiryNotice time.Duration
 	// Recorder records events on instructions.
 	Recorder events.EventRecorder
+	// ObserveDrain is called with the result and the duration of each drain that has ended. It may
+	// be nil.
+	ObserveDrain func(DrainResult, time.Duration)
+	// Steps makes spans of the steps of placements; nil if no spans are wanted.
+	Steps *tracing.Steps
 }
 
-// Reconciler drives ReservationInstructions.
+// Reconciler carries out ReservationInstructions.
 type Reconciler struct {
 	client  client.Client
 	opts    Options
 	reports outbox.Reports
-	// peering is nil if Options.Peering is.
+	// peering is Options.Peering as an interface, so that tests can replace it; nil if
+	// Options.Peering is nil.
 	peering peering
-	// queue gets the instructions whose report the broker has received.
+	// queue holds instructions to reconcile because the broker has accepted their report.
 	queue *instruction.Queue
+	// drained contains the names of the instructions whose drain was passed to ObserveDrain. It
+	// prevents a second call when the cache still shows an earlier status.
+	drained map[string]bool
 }
 
-// peering is what the controller asks of Liqo.
+// peering is the part of liqo.Peering that this controller needs.
 type peering interface {
 	Consume(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (plan.ConsumerState, error)
 	DepartConsumer(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (bool, error)
+	CloseNode(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) (empty bool, again time.Duration, err error)
+	ReopenNode(ctx context.Context, inst *agentv1alpha1.ReservationInstruction) error
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -70,7 +85,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Reporter == nil || opts.Outbox == nil || opts.Clock == nil || opts.Recorder == nil || (opts.Peering == nil) != (opts.Reach == nil) {
 		return errors.New("reservationinstruction: an option is missing")
 	}
-	r := &Reconciler{client: mgr.GetClient(), opts: opts, queue: instruction.NewQueue(mgr.GetClient(), opts.Namespace)}
+	r := &Reconciler{client: mgr.GetClient(), opts: opts, queue: instruction.NewQueue(mgr.GetClient(), opts.Namespace), drained: map[string]bool{}}
 	r.reports = outbox.Reports{
 		Outbox: opts.Outbox, Reporter: opts.Reporter, Role: v1.StatusReportRoleConsumer,
 		Log: mgr.GetLogger().WithName("reservationinstruction"),
@@ -78,7 +93,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("reservationinstruction").
 		For(&agentv1alpha1.ReservationInstruction{}).
-		// One worker only: the placements of a pair share a handshake.
+		// One worker only: all placements at one provider share one handshake.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: instruction.Retries()}).
 		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(r.siblingRequests))
 	r.queue.Watch(b)
@@ -95,13 +110,14 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-// withPeer enqueues the instructions that target a provider.
+// withPeer enqueues all instructions that name the given cluster as their provider.
 func (r *Reconciler) withPeer(ctx context.Context, peer string) []reconcile.Request {
 	return r.matchingRequests(ctx, func(i *agentv1alpha1.ReservationInstruction) bool { return i.Spec.TargetClusterID == peer })
 }
 
-// siblingRequests enqueues the instructions that share the provider or a namespace with one that is
-// being released. They may become responsible for removing what they shared with it.
+// siblingRequests enqueues the instructions that share the provider or a namespace with an
+// instruction that is being released. Another instruction may now have to remove objects that they
+// share, such as the tenant namespace.
 func (r *Reconciler) siblingRequests(ctx context.Context, obj client.Object) []reconcile.Request {
 	inst, ok := obj.(*agentv1alpha1.ReservationInstruction)
 	if !ok || !inst.Spec.Release {

@@ -11,17 +11,19 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
-// writeStatus writes the status if it changed.
+// writeStatus computes the status, writes it if it changed, and records events.
 func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, now metav1.Time) error {
 	before := inst.DeepCopy()
 	describeStatus(inst, state, r.opts.Peering == nil, now)
 	describeEnding(inst, &before.Status, r.opts.ExpiryNotice, now)
 	describeExcess(inst, now)
+	instruction.DescribeReceipt(&inst.Status.Conditions, inst.Spec.ReceiptProblem, inst.Generation, now)
 	if equality.Semantic.DeepEqual(before.Status, inst.Status) {
 		return nil
 	}
@@ -29,11 +31,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.Reserv
 		return err
 	}
 	r.recordTransitions(inst, before)
+	r.observeDrain(inst, before, now.Time)
 	return nil
 }
 
-// describeStatus derives the status from the state. Once delivered is true it stays true; the
-// condition Ready shows the present.
+// describeStatus sets phase, conditions and message to describe the state of the placement.
+// status.delivered stays true once the node has been Ready.
 func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.ConsumerState, skipped bool, now metav1.Time) {
 	status := &inst.Status
 	status.ObservedGeneration, status.Phase = inst.Generation, state.Phase
@@ -70,9 +73,11 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 	passing(agentv1alpha1.ConditionHealthy, state.Health)
 	passing(agentv1alpha1.ConditionNetworkConnected, state.Network)
 	ready := firstFalse(state.Peered, state.NodeReady, state.Offloading)
-	if drained := state.Drained; drained.Reason != "" {
-		set(agentv1alpha1.ConditionDrained, drained)
-		ready = placement.Aspect{Reason: agentv1alpha1.ReasonReleasing, Message: drained.Message}
+	if state.Drained.Reason != "" {
+		set(agentv1alpha1.ConditionDrained, state.Drained)
+	}
+	if state.Leaving != "" {
+		ready = placement.Aspect{Reason: agentv1alpha1.ReasonReleasing, Message: state.Leaving}
 	}
 	set(agentv1alpha1.ConditionReady, ready)
 	status.Message = message.Clip(ready.Message, message.MaxStatus)
@@ -82,7 +87,8 @@ func describeStatus(inst *agentv1alpha1.ReservationInstruction, state plan.Consu
 	}
 }
 
-// describeConnecting says that the node waits for the network alone, and for how long.
+// describeConnecting returns the condition NodeReady of a node that waits only for the network. Its
+// message says until when the network must be connected.
 func describeConnecting(inst *agentv1alpha1.ReservationInstruction, network placement.Aspect) placement.Aspect {
 	until := ""
 	if by := inst.Spec.ConnectBy; by != nil {
@@ -102,7 +108,8 @@ func describeSkipped(inst *agentv1alpha1.ReservationInstruction, state plan.Cons
 	set(agentv1alpha1.ConditionReady, skipped)
 }
 
-// firstFalse returns the earliest step that is not done, or the last step if all are.
+// firstFalse returns the first aspect that is not true. If all are true, it returns the second
+// aspect, which is the one about the node.
 func firstFalse(aspects ...placement.Aspect) placement.Aspect {
 	for _, a := range aspects {
 		if !a.True {

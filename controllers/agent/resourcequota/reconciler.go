@@ -1,10 +1,10 @@
-// Package resourcequota shows in ResourceQuotas how much the ResourceRequests of their namespace
-// use of the keys that bound them. It enforces nothing: webhook and controller of ResourceRequests
-// do.
+// Package resourcequota writes into the status of ResourceQuotas how much the ResourceRequests of a
+// namespace use, for keys such as resourcerequests.liqo.io/cpu. It only shows the usage: the
+// webhook and the controller of ResourceRequests enforce the quotas.
 //
-// Kubernetes' own quota controller computes only the keys that it knows. It keeps the other keys
-// of status.used as long as spec.hard has them, and writes with the version that it read, so the
-// two do not overwrite each other.
+// Kubernetes' own quota controller computes other keys of the same status. The two do not overwrite
+// each other: that controller keeps unknown keys as long as spec.hard has them, and its write fails
+// if the object has changed since it was read.
 package resourcequota
 
 import (
@@ -27,12 +27,12 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=resourcequotas/status,verbs=patch
-// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=list;watch
+// +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests;quotes,verbs=list;watch
 
 type reconciler struct{ client client.Client }
 
-// SetupWithManager adds the controller to a manager. One reconcile handles all quotas of a
-// namespace.
+// SetupWithManager adds the controller to a manager. The controller reconciles whole namespaces,
+// not single quotas.
 func SetupWithManager(mgr ctrl.Manager) error {
 	r := &reconciler{client: mgr.GetClient()}
 	namespaceOf := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -46,10 +46,12 @@ func SetupWithManager(mgr ctrl.Manager) error {
 		Named("resourcequota").
 		Watches(&corev1.ResourceQuota{}, namespaceOf, builder.WithPredicates(boundsRequests)).
 		Watches(&agentv1alpha1.ResourceRequest{}, namespaceOf).
+		Watches(&agentv1alpha1.Quote{}, namespaceOf).
 		Complete(r)
 }
 
-// Reconcile implements reconcile.Reconciler for a namespace.
+// Reconcile updates status.used of each ResourceQuota of a namespace that limits ResourceRequests, only
+// for the keys that do.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var quotas corev1.ResourceQuotaList
 	if err := r.client.List(ctx, &quotas, client.InNamespace(req.Name)); err != nil {
@@ -66,6 +68,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			if err := r.client.List(ctx, requests, client.InNamespace(req.Name)); err != nil {
 				return ctrl.Result{}, fmt.Errorf("list ResourceRequests of namespace %q: %w", req.Name, err)
 			}
+			quotes, err := bounds.ReadQuotes(ctx, r.client, req.Name)
+			if err != nil {
+				return ctrl.Result{}, err
+			}
+			requests.Items = bounds.AddQuotes(requests.Items, quotes, "")
 		}
 		if err := r.writeUsed(ctx, quota, bounds.Used(quota, requests.Items)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("write what ResourceRequests use of ResourceQuota %q in namespace %q: %w", quota.Name, quota.Namespace, err)
@@ -74,7 +81,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// writeUsed patches only the keys of used.
+// writeUsed writes the given keys of status.used and leaves all other keys as they are.
 func (r *reconciler) writeUsed(ctx context.Context, quota *corev1.ResourceQuota, used corev1.ResourceList) error {
 	update := quota.DeepCopy()
 	if update.Status.Used == nil {

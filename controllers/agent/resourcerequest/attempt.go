@@ -8,10 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// continueOver handles a request that is over. An edit asks for it anew, unless spec.release is
-// set.
+// continueOver handles a request whose attempt is over. If the request was edited since, it begins
+// a new attempt. If the edit set spec.release, continueOver instead releases what a failed attempt
+// may still hold, and leaves a released request as it is.
 func (r *Reconciler) continueOver(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	switch {
 	case rr.Generation == rr.Status.ObservedGeneration:
@@ -26,22 +28,22 @@ func (r *Reconciler) continueOver(ctx context.Context, rr *agentv1alpha1.Resourc
 	return never, r.saveStatus(ctx, rr, before)
 }
 
-// beginAttempt prepares an edited request that is over for its next attempt, which has an
-// idempotency key of its own.
+// beginAttempt prepares another attempt for an edited request that is over. The new attempt has its
+// own idempotency key, and the next reconcile asks the broker.
 //
-// Nothing is reserved twice: the broker first closes the key of the previous attempt, so that a
-// call that is still on its way reserves nothing, and everything of the attempt is gone from this
-// cluster. Only then is the next attempt written, and the next reconcile, which has read it from
-// the cache, asks. Each step can be repeated after a crash.
+// Nothing may be reserved twice. Therefore the broker first closes the key of the previous attempt,
+// so that a delayed call with that key reserves nothing, and this cluster must have no instructions
+// of that attempt left. Each step can be repeated after a crash.
 func (r *Reconciler) beginAttempt(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	if rr.Status.Asked {
 		if again, err := r.closeKey(ctx, rr); again > 0 || err != nil {
 			return again, err
 		}
+		failpoint.Hit(failpoint.RequestKeyClosed)
 	}
-	left, err := r.releaseInstructions(ctx, rr)
+	left, err := r.releaseInstructions(ctx, rr, nil)
 	if err != nil || len(left) > 0 {
-		return never, err // the end of an instruction is an event
+		return never, err // an event follows when an instruction is gone
 	}
 	r.forgetRenewal(rr.UID)
 	before := rr.DeepCopy()
@@ -50,16 +52,20 @@ func (r *Reconciler) beginAttempt(ctx context.Context, rr *agentv1alpha1.Resourc
 	const message = "the request was edited; the broker is asked again"
 	status.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonPending, message)
 	status.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonPending, message)
-	return never, r.saveStatus(ctx, rr, before)
+	if err := r.saveStatus(ctx, rr, before); err != nil {
+		return never, err
+	}
+	failpoint.Hit(failpoint.RequestAttemptBegun)
+	return never, nil
 }
 
-// closeKey closes the key of a request that is over. It returns when to try again if the broker
-// does not answer.
+// closeKey makes the broker close the idempotency key of a request that is over. If the broker does
+// not answer, closeKey returns the delay before the next try, otherwise the constant never.
 func (r *Reconciler) closeKey(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	if r.retries.IsInBackOffSinceUpdate(string(rr.UID), r.options.Clock.Now()) {
 		return r.retries.Get(string(rr.UID)), nil
 	}
-	no, err := r.releaseKey(ctx, rr)
+	_, no, err := r.releaseKey(ctx, rr)
 	if err == nil {
 		return never, nil
 	}

@@ -14,13 +14,14 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 const secondKey = uid + ".1"
 
-// refuseAbove makes the broker refuse requests for more CPU than most.
+// refuseAbove makes the broker refuse requests for more CPU than the given amount.
 func (b *bench) refuseAbove(most string) {
 	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 		asked, limit := resource.MustParse(req.Resources["cpu"]), resource.MustParse(most)
@@ -144,7 +145,7 @@ func TestEditAtTheEndOfAReservationIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A call of the first attempt that was still on its way reserves nothing.
+// A call of the first attempt that reaches the broker after the second attempt has begun reserves nothing.
 func TestLateCallOfAnEarlierAttemptReservesNothing(t *testing.T) {
 	b := failed(t)
 	b.refuseAbove("8")
@@ -153,6 +154,32 @@ func TestLateCallOfAnEarlierAttemptReservesNothing(t *testing.T) {
 	if _, err := b.broker.RequestReservation(t.Context(), uid, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "500m"}}); fault.ReasonOf(err) != fault.Released {
 		t.Errorf("the late call got %v", err)
 	}
+	if diff := cmp.Diff([]string{secondKey}, b.broker.Held()); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+}
+
+// A late call of the first attempt was granted, and the inbox has stored its instruction. Two nodes must not serve one
+// request.
+func TestNextAttemptWaitsUntilNothingOfTheLastOneIsLeft(t *testing.T) {
+	b := failed(t)
+	b.refuseAbove("8")
+	late, err := b.broker.RequestReservation(t.Context(), uid, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "500m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := inbox.Writer{Client: b.client, Namespace: "default"}
+	if _, err := writer.WriteConsumer(t.Context(), &late.Instruction, inbox.RequestOf(b.request(), nil), b.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.editCPU("300m")
+	b.settle()
+	if held := b.broker.Held(); len(held) > 0 || b.request().Status.Attempt > 0 {
+		t.Errorf("attempt %d holds %q before the last one is gone", b.request().Status.Attempt, held)
+	}
+	b.takenDown()
+	b.settle()
+	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 	if diff := cmp.Diff([]string{secondKey}, b.broker.Held()); diff != "" {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
@@ -186,7 +213,7 @@ func TestDeletionOfALaterAttemptGivesItBack(t *testing.T) {
 	b.expectGone()
 }
 
-// crash kills the agent after a number of effects.
+// crash kills the agent after a number of effects, which are writes to the API server and answers of the broker.
 type crash struct {
 	Broker
 	left int
@@ -207,8 +234,8 @@ func (c *crash) RequestReservation(ctx context.Context, key string, req *v1.Rese
 	return r, c.hit(err)
 }
 
-func (c *crash) ReleaseReservation(ctx context.Context, key string) (*v1.Reservation, error) {
-	r, err := c.Broker.ReleaseReservation(ctx, key)
+func (c *crash) ReleaseReservation(ctx context.Context, key, user string) (*v1.Reservation, error) {
+	r, err := c.Broker.ReleaseReservation(ctx, key, user)
 	return r, c.hit(err)
 }
 
@@ -278,14 +305,14 @@ func TestRefusedEditIsVisible(t *testing.T) {
 	b.carriedOut(nodeReady)
 	b.after(time.Second)
 	until := b.request().Status.ExpiresAt
-	b.broker.RefuseChange = fault.New(fault.Conflict, "paris has 12 of cpu free")
+	b.broker.RefuseChange = fault.New(fault.Conflict, "paris has 12 cpu free")
 	b.editCPU("300")
 	b.settle()
 	s := b.request().Status
 	if got := s.Granted; got == nil || got.Resources.Cpu().String() != "500m" || !got.Until.Equal(until) {
 		t.Errorf("granted %+v", got)
 	}
-	if want := "Ready; the change to cpu=300 was refused: paris has 12 of cpu free"; s.Message != want || s.Reason != agentv1alpha1.ReasonChangeRefused {
+	if want := "Ready; the change to cpu=300 was refused: paris has 12 cpu free"; s.Message != want || s.Reason != agentv1alpha1.ReasonChangeRefused {
 		t.Errorf("%s: %q, want %q", s.Reason, s.Message, want)
 	}
 	b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)

@@ -12,12 +12,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 )
 
-// checkBounds checks a request against the bounds of its namespace, even if a webhook did so before.
-// A request outside the bounds fails for good. An admitted request stays admitted when the
-// bounds change.
-func (r *Reconciler) checkBounds(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
-	// Requests are admitted one at a time. If two requests fit only one at a time, the second
-	// check must see the first admission.
+// checkBounds checks a new request against the LimitRanges and ResourceQuotas of its namespace,
+// even if the webhook has checked it before. A request outside these bounds fails. A request that
+// was admitted stays admitted when the bounds change. quoteName is passed to recordAsked.
+func (r *Reconciler) checkBounds(ctx context.Context, rr *agentv1alpha1.ResourceRequest, quoteName string) error {
+	// The lock covers the check and its result: of two requests for the same remaining room, the
+	// second one must see that the first one was admitted.
 	r.admission.Lock()
 	defer r.admission.Unlock()
 	errs, err := r.outsideBounds(ctx, rr)
@@ -25,35 +25,40 @@ func (r *Reconciler) checkBounds(ctx context.Context, rr *agentv1alpha1.Resource
 		return err
 	}
 	if len(errs) == 0 {
-		return r.recordAsked(ctx, rr)
+		return r.recordAsked(ctx, rr, quoteName)
 	}
 	before := rr.DeepCopy()
 	r.editStatus(rr).setFailed(agentv1alpha1.ReasonOutsideBounds, errs.ToAggregate().Error()+"\n"+retryAdvice)
 	return r.saveStatus(ctx, rr, before)
 }
 
-// outsideBounds returns the bounds that a new or edited request exceeds.
+// outsideBounds returns the errors of Bounds.Check for a new or edited request.
 func (r *Reconciler) outsideBounds(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (field.ErrorList, error) {
 	b, err := bounds.Read(ctx, r.options.Reader, rr.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	others, err := r.listAdmitted(ctx, rr.Namespace, b)
+	others, err := r.listAdmitted(ctx, rr, b)
 	if err != nil {
 		return nil, err
 	}
 	return b.Check(rr, others), nil
 }
 
-// listAdmitted lists the requests of a namespace that count in addition to a new one. It reads them
-// from the API server, because the cache may miss the latest.
-func (r *Reconciler) listAdmitted(ctx context.Context, namespace string, b bounds.Bounds) ([]agentv1alpha1.ResourceRequest, error) {
+// listAdmitted lists the requests and Quotes that count against the quotas of a request's
+// namespace. It reads from the API server, because the cache may miss the latest ones. It returns
+// nil if no quota limits requests.
+func (r *Reconciler) listAdmitted(ctx context.Context, rr *agentv1alpha1.ResourceRequest, b bounds.Bounds) ([]agentv1alpha1.ResourceRequest, error) {
 	if !b.Sums() {
 		return nil, nil
 	}
 	var list agentv1alpha1.ResourceRequestList
-	if err := r.options.Reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing resource requests of namespace %q: %w", namespace, err)
+	if err := r.options.Reader.List(ctx, &list, client.InNamespace(rr.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing resource requests of namespace %q: %w", rr.Namespace, err)
 	}
-	return slices.DeleteFunc(list.Items, func(o agentv1alpha1.ResourceRequest) bool { return !o.Status.Asked }), nil
+	quotes, err := bounds.ReadQuotes(ctx, r.options.Reader, rr.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(bounds.AddQuotes(list.Items, quotes, rr.Spec.Quote), func(o agentv1alpha1.ResourceRequest) bool { return !o.Status.Asked }), nil
 }

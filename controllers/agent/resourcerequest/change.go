@@ -13,13 +13,14 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// requestChange asks the broker to change a reservation after its request was edited. It runs when the
-// broker reports that the key belongs to a different request. If the broker refuses the change,
-// the reservation continues as before.
+// requestChange asks the broker to change the reservation of an edited request. It is called when
+// the broker rejects the idempotency key because the contents of the request have changed. If the
+// broker refuses the change, the reservation stays as it is.
 func (r *Reconciler) requestChange(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	if errs, err := r.outsideBounds(ctx, rr); err != nil {
 		return nil, r.handleError(rr, err, status)
@@ -28,7 +29,7 @@ func (r *Reconciler) requestChange(ctx context.Context, rr *agentv1alpha1.Resour
 		return nil, r.recordRenewal(rr, &v1.Reservation{RenewSeconds: refusedRenewal.Seconds()})
 	}
 	asked := wire.ReservationRequest(rr, r.options.ClusterID)
-	body := &v1.ReservationChange{Generation: rr.Generation, DurationSeconds: asked.DurationSeconds, Resources: asked.Resources}
+	body := &v1.ReservationChange{Generation: rr.Generation, DurationSeconds: asked.DurationSeconds, Resources: asked.Resources, Actor: r.options.reported(actor.Author(rr))}
 	answer, err := r.broker.ChangeReservation(ctx, rr.IdempotencyKey(), body)
 	no, considered := errors.AsType[*fault.Error](err)
 	switch {
@@ -46,12 +47,12 @@ func (r *Reconciler) requestChange(ctx context.Context, rr *agentv1alpha1.Resour
 	}
 }
 
-// refusedRenewal is how often the unchanged reservation is renewed while the broker refuses an
-// edit.
+// refusedRenewal is how often the reservation is renewed after the broker has refused an edit. Each
+// renewal asks for the edit again.
 const refusedRenewal = time.Hour
 
-// setAgreed records that the broker has the current version of the request. The first generation
-// is the original request, later ones are edits.
+// setAgreed records whether the reservation matches the edited request. A request that was never
+// edited (generation 1) gets no condition Changed.
 func (e editor) setAgreed(c *v1.ChangeState) {
 	switch {
 	case e.rr.Generation <= 1:
@@ -68,12 +69,14 @@ func (e editor) setChanging(why string) {
 		e.describeChange()+" is not in force yet: "+why)
 }
 
-// changeRefused records that the edit was refused and the earlier agreement holds.
+// changeRefused records that the edit was refused and that the earlier amounts and duration stay in
+// force.
 func (e editor) changeRefused(why string) {
 	e.setCondition(agentv1alpha1.ConditionChanged, metav1.ConditionFalse, agentv1alpha1.ReasonChangeRefused, e.describeChange()+" was refused: "+why)
 }
 
-// describeChange names the amounts in spec that differ from those in force.
+// describeChange returns "the change", followed by the amounts in spec that differ from the granted
+// ones.
 func (e editor) describeChange() string {
 	asked := corev1.ResourceList{}
 	maps.Copy(asked, e.rr.Spec.Resources)

@@ -2,6 +2,7 @@ package resourcerequest
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,21 +11,25 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// endReasons maps the broker's end reasons to condition reasons.
+// endReasons maps the broker's reason for the end of a reservation to a reason of the condition
+// Ending.
 var endReasons = map[v1.ReservationEndReason]string{
 	v1.ReservationEndReasonExpired:   agentv1alpha1.ReasonExpired,
 	v1.ReservationEndReasonPreempted: agentv1alpha1.ReasonPreempted,
 	v1.ReservationEndReasonFailed:    agentv1alpha1.ReasonFailed,
 	v1.ReservationEndReasonReleased:  agentv1alpha1.ReasonReleased,
+	v1.ReservationEndReasonIdle:      agentv1alpha1.ReasonIdle,
 }
 
-// setEnding records why the virtual node goes now.
+// setEnding sets the condition Ending to true: the virtual node will be removed soon, for the given
+// reason.
 func (e editor) setEnding(reason, message string) {
 	e.setCondition(agentv1alpha1.ConditionEnding, metav1.ConditionTrue, reason, message)
 }
 
-// copyEnding copies the condition Ending of the current placement, unless the end of the whole
-// request is already explained. It forgets the end of a placement that the request has left.
+// copyEnding copies the condition Ending of the current placement to the request, unless the
+// request already has a condition Ending that explains its own end. If the request has moved to
+// another placement, it removes the condition Ending of the previous placement.
 func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction, moved bool) {
 	if moved && !e.isReleasing() {
 		meta.RemoveStatusCondition(&e.rr.Status.Conditions, agentv1alpha1.ConditionEnding)
@@ -37,10 +42,11 @@ func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *
 	case e.isReleasing() && (!ends || noted && old.Reason != agentv1alpha1.ReasonExpiring):
 	case ends:
 		e.setEnding(said.Reason, said.Message)
-	case findTakeover(all, current) != nil:
-		e.setEnding(agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q is silent: pods are evicted from node %q once the one on %q is Ready",
-			current.Spec.TargetClusterID, current.Status.NodeName, findTakeover(all, current).Spec.TargetClusterID))
+	case findReplaced(all) != nil:
+		e.setEnding(agentv1alpha1.ReasonMigrating, describeTakeover(all, findReplaced(all)))
 	case !noted:
+	case old.Reason == agentv1alpha1.ReasonMigrating && isNewest(all, current):
+		meta.RemoveStatusCondition(&e.rr.Status.Conditions, agentv1alpha1.ConditionEnding) // the request has moved to another placement
 	case said != nil:
 		e.setCondition(said.Type, said.Status, said.Reason, said.Message)
 	default:
@@ -48,17 +54,64 @@ func (e editor) copyEnding(all []agentv1alpha1.ReservationInstruction, current *
 	}
 }
 
-// findTakeover returns the placement that takes over from one with a silent provider, or nil if
-// there is none.
-func findTakeover(all []agentv1alpha1.ReservationInstruction, current *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
-	if !isStanding(current) || current.Spec.ProviderSilentSince == nil {
+// findReplaced returns the placement that another placement is about to replace, because its
+// provider is silent or its node is no longer Ready. It returns nil if there is none.
+func findReplaced(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+	replaced := findOldest(all, func(inst *agentv1alpha1.ReservationInstruction) bool {
+		return isStanding(inst) && (inst.Spec.ProviderSilentSince != nil || isNodeLost(inst))
+	})
+	if replaced == nil {
 		return nil
 	}
-	return otherStanding(all, current)
+	next := otherStanding(all, replaced)
+	if next == nil || meta.IsStatusConditionTrue(next.Status.Conditions, agentv1alpha1.ConditionNodeReady) {
+		return nil
+	}
+	return replaced
 }
 
-// setDrained shows how far the departing node has been drained. If several nodes depart, it shows
-// the one of the newest placement. A request that goes on elsewhere shows only a drain in progress.
+// isNewest reports whether the given placement is the newest one in the list.
+func isNewest(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) bool {
+	return !slices.ContainsFunc(all, func(inst agentv1alpha1.ReservationInstruction) bool { return inst.Spec.Placement > one.Spec.Placement })
+}
+
+// isNodeLost reports whether the node of a placement was Ready and no longer is.
+func isNodeLost(inst *agentv1alpha1.ReservationInstruction) bool {
+	return inst.Status.Delivered && meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionNodeReady)
+}
+
+// describeTakeover says why a placement is replaced, and when the request moves to the node of
+// another placement.
+func describeTakeover(all []agentv1alpha1.ReservationInstruction, replaced *agentv1alpha1.ReservationInstruction) string {
+	why := fmt.Sprintf("%q is silent", replaced.Spec.TargetClusterID)
+	if replaced.Spec.ProviderSilentSince == nil {
+		why = fmt.Sprintf("the node on %q is not Ready", replaced.Spec.TargetClusterID)
+	}
+	return fmt.Sprintf("%s: pods are evicted from node %q once the one on %q is Ready",
+		why, replaced.Status.NodeName, otherStanding(all, replaced).Spec.TargetClusterID)
+}
+
+// setLeaving writes into the message of Ready what the removal of the newest placement still waits
+// for. The message begins with the message of Reserved, which says why the request ends.
+func (e editor) setLeaving(all []agentv1alpha1.ReservationInstruction) {
+	conditions := e.rr.Status.Conditions
+	ready, reserved := meta.FindStatusCondition(conditions, agentv1alpha1.ConditionReady), meta.FindStatusCondition(conditions, agentv1alpha1.ConditionReserved)
+	if !e.isReleasing() || ready == nil || reserved == nil || ready.Reason != agentv1alpha1.ReasonReleasing {
+		return
+	}
+	newest := currentOf(all)
+	if newest == nil {
+		return
+	}
+	c := meta.FindStatusCondition(newest.Status.Conditions, agentv1alpha1.ConditionReady)
+	if c != nil && c.Reason == agentv1alpha1.ReasonReleasing {
+		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, reserved.Message+"; "+c.Message)
+	}
+}
+
+// setDrained sets the condition Drained, which says how far pods have been evicted from a node that
+// is being removed. If several nodes are being removed, the condition describes the newest one. If
+// the request continues on another node, it has the condition only until the eviction ends.
 func (e editor) setDrained(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionDrained
 	var newest *agentv1alpha1.ReservationInstruction
@@ -77,7 +130,7 @@ func (e editor) setDrained(all []agentv1alpha1.ReservationInstruction) {
 	case drain != nil && (ends || drain.Status == metav1.ConditionFalse):
 		e.setCondition(kind, drain.Status, drain.Reason, drain.Message)
 	case !ends:
-		// Nothing is left on the node of a former placement.
+		// The request continues on another node, and the old one is drained.
 		meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 	case meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
 		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonDrained, "its virtual node is gone")

@@ -135,3 +135,17 @@ func TestDepartingNodeIsReported(t *testing.T) {
 	b.write(b.client.Delete(b.Context(), old))
 	b.expectNoCondition("the old node is gone", agentv1alpha1.ConditionDrained)
 }
+
+func TestReleasingRequestSaysWhatItWaitsFor(t *testing.T) {
+	b := newBench(t)
+	b.after(0)
+	b.carriedOut(nodeReady)
+	b.after(time.Second)
+	b.delete()
+	b.after(time.Second)
+	b.node(1, says(agentv1alpha1.ConditionDrained, metav1.ConditionTrue, agentv1alpha1.ReasonDrained, "no pod is left"))
+	b.node(1, says(agentv1alpha1.ConditionReady, metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, "waiting until Liqo has removed node 1"))
+	if s := b.request().Status; !strings.HasSuffix(s.Message, "; waiting until Liqo has removed node 1") || !strings.HasPrefix(s.Message, "the broker has released") {
+		t.Errorf("message %q", s.Message)
+	}
+}

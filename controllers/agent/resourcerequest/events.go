@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// recordTransitions records an event and a log line for each fact that changed.
+// recordTransitions records an event and a log line for each condition that changedFacts returns.
 func (r *Reconciler) recordTransitions(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) {
 	for _, c := range changedFacts(rr, before) {
 		r.recordCondition(rr, c)
@@ -21,7 +21,8 @@ func (r *Reconciler) recordTransitions(ctx context.Context, rr, before *agentv1a
 	}
 }
 
-// changedFacts returns the conditions that report a change, each fact once and causes first.
+// changedFacts returns the conditions whose change is worth an event. It returns only one for each
+// reason. A condition that names a cause comes before the conditions that result from that cause.
 func changedFacts(rr, before *agentv1alpha1.ResourceRequest) []*metav1.Condition {
 	var facts []*metav1.Condition
 	add := func(c *metav1.Condition) {
@@ -32,7 +33,7 @@ func changedFacts(rr, before *agentv1alpha1.ResourceRequest) []*metav1.Condition
 	add(changedReserved(rr, before))
 	for _, kind := range []string{
 		agentv1alpha1.ConditionChanged, agentv1alpha1.ConditionPreempted, agentv1alpha1.ConditionRecalled,
-		agentv1alpha1.ConditionWithinGrant, agentv1alpha1.ConditionProviderReachable,
+		agentv1alpha1.ConditionWithinGrant, agentv1alpha1.ConditionIdle, agentv1alpha1.ConditionProviderReachable,
 	} {
 		add(changedCondition(rr, before, kind))
 	}
@@ -49,7 +50,7 @@ func changedFacts(rr, before *agentv1alpha1.ResourceRequest) []*metav1.Condition
 	return facts
 }
 
-// changedReady returns Ready if it changed, or if the phase did.
+// changedReady returns the condition Ready if it or the phase changed, otherwise nil.
 func changedReady(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	if rr.Status.Phase != before.Status.Phase {
 		return meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady)
@@ -57,14 +58,15 @@ func changedReady(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	return changedCondition(rr, before, agentv1alpha1.ConditionReady)
 }
 
-// isConsequence reports whether a reason of Ready only follows from a change that another
-// condition reports with its cause.
+// isConsequence reports whether a change of Ready with this reason needs no event if another
+// condition, which names the cause, has also changed.
 func isConsequence(reason string) bool {
 	return reason == agentv1alpha1.ReasonPeering || reason == agentv1alpha1.ReasonReleasing
 }
 
-// changedReserved returns the condition Reserved if it changed, unless Ready reports the same. While
-// a request is being released, Ending gives the cause, and an event follows once nothing is left.
+// changedReserved returns the condition Reserved if it changed. It returns nil if Ready changed for
+// the same reason. It also returns nil while a request is being released: Ending then names the
+// cause, and another event follows when everything is released.
 func changedReserved(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	c := changedCondition(rr, before, agentv1alpha1.ConditionReserved)
 	if ready := changedReady(rr, before); c == nil || ready != nil && ready.Reason == c.Reason ||
@@ -74,8 +76,9 @@ func changedReserved(rr, before *agentv1alpha1.ResourceRequest) *metav1.Conditio
 	return c
 }
 
-// changedEnding returns the condition Ending if it changed, unless another condition gives the
-// same end with its cause: the placement makes room, is called back, or its provider is silent.
+// changedEnding returns the condition Ending if it changed. It returns nil if another condition
+// already explains the end: the placement makes room for another request, the placement is
+// recalled, or its provider is silent.
 func changedEnding(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	all := rr.Status.Conditions
 	if meta.IsStatusConditionTrue(all, agentv1alpha1.ConditionPreempted) || meta.IsStatusConditionTrue(all, agentv1alpha1.ConditionRecalled) ||
@@ -86,15 +89,15 @@ func changedEnding(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition 
 	return changedCondition(rr, before, agentv1alpha1.ConditionEnding)
 }
 
-// logProgress logs a step in the life of a request. All steps have the same keys.
+// logProgress logs a step in the life of a request. The log lines of all steps have the same keys.
 func logProgress(ctx context.Context, rr *agentv1alpha1.ResourceRequest, step, reason, detail string) {
 	s := &rr.Status
 	log.FromContext(ctx).Info(step, "request", rr.Namespace+"/"+rr.Name, "reservation", s.ReservationName, "provider", s.TargetClusterID,
 		"node", s.NodeName, "phase", s.Phase, "reason", reason, "detail", message.Clip(detail, message.MaxNote))
 }
 
-// changedHealth returns the condition Healthy if a problem appeared or ended. It returns nil when a
-// request is healthy from the start.
+// changedHealth returns the condition Healthy if a problem appeared or ended. It returns nil if the
+// condition is new and healthy.
 func changedHealth(rr, before *agentv1alpha1.ResourceRequest) *metav1.Condition {
 	c := changedCondition(rr, before, agentv1alpha1.ConditionHealthy)
 	if c == nil || c.Status != metav1.ConditionFalse && !meta.IsStatusConditionFalse(before.Status.Conditions, c.Type) {
@@ -119,7 +122,7 @@ func (r *Reconciler) recordCondition(rr *agentv1alpha1.ResourceRequest, c *metav
 		agentv1alpha1.ReasonBrokerUnreachable, agentv1alpha1.ReasonNamespaceNotOpted, agentv1alpha1.ReasonNodeNotReady,
 		agentv1alpha1.ReasonOutsideBounds, agentv1alpha1.ReasonChangeRefused, agentv1alpha1.ReasonFailed,
 		agentv1alpha1.ReasonQueueFull, agentv1alpha1.ReasonOverBudget, agentv1alpha1.ReasonNotice, agentv1alpha1.ReasonPreempted,
-		agentv1alpha1.ReasonRecallNotice, agentv1alpha1.ReasonRecalled, agentv1alpha1.ReasonExceedsGrant,
+		agentv1alpha1.ReasonRecallNotice, agentv1alpha1.ReasonRecalled, agentv1alpha1.ReasonExceedsGrant, agentv1alpha1.ReasonIdle,
 		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating, agentv1alpha1.ReasonExpiring,
 		agentv1alpha1.ReasonDrainBlocked, agentv1alpha1.ReasonDrainOverdue, agentv1alpha1.ReasonDrainedPartly,
 		agentv1alpha1.ReasonProviderUnreachable, agentv1alpha1.ReasonHandshakeRefused, agentv1alpha1.ReasonSliceDenied, agentv1alpha1.ReasonPodsRejected:

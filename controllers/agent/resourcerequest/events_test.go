@@ -116,10 +116,10 @@ func TestLifeOfARequestIsLoggedWithOneSetOfKeys(t *testing.T) {
 
 func TestRefusalStatesEachReasonOnce(t *testing.T) {
 	text := explainRefusal(&fault.Error{
-		Reason: fault.NoCandidate, Detail: "no cluster can hold cpu=8: berlin: has 4 of cpu free, 8 is needed",
-		Candidates: []v1.Candidate{{ClusterID: "berlin", Message: "has 4 of cpu free, 8 is needed"}, {ClusterID: "milan", Reason: "Stale"}},
+		Reason: fault.NoCandidate, Detail: "no cluster can hold cpu=8: berlin: has 4 cpu free, 8 needed",
+		Candidates: []v1.Candidate{{ClusterID: "berlin", Message: "has 4 cpu free, 8 needed"}, {ClusterID: "milan", Reason: "Stale"}},
 	})
-	want := "no cluster can hold cpu=8: berlin: has 4 of cpu free, 8 is needed\nmilan: Stale\n" + retryAdvice
+	want := "no cluster can hold cpu=8: berlin: has 4 cpu free, 8 needed\nmilan: Stale\n" + retryAdvice
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// setExcess shows that the provider evicted pods that exceeded the grant. The condition remains
-// until another provider serves the request.
+// setExcess sets the condition WithinGrant to false if the provider has evicted pods that exceeded
+// the grant. The condition stays false until another provider serves the request.
 func (e editor) setExcess(current *agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionWithinGrant
 	target := current.Spec.TargetClusterID

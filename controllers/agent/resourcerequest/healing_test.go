@@ -1,6 +1,7 @@
 package resourcerequest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -63,9 +64,13 @@ func (b *bench) node(number int32, edit func(*agentv1alpha1.ReservationInstructi
 	b.write(b.client.Status().Update(b.Context(), inst))
 }
 
+// give acts as the inbox that hears that the broker gave a placement up.
 func (b *bench) give(number int32) {
 	b.Helper()
 	inst := b.placement(number)
+	if inst.Spec.ProviderSilentSince != nil {
+		inst.Spec.ProviderSilentSince, inst.Spec.Reason = nil, agentv1alpha1.ReasonProviderLost
+	}
 	inst.Spec.Release = true
 	b.write(b.client.Update(b.Context(), inst))
 }
@@ -134,4 +139,38 @@ func TestRequestIsNotActiveWithoutReadyNode(t *testing.T) {
 			t.Errorf("%s is not released with its request", client.ObjectKeyFromObject(&inst))
 		}
 	}
+}
+
+func TestRequestShowsWhenItMayMove(t *testing.T) {
+	b, _ := servedByALostProvider(t)
+	inst := b.placement(1)
+	inst.Spec.MoveAt = new(metav1.NewTime(b.clock.Now().Add(5 * time.Minute)))
+	b.write(b.client.Update(b.Context(), inst))
+	after := "the request moves to another cluster with room after " + inst.Spec.MoveAt.UTC().Format(time.RFC3339)
+	if s := b.request().Status; !strings.Contains(s.Message, after) {
+		t.Errorf("its provider is silent: %q, want %q", s.Message, after)
+	}
+	inst = b.placement(1)
+	inst.Spec.ProviderSilentSince = nil
+	b.write(b.client.Update(b.Context(), inst))
+	b.node(1, nodeLost)
+	if s := b.request().Status; s.Reason != agentv1alpha1.ReasonNodeNotReady || !strings.Contains(s.Message, after) {
+		t.Errorf("its node is not Ready: %s: %q, want %q", s.Reason, s.Message, after)
+	}
+}
+
+func nodeLost(inst *agentv1alpha1.ReservationInstruction) {
+	inst.Status.Delivered = true
+	says(agentv1alpha1.ConditionNodeReady, metav1.ConditionFalse, agentv1alpha1.ReasonNodeNotReady, "the kubelet is gone")(inst)
+}
+
+func TestNoticeOfMoveFromANodeThatIsNotReady(t *testing.T) {
+	b, _ := active(t)
+	b.node(1, nodeLost)
+	b.expectNoCondition("nobody takes over", agentv1alpha1.ConditionEnding)
+	b.beside("oslo")
+	b.expectCondition("oslo prepares", agentv1alpha1.ConditionEnding, metav1.ConditionTrue, agentv1alpha1.ReasonMigrating)
+	b.expectEvent("Warning Migrating")
+	b.node(2, nodeReady)
+	b.expectNoCondition("oslo serves", agentv1alpha1.ConditionEnding)
 }

@@ -37,7 +37,7 @@ import (
 )
 
 // patience bounds the wait for a condition. It is long because the machine may be busy.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // member is a cluster with an administrator and with an agent that has exactly the shipped
 // rights.

@@ -11,12 +11,13 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// shownLabels are the labels of a virtual node that the status shows besides those of the request.
+// shownLabels are the labels of a virtual node that the status shows, besides those that name the
+// request.
 var shownLabels = []string{corev1.LabelTopologyRegion, corev1.LabelTopologyZone, agentv1alpha1.ReservationLabel}
 
-// showNode shows in the status which labels the virtual node has, because users of a namespace may
-// not read nodes. Labels are set before the node is Ready and do not change afterwards, so nodes
-// need no watch.
+// showNode writes the labels of the virtual node into the status, because users of a namespace may
+// not read nodes. It needs no watch of nodes: the labels are set before the node becomes Ready and
+// do not change afterwards.
 func (r *Reconciler) showNode(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if rr.Status.NodeName == "" {
 		rr.Status.NodeLabels = nil
@@ -33,7 +34,7 @@ func (r *Reconciler) showNode(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	return nil
 }
 
-// selectableLabels returns the labels by which pods of the request may select its node.
+// selectableLabels returns the node labels that pods of the request can use to select its node.
 func selectableLabels(rr *agentv1alpha1.ResourceRequest, ofNode map[string]string) map[string]string {
 	labels := maps.Clone(agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name))
 	for _, key := range shownLabels {

@@ -15,10 +15,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// sameDeadline is the tolerance within which two answers give the same deadline.
+// sameDeadline is the largest difference at which two deadlines count as the same. Each deadline is
+// computed from the remaining time in an answer of the broker, so they differ slightly.
 const sameDeadline = 2 * time.Second
 
-// setQueued records that the request waits. It clears the fields of an earlier placement.
+// setQueued records that the request waits in the broker's queue, and removes the details of an
+// earlier placement from the status.
 func (e editor) setQueued(place *v1.QueuePlace) {
 	s := &e.rr.Status
 	e.clearPlacement()
@@ -33,7 +35,7 @@ func (e editor) setQueued(place *v1.QueuePlace) {
 	}
 	if meta.IsStatusConditionTrue(e.rr.Status.Conditions, agentv1alpha1.ConditionRecalled) {
 		e.setCondition(agentv1alpha1.ConditionRecalled, metav1.ConditionTrue, agentv1alpha1.ReasonRecalled,
-			"its provider called the capacity back; the request waits for another provider")
+			"it had to leave its provider; the request waits for another one")
 	}
 	if place.Reason == v1.QueuePlaceReasonPreempted {
 		e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted,
@@ -41,12 +43,13 @@ func (e editor) setQueued(place *v1.QueuePlace) {
 	}
 }
 
-// firstPlaces bounds the places in the queue that are kept distinct. Further back, a place may be
-// out of date until the broker is asked again.
+// firstPlaces is how many places at the front of the queue are kept up to date in the status of
+// requests. Places further back may be outdated until the broker is asked again.
 const firstPlaces = 16
 
-// refreshPlaces enqueues the other requests that show the place in the queue that this one now has,
-// so that they ask the broker for theirs.
+// refreshPlaces makes the controller ask the broker about the other requests whose status shows the
+// same place in the queue as rr now has. Only one request can have this place, so theirs are
+// outdated. It does nothing if the place of rr has not changed or is not among the firstPlaces.
 func (r *Reconciler) refreshPlaces(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
 	is, was := rr.Status.Queue, before.Status.Queue
 	if is == nil || is.Position > firstPlaces || was != nil && was.Position == is.Position {
@@ -65,8 +68,8 @@ func (r *Reconciler) refreshPlaces(ctx context.Context, rr, before *agentv1alpha
 	return nil
 }
 
-// queueFull records that there is neither capacity nor a place in the queue. The broker stored
-// nothing, so the agent repeats the request.
+// queueFull records that no cluster can serve the request and that the broker's queue is full. The
+// broker has not stored the request, so the agent repeats it.
 func (e editor) queueFull(no *fault.Error) {
 	s := &e.rr.Status
 	message := "the broker's queue is full; the request is repeated until it is queued: " + no.Detail
@@ -75,8 +78,9 @@ func (e editor) queueFull(no *fault.Error) {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
 }
 
-// setPreempted records that the placement must make room, that another one has replaced it, or
-// that it no longer has to.
+// setPreempted sets the condition Preempted to true if the notice n says that the placement must
+// make room for another request. If n is nil and the condition was true, it becomes false, and its
+// reason says why.
 func (e editor) setPreempted(n *agentv1alpha1.Notice, current *agentv1alpha1.ReservationInstruction) {
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted)
 	switch {

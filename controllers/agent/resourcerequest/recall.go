@@ -11,7 +11,8 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// setNotice records that the placement must go, for whatever reason, or no longer has to.
+// setNotice sets the conditions Preempted and Recalled according to the notice of the current
+// placement. Without a notice, it sets those of them to false that were true.
 func (e editor) setNotice(current *agentv1alpha1.ReservationInstruction) {
 	n := current.Spec.Notice
 	if n != nil && n.Reason == string(v1.NoticeReasonRecalled) {
@@ -23,8 +24,8 @@ func (e editor) setNotice(current *agentv1alpha1.ReservationInstruction) {
 	e.setRecalled(nil, current)
 }
 
-// setRecalled records that the provider recalls the placement. Without a notice, it records that
-// another provider serves the request or that the recall was withdrawn.
+// setRecalled records that the provider recalls the placement. If n is nil, it records how an
+// earlier recall ended: another provider serves the request, or the recall was withdrawn.
 func (e editor) setRecalled(n *agentv1alpha1.Notice, current *agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionRecalled
 	target := current.Spec.TargetClusterID

@@ -15,20 +15,25 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// afterConflict is the pause before a retry when the cache was stale.
+// afterConflict is the pause before the next reconcile if the cached request was stale.
 const afterConflict = 100 * time.Millisecond
+
+// maxRequestedBy is the longest status.requestedBy that the schema of ResourceRequest allows.
+const maxRequestedBy = 512
 
 // never means that only an event triggers the next reconcile.
 const never time.Duration = 0
 
-// Reconcile advances one request by one step.
+// Reconcile takes the next step for one request.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl.Result, error) {
 	rr := &agentv1alpha1.ResourceRequest{}
 	if err := r.client.Get(ctx, req.NamespacedName, rr); err != nil {
@@ -36,7 +41,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl
 	}
 	again, err := r.takeStep(ctx, rr)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		// Another writer was first, or the request is gone: the next reconcile shows which.
+		// Another client changed or deleted the request meanwhile. The next reconcile reads the new
+		// state.
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err
@@ -52,8 +58,8 @@ func (r *Reconciler) takeStep(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	if rr.Spec.Release {
 		return r.releaseEnded(ctx, rr)
 	}
-	if err := r.beginRequest(ctx, rr); err != nil || isOver(rr.Status.Phase) {
-		return never, err
+	if err := r.beginRequest(ctx, rr); err != nil || !rr.Status.Asked {
+		return never, err // the request has failed, or it waits for its Quote, whose next change is an event
 	}
 	before := rr.DeepCopy()
 	again, err := r.advanceRequest(ctx, rr)
@@ -72,9 +78,10 @@ func isOver(p agentv1alpha1.ResourceRequestPhase) bool {
 	return p == agentv1alpha1.RequestFailed || p == agentv1alpha1.RequestReleased
 }
 
-// beginRequest prepares a request before the broker sees it. It checks the bounds, adds the finalizer
-// so that deletion gives the reservation back, and records that the broker is asked, so that a
-// restarted agent knows. Its writes fail if the request was deleted meanwhile.
+// beginRequest prepares a request before the broker learns of it. It adds the finalizer, without
+// which a deleted request would leave its reservation behind, checks the bounds of the namespace,
+// and records in status.asked that the broker is about to be asked. Its writes fail if the request
+// was deleted meanwhile.
 func (r *Reconciler) beginRequest(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if _, err := patch.AddFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("add finalizer to resource request %q: %w", rr.Name, err)
@@ -82,14 +89,20 @@ func (r *Reconciler) beginRequest(ctx context.Context, rr *agentv1alpha1.Resourc
 	if rr.Status.Asked {
 		return nil
 	}
-	return r.checkBounds(ctx, rr)
+	quoteName, ready, err := r.resolveQuote(ctx, rr)
+	if err != nil || !ready {
+		return err
+	}
+	return r.checkBounds(ctx, rr, quoteName)
 }
 
-// recordAsked records in the status that the broker is about to be asked, so that a restarted
-// agent gives back whatever the call reserved.
-func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
+// recordAsked sets status.asked before the broker is asked. An agent that restarts during the call
+// then knows that there may be a reservation to release. quoteName is the broker's name of the
+// quote that the request takes over, "" for none. recordAsked also records quoteName, because a
+// repeated call must name the same quote.
+func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.ResourceRequest, quoteName string) error {
 	before := rr.DeepCopy()
-	rr.Status.Asked = true
+	rr.Status.Asked, rr.Status.QuoteName = true, quoteName
 	rr.Status.Phase = agentv1alpha1.RequestPending
 	if err := r.client.Status().Patch(ctx, rr, patch.IfUnchanged(before)); err != nil {
 		return fmt.Errorf("record that the broker is asked for resource request %q: %w", rr.Name, err)
@@ -99,8 +112,8 @@ func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.Resource
 	return nil
 }
 
-// advanceRequest asks the broker if necessary, and shows the outcome. It changes rr.Status in memory
-// only.
+// advanceRequest asks the broker if that is due, and describes the outcome in rr.Status, which the
+// caller must save. It returns the delay after which to reconcile again even without an event.
 func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	access, err := inbox.Namespaces(ctx, r.client, rr)
 	if err != nil {
@@ -112,7 +125,7 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 	}
 	status := r.editStatus(rr)
 	if current := currentOf(all); current != nil && isStanding(current) && status.hasMoved(current) {
-		r.dropAnswer(rr) // the next answer explains the move
+		r.dropAnswer(rr) // ask the broker again: its answer explains the move
 	}
 	again, ask := r.untilAsking(rr, all)
 	if !ask && !r.isAnswered(rr) {
@@ -132,7 +145,7 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 	return again, r.updateNamespaces(ctx, rr, all, access.Open)
 }
 
-// listInstructions lists the ReservationInstructions of the request.
+// listInstructions returns the ReservationInstructions of the request.
 func (r *Reconciler) listInstructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
 	var list agentv1alpha1.ReservationInstructionList
 	if err := r.client.List(ctx, &list, client.InNamespace(r.options.InstructionNamespace)); err != nil {
@@ -144,19 +157,23 @@ func (r *Reconciler) listInstructions(ctx context.Context, rr *agentv1alpha1.Res
 	return ours, nil
 }
 
-// withInstruction replaces the cached version of an instruction by the version just written.
+// withInstruction returns the list with inst in place of its cached version, which is older.
 func withInstruction(all []agentv1alpha1.ReservationInstruction, inst *agentv1alpha1.ReservationInstruction) []agentv1alpha1.ReservationInstruction {
 	all = slices.DeleteFunc(all, func(i agentv1alpha1.ReservationInstruction) bool { return i.Name == inst.Name })
 	return append(all, *inst)
 }
 
-// askBroker sends the request under its idempotency key; the broker answers a repetition with the
-// current state. It returns nil if there is nothing to carry out, and when to ask again.
+// askBroker sends the request with its idempotency key; the broker answers a repeated request with
+// its current state. It returns the answer, or nil if the answer contains no placement, and the
+// delay before asking again.
 func (r *Reconciler) askBroker(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Reservation, time.Duration) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	body := wire.ReservationRequest(rr, r.options.ClusterID)
-	body.Reservation = rr.Status.ReservationName
+	body.Reservation, body.Actor = rr.Status.ReservationName, r.options.reported(actor.Author(rr))
+	if rr.Status.ReservationName == "" {
+		body.Quote = rr.Status.QuoteName
+	}
 	answer, err := r.broker.RequestReservation(calling, rr.IdempotencyKey(), body)
 	if fault.ReasonOf(err) == fault.KeyReused && rr.Status.ReservationName != "" {
 		return r.requestChange(calling, rr, status)
@@ -168,10 +185,12 @@ func (r *Reconciler) askBroker(ctx context.Context, rr *agentv1alpha1.ResourceRe
 	return r.showAnswer(rr, answer, status)
 }
 
-// showAnswer shows the broker's answer. It returns the answer if there is something to carry out.
+// showAnswer describes the broker's answer in the status. It returns the answer, or nil if the
+// answer contains no placement, and the delay before asking again.
 func (r *Reconciler) showAnswer(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation, status editor) (*v1.Reservation, time.Duration) {
 	r.retries.Reset(string(rr.UID))
 	again := r.recordRenewal(rr, answer)
+	rr.Status.RequestedBy = message.Clip(answer.RequestedBy, maxRequestedBy)
 	status.setAgreed(answer.Change)
 	switch {
 	case hasEnded(answer):
@@ -184,7 +203,8 @@ func (r *Reconciler) showAnswer(rr *agentv1alpha1.ResourceRequest, answer *v1.Re
 	return answer, again
 }
 
-// writeInstruction carries out an answer and returns the resulting instructions.
+// writeInstruction creates or updates the ReservationInstruction for the placement in the answer.
+// It returns the updated list of the request's instructions.
 func (r *Reconciler) writeInstruction(
 	ctx context.Context, rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation,
 	all []agentv1alpha1.ReservationInstruction, open []string, status editor,
@@ -192,8 +212,8 @@ func (r *Reconciler) writeInstruction(
 	if answer == nil {
 		return all, nil
 	}
-	inst, err := inbox.WriteConsumer(ctx, r.client, r.options.InstructionNamespace, &answer.Instruction,
-		inbox.RequestOf(rr, open), r.options.Clock.Now())
+	writer := inbox.Writer{Client: r.client, Namespace: r.options.InstructionNamespace, Receipts: r.options.Receipts}
+	inst, err := writer.WriteConsumer(ctx, &answer.Instruction, inbox.RequestOf(rr, open), r.options.Clock.Now())
 	if errors.Is(err, inbox.ErrUnusable) {
 		status.setFailed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error()+"\n"+retryAdvice)
 		return all, nil
@@ -207,14 +227,17 @@ func (r *Reconciler) writeInstruction(
 	return all, r.releaseOutdated(ctx, all, answer)
 }
 
-// hasEnded reports whether a reservation has ended for good.
+// hasEnded reports whether the answer is about a reservation that was granted and has ended.
 func hasEnded(a *v1.Reservation) bool {
 	granted := a.Instruction.Reservation != ""
 	return a.Phase == v1.ReservationPhaseReleasing || a.Phase == v1.ReservationPhaseReleased ||
 		a.Phase == v1.ReservationPhaseFailed && granted
 }
 
-// handleError handles an error from the broker: no answer, or a refusal.
+// handleError describes a failed call to the broker in the status. It returns the delay before
+// asking again. This is a short one after a temporary error, and also if the broker refuses all
+// calls of this cluster while it may hold a reservation. After any other refusal, it is the
+// constant never.
 func (r *Reconciler) handleError(rr *agentv1alpha1.ResourceRequest, err error, status editor) time.Duration {
 	no, considered := errors.AsType[*fault.Error](err)
 	if !considered || no.Temporary() {
@@ -230,6 +253,10 @@ func (r *Reconciler) handleError(rr *agentv1alpha1.ResourceRequest, err error, s
 		return r.backOff(rr, no)
 	}
 	r.retries.Reset(string(rr.UID))
+	if losesQuote(rr, no) {
+		status.setQuoteLost(no)
+		return never
+	}
 	held := rr.Status.ReservationName != "" && rr.Status.Phase != agentv1alpha1.RequestQueued
 	if held || no.Reason == fault.Released {
 		status.setLost(no.Detail)
@@ -239,7 +266,9 @@ func (r *Reconciler) handleError(rr *agentv1alpha1.ResourceRequest, err error, s
 	return never
 }
 
-// backOff returns when to retry, with jitter, or later if the broker asks for that.
+// backOff returns the pause before the next call after an error. The pause grows with each error
+// and has jitter. If the broker asks for a longer pause, backOff returns that pause, but at most
+// lastRetry.
 func (r *Reconciler) backOff(rr *agentv1alpha1.ResourceRequest, no *fault.Error) time.Duration {
 	r.retries.Next(string(rr.UID), r.options.Clock.Now())
 	wait := r.retries.Get(string(rr.UID))
@@ -249,8 +278,8 @@ func (r *Reconciler) backOff(rr *agentv1alpha1.ResourceRequest, no *fault.Error)
 	return wait
 }
 
-// updateNamespaces updates the namespaces of standing instructions to those the request may use now. It
-// releases the instructions of a request that is being released.
+// updateNamespaces writes the namespaces that the request may offload now into its instructions
+// that have not ended. If the request is being released, it releases these instructions instead.
 func (r *Reconciler) updateNamespaces(ctx context.Context, rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction, open []string) error {
 	for i := range all {
 		inst := &all[i]
@@ -275,16 +304,16 @@ func (r *Reconciler) updateNamespaces(ctx context.Context, rr *agentv1alpha1.Res
 	return nil
 }
 
-// releaseOutdated releases instructions that the broker has ended: withdrawn placements, and
-// reservations that the broker lost and granted again. It requires a fresh answer, because a
-// cached status may be older than the instruction.
+// releaseOutdated releases the instructions of placements that the broker has ended, and of a
+// reservation that the broker lost and replaced by a new one. The caller must pass an answer that
+// has just arrived, because the cached status of the request may be older than an instruction.
 func (r *Reconciler) releaseOutdated(ctx context.Context, all []agentv1alpha1.ReservationInstruction, answer *v1.Reservation) error {
 	for i := range all {
 		inst := &all[i]
 		if !isStanding(inst) || inst.Spec.ReservationName == answer.Name && !isWithdrawn(answer, inst.Spec.Placement) {
 			continue
 		}
-		if err := inbox.ReleaseConsumer(ctx, r.client, inst); err != nil {
+		if err := inbox.WithdrawConsumer(ctx, r.client, inst, reasonOf(answer, inst.Spec.Placement)); err != nil {
 			return err
 		}
 	}
@@ -297,12 +326,26 @@ func isWithdrawn(answer *v1.Reservation, placement int32) bool {
 	})
 }
 
-// isStanding reports whether an instruction is in force, that is, has not ended.
+// reasonOf returns why the broker gave up a placement, "" if it did not.
+func reasonOf(answer *v1.Reservation, placement int32) string {
+	for _, p := range answer.Placements {
+		if p.Number == placement {
+			return message.Clip(p.Reason, maxReason)
+		}
+	}
+	return ""
+}
+
+// maxReason is the longest reason for a placement's end that the schema of ReservationInstruction
+// allows.
+const maxReason = 256
+
+// isStanding reports whether an instruction has not ended.
 func isStanding(inst *agentv1alpha1.ReservationInstruction) bool {
 	return !inst.Ended()
 }
 
-// saveStatus writes the status if it changed and records an event for every transition.
+// saveStatus writes the status if it changed, and records events about the change.
 func (r *Reconciler) saveStatus(ctx context.Context, rr, before *agentv1alpha1.ResourceRequest) error {
 	editor{rr: rr}.setSummary()
 	if equality.Semantic.DeepEqual(rr.Status, before.Status) {

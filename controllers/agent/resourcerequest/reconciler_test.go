@@ -569,7 +569,7 @@ func TestReservationEndedByBrokerIsTakenDown(t *testing.T) {
 	b.after(time.Second)
 
 	// The inbox receives the end and releases the instruction.
-	if _, err := b.broker.ReleaseReservation(t.Context(), uid); err != nil {
+	if _, err := b.broker.ReleaseReservation(t.Context(), uid, ""); err != nil {
 		t.Fatal(err)
 	}
 	inst := b.instructions()[0]
@@ -619,6 +619,24 @@ func TestSilentProviderIsReportedUntilItReturns(t *testing.T) {
 		}
 		b.expectEvent(step.event)
 		b.expectState(agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
+	}
+}
+
+// When another provider takes over, the instruction of the silent one may be gone, and need not say why it was left.
+func TestProviderIsBackOnlyIfNoOtherTookOver(t *testing.T) {
+	for target, want := range map[string]string{"paris": agentv1alpha1.ReasonProviderBack, "berlin": agentv1alpha1.ReasonMigrated} {
+		silent := agentv1alpha1.ReservationInstruction{Spec: agentv1alpha1.ReservationInstructionSpec{
+			Placement: 1, TargetClusterID: "paris", ProviderSilentSince: new(metav1.Unix(1, 0)),
+		}}
+		rr := &agentv1alpha1.ResourceRequest{}
+		e := editor{rr: rr, now: time.Unix(100, 0)}
+		rr.Status.TargetClusterID = "paris"
+		e.setReachable([]agentv1alpha1.ReservationInstruction{silent})
+		rr.Status.TargetClusterID = target
+		e.setReachable(nil)
+		if c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionProviderReachable); c.Status != metav1.ConditionTrue || c.Reason != want {
+			t.Errorf("served by %s: %+v, want True with %s", target, c, want)
+		}
 	}
 }
 
@@ -673,7 +691,7 @@ func TestReservationThatNoClusterCanServeFails(t *testing.T) {
 func TestRefusedRenewalTakesPeeringDown(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
-	if _, err := b.broker.ReleaseReservation(t.Context(), uid); err != nil {
+	if _, err := b.broker.ReleaseReservation(t.Context(), uid, ""); err != nil {
 		t.Fatal(err)
 	}
 	b.after(time.Minute)

@@ -11,14 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// releaseDeleted gives back everything of a request that is being deleted. It takes down the objects
-// in this cluster whether or not the broker answers. The request stays until both are done.
+// releaseDeleted releases the reservation of a request that is being deleted, and removes its
+// instructions, even while the broker does not answer. It removes the request's finalizer once both
+// are done.
 func (r *Reconciler) releaseDeleted(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(rr, agentv1alpha1.ReleaseFinalizer) {
 		return never, nil
@@ -36,7 +40,8 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, rr *agentv1alpha1.Resou
 	return never, r.removeFinalizer(ctx, before)
 }
 
-// releaseEnded gives back everything of a request that was released. The request itself stays readable.
+// releaseEnded releases the reservation of a request with spec.release, and removes its
+// instructions. The request itself stays, so that users can read its status.
 func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
 	before := rr.DeepCopy()
 	status := r.editStatus(rr)
@@ -51,12 +56,12 @@ func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.Resourc
 	return again, r.saveStatus(ctx, rr, before)
 }
 
-// leaveReservation gives the reservation back and takes its instructions down. It returns how many
-// instructions are left.
+// leaveReservation releases the reservation at the broker and the instructions in this cluster. It
+// returns the delay before the next try and how many instructions are left.
 func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor, reason string) (again time.Duration, left int, err error) {
 	began := status.isReleasing()
-	again = r.giveBack(ctx, rr, status)
-	all, err := r.releaseInstructions(ctx, rr)
+	ended, again := r.giveBack(ctx, rr, status)
+	all, err := r.releaseInstructions(ctx, rr, ended)
 	if err != nil {
 		return never, 0, err
 	}
@@ -64,52 +69,75 @@ func (r *Reconciler) leaveReservation(ctx context.Context, rr *agentv1alpha1.Res
 		status.setEnding(reason, "the request is being released: pods are evicted from its virtual node before it is removed")
 	}
 	status.setDrained(all)
+	status.setLeaving(all)
 	return again, len(all), nil
 }
 
-// giveBack releases the reservation at the broker, once. The release also closes a key that the
-// broker does not know, so that a request still in flight is rejected on arrival.
-func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) time.Duration {
+// giveBack releases the reservation at the broker, unless the broker has already confirmed the
+// release. It returns the broker's instruction about the ended placement, nil if there is none, and
+// the delay before the next try. The release also closes an idempotency key that the broker does
+// not know yet, so that a call with this key that arrives later is refused.
+func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceRequest, status editor) (*v1.Instruction, time.Duration) {
 	if isGivenBack(rr) {
-		return never
+		return nil, never
 	}
 	if !rr.Status.Asked {
 		status.setGivenBack("the broker was never asked for capacity")
-		return never
+		return nil, never
 	}
 	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
-		return r.retries.Get(string(rr.UID))
+		return nil, r.retries.Get(string(rr.UID))
 	}
-	if no, err := r.releaseKey(ctx, rr); err != nil {
+	ended, no, err := r.releaseKey(ctx, rr)
+	if err != nil {
 		status.setStuck(err)
-		return r.backOff(rr, no)
+		return nil, r.backOff(rr, no)
 	}
 	status.setGivenBack("the broker has released the reservation; the virtual node is being removed")
-	return never
+	return ended, never
 }
 
-// releaseKey releases what the broker holds under the request's key, and closes the key.
-func (r *Reconciler) releaseKey(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (*fault.Error, error) {
+// releaseKey makes the broker release the reservation with the request's idempotency key and close
+// the key. It records what the reservation cost, and returns the broker's instruction about the
+// ended placement, nil if there is none. If the call fails, it returns an error and the broker's
+// refusal, which is nil if the broker did not answer.
+func (r *Reconciler) releaseKey(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (ended *v1.Instruction, no *fault.Error, err error) {
 	calling, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	_, err := r.broker.ReleaseReservation(calling, rr.IdempotencyKey())
+	answer, err := r.broker.ReleaseReservation(calling, rr.IdempotencyKey(), r.options.reported(releaserOf(rr)))
 	no, considered := errors.AsType[*fault.Error](err)
 	if err != nil && (!considered || no.Reason != fault.NotFound && no.Reason != fault.Released) {
-		return no, err
+		return nil, no, err
 	}
 	failpoint.Hit(failpoint.RequestGivenBack)
+	if err == nil && answer != nil {
+		editor{rr: rr}.setCost(answer.Cost)
+		ended = &answer.Instruction
+	}
 	r.retries.Reset(string(rr.UID))
-	return nil, nil
+	return ended, nil, nil
 }
 
-// isGivenBack reports whether the broker has confirmed the release.
+// releaserOf returns the user who releases a request: the user who deleted it or, if it was not
+// deleted, who edited it last. It returns "" if that is unknown.
+func releaserOf(rr *agentv1alpha1.ResourceRequest) string {
+	if rr.DeletionTimestamp != nil {
+		return actor.Deleter(rr)
+	}
+	return actor.Author(rr)
+}
+
+// isGivenBack reports whether the broker has confirmed, according to the status, that it holds
+// nothing for the request.
 func isGivenBack(rr *agentv1alpha1.ResourceRequest) bool {
 	c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	return rr.Status.Phase == agentv1alpha1.RequestReleasing && c != nil && c.Reason == agentv1alpha1.ReasonReleased
 }
 
-// releaseInstructions releases the request's instructions and returns those that are left.
-func (r *Reconciler) releaseInstructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest) ([]agentv1alpha1.ReservationInstruction, error) {
+// releaseInstructions releases the request's instructions, and returns those that still exist.
+// ended is the broker's instruction about the ended placement, and may be nil. Its receipt is kept
+// in the instruction of that placement.
+func (r *Reconciler) releaseInstructions(ctx context.Context, rr *agentv1alpha1.ResourceRequest, ended *v1.Instruction) ([]agentv1alpha1.ReservationInstruction, error) {
 	all, err := r.listInstructions(ctx, rr)
 	if err != nil {
 		return nil, err
@@ -118,14 +146,20 @@ func (r *Reconciler) releaseInstructions(ctx context.Context, rr *agentv1alpha1.
 		if all[i].Spec.Release {
 			continue
 		}
-		if err := inbox.ReleaseConsumer(ctx, r.client, &all[i]); err != nil {
+		var err error
+		if ended != nil && all[i].Name == brokerv1alpha1.PlacementName(ended.Reservation, ended.Placement) {
+			err = inbox.EndConsumer(ctx, r.client, &all[i], ended, r.options.Receipts, r.options.Clock.Now())
+		} else {
+			err = inbox.ReleaseConsumer(ctx, r.client, &all[i])
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// removeFinalizer removes the finalizer, so that the request can be deleted.
+// removeFinalizer removes the finalizer, so that the API server can delete the request.
 func (r *Reconciler) removeFinalizer(ctx context.Context, rr *agentv1alpha1.ResourceRequest) error {
 	if err := patch.RemoveFinalizer(ctx, r.client, rr, agentv1alpha1.ReleaseFinalizer); err != nil {
 		return fmt.Errorf("remove finalizer of resource request %q: %w", rr.Name, err)
@@ -137,7 +171,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, rr *agentv1alpha1.Reso
 
 func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.RequestReleasing }
 
-// setGivenBack records that the broker has taken the reservation back.
+// setGivenBack records that the broker has released the reservation, or never had one.
 func (e editor) setGivenBack(message string) {
 	e.rr.Status.Queue = nil
 	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
@@ -145,7 +179,7 @@ func (e editor) setGivenBack(message string) {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// setReleased records that nothing is reserved, as spec.release asked.
+// setReleased records that all capacity has been released because of spec.release.
 func (e editor) setReleased() {
 	const message = "all capacity was released, as spec.release asked\nTo get capacity again, create another request."
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
@@ -154,7 +188,7 @@ func (e editor) setReleased() {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// setStuck records that the broker has not taken the reservation back yet.
+// setStuck records that the broker has not confirmed the release yet.
 func (e editor) setStuck(err error) {
 	message := "the broker has not confirmed the release yet; meanwhile the virtual node is removed, and the request stays until the broker answers: " +
 		err.Error()

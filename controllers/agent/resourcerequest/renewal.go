@@ -12,28 +12,29 @@ import (
 )
 
 const (
-	// askGap is the shortest time between two calls for one request that has no good answer
-	// yet.
+	// askGap is the shortest time between two calls about a request without a usable placement.
 	askGap = 500 * time.Millisecond
-	// askAgain is when to poll for an outstanding answer if the broker does not say.
+	// askAgain is the delay before asking again about a request without a placement if the broker
+	// does not name a delay.
 	askAgain = 5 * time.Second
-	// longestRenewal bounds the renewal interval that the broker may set.
+	// longestRenewal limits the renewal interval that the broker may ask for.
 	longestRenewal = 24 * time.Hour
 )
 
-// renewal remembers the broker's last answer to a request.
+// renewal describes the broker's latest answer about a request.
 type renewal struct {
 	// answered is when the answer arrived.
 	answered time.Time
-	// due is when to ask again; zero for a reservation with a duration.
+	// due is when to ask the broker again, to renew the reservation or to update the place in the
+	// queue. It is zero if neither is needed.
 	due time.Time
-	// generation of the request that the broker answered.
+	// generation is the request's metadata.generation when the broker answered.
 	generation int64
-	// shown is the generation whose answer the status shows.
+	// shown is the generation for which the answer has been written into the status.
 	shown int64
 }
 
-// recordRenewal records an answer and returns when to ask again.
+// recordRenewal remembers an answer of the broker and returns the delay before asking again.
 func (r *Reconciler) recordRenewal(rr *agentv1alpha1.ResourceRequest, answer *v1.Reservation) time.Duration {
 	wait := time.Duration(min(answer.RenewSeconds, longestRenewal.Seconds()) * float64(time.Second))
 	if answer.Instruction.Reservation == "" && wait <= 0 {
@@ -50,12 +51,14 @@ func (r *Reconciler) recordRenewal(rr *agentv1alpha1.ResourceRequest, answer *v1
 	return max(wait, never)
 }
 
-// untilAsking reports whether to ask the broker now, and if not, how long to wait.
+// untilAsking reports whether to ask the broker now. If not, it also returns how long to wait, or
+// the constant never.
 //
-// The broker is asked about a request that is new or was edited, after a restart, while there
-// is no good answer, to renew, and to learn the place in the queue. It is also asked when no
-// instruction of a granted reservation stands: a released instruction may mean the end of the
-// whole reservation or only of one placement.
+// The agent asks about a request that is new or was edited and, after a restart, about every
+// request. It asks repeatedly while a request has no usable placement, to renew the reservation,
+// and to update the place in the queue. It also asks when all instructions of a reservation have
+// been released: only the broker knows whether the reservation has ended or continues on another
+// cluster.
 func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv1alpha1.ReservationInstruction) (time.Duration, bool) {
 	if rr.Status.Phase == agentv1alpha1.RequestReleasing {
 		return never, false
@@ -75,7 +78,8 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	case !known, l.shown != rr.Generation:
 		return never, true
 	case rr.Status.Phase == agentv1alpha1.RequestQueued && !standing:
-		// The outcome arrives over the stream. Only the place in the queue must be polled.
+		// The agent asks only to update the place in the queue. A grant arrives as an instruction without
+		// being asked for.
 		due = l.due
 	case !good:
 		due = l.answered.Add(askGap)
@@ -90,14 +94,15 @@ func (r *Reconciler) untilAsking(rr *agentv1alpha1.ResourceRequest, all []agentv
 	return due.Sub(now), false
 }
 
-// dropAnswer makes the agent ask the broker again.
+// dropAnswer forgets the broker's last answer, so that the next reconcile asks again.
 func (r *Reconciler) dropAnswer(rr *agentv1alpha1.ResourceRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.renewals, rr.UID)
 }
 
-// isAnswered reports whether the broker has answered the current version of a request that stands.
+// isAnswered reports whether the broker's latest answer is about the current generation of the
+// request and the request is not being released.
 func (r *Reconciler) isAnswered(rr *agentv1alpha1.ResourceRequest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +110,8 @@ func (r *Reconciler) isAnswered(rr *agentv1alpha1.ResourceRequest) bool {
 	return known && l.generation == rr.Generation && rr.Status.Phase != agentv1alpha1.RequestReleasing
 }
 
-// markShown records that the status shows the broker's last answer. If writing the status failed,
-// the broker is asked again.
+// markShown records that the status with the broker's latest answer has been written. After a
+// failed write it is not called, so that the broker is asked again.
 func (r *Reconciler) markShown(rr *agentv1alpha1.ResourceRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

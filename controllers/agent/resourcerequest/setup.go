@@ -1,5 +1,5 @@
-// Package resourcerequest takes users' ResourceRequests to the broker, has the answers carried
-// out, and gives everything back when a request is deleted.
+// Package resourcerequest asks the broker for the capacity in users' ResourceRequests, writes
+// ReservationInstructions for the answers, and releases everything when a request is deleted.
 package resourcerequest
 
 import (
@@ -26,8 +26,10 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 )
 
 // +kubebuilder:rbac:groups=liqo.io,resources=resourcerequests,verbs=get;list;watch;patch
@@ -38,20 +40,22 @@ import (
 // +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// firstRetry and lastRetry bound the pause before an unreachable broker is asked again. The
-// pause grows with each failure.
+// firstRetry and lastRetry are the shortest and the longest pause before the broker is asked again
+// after an error. The pause doubles with each error.
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 15 * time.Second
 )
 
-// newsKept is how many news are buffered before Look blocks.
+// newsKept is how many requests passed to Look may wait for the controller. While that many wait,
+// Look blocks.
 const newsKept = 256
 
-// workers bounds how many requests wait for the broker at once.
+// workers is how many requests are reconciled at the same time. There are several, because a worker
+// waits until the broker has answered.
 const workers = 8
 
-// Broker is the part of a broker transport that the controller needs.
+// Broker is the part of a broker transport that this controller needs.
 type Broker interface {
 	RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
 	transport.Releaser
@@ -60,17 +64,30 @@ type Broker interface {
 
 // Options of a Reconciler. Only ClusterID is required.
 type Options struct {
-	// ClusterID of this cluster; required.
+	// ClusterID of this cluster.
 	ClusterID string
 	// InstructionNamespace holds the ReservationInstructions; inbox.DefaultNamespace if empty.
 	InstructionNamespace string
-	// Reader reads from the API server directly, for data that must not be stale: the bounds of
-	// a namespace. It defaults to the client.
+	// Reader reads from the API server the bounds of a namespace and the requests that count against them, because a
+	// stale cache could let requests exceed the bounds. If nil, the client is used, which may read from a cache.
 	Reader client.Reader
 	// Timeout of one call to the broker; 15 s by default.
 	Timeout time.Duration
-	// Clock is the wall clock unless set.
+	// Clock defaults to the wall clock.
 	Clock clock.Clock
+	// HideActors makes the agent send no names of users to the broker.
+	HideActors bool
+	// Receipts checks the broker's receipts. If it is nil, none are kept.
+	Receipts *receipt.Checker
+}
+
+// reported returns the name of a user in the form that may be sent to the broker; "" if HideActors
+// is set.
+func (o *Options) reported(user string) string {
+	if o.HideActors {
+		return ""
+	}
+	return actor.Clean(user)
 }
 
 func (o *Options) setDefaults() {
@@ -85,25 +102,26 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Reconciler carries ResourceRequests to the broker.
+// Reconciler asks the broker about ResourceRequests and keeps their status up to date.
 type Reconciler struct {
 	client   client.Client
 	broker   Broker
 	recorder events.EventRecorder
 	options  Options
 	retries  *flowcontrol.Backoff
-	// admission is held while a request is checked against the sum of the others.
+	// admission is held while a request is checked against the quotas of its namespace and admitted.
 	admission sync.Mutex
 
-	// mu guards the following.
+	// mu protects renewals.
 	mu sync.Mutex
-	// renewals is not kept across a restart: the first reconcile then asks the broker.
+	// renewals holds the broker's latest answer about each request, by the request's UID. It is empty
+	// after a restart, so that the broker is asked about every request.
 	renewals map[types.UID]renewal
-	// news carries requests that the broker has news about.
+	// news receives the requests that were passed to Look.
 	news chan event.TypedGenericEvent[types.NamespacedName]
 }
 
-// New creates a Reconciler.
+// New returns a Reconciler. Settings that options leave empty get their defaults.
 func New(c client.Client, broker Broker, recorder events.EventRecorder, options Options) *Reconciler {
 	options.setDefaults()
 	if options.Reader == nil {
@@ -123,15 +141,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("resourcerequest").
 		For(&agentv1alpha1.ResourceRequest{}).
 		Watches(&agentv1alpha1.ReservationInstruction{}, handler.EnqueueRequestsFromMapFunc(requestOf)).
-		// For namespaces, only their creation and their opt-in label matter.
+		Watches(&agentv1alpha1.Quote{}, handler.EnqueueRequestsFromMapFunc(r.requestsQuoting)).
+		// The label OffloadLabel decides whether requests may offload a namespace. Nothing else in a
+		// namespace matters.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsNaming), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.TypedChannel(r.news, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{GenericFunc: r.enqueueNews})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// Look makes the controller ask the broker again now. The broker has news about the request
-// that no instruction conveys.
+// Look makes the controller ask the broker again about a request. It is called when the request's phase has changed at
+// the broker without an instruction, for example in the queue.
 func (r *Reconciler) Look(name types.NamespacedName) {
 	r.news <- event.TypedGenericEvent[types.NamespacedName]{Object: name}
 }
@@ -145,7 +165,7 @@ func (r *Reconciler) enqueueNews(ctx context.Context, e event.TypedGenericEvent[
 	queue.Add(reconcile.Request{NamespacedName: e.Object})
 }
 
-// requestOf returns the request that an instruction serves.
+// requestOf returns the request to which an instruction belongs.
 func requestOf(_ context.Context, o client.Object) []reconcile.Request {
 	inst, ok := o.(*agentv1alpha1.ReservationInstruction)
 	if !ok || inst.Spec.RequestRef == nil {
@@ -155,11 +175,11 @@ func requestOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}}}
 }
 
-// requestsNaming returns the requests that want to offload a namespace.
+// requestsNaming returns the requests that list the namespace in spec.namespaces.
 func (r *Reconciler) requestsNaming(ctx context.Context, o client.Object) []reconcile.Request {
 	var list agentv1alpha1.ResourceRequestList
 	if err := r.client.List(ctx, &list); err != nil {
-		// A read from the cache only fails while the manager stops.
+		// Reading from the cache fails only while the manager stops.
 		return nil
 	}
 	var out []reconcile.Request

@@ -13,6 +13,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
 // movesTo acts as the broker that moves the reservation, and as the inbox that hears of it.
@@ -130,7 +131,8 @@ func TestNoticeShortensWhatIsGranted(t *testing.T) {
 	}
 }
 
-// A request that gets the place of another one makes the agent ask for the place of that one.
+// When a request reaches a place in the queue that the status of another request still shows, the
+// agent asks the broker for the place of the other request.
 func TestPlacesOfOneClusterInTheQueueDiffer(t *testing.T) {
 	b := newBench(t)
 	first := &agentv1alpha1.ResourceRequest{}
@@ -160,5 +162,26 @@ func TestPlacesOfOneClusterInTheQueueDiffer(t *testing.T) {
 	b.after(time.Second)
 	if len(b.news) > 0 {
 		t.Errorf("asks again about %v, and nothing changed", client.ObjectKeyFromObject(first))
+	}
+}
+
+func TestLeaseShowsUntilWhenItMustBeRenewed(t *testing.T) {
+	b := newBench(t)
+	left := 3600.0
+	b.broker.Decide = func(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
+		r, err := transporttest.Grant(name, req)
+		r.LeaseSeconds = &left
+		return r, err
+	}
+	b.after(0)
+	if by, want := b.request().Status.RenewBy, b.clock.Now().Add(time.Hour); by == nil || by.Sub(want).Abs() > time.Second {
+		t.Errorf("renewed by %v, want %v", by, want)
+	}
+	b.delete()
+	b.after(time.Second)
+	for _, inst := range b.instructions() {
+		inst.Finalizers = nil
+		b.write(b.client.Update(b.Context(), &inst))
+		b.write(client.IgnoreNotFound(b.client.Delete(b.Context(), &inst)))
 	}
 }

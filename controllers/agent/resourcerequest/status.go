@@ -25,12 +25,11 @@ const retryAdvice = "To try again, edit the request, or delete and create it."
 // overAdvice tells users how to get capacity after a granted reservation has ended.
 const overAdvice = "It has ended: to get capacity again, edit the request, or delete and create it."
 
-// editor writes a request's status. Each method records one fact, and reads nothing but its
-// arguments and the status.
+// editor changes the status of a request in memory. Each of its methods records one fact.
 type editor struct {
 	rr  *agentv1alpha1.ResourceRequest
 	now time.Time
-	// observed is the generation that the status described before.
+	// observed is status.observedGeneration before this reconcile.
 	observed int64
 }
 
@@ -40,14 +39,15 @@ func (r *Reconciler) editStatus(rr *agentv1alpha1.ResourceRequest) editor {
 	return e
 }
 
-// leaveEditUnobserved keeps observedGeneration behind an edit that the broker has not considered.
+// leaveEditUnobserved restores the previous status.observedGeneration, because the broker has not
+// considered the latest edit of the request.
 func (e editor) leaveEditUnobserved() {
 	if e.observed != 0 {
 		e.rr.Status.ObservedGeneration = e.observed
 	}
 }
 
-// setReserved records that the broker holds capacity.
+// setReserved records that a provider holds capacity for the request.
 func (e editor) setReserved(a *v1.Reservation) {
 	s := &e.rr.Status
 	s.Phase = agentv1alpha1.RequestReserved
@@ -63,27 +63,48 @@ func (e editor) setReserved(a *v1.Reservation) {
 		at := metav1.NewTime(a.ReservedAt.Truncate(time.Second))
 		s.ReservedAt = &at
 	}
+	e.setRenewBy(a)
 	e.setHeldBy(a.Instruction.ProviderID)
 }
 
-// dropPrices removes the prices of a decision about other amounts or another duration.
+// setRenewBy records until when the broker holds a reservation that the agent must renew. A
+// deadline that differs only slightly from the previous one is not changed.
+func (e editor) setRenewBy(a *v1.Reservation) {
+	s := &e.rr.Status
+	was := s.RenewBy
+	s.RenewBy = wire.ExpiresAt(a.LeaseSeconds, e.now)
+	if was != nil && s.RenewBy != nil && was.Sub(s.RenewBy.Time).Abs() <= sameDeadline {
+		s.RenewBy = was
+	}
+}
+
+// dropPrices removes the candidates' prices, which are for the amounts and the duration before a
+// change.
 func dropPrices(candidates []brokerv1alpha1.Candidate) {
 	for i := range candidates {
 		candidates[i].PricePerHour, candidates[i].Currency = "", ""
 	}
 }
 
-// setHeldBy records which provider holds the capacity.
+// setCost records what the reservation costs. If cost is nil, the status keeps the last known cost,
+// even after the release.
+func (e editor) setCost(cost *brokerv1alpha1.ReservationCost) {
+	if cost != nil {
+		e.rr.Status.Cost = cost.DeepCopy()
+	}
+}
+
+// setHeldBy sets the condition Reserved to true, with the provider that holds the capacity.
 func (e editor) setHeldBy(provider string) {
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionTrue, agentv1alpha1.ReasonReserved,
 		fmt.Sprintf("capacity is held on %q as reservation %q", provider, e.rr.Status.ReservationName))
 }
 
-// clearPlacement removes everything that describes a placement, when the request has none.
+// clearPlacement removes all fields and conditions that describe a placement.
 func (e editor) clearPlacement() {
 	s := &e.rr.Status
 	s.TargetClusterID, s.TargetClusterEndpoint, s.NodeName = "", "", ""
-	s.Granted = nil
+	s.Granted, s.RenewBy, s.IdleSince = nil, nil, nil
 	for _, kind := range []string{
 		agentv1alpha1.ConditionPeered, agentv1alpha1.ConditionNodeReady, agentv1alpha1.ConditionHealthy, agentv1alpha1.ConditionNetworkConnected,
 		agentv1alpha1.ConditionProviderReachable,
@@ -92,7 +113,8 @@ func (e editor) clearPlacement() {
 	}
 }
 
-// setWaiting records that the broker accepted the request and has no capacity for it yet.
+// setWaiting records an answer without a placement: the broker is still deciding, has queued the
+// request, or found no candidate.
 func (e editor) setWaiting(a *v1.Reservation) {
 	message := a.Message
 	if message == "" {
@@ -112,11 +134,12 @@ func (e editor) setWaiting(a *v1.Reservation) {
 		return
 	}
 	s.ReservationName = a.Name
+	e.setCost(a.Cost)
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
 	e.setReady(metav1.ConditionFalse, reason, message)
 }
 
-// setRefused records a refusal, for the reason in the answer.
+// setRefused records that the broker finally refused the request, with the broker's reason.
 func (e editor) setRefused(no *fault.Error) {
 	e.rr.Status.Candidates = wire.ClipCandidates(no.Candidates)
 	if no.Reason == fault.NoCandidate {
@@ -130,8 +153,8 @@ func (e editor) setRefused(no *fault.Error) {
 	e.setFailed(reason, no.Detail+"\n"+retryAdvice)
 }
 
-// explainRefusal returns the broker's detail and, one line per cluster, each reason that it does not
-// contain.
+// explainRefusal returns the broker's explanation, followed by one line for each candidate whose
+// reason is not part of that explanation.
 func explainRefusal(no *fault.Error) string {
 	var lines strings.Builder
 	lines.WriteString(no.Detail)
@@ -160,7 +183,8 @@ func (e editor) setFailed(reason, message string) {
 	e.setReady(metav1.ConditionFalse, reason, message)
 }
 
-// setUnreachable records that the broker did not decide. What runs keeps running.
+// setUnreachable records that the broker could not be asked, or could not decide. If there is a
+// reservation already, it stays, and so do its workloads.
 func (e editor) setUnreachable(err error) {
 	reason, cause := agentv1alpha1.ReasonBrokerUnreachable, "the broker does not answer"
 	if no, refused := errors.AsType[*fault.Error](err); refused && no.Reason == fault.TooManyRequests {
@@ -177,13 +201,14 @@ func (e editor) setUnreachable(err error) {
 	e.setUnsure(reason, cause, err)
 }
 
-// setRejected records that the broker rejects this cluster, because it is denied or has no valid
-// certificate. The rejection is not a statement about the reservation.
+// setRejected records that the broker refuses all calls of this cluster, because the cluster is
+// denied or has no valid certificate. This says nothing about the reservation, which stays.
 func (e editor) setRejected(no *fault.Error) {
 	e.setUnsure(agentv1alpha1.ReasonRefused, "the broker refuses this cluster", no)
 }
 
-// setUnsure leaves the reservation as it is and explains why its state could not be updated.
+// setUnsure leaves what the status says about the reservation, and adds why it could not be
+// updated.
 func (e editor) setUnsure(reason, what string, err error) {
 	e.leaveEditUnobserved()
 	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
@@ -194,12 +219,18 @@ func (e editor) setUnsure(reason, what string, err error) {
 
 // setEnded records that the broker has ended the reservation.
 func (e editor) setEnded(a *v1.Reservation) {
+	e.setCost(a.Cost)
 	if reason, known := endReasons[a.EndReason]; known {
 		e.setEnding(reason, "the broker has ended the reservation: "+a.Message)
 	}
 	reason, message := agentv1alpha1.ReasonFailed, "the broker found no other cluster: "+a.Message
 	switch a.EndReason {
 	case v1.ReservationEndReasonFailed:
+	case v1.ReservationEndReasonIdle:
+		e.rr.Status.IdleSince = nil
+		e.setCondition(agentv1alpha1.ConditionIdle, metav1.ConditionTrue, agentv1alpha1.ReasonIdle, a.Message)
+		e.setLost(a.Message)
+		return
 	case v1.ReservationEndReasonPreempted:
 		reason, message = agentv1alpha1.ReasonPreempted, "the broker has ended the reservation: "+a.Message
 		e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, reason, a.Message)
@@ -213,8 +244,8 @@ func (e editor) setEnded(a *v1.Reservation) {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// setLost records that the broker no longer holds the reservation. What was created for it goes
-// too.
+// setLost records that the broker no longer has the reservation. The request's instructions are
+// released as a consequence.
 func (e editor) setLost(why string) {
 	e.leaveEditUnobserved()
 	message := "the broker has ended the reservation"
@@ -227,8 +258,8 @@ func (e editor) setLost(why string) {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
-// setOver records that nothing is reserved and nothing is left to take down. The reason for the
-// end stays readable.
+// setOver records that nothing is reserved and that no instruction is left. The reason for the end
+// stays in the status.
 func (e editor) setOver() {
 	message := "the reservation is over"
 	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
@@ -246,13 +277,14 @@ func (e editor) setOver() {
 	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
 }
 
-// mirrorInstructions copies the state of the request's instructions into its status, and lists the
-// namespaces that are not offloaded.
+// mirrorInstructions copies the state of the request's instructions into its status. It also
+// explains which namespaces cannot be offloaded.
 func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, access inbox.Access) {
 	s := &e.rr.Status
 	current := currentOf(all)
 	s.Granted = nil
 	e.setDrained(all)
+	e.setLeaving(all)
 	switch {
 	case isOver(s.Phase):
 		return
@@ -266,10 +298,12 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 	if s.Phase != agentv1alpha1.RequestReleasing {
 		e.setNotice(current)
 		e.setExcess(current)
+		e.setIdle(current)
 	}
 	s.TargetClusterID = current.Spec.TargetClusterID
 	s.TargetClusterEndpoint = current.Spec.TargetClusterEndpoint
 	s.ExpiresAt = current.Spec.ExpiresAt
+	e.setCost(current.Spec.Cost)
 	s.NodeName = current.Status.NodeName
 	for _, kind := range []string{
 		agentv1alpha1.ConditionPeered, agentv1alpha1.ConditionNodeReady,
@@ -293,14 +327,14 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 	e.setGranted(current)
 }
 
-// hasMoved reports whether the current placement is another one than the status shows.
+// hasMoved reports whether the status describes a placement other than current.
 func (e editor) hasMoved(current *agentv1alpha1.ReservationInstruction) bool {
 	s := &e.rr.Status
 	return s.TargetClusterID != "" && s.TargetClusterID != current.Spec.TargetClusterID || s.NodeName != "" && s.NodeName != current.Name
 }
 
-// copyCondition copies a condition of the placement while the placement has it, such as its health or
-// the state of its network.
+// copyCondition copies a condition of the placement to the request. If the placement does not have
+// the condition, it is removed from the request.
 func (e editor) copyCondition(current *agentv1alpha1.ReservationInstruction, kind string) {
 	if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
 		e.setCondition(c.Type, c.Status, c.Reason, c.Message)
@@ -309,52 +343,83 @@ func (e editor) copyCondition(current *agentv1alpha1.ReservationInstruction, kin
 	meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 }
 
-// setReachable sets the condition ProviderReachable: False while a provider is silent, and True once
-// it has reported again or another provider has taken over. A request whose providers were never
-// silent does not get the condition.
+// setReachable sets the condition ProviderReachable to false while a provider is silent. It sets
+// the condition to true once that provider has reported again, or another provider has taken over.
+// A request whose providers were never silent does not get the condition.
 func (e editor) setReachable(all []agentv1alpha1.ReservationInstruction) {
 	const kind = agentv1alpha1.ConditionProviderReachable
-	target, lost, left := e.rr.Status.TargetClusterID, findLost(all, true), findLost(all, false)
-	switch {
-	case lost != nil:
-		reason, then := e.describeLoss(otherStanding(all, lost))
+	target, lost, before := e.rr.Status.TargetClusterID, findLost(all), meta.FindStatusCondition(e.rr.Status.Conditions, kind)
+	if lost != nil {
+		reason, then := e.describeLoss(lost, otherStanding(all, lost))
 		e.setCondition(kind, metav1.ConditionFalse, reason, fmt.Sprintf("%q has been silent since %s; its capacity stays reserved, and %s",
 			lost.Spec.TargetClusterID, lost.Spec.ProviderSilentSince.UTC().Format(time.RFC3339), then))
-	case !meta.IsStatusConditionFalse(e.rr.Status.Conditions, kind):
-	case left != nil && left.Spec.TargetClusterID != target:
-		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, which is silent", target, left.Spec.TargetClusterID))
-	default:
-		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q has reported again", target))
+		return
 	}
+	if before == nil || before.Status != metav1.ConditionFalse {
+		return
+	}
+	if silent := silentProvider(before.Message); silent != "" && silent != target {
+		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has taken over from %q, which was silent", target, silent))
+		return
+	}
+	e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonProviderBack, fmt.Sprintf("%q has reported again", target))
 }
 
-// describeLoss returns what happens to a request whose provider is lost. next is the instruction
-// that takes over, nil if there is none.
-func (e editor) describeLoss(next *agentv1alpha1.ReservationInstruction) (reason, then string) {
+// silentProvider returns the name of the provider at the beginning of a message that setReachable
+// wrote; "" if the message begins with no name. After another provider has taken over, only this
+// message still names the silent provider.
+func silentProvider(message string) string {
+	quoted, err := strconv.QuotedPrefix(message)
+	if err != nil {
+		return ""
+	}
+	provider, _ := strconv.Unquote(quoted) // cannot fail, because QuotedPrefix returned it
+	return provider
+}
+
+// describeLoss returns the reason and the end of the message for a request whose provider is
+// silent. next is the instruction that takes over, nil if there is none.
+func (e editor) describeLoss(lost, next *agentv1alpha1.ReservationInstruction) (reason, then string) {
 	switch {
 	case next != nil:
 		return agentv1alpha1.ReasonMigrating, fmt.Sprintf("%q takes over once its virtual node is Ready", next.Spec.TargetClusterID)
 	case e.rr.Spec.Healing == brokerv1alpha1.HealingWait:
-		return agentv1alpha1.ReasonProviderSilent, "the request waits for it until it returns, expires or is deleted"
+		return agentv1alpha1.ReasonProviderSilent, "the request waits until the provider returns, or until it expires or is deleted"
 	default:
-		return agentv1alpha1.ReasonProviderSilent, "the request goes to another cluster as soon as one has room"
+		return agentv1alpha1.ReasonProviderSilent, "the request moves to another cluster with room" + afterMoveAt(lost)
 	}
 }
 
-// findLost returns the oldest instruction with a silent provider, among the standing ones or
-// among the others; nil if there is none.
-func findLost(all []agentv1alpha1.ReservationInstruction, standing bool) *agentv1alpha1.ReservationInstruction {
+// afterMoveAt returns " after" and the time at which the request may move to another cluster. It
+// returns "" if the broker names no time.
+func afterMoveAt(inst *agentv1alpha1.ReservationInstruction) string {
+	if inst.Spec.MoveAt == nil {
+		return ""
+	}
+	return " after " + inst.Spec.MoveAt.UTC().Format(time.RFC3339)
+}
+
+// findLost returns the oldest instruction that has not ended and whose provider is silent, nil if
+// there is none.
+func findLost(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
+	return findOldest(all, func(inst *agentv1alpha1.ReservationInstruction) bool {
+		return isStanding(inst) && inst.Spec.ProviderSilentSince != nil
+	})
+}
+
+// findOldest returns the oldest instruction that matches, nil if there is none.
+func findOldest(all []agentv1alpha1.ReservationInstruction, matches func(*agentv1alpha1.ReservationInstruction) bool) *agentv1alpha1.ReservationInstruction {
 	var oldest *agentv1alpha1.ReservationInstruction
 	for i := range all {
-		next := &all[i]
-		if next.Spec.ProviderSilentSince != nil && isStanding(next) == standing && (oldest == nil || next.Spec.Placement < oldest.Spec.Placement) {
+		if next := &all[i]; matches(next) && (oldest == nil || next.Spec.Placement < oldest.Spec.Placement) {
 			oldest = next
 		}
 	}
 	return oldest
 }
 
-// otherStanding returns another standing instruction, nil if there is none.
+// otherStanding returns an instruction that has not ended and is not the given one. It returns nil
+// if there is none.
 func otherStanding(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	for i := range all {
 		if next := &all[i]; isStanding(next) && next.Name != one.Name {
@@ -364,7 +429,7 @@ func otherStanding(all []agentv1alpha1.ReservationInstruction, one *agentv1alpha
 	return nil
 }
 
-// derivePhase alone decides the phase of a request with a reservation.
+// derivePhase sets the phase and the condition Ready of a request that has a reservation.
 func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	s := &e.rr.Status
 	node := meta.FindStatusCondition(current.Status.Conditions, agentv1alpha1.ConditionNodeReady)
@@ -372,7 +437,7 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	reserved := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved)
 	switch {
 	case s.Phase == agentv1alpha1.RequestReleasing, reserved == nil || reserved.Status != metav1.ConditionTrue:
-		// Ready already shows why.
+		// The condition Ready already explains the state.
 	case !isStanding(current):
 		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing,
@@ -383,6 +448,9 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	case skipped != nil && skipped.Status == metav1.ConditionTrue:
 		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonPeeringSkipped, skipped.Message)
+	case node != nil && current.Status.Delivered && current.Spec.MoveAt != nil:
+		s.Phase = agentv1alpha1.RequestReserved
+		e.setReady(metav1.ConditionFalse, node.Reason, node.Message+"; the request moves to another cluster with room"+afterMoveAt(current))
 	case node != nil:
 		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, node.Reason, node.Message)
@@ -393,8 +461,8 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 	}
 }
 
-// setUsable sets Ready only if pods of the request's namespaces can also be scheduled to its node.
-// Pods created before that stay where they are.
+// setUsable sets Ready for a request whose node is Ready. Ready becomes true only if the request's
+// namespaces are offloaded, because their pods cannot use the node otherwise.
 func (e editor) setUsable(node *metav1.Condition) {
 	offloading := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionOffloading)
 	if offloading != nil && offloading.Status != metav1.ConditionTrue {
@@ -404,8 +472,10 @@ func (e editor) setUsable(node *metav1.Condition) {
 	e.setReady(metav1.ConditionTrue, agentv1alpha1.ReasonNodeReady, node.Message)
 }
 
-// currentOf returns the newest placement that is Ready, else the newest standing one, else the
-// newest. Two placements stand while a lost provider is being replaced.
+// currentOf returns the instruction that the status describes: the newest one whose node is Ready,
+// or else the newest one that has not ended, or else the newest one. A request has two instructions
+// that have not ended while one of them replaces the other, whose provider is silent or whose node
+// is no longer Ready.
 func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.ReservationInstruction {
 	var current *agentv1alpha1.ReservationInstruction
 	for i := range all {
@@ -418,7 +488,8 @@ func currentOf(all []agentv1alpha1.ReservationInstruction) *agentv1alpha1.Reserv
 	return current
 }
 
-// rankOf ranks a placement by its use to the consumer: Ready, then standing, then ended.
+// rankOf ranks an instruction by its use to the consumer: 2 if its node is Ready, 1 if it has not
+// ended, 0 otherwise.
 func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 	switch {
 	case !isStanding(inst):
@@ -430,7 +501,7 @@ func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 	}
 }
 
-// explainAccess explains why namespaces are not offloaded, or returns "".
+// explainAccess explains why namespaces cannot be offloaded. It returns "" if all can.
 func explainAccess(a inbox.Access) string {
 	var parts []string
 	if len(a.Closed) > 0 {

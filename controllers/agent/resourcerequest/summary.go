@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// urgent lists the conditions that users must see although the request is Ready, the most urgent
-// one first, with the status that is urgent.
+// urgent lists conditions that users must see even if the request is Ready, each with the
+// status that makes it urgent. The most urgent one comes first.
 var urgent = []struct {
 	kind   string
 	status metav1.ConditionStatus
@@ -21,11 +21,13 @@ var urgent = []struct {
 	{agentv1alpha1.ConditionProviderReachable, metav1.ConditionFalse},
 	{agentv1alpha1.ConditionHealthy, metav1.ConditionFalse},
 	{agentv1alpha1.ConditionWithinGrant, metav1.ConditionFalse},
+	{agentv1alpha1.ConditionIdle, metav1.ConditionTrue},
 	{agentv1alpha1.ConditionChanged, metav1.ConditionFalse},
 	{agentv1alpha1.ConditionChanged, metav1.ConditionUnknown},
 }
 
-// setSummary writes reason and message: those of Ready, and of the most urgent condition beside it.
+// setSummary writes status.reason and status.message. They combine Ready with the most urgent
+// other condition, or describe the drain of a request that is being released.
 func (e editor) setSummary() {
 	s := &e.rr.Status
 	ready := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReady)
@@ -49,7 +51,7 @@ func (e editor) setSummary() {
 	s.Reason, s.Message = reason, message.Clip(text, message.MaxStatus)
 }
 
-// findUrgent returns the most urgent condition, nil if there is none.
+// findUrgent returns the most urgent condition of the request, or nil if none is urgent.
 func (e editor) findUrgent() *metav1.Condition {
 	for _, u := range urgent {
 		if c := meta.FindStatusCondition(e.rr.Status.Conditions, u.kind); c != nil && c.Status == u.status {
@@ -59,7 +61,7 @@ func (e editor) findUrgent() *metav1.Condition {
 	return nil
 }
 
-// setGranted shows what the current placement holds, and until when.
+// setGranted writes status.granted: the amounts that the current placement has, and until when.
 func (e editor) setGranted(current *agentv1alpha1.ReservationInstruction) {
 	s := &e.rr.Status
 	if !isStanding(current) || s.Phase != agentv1alpha1.RequestReserved && s.Phase != agentv1alpha1.RequestActive {

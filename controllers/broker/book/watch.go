@@ -1,4 +1,5 @@
-// Package book triggers the controllers that show the broker's book in objects.
+// Package book enqueues the objects in which controllers show the broker's book. The book is the
+// broker's state in memory: the clusters and reservations, as recorded in the journal.
 package book
 
 import (
@@ -16,23 +17,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 )
 
-// Watch is what a controller shows of the book.
+// Watch maps entries of the broker's state, such as reservations, to the objects in which a
+// controller shows them.
 type Watch struct {
-	// Feed announces sessions.
+	// Feed says when this replica begins to lead, and which entries change.
 	Feed *broker.Feed
-	// Changed waits for the names of entries that changed since the last call.
+	// Changed waits until entries have changed since its last call, and returns their names.
 	Changed func(context.Context) ([]string, error)
 	// ObjectOf returns the name of the object that shows an entry.
 	ObjectOf func(entry string) types.NamespacedName
-	// Delay is how long changes of one entry are gathered before its object is written.
+	// Delay is how long the controller waits after a change of an entry, so that it writes several
+	// changes at once.
 	Delay time.Duration
-	// All is a list of the objects' type, which Client reads.
+	// All is an empty list of the objects' type. Client reads the objects.
 	All    client.ObjectList
 	Client client.Reader
 }
 
-// Source enqueues the objects of entries that change. When a session begins it enqueues all
-// objects, because edits may have been missed.
+// Source returns a source that enqueues the object of each entry that changes. When this replica
+// begins to lead, the source enqueues all objects, because users may have edited them while no
+// replica led.
 func (w Watch) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		go w.Feed.Terms(ctx, func() { w.enqueueAll(ctx, queue) })

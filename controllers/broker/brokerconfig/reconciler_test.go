@@ -14,6 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -70,7 +71,7 @@ func reconcileSpec(t *testing.T, b *broker.Broker, spec *brokerv1alpha1.BrokerCo
 	if spec != nil {
 		objects.WithObjects(&brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: key.Name}, Spec: *spec})
 	}
-	r := &Reconciler{client: objects.Build(), broker: b}
+	r := &Reconciler{client: objects.Build(), broker: b, outbox: outbox.New(outbox.Options{Position: b.Position, Now: time.Now})}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}

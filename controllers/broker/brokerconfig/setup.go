@@ -13,6 +13,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 )
 
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=brokerconfigs,verbs=get;list;watch
@@ -22,11 +23,20 @@ import (
 type Reconciler struct {
 	client client.Client
 	broker *broker.Broker
+	outbox Outbox
+}
+
+// Outbox sends events to channels.
+type Outbox interface {
+	// SetChannels replaces the channels.
+	SetChannels(channels []notify.Channel) error
+	// Test sends an event of the type notification.test to a channel. The ID of the event contains the given id.
+	Test(ctx context.Context, channel, id string) error
 }
 
 // Setup registers the controller.
-func Setup(mgr ctrl.Manager, b *broker.Broker) error {
-	r := &Reconciler{client: mgr.GetClient(), broker: b}
+func Setup(mgr ctrl.Manager, b *broker.Broker, o Outbox) error {
+	r := &Reconciler{client: mgr.GetClient(), broker: b, outbox: o}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("brokerconfig").
 		For(&brokerv1alpha1.BrokerConfig{}).
@@ -34,8 +44,9 @@ func Setup(mgr ctrl.Manager, b *broker.Broker) error {
 		Complete(r)
 }
 
-// enqueueConfig enqueues the BrokerConfig once at the start, because the broker waits for a configuration even where
-// no object exists. It enqueues it again when a term begins, because only the serving replica writes the status.
+// enqueueConfig enqueues the BrokerConfig at the start, even if it does not exist, because the broker waits until it
+// has a configuration. It enqueues the BrokerConfig again whenever this replica becomes the leader, because only the
+// leader writes the status.
 func (r *Reconciler) enqueueConfig(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	the := reconcile.Request{NamespacedName: types.NamespacedName{Name: brokerv1alpha1.BrokerConfigName}}
 	queue.Add(the)

@@ -19,11 +19,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// maxNamed bounds the number of counterparts that a condition names.
+// maxNamed is how many other clusters a message names at most.
 const maxNamed = 5
 
-// conductConditions returns the conditions Reliable and WithinGrants. A condition that is True and was never False is
-// left out: most clusters never have either.
+// conductConditions returns the conditions Reliable and WithinGrants. It omits a condition that has never been false,
+// so most clusters have neither.
 func conductConditions(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) []metav1.Condition {
 	var out []metav1.Condition
 	for _, c := range []metav1.Condition{reliableCondition(v), withinGrantsCondition(v)} {
@@ -42,8 +42,8 @@ func reliableCondition(v *broker.ClusterView) metav1.Condition {
 	const remedy = ": running workloads are not affected; status.reliability counts the failures, check the cluster's agent and Liqo; " +
 		"once they work, a new value of annotation " + brokerv1alpha1.LiftPausesAnnotation + " lifts the pauses at once"
 	switch {
-	case v.Standing == nil:
-		return c
+	case v.Standing == nil, v.Standing.Paused == "" && len(v.Standing.PausedFor) == 0:
+		return c // a cordon alone is no failure
 	case v.Standing.Paused != "" && v.OnTrial:
 		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+listFailures(v)+remedy
 	case v.Standing.Paused != "":
@@ -73,9 +73,9 @@ func withinGrantsCondition(v *broker.ClusterView) metav1.Condition {
 	return c
 }
 
-// liftPauses lifts the pauses of a cluster if the annotation of its object has a new value,
-// and returns the cluster's view after that. Other objects of the cluster do not count, or two of
-// them could lift each other's pauses endlessly.
+// liftPauses ends the pauses of a cluster if LiftPausesAnnotation of its object (see objectOf) has a new value, and
+// returns the resulting view of the cluster. It ignores the annotation of any other object with the same cluster ID,
+// because two objects with different values would end the pauses again and again.
 func (r *Reconciler) liftPauses(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, v *broker.ClusterView) (*broker.ClusterView, error) {
 	mark := message.Clip(obj.Annotations[brokerv1alpha1.LiftPausesAnnotation], ledger.MaxMark)
 	if mark == "" || mark == v.Lifted || client.ObjectKeyFromObject(obj) != r.objectOf(v.ClusterID) {
@@ -92,7 +92,8 @@ func (r *Reconciler) liftPauses(ctx context.Context, obj *brokerv1alpha1.Cluster
 	return r.broker.Cluster(ctx, v.ClusterID)
 }
 
-// listFailures lists the requesters that count failures of a provider, the largest number first.
+// listFailures lists up to maxNamed requesters with the number of times that the provider failed each of them, the
+// largest number first.
 func listFailures(v *broker.ClusterView) string {
 	ids := slices.SortedFunc(maps.Keys(v.Failures), func(a, b string) int {
 		return cmp.Or(cmp.Compare(v.Failures[b], v.Failures[a]), cmp.Compare(a, b))
@@ -110,7 +111,7 @@ func listFailures(v *broker.ClusterView) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-// joinFirst joins the texts of the first maxNamed clusters, sorted by cluster.
+// joinFirst joins the texts about the first maxNamed clusters, in the order of their IDs.
 func joinFirst(texts map[string]string) string {
 	ids := slices.Sorted(maps.Keys(texts))
 	var out []string

@@ -27,7 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// conditionText is a condition in one line, with the parts of its message that are wanted.
+// conditionText returns the type, status and reason of a condition in one line.
 func conditionText(c *metav1.Condition) string {
 	return fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason)
 }
@@ -45,7 +45,8 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 		view   broker.ClusterView
 		before []metav1.Condition
 		want   []string
-		// says are parts of the first message, omits are none.
+		// says lists texts that the message of the first condition contains, omits texts that it does not
+		// contain.
 		says, omits []string
 	}{
 		"a cluster that never failed has neither": {},
@@ -71,6 +72,10 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 			view: broker.ClusterView{Standing: &decision.Standing{PausedFor: many}},
 			want: []string{"Reliable=False PausedForSome"},
 			says: []string{"for c0; 3 failures in a row for c1", "for c4; and others"}, omits: []string{"c5"},
+		},
+		"a cordoned cluster has failed nobody": {
+			view:   broker.ClusterView{Standing: &decision.Standing{Cordoned: "is drained by the broker's administrator"}},
+			before: once, want: []string{"Reliable=True Reliable", "WithinGrants=True WithinGrants"},
 		},
 		"a requester that one provider keeps away": {
 			view: broker.ClusterView{Excess: &decision.Excess{By: map[string]string{"paris": "rome ran more than paris granted it"}}},
@@ -199,7 +204,8 @@ func (w *world) advertise(id string) {
 	w.check(err)
 }
 
-// fail has a provider withdraw three times what it has just acknowledged.
+// fail makes a provider acknowledge three placements of a requester and refuse each of them
+// afterwards.
 func (w *world) fail(requester, provider, key string) {
 	w.Helper()
 	for n := range 3 {

@@ -8,7 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// recordAwaitingHoldings records an event when a cluster must announce its holdings, and another when it has.
+// recordAwaitingHoldings records an event when the broker begins to wait for the holdings of a cluster (see
+// ReasonAwaitingHoldings), and another when it has received them.
 func (r *Reconciler) recordAwaitingHoldings(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	was, is := awaitingMessage(before), awaitingMessage(after)
 	switch {
@@ -19,7 +20,7 @@ func (r *Reconciler) recordAwaitingHoldings(before, after *brokerv1alpha1.Cluste
 	}
 }
 
-// recordImplausible records an event when a cluster's figures become implausible.
+// recordImplausible records an event when the condition Plausible of a cluster turns false.
 func (r *Reconciler) recordImplausible(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionPlausible)
 	if is != nil && is.Reason == brokerv1alpha1.ReasonImplausible && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionPlausible) {
@@ -27,7 +28,7 @@ func (r *Reconciler) recordImplausible(before, after *brokerv1alpha1.ClusterAdve
 	}
 }
 
-// recordOverBudget records an event when a cluster exceeds its budget.
+// recordOverBudget records an event when the condition WithinBudget of a cluster turns false.
 func (r *Reconciler) recordOverBudget(before, after *brokerv1alpha1.ClusterAdvertisement) {
 	is := meta.FindStatusCondition(after.Status.Conditions, brokerv1alpha1.ConditionWithinBudget)
 	if is != nil && is.Reason == brokerv1alpha1.ReasonOverBudget && !meta.IsStatusConditionFalse(before.Status.Conditions, brokerv1alpha1.ConditionWithinBudget) {
@@ -35,7 +36,8 @@ func (r *Reconciler) recordOverBudget(before, after *brokerv1alpha1.ClusterAdver
 	}
 }
 
-// awaitingMessage returns the message of the condition Fresh while the cluster's holdings are awaited, "" otherwise.
+// awaitingMessage returns the message of the condition Fresh while the broker waits for the cluster's holdings, ""
+// otherwise.
 func awaitingMessage(obj *brokerv1alpha1.ClusterAdvertisement) string {
 	c := meta.FindStatusCondition(obj.Status.Conditions, brokerv1alpha1.ConditionFresh)
 	if c == nil || c.Reason != brokerv1alpha1.ReasonAwaitingHoldings {

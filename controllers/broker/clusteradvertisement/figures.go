@@ -20,15 +20,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// specOf returns the written spec with the book's figures. The book decides the whole spec of a cluster with an
-// agent. In a manifest it sets only reserved, available and the defaults.
+// specOf returns the spec to write. For a cluster with an agent, all of it comes from the broker. Otherwise it is the
+// spec that an administrator wrote, with reserved, available and the defaults set.
 func specOf(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertisementSpec) brokerv1alpha1.ClusterAdvertisementSpec {
 	spec := *written.DeepCopy()
 	if v.Agent {
 		spec = agentSpec(v, written)
 	}
 	if spec.Resources.Capacity == nil {
-		// The field is required, and a cluster without nodes has no capacity.
+		// A cluster without nodes has no capacity, but the API server requires the field.
 		spec.Resources.Capacity = corev1.ResourceList{}
 	}
 	if spec.ClusterName == "" {
@@ -52,7 +52,7 @@ func agentSpec(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertiseme
 			Capacity: toResourceList(v.Capacity), Allocatable: toResourceList(v.Allocatable), Allocated: toResourceList(v.Allocated),
 		},
 		OverSubscription: wire.ToOverSubscription(v.OverSubscription),
-		// A new timestamp alone does not justify a write.
+		// The timestamp stays, because a new timestamp alone does not justify a write.
 		Timestamp: written.Timestamp,
 		Labels:    wire.ToLabels(v.Labels),
 		Claims:    wire.ToLabels(v.Claims),
@@ -67,7 +67,8 @@ func agentSpec(v *broker.ClusterView, written *brokerv1alpha1.ClusterAdvertiseme
 	return spec
 }
 
-// toResourceList returns nil for no amounts, so that an unchanged spec compares equal.
+// toResourceList converts amounts to a ResourceList. It returns nil if there are none, so that an unchanged spec
+// compares equal.
 func toResourceList(a quantity.Amounts) corev1.ResourceList {
 	if len(a) == 0 {
 		return nil
@@ -86,7 +87,11 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		Reservations: int32(v.Placements), OverSubscription: wire.ToOverSubscription(v.Stretch), LastReceived: obj.Status.LastReceived,
 		Reliability:        reliabilityOf(v),
 		Unreachable:        unreachableFrom(v),
+		Pending:            toResourceList(v.Pending.Requests),
 		ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
+	}
+	if !v.Pending.Since.IsZero() {
+		status.PendingSince = truncateToSeconds(v.Pending.Since)
 	}
 	fresh := metav1.Condition{Type: brokerv1alpha1.ConditionFresh, Status: metav1.ConditionTrue, Reason: string(v.Phase), Message: "advertises in time"}
 	switch v.Phase {
@@ -106,6 +111,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	setDrained(&status, v, obj.Generation)
 	was := obj.Status
 	if was.LastReceived == nil || was.Phase != status.Phase || was.Score != status.Score || was.Reservations != status.Reservations {
 		status.LastReceived = truncateToSeconds(v.Heard)
@@ -113,7 +119,7 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 	return status
 }
 
-// phaseOf returns the phase to show. An advertisement in time is not enough for Active.
+// phaseOf returns the phase for the status. It is Active only for a cluster that takes new reservations.
 func phaseOf(v *broker.ClusterView, takesReservations bool) string {
 	switch {
 	case v.Denied:
@@ -124,7 +130,7 @@ func phaseOf(v *broker.ClusterView, takesReservations bool) string {
 	return string(v.Phase)
 }
 
-// readyCondition returns the condition Ready, which is True if the cluster takes new placements.
+// readyCondition returns the condition Ready, which is true if the cluster can get new placements.
 func readyCondition(v *broker.ClusterView, fresh metav1.Condition) metav1.Condition {
 	ready := fresh
 	ready.Type = brokerv1alpha1.ConditionReady
@@ -135,6 +141,11 @@ func readyCondition(v *broker.ClusterView, fresh metav1.Condition) metav1.Condit
 	switch {
 	case v.Denied:
 		return refuse(string(decision.Denied), "BrokerConfig.spec.deniedClusters lists the cluster, or approvedClusters does not; running workloads stay")
+	case v.Drain != nil:
+		return refuse(string(decision.Cordoned), describeCordon(v.Drain))
+	case v.Lending.IsLeaving():
+		return refuse(string(lending.ProviderLeaving),
+			"the cluster's agent is being uninstalled, or was; broker forget removes a cluster that does not return")
 	case fresh.Status != metav1.ConditionTrue:
 		return ready
 	case v.Lending.IsPaused():
@@ -157,7 +168,7 @@ func unreachableFrom(v *broker.ClusterView) []brokerv1alpha1.UnreachableCluster 
 	return out
 }
 
-// reliabilityOf returns nil for a cluster that was never granted a placement.
+// reliabilityOf returns the outcomes of the cluster's placements, or nil if it never got one.
 func reliabilityOf(v *broker.ClusterView) *brokerv1alpha1.Reliability {
 	r := v.Record
 	if r.Granted == 0 {
@@ -199,7 +210,7 @@ func withinBudgetCondition(v *broker.ClusterView) metav1.Condition {
 	return c
 }
 
-// maxBudgetMessage is the longest message of the condition WithinBudget, in bytes.
+// maxBudgetMessage is the largest length of the message of the condition WithinBudget, in bytes.
 const maxBudgetMessage = 4096
 
 func refusalOf(cause error, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {

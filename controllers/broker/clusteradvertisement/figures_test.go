@@ -3,8 +3,12 @@ package clusteradvertisement
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -12,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
@@ -36,6 +41,12 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 		"its Liqo does not work": {active(func(v *broker.ClusterView) {
 			v.Offer = ledger.Offer{Lending: &lending.Policy{Unready: "LiqoNotRunning"}}
 		}), "ProviderNotReady", "Active", "Paused"},
+		"its agent is being uninstalled": {active(func(v *broker.ClusterView) {
+			v.Offer = ledger.Offer{Lending: &lending.Policy{Unready: lending.Uninstalling}}
+		}), "ProviderLeaving", "Active", "Paused"},
+		"its agent was uninstalled": {broker.ClusterView{
+			Phase: broker.ClusterStale, Offer: ledger.Offer{Lending: &lending.Policy{Unready: lending.Uninstalling}},
+		}, "ProviderLeaving", "Stale", "Stale"},
 		"it has to announce": {active(func(v *broker.ClusterView) { v.Awaited = "the broker was restored" }), "AwaitingHoldings", "AwaitingHoldings", "Paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,5 +64,21 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 				t.Errorf("Ready because of %s, Fresh because of %s: %s", ready.Reason, fresh.Reason, fresh.Message)
 			}
 		})
+	}
+}
+
+func TestStatusShowsPendingDemand(t *testing.T) {
+	view := broker.ClusterView{Phase: broker.ClusterActive}
+	if status := statusOf(&view, &brokerv1alpha1.ClusterAdvertisement{}); status.Pending != nil || status.PendingSince != nil {
+		t.Errorf("pending is %v since %v, want nothing", status.Pending, status.PendingSince)
+	}
+	view.Pending = broker.PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 6000}, Since: time.Unix(500, 7)}
+	status := statusOf(&view, &brokerv1alpha1.ClusterAdvertisement{})
+	want := corev1.ResourceList{"pods": resource.MustParse("3"), "cpu": resource.MustParse("6")}
+	if diff := cmp.Diff(want, status.Pending); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	if status.PendingSince == nil || !status.PendingSince.Time.Equal(time.Unix(500, 0)) {
+		t.Errorf("pending since %v, want 500", status.PendingSince)
 	}
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// forgetCluster removes the cluster that an operator has marked with the annotation Forget, and
-// then its object. It reports whether the object is gone. A refusal replaces the annotation's
-// value: the same request must not take effect later, when nobody expects it.
+// forgetCluster removes a cluster that an operator has marked with ForgetAnnotation, and then its
+// ClusterAdvertisement. It reports whether the object is gone. If the broker refuses, it replaces
+// the value of the annotation with the reason, so that the same request does not take effect later,
+// when nobody expects it.
 func (r *Reconciler) forgetCluster(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, v *broker.ClusterView) (gone bool, err error) {
 	if obj.Annotations[brokerv1alpha1.ForgetAnnotation] != obj.Spec.ClusterID || client.ObjectKeyFromObject(obj) != r.objectOf(obj.Spec.ClusterID) {
 		return false, nil
@@ -38,6 +39,7 @@ func (r *Reconciler) forgetCluster(ctx context.Context, obj *brokerv1alpha1.Clus
 	if err = client.IgnoreNotFound(err); err != nil {
 		return false, fmt.Errorf("deleting the ClusterAdvertisement of forgotten cluster %q: %w", obj.Spec.ClusterID, err)
 	}
+	delete(r.shown, client.ObjectKeyFromObject(obj))
 	return true, nil
 }
 
@@ -47,7 +49,8 @@ func (r *Reconciler) refuseToForget(ctx context.Context, obj *brokerv1alpha1.Clu
 	return r.client.Update(ctx, obj, fieldOwner)
 }
 
-// recordRecreated tells an operator who deleted the object of a cluster why it is back.
+// recordRecreated records an event on a ClusterAdvertisement that was deleted and that the broker
+// has created again. It names the command that removes a cluster.
 func (r *Reconciler) recordRecreated(obj *brokerv1alpha1.ClusterAdvertisement) {
 	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonRecreated, "Show",
 		"the broker knows cluster %[1]s and shows it again; broker forget %[1]s removes a cluster that is gone for good", obj.Spec.ClusterID)

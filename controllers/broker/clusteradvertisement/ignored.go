@@ -16,10 +16,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// fieldOwner is the field manager under which the broker writes its figures.
+// fieldOwner is the field manager under which the broker writes ClusterAdvertisements.
 const fieldOwner client.FieldOwner = "liqo-resource-broker"
 
-// figures are the fields of a spec that only the broker may set.
+// figures are the amounts in a spec that only the broker may set.
 type figures struct {
 	reserved, available corev1.ResourceList
 }
@@ -28,16 +28,16 @@ func figuresOf(m *brokerv1alpha1.ResourceMetrics) figures {
 	return figures{reserved: m.Reserved, available: m.Available}
 }
 
-// figureChange is one figure that the broker is about to replace.
+// figureChange is a value in an object that the broker is about to replace.
 type figureChange struct {
-	// field is "reserved" or "available".
+	// field is the name of the field: "reserved" or "available".
 	field    string
 	resource corev1.ResourceName
-	// written is the value in the object, right the broker's.
+	// written is the value in the object; right is the value that the broker replaces it with.
 	written, right string
 }
 
-// changesFrom returns the written figures that differ from the right ones.
+// changesFrom returns the values in f that differ from the values in right. It ignores resources that f does not name.
 func (f figures) changesFrom(right figures) []figureChange {
 	var out []figureChange
 	add := func(field string, written, right corev1.ResourceList) {
@@ -53,8 +53,8 @@ func (f figures) changesFrom(right figures) []figureChange {
 	return out
 }
 
-// ignoredChanges returns the figures that another author wrote, and the authors. It leaves out figures that the
-// broker itself wrote and that are merely outdated.
+// ignoredChanges returns the values that someone other than the broker wrote, and the field managers that wrote them.
+// It leaves out values that the broker itself wrote and that are only outdated.
 func (r *Reconciler) ignoredChanges(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, right figures) ([]figureChange, []string, error) {
 	written := figuresOf(&obj.Spec.Resources)
 	if last, known := r.shown[client.ObjectKeyFromObject(obj)]; known && len(written.changesFrom(last)) == 0 {
@@ -64,7 +64,7 @@ func (r *Reconciler) ignoredChanges(ctx context.Context, obj *brokerv1alpha1.Clu
 	if len(changed) == 0 {
 		return nil, nil, nil
 	}
-	// The cache keeps no managed fields.
+	// The field managers are read from the API server, because the cache does not keep them.
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(brokerv1alpha1.GroupVersion.WithKind("ClusterAdvertisement"))
 	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(obj), live); err != nil {
@@ -77,7 +77,8 @@ func (r *Reconciler) ignoredChanges(ctx context.Context, obj *brokerv1alpha1.Clu
 	return foreign, authors, nil
 }
 
-// foreignChanges keeps the changes that a field manager other than the broker wrote last, and returns these managers.
+// foreignChanges returns the changes of fields that belong to field managers other than the broker, and the names of
+// these managers.
 func foreignChanges(all []figureChange, managed []metav1.ManagedFieldsEntry) (foreign []figureChange, authors []string) {
 	for _, c := range all {
 		for _, entry := range managed {
@@ -108,7 +109,7 @@ func ownsField(fields *metav1.FieldsV1, c figureChange) bool {
 	return ok
 }
 
-// recordIgnored records an event for figures that were replaced.
+// recordIgnored records an event about values that someone else wrote and that the broker has replaced.
 func (r *Reconciler) recordIgnored(obj *brokerv1alpha1.ClusterAdvertisement, ignored []figureChange, authors []string) {
 	if len(ignored) == 0 {
 		return

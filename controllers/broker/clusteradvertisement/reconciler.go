@@ -21,14 +21,15 @@ import (
 )
 
 const (
-	// reassertEvery is the period of the repair of foreign writes that caused no event.
+	// reassertEvery is how often each object is reconciled without an event. This undoes changes that someone else made
+	// and whose events were lost.
 	reassertEvery = 5 * time.Minute
-	// busyRetry is the delay before the next attempt while the journal is unavailable.
+	// busyRetry is the pause before another attempt if the broker cannot write its journal now.
 	busyRetry = 2 * time.Second
 )
 
-// Reconcile synchronizes one ClusterAdvertisement with the book. It does nothing on a replica that does not serve: a
-// new term enqueues all objects again.
+// Reconcile synchronizes one ClusterAdvertisement with the broker's state. It does nothing while this replica does not
+// lead; when it begins to lead, all objects are enqueued again.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if !r.broker.Serving() {
 		return ctrl.Result{}, nil
@@ -38,10 +39,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.client.Get(ctx, req.NamespacedName, obj)
 	switch {
 	case apierrors.IsNotFound(err):
-		_, deleted := r.shown[req.NamespacedName]
-		delete(r.shown, req.NamespacedName)
-		err = r.handleMissing(ctx, req.NamespacedName, deleted)
-		again = 0 // an object created in its place is a new event
+		err = r.handleMissing(ctx, req.NamespacedName)
+		again = 0 // no repetition: creating an object of this name causes an event
 	case err != nil:
 		return ctrl.Result{}, err
 	case obj.DeletionTimestamp.IsZero():
@@ -54,23 +53,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return patch.Requeue(again, err)
 }
 
-// handleMissing withdraws the offer of a deleted manifest, or creates the object of a cluster whose agent advertises.
-// deleted tells that the object existed.
-func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName, deleted bool) error {
+// handleMissing handles a ClusterAdvertisement that does not exist. If an administrator wrote it, handleMissing
+// withdraws its offer. If it belongs to a cluster whose agent advertises, handleMissing creates it.
+func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName) error {
 	id, uid, err := r.broker.ClusterOfManifest(ctx, key.Namespace, key.Name)
 	if err != nil {
 		return err
 	}
 	if id != "" {
+		delete(r.shown, key)
 		return r.broker.WithdrawManifest(ctx, id, uid)
 	}
-	if key.Namespace != r.namespace {
-		return nil
-	}
 	view, err := r.broker.Cluster(ctx, key.Name)
-	if err != nil || view == nil || !view.Agent {
+	if err != nil {
 		return err
 	}
+	if key.Namespace != r.namespace || view == nil || !view.Agent {
+		delete(r.shown, key)
+		return nil
+	}
+	return r.createObject(ctx, key, view)
+}
+
+// createObject creates the ClusterAdvertisement of a cluster whose agent advertises.
+func (r *Reconciler) createObject(ctx context.Context, key types.NamespacedName, view *broker.ClusterView) error {
 	obj := &brokerv1alpha1.ClusterAdvertisement{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,
@@ -80,18 +86,19 @@ func (r *Reconciler) handleMissing(ctx context.Context, key types.NamespacedName
 	}
 	if err := r.client.Create(ctx, obj, fieldOwner); err != nil {
 		if apierrors.IsAlreadyExists(err) {
-			return nil
+			return nil // the cache does not contain the object yet
 		}
 		return fmt.Errorf("showing cluster %q: %w", key.Name, err)
 	}
-	if deleted {
+	if _, deleted := r.shown[key]; deleted {
 		r.recordRecreated(obj)
 	}
+	r.shown[key] = figuresOf(&obj.Spec.Resources)
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 
-// syncObject enters a manifest into the book if the cluster has no agent, then writes the book's figures into the
-// object.
+// syncObject gives the broker the offer in the object if the cluster has no agent. Then it writes what the broker knows
+// about the cluster into the object.
 func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) error {
 	view, err := r.broker.Cluster(ctx, obj.Spec.ClusterID)
 	if err != nil {
@@ -125,8 +132,8 @@ func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Cluster
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 
-// acceptManifest enters the offer of a manifest. It returns nil, nil for a refused one, whose status shows the
-// reason.
+// acceptManifest gives the broker the offer in a ClusterAdvertisement that an administrator wrote. If the broker
+// refuses the offer, acceptManifest writes the reason into the status and returns nil without an error.
 func (r *Reconciler) acceptManifest(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement) (*broker.ClusterView, error) {
 	offer, err := specs.ReadOffer(obj)
 	if err == nil {

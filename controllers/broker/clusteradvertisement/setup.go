@@ -1,5 +1,6 @@
-// Package clusteradvertisement synchronizes ClusterAdvertisements with the broker's book. Manifests written by hand
-// go into the book; the book's figures are shown in the objects.
+// Package clusteradvertisement synchronizes ClusterAdvertisements with the broker's state. It gives the broker the
+// offers in ClusterAdvertisements that administrators write (manifests), and writes into all ClusterAdvertisements what
+// the broker knows about the clusters.
 package clusteradvertisement
 
 import (
@@ -21,7 +22,7 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clusteradvertisements/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// coalesce is how long changes of one cluster are gathered before its object is written.
+// coalesce is how long the controller waits after a change of a cluster, so that it writes several changes at once.
 const coalesce = 200 * time.Millisecond
 
 // Reconciler reconciles ClusterAdvertisements.
@@ -31,12 +32,13 @@ type Reconciler struct {
 	recorder  events.EventRecorder
 	broker    *broker.Broker
 	namespace string
-	// shown are the figures last read or written, by object. Only one worker uses it.
+	// shown holds, for each object, the values of reserved and available that the controller last read or wrote. It
+	// needs no lock, because there is only one worker.
 	shown map[types.NamespacedName]figures
 }
 
-// Setup registers the controller. The objects of clusters with an agent are created in namespace, named by cluster
-// ID.
+// Setup registers the controller. It creates the objects of clusters with an agent in namespace and names them by the
+// cluster ID.
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 	r := &Reconciler{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder(version.Product),
@@ -54,7 +56,8 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string) error {
 		Complete(r)
 }
 
-// objectOf returns the name of the object that shows a cluster.
+// objectOf returns the name of a cluster's ClusterAdvertisement: the one that an administrator wrote, or else the one
+// that the broker creates.
 func (r *Reconciler) objectOf(id string) types.NamespacedName {
 	if manifest := r.broker.ManifestOf(id); manifest != nil {
 		return types.NamespacedName{Namespace: manifest.Namespace, Name: manifest.Name}

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// servingRetry is the delay before the next look at a mailbox while this replica does not serve.
+	// servingRetry is how long the controller waits before it looks at a mailbox again while this replica does not
+	// lead.
 	servingRetry = time.Second
-	// writeRetry is the delay before the next attempt to write an answer.
+	// writeRetry is the pause before another attempt to write an answer.
 	writeRetry = time.Second
-	// lifetime is the age at which a mailbox is deleted. The longest request is a poll of 60 s; after it, a live
-	// agent has deleted the mailbox itself. The rest allows for clock skew.
+	// lifetime is the age at which the broker deletes a mailbox. The longest request is a poll of 60 s. A live agent
+	// deletes its mailbox after that, so the remaining time allows for a difference between clocks.
 	lifetime = 2 * time.Minute
 )
 
-// step is the next action for a mailbox.
 type step int
 
 const (
@@ -39,7 +39,8 @@ const (
 	stepDiscard
 )
 
-// nextStep returns the next action for a mailbox, and the time of the next look at it if no event comes first.
+// nextStep returns what to do with a mailbox, and when to look at the mailbox again if no event comes before. taken
+// says whether this replica has started to answer the mailbox.
 func nextStep(box *brokerv1alpha1.ClusterMailbox, taken, serving bool, now time.Time) (step, time.Duration) {
 	left := box.CreationTimestamp.Add(lifetime).Sub(now)
 	switch {
@@ -54,7 +55,8 @@ func nextStep(box *brokerv1alpha1.ClusterMailbox, taken, serving bool, now time.
 	}
 }
 
-// Reconcile starts to answer a new mailbox, and cancels the work for a deleted one.
+// Reconcile starts to answer a new mailbox, stops the work on a deleted mailbox, and deletes mailboxes that are too
+// old.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	box := &brokerv1alpha1.ClusterMailbox{}
 	if err := r.client.Get(ctx, req.NamespacedName, box); err != nil {
@@ -68,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	todo, later := nextStep(box, taken, r.Serving(), r.Clock.Now())
 	switch todo {
 	case stepAnswer:
-		// The work outlasts this reconciliation. It ends with the controller.
+		// The answer may take longer than this reconciliation. It is cancelled when the controller stops.
 		work, end := context.WithCancel(ctx)
 		r.inProgress[req.NamespacedName] = end
 		go r.writeAnswer(work, box)
@@ -82,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: later}, nil
 }
 
-// writeAnswer writes the answer of the REST API into the mailbox. It gives up if the mailbox is gone or another
+// writeAnswer calls the REST API and writes its answer into the mailbox. It gives up if the mailbox is gone or another
 // replica has answered.
 func (r *Reconciler) writeAnswer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	status := r.callAPI(ctx, box)
@@ -115,7 +117,7 @@ func (r *Reconciler) callAPI(ctx context.Context, box *brokerv1alpha1.ClusterMai
 	return status
 }
 
-// problemStatus returns an answer that the REST API did not write. It is short enough to always fit.
+// problemStatus returns an answer about an error outside the REST API. The answer is always short enough for a mailbox.
 func problemStatus(reason fault.Reason, err error) brokerv1alpha1.ClusterMailboxStatus {
 	code := reason.HTTPStatus()
 	body, _ := json.Marshal(v1.Problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Detail: err.Error(), Reason: string(reason)})
@@ -123,7 +125,7 @@ func problemStatus(reason fault.Reason, err error) brokerv1alpha1.ClusterMailbox
 	return status
 }
 
-// responseRecorder gathers an HTTP response.
+// responseRecorder is an http.ResponseWriter that keeps the response in memory.
 type responseRecorder struct {
 	code   int
 	header http.Header

@@ -1,5 +1,5 @@
-// Package clustermailbox answers ClusterMailboxes. A ClusterMailbox is the request of an agent that reaches the
-// broker through the API server of the broker's cluster. The REST API handles it like any other request.
+// Package clustermailbox answers ClusterMailboxes. In a ClusterMailbox, an agent that cannot reach the broker's REST
+// API sends a request through the API server of the broker's cluster. The REST API handles it like any other request.
 package clustermailbox
 
 import (
@@ -18,19 +18,19 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clustermailboxes,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=clustermailboxes/status,verbs=patch
 
-// Exchange is the broker's REST API for a caller whose identity is known.
+// Exchange answers REST requests of a caller that is already authenticated.
 type Exchange interface {
-	// Answer writes the answer for clusterID to the request r. It returns as soon as r's context ends.
+	// Answer answers request r of cluster clusterID. It returns as soon as the context of r ends.
 	Answer(w http.ResponseWriter, r *http.Request, clusterID string)
 }
 
-// Options of the controller. All are required.
+// Options configure the controller. All fields are required.
 type Options struct {
-	// Clusters are the cluster IDs by namespace of their mailboxes. The manager's cache must include all these
-	// namespaces.
+	// Clusters maps the namespaces of mailboxes to cluster IDs. The manager's cache must include all these namespaces.
 	Clusters map[string]string
 	Exchange Exchange
-	// Serving reports whether this replica answers. Mailboxes wait until one replica does.
+	// Serving reports whether this replica leads and can answer. While it returns false, this replica leaves
+	// mailboxes alone.
 	Serving func() bool
 	Clock   clock.PassiveClock
 }
@@ -39,8 +39,8 @@ type Options struct {
 type Reconciler struct {
 	Options
 	client client.Client
-	// inProgress holds the mailboxes that this replica has started to answer, until they are deleted. The function
-	// cancels the work. Only one worker uses the map.
+	// inProgress holds the mailboxes that this replica has started to answer, until they are deleted. Each value is the
+	// function that cancels the work. The map needs no lock, because there is only one worker.
 	inProgress map[types.NamespacedName]context.CancelFunc
 }
 
@@ -50,7 +50,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("clustermailbox").
 		For(&brokerv1alpha1.ClusterMailbox{}).
-		// A reconciliation never blocks: answering runs in its own goroutine.
+		// One worker is enough: a reconciliation never blocks, because each answer is computed in its own goroutine.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }

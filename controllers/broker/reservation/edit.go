@@ -11,16 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// syncExisting carries a user's edits of the object into the book, then shows the book in the status.
+// syncExisting handles an object whose reservation the broker knows. It passes a user's edits of spec to the broker and
+// updates the status. If the broker made the object to show an agent's request, syncExisting passes on only
+// spec.release, and resets all other edits.
 func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
 	if obj.Spec.Release && view.EndReason == "" {
-		if err := r.broker.Release(ctx, view.Name, "released by spec.release of its Reservation"); err != nil {
+		if err := r.broker.Release(ctx, view.Name, actor.Clean(actor.Author(obj)), "released by spec.release of its Reservation"); err != nil {
 			return err
 		}
 		var err error
@@ -34,14 +37,17 @@ func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reser
 		}
 		return r.projectStatus(ctx, obj, view)
 	}
-	if !isEdited(obj, view) || view.EndReason != "" {
+	if view.EndReason != "" {
+		return r.projectEnd(ctx, obj, view)
+	}
+	if !isEdited(obj, view) {
 		return r.projectStatus(ctx, obj, view)
 	}
 	amounts, err := quantity.FromResourceList(requestedResources(obj))
 	if err != nil {
 		return r.refuseEdit(ctx, obj, view, fault.New(fault.Invalid, "requestedResources: %v", err))
 	}
-	changed, err := r.broker.ChangeObject(ctx, view.Name, obj.Generation, durationOf(obj), amounts)
+	changed, err := r.broker.ChangeObject(ctx, view.Name, actor.Clean(actor.Author(obj)), obj.Generation, durationOf(obj), amounts)
 	switch fault.ReasonOf(err) {
 	case "":
 		if err != nil {
@@ -57,13 +63,26 @@ func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reser
 	}
 }
 
-// isEdited reports whether a user has changed the spec since the book last read it. The first generation is the
+// projectEnd shows the end of a reservation in the status. If the user has edited the spec and the broker has not
+// processed the edit, projectEnd requests capacity again once the reservation is over.
+func (r *Reconciler) projectEnd(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+	status := statusOf(view, obj)
+	if observed := obj.Status.ObservedGeneration; observed != 0 && !obj.Spec.Release {
+		status.ObservedGeneration = observed
+	}
+	if err := r.writeStatus(ctx, obj, status); err != nil || !asksAgain(obj) {
+		return err
+	}
+	return r.reserveAgain(ctx, obj)
+}
+
+// isEdited reports whether a user has changed the spec since the broker last processed it. The first generation is the
 // original request.
 func isEdited(obj *brokerv1alpha1.Reservation, view *broker.ReservationView) bool {
 	return obj.Generation > max(1, view.Generation)
 }
 
-// durationOf returns the requested duration, 0 for the default.
+// durationOf returns the requested duration, or 0 if the default applies.
 func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 	if obj.Spec.Duration == nil {
 		return 0
@@ -71,14 +90,14 @@ func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 	return obj.Spec.Duration.Duration
 }
 
-// refuseEdit shows that the previous agreement stays, and why.
+// refuseEdit shows in the status that an edit was refused and why, and that the previous values stay in force.
 func (r *Reconciler) refuseEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused, Message: refused + cause.Error(),
 	})
 }
 
-// deferEdit shows that the edit cannot be carried into the book yet.
+// deferEdit shows in the status that the broker cannot process an edit yet.
 func (r *Reconciler) deferEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
 		Status: metav1.ConditionUnknown, Reason: brokerv1alpha1.ReasonAwaitingProvider, Message: waits + cause.Error(),
@@ -92,13 +111,14 @@ func (r *Reconciler) showEdit(ctx context.Context, obj *brokerv1alpha1.Reservati
 	return r.writeStatus(ctx, obj, status)
 }
 
-// refused and waits begin the messages about an edit that is not in force.
+// refused and waits are the beginnings of messages about an edit that is not in force.
 const (
 	refused = "the change was refused: "
 	waits   = "the change is not in force yet: "
 )
 
-// setChange shows the outcome of an edit, and adds to the message that it is not in force.
+// setChange sets the condition Changed. If the edit is not in force, it also adds the reason to the message of the
+// status.
 func setChange(status *brokerv1alpha1.ReservationStatus, c metav1.Condition) {
 	meta.SetStatusCondition(&status.Conditions, c)
 	if c.Status != metav1.ConditionTrue && status.Granted != nil {
@@ -106,8 +126,8 @@ func setChange(status *brokerv1alpha1.ReservationStatus, c metav1.Condition) {
 	}
 }
 
-// changeCondition shows whether the last edit is in force. It returns nil if there was none. For an edit made at an
-// agent, view.Generation counts the agent's generations.
+// changeCondition returns the condition Changed: whether the last edit is in force. It returns nil if there was no
+// edit. For a request of an agent, view.Generation is a generation of the ResourceRequest rather than of obj.
 func changeCondition(view *broker.ReservationView, obj *brokerv1alpha1.Reservation) *metav1.Condition {
 	if view.Generation == 0 || view.Object != nil && view.Generation != obj.Generation {
 		return nil
@@ -127,8 +147,8 @@ func changeCondition(view *broker.ReservationView, obj *brokerv1alpha1.Reservati
 	return c
 }
 
-// reassertSpec writes the book into the spec of an object that shows an agent's request. Such a request can only be
-// edited at the agent.
+// reassertSpec resets the spec of an object that shows an agent's request. Such a request can be edited only in its
+// ResourceRequest.
 func (r *Reconciler) reassertSpec(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
 	want := specOf(view)
 	want.Release = obj.Spec.Release

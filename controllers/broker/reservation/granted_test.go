@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -36,6 +37,14 @@ func heldOn(providers ...string) *broker.ReservationView {
 		v.Placements, v.PlacementPhases, v.Provider = append(v.Placements, p), append(v.PlacementPhases, phase), id
 	}
 	return v
+}
+
+func TestReservationShowsItsCost(t *testing.T) {
+	v := heldOn("paris")
+	v.Cost = &brokerv1alpha1.ReservationCost{PerHour: "0.8", SoFar: "0.4", Currency: "EUR"}
+	if got := statusOf(v, &brokerv1alpha1.Reservation{}).Cost; got != v.Cost {
+		t.Errorf("it shows %+v", got)
+	}
 }
 
 func TestReservationShowsWhatIsInForce(t *testing.T) {
@@ -77,9 +86,9 @@ func TestReservationShowsWhatIsInForce(t *testing.T) {
 
 func TestRefusedEditIsInTheMessage(t *testing.T) {
 	v := heldOn("paris")
-	v.Generation, v.Refusal = 2, &ledger.Refusal{Generation: 2, Reason: "paris has 12 of cpu free"}
+	v.Generation, v.Refusal = 2, &ledger.Refusal{Generation: 2, Reason: "paris has 12 cpu free"}
 	s := statusOf(v, &brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Generation: 2}})
-	if want := "virtual node is Ready; the change was refused: paris has 12 of cpu free"; s.Message != want {
+	if want := "virtual node is Ready; the change was refused: paris has 12 cpu free"; s.Message != want {
 		t.Errorf("message %q, want %q", s.Message, want)
 	}
 }
@@ -96,28 +105,33 @@ func TestPreemptedReservationThatMovedSaysSo(t *testing.T) {
 	}
 }
 
-// A Reservation that was refused holds nothing, so that an edit can ask again under the same key.
-func TestEditOfARefusedReservationAsksAgain(t *testing.T) {
-	objects := holding(t, "first")
-	r := &Reconciler{client: objects, live: objects, broker: lending(t), namespace: "broker", recorder: events.NewFakeRecorder(10), clock: clock.RealClock{}}
-	reconcile := func(edit func(*brokerv1alpha1.Reservation)) *brokerv1alpha1.Reservation {
+// reconcileByHand returns a function that edits the Reservation that was made by hand, and reconciles it once.
+func reconcileByHand(t *testing.T, r *Reconciler) func(edit func(*brokerv1alpha1.Reservation)) *brokerv1alpha1.Reservation {
+	return func(edit func(*brokerv1alpha1.Reservation)) *brokerv1alpha1.Reservation {
 		t.Helper()
 		obj, key := &brokerv1alpha1.Reservation{}, client.ObjectKeyFromObject(byHand(""))
-		if err := objects.Get(t.Context(), key, obj); err != nil {
+		if err := r.client.Get(t.Context(), key, obj); err != nil {
 			t.Fatal(err)
 		}
 		edit(obj)
-		if err := objects.Update(t.Context(), obj); err != nil {
+		if err := r.client.Update(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
-		if err := objects.Get(t.Context(), key, obj); err != nil {
+		if err := r.client.Get(t.Context(), key, obj); err != nil {
 			t.Fatal(err)
 		}
 		return obj
 	}
+}
+
+// A Reservation that was refused holds nothing, so that an edit can ask again under the same key.
+func TestEditOfARefusedReservationAsksAgain(t *testing.T) {
+	objects := holding(t, "first")
+	r := &Reconciler{client: objects, live: objects, broker: lending(t), namespace: "broker", recorder: events.NewFakeRecorder(10), clock: clock.RealClock{}}
+	reconcile := reconcileByHand(t, r)
 	cpu := func(amount string, generation int64) func(*brokerv1alpha1.Reservation) {
 		return func(o *brokerv1alpha1.Reservation) {
 			o.Generation, o.Spec.RequestedResources[corev1.ResourceCPU] = generation, resource.MustParse(amount)
@@ -128,5 +142,47 @@ func TestEditOfARefusedReservationAsksAgain(t *testing.T) {
 	}
 	if got := reconcile(cpu("1", 2)).Status; got.Phase != brokerv1alpha1.ReservationReserved || got.ObservedGeneration != 2 {
 		t.Errorf("after the edit %s, generation %d observed: %s", got.Phase, got.ObservedGeneration, got.Message)
+	}
+}
+
+// A Reservation that was granted has a key in the book, so that its next attempt needs another.
+func TestEditOfAReservationThatIsOverAsksAgain(t *testing.T) {
+	objects := holding(t, "first")
+	b := lending(t)
+	r := &Reconciler{client: objects, live: objects, broker: b, namespace: "broker", recorder: events.NewFakeRecorder(20), clock: clock.RealClock{}}
+	reconcile := reconcileByHand(t, r)
+	generation := func(n int64) func(*brokerv1alpha1.Reservation) {
+		return func(o *brokerv1alpha1.Reservation) { o.Generation = n }
+	}
+	first := reconcile(generation(1)).Status
+	if first.Phase != brokerv1alpha1.ReservationReserved {
+		t.Fatalf("%s: %s", first.Phase, first.Message)
+	}
+	if err := b.Release(t.Context(), first.ReservationName, "", "its time is over"); err != nil {
+		t.Fatal(err)
+	}
+	if got := reconcile(generation(2)).Status; got.Phase != brokerv1alpha1.ReservationReleasing || got.ObservedGeneration != 1 {
+		t.Fatalf("an edit during the release: %s, generation %d observed", got.Phase, got.ObservedGeneration)
+	}
+	gone := &v1.StatusReport{Placement: 1, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateGone}
+	if err := b.ReportStatus(t.Context(), first.TargetClusterID, first.ReservationName, gone); err != nil {
+		t.Fatal(err)
+	}
+	second := reconcile(generation(2)).Status
+	if second.Phase != brokerv1alpha1.ReservationReserved || second.Attempt != 1 || second.ReservationName == first.ReservationName || second.ObservedGeneration != 2 {
+		t.Fatalf("once it is over: %s, attempt %d as %q, generation %d observed: %s", second.Phase, second.Attempt, second.ReservationName, second.ObservedGeneration, second.Message)
+	}
+	if again := reconcile(generation(2)).Status; again.ReservationName != second.ReservationName {
+		t.Errorf("it is reserved once more, as %q", again.ReservationName)
+	}
+	released := reconcile(func(o *brokerv1alpha1.Reservation) { o.Generation, o.Spec.Release = 3, true }).Status
+	if released.Phase != brokerv1alpha1.ReservationReleasing || released.ReservationName != second.ReservationName {
+		t.Errorf("released: %s, %q", released.Phase, released.ReservationName)
+	}
+	if err := b.ReportStatus(t.Context(), second.TargetClusterID, second.ReservationName, gone); err != nil {
+		t.Fatal(err)
+	}
+	if got := reconcile(generation(4)).Status; got.Phase != brokerv1alpha1.ReservationReleased || got.Attempt != 1 || got.ObservedGeneration != 4 {
+		t.Errorf("an edit after spec.release: %s, attempt %d, generation %d observed", got.Phase, got.Attempt, got.ObservedGeneration)
 	}
 }

@@ -21,6 +21,12 @@ func TestStatusShowsTheServingProviderDuringATakeover(t *testing.T) {
 	left, declined := paris, berlin
 	left.Withdrawn, left.Ready = ledger.ProviderLost, false
 	declined.Withdrawn = ledger.ProviderBack
+	recalled, removed := left, left
+	recalled.Withdrawn, removed.Withdrawn = ledger.Recalled, ledger.Forgotten
+	waiting := berlin
+	waiting.AcknowledgedAt = at
+	late := waiting
+	late.Withdrawn = string(ledger.DueAcknowledgement)
 
 	type shown struct{ Target, Acknowledged, Reachable, Event string }
 	type step struct {
@@ -38,8 +44,20 @@ func TestStatusShowsTheServingProviderDuringATakeover(t *testing.T) {
 			{"", []ledger.Placement{left, ready}, shown{"berlin", "True", "Migrated", ""}},
 		},
 		"its provider is back": {
-			{"paris", []ledger.Placement{paris, berlin}, shown{"paris", "True", "Migrating", "Normal Active"}},
+			{"paris", []ledger.Placement{paris, berlin}, shown{"paris", "True", "Migrating", "Warning Migrating"}},
 			{"", []ledger.Placement{paris, declined}, shown{"paris", "True", "ProviderBack", "Normal ProviderBack"}},
+		},
+		"its provider is back, and the next one was too late": {
+			{"paris", []ledger.Placement{paris, berlin}, shown{"paris", "True", "Migrating", "Warning Migrating"}},
+			{"", []ledger.Placement{paris, late}, shown{"paris", "True", "ProviderBack", "Normal ProviderBack the agent of paris has"}},
+		},
+		"its provider called it back before it fell silent": {
+			{"paris", []ledger.Placement{paris, berlin}, shown{"paris", "True", "Migrating", "Warning Migrating"}},
+			{"", []ledger.Placement{recalled, ready}, shown{"berlin", "True", "Migrated", "Normal Migrated berlin"}},
+		},
+		"its provider was silent, and was removed from the broker": {
+			{"paris", []ledger.Placement{paris}, shown{"paris", "True", "ProviderSilent", "Warning ProviderSilent"}},
+			{"", []ledger.Placement{removed, waiting}, shown{"berlin", "True", "Migrated", "Normal Migrated berlin has taken over from paris, which was removed from the broker"}},
 		},
 	}
 	for name, steps := range cases {

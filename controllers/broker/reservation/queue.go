@@ -22,8 +22,9 @@ func queuePlaceOf(q *broker.QueueView) *brokerv1alpha1.QueuePlace {
 	}
 }
 
-// preemptedConditions returns the condition Preempted of a reservation that must make room for a higher priority, or
-// had to. Other reservations do not have it.
+// preemptedConditions returns the condition Preempted. The condition is true while the reservation must make room for
+// a request of a higher priority, and after its placement has ended for that reason. It is false once the reservation
+// has capacity again or no longer has to make room. For other reservations, preemptedConditions returns nothing.
 func preemptedConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionPreempted, Status: metav1.ConditionTrue}
 	old := meta.FindStatusCondition(before, c.Type)
@@ -46,17 +47,17 @@ func preemptedConditions(v *broker.ReservationView, before []metav1.Condition) [
 	return []metav1.Condition{c}
 }
 
-// wasPreempted reports whether the current placement follows one that had to make room.
+// wasPreempted reports whether the placement before the current one had to make room.
 func wasPreempted(v *broker.ReservationView) bool {
 	n := len(v.Placements)
 	return n > 1 && v.Placements[n-2].Withdrawn == ledger.Preempted && v.Placements[n-1].Withdrawn == ""
 }
 
-// queueFullOf returns the status of a request that found neither capacity nor a place in the queue. The controller
-// tries it again.
+// queueFullOf returns the status of a Reservation for which there is neither capacity nor a place in the queue. The
+// controller will try again.
 func queueFullOf(full *fault.Error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
 	status := brokerv1alpha1.ReservationStatus{
-		Phase: brokerv1alpha1.ReservationPending, Message: full.Detail, ObservedGeneration: obj.Generation,
+		Phase: brokerv1alpha1.ReservationPending, Attempt: obj.Status.Attempt, Message: full.Detail, ObservedGeneration: obj.Generation,
 		Conditions: slices.Clone(obj.Status.Conditions), Rejected: full.Rejected,
 	}
 	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {

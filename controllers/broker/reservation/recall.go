@@ -11,23 +11,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// recallConditions returns the condition Recalled of a reservation whose provider calls its placement back, or has
-// done so. Other reservations do not have it.
+// recallConditions returns the condition Recalled, or nothing if no placement was recalled. A placement is recalled by
+// its provider, or because an administrator drains the provider. The condition is true while the current placement is
+// recalled, or if it was given up for this reason. It is false once another provider has taken over, or the recall was
+// withdrawn.
 func recallConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionRecalled, Status: metav1.ConditionTrue}
-	taken := slices.ContainsFunc(v.Placements, func(p ledger.Placement) bool { return p.Withdrawn == ledger.Recalled })
+	taken := slices.ContainsFunc(v.Placements, func(p ledger.Placement) bool { return wasRecalled(&p) })
 	stands := v.Phase == ledger.Reserved || v.Phase == ledger.Active
 	switch {
 	case v.Recall != "":
 		c.Reason, c.Message = brokerv1alpha1.ReasonRecallNotice, v.Recall
 	case taken && stands:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonMigrated, v.Provider+" has replaced the provider that called the reservation back"
-	case v.Current() != nil && v.Current().Withdrawn == ledger.Recalled:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonMigrated, v.Provider+" has replaced the provider that the reservation had to leave"
+	case v.Current() != nil && wasRecalled(v.Current()):
 		c.Reason, c.Message = brokerv1alpha1.ReasonRecalled, v.Message
 	case stands && meta.IsStatusConditionTrue(before, c.Type):
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn, "its provider no longer calls it back"
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, brokerv1alpha1.ReasonNoticeWithdrawn, "it no longer has to leave its provider"
 	default:
 		return nil
 	}
 	return []metav1.Condition{c}
+}
+
+func wasRecalled(p *ledger.Placement) bool {
+	return p.Withdrawn == ledger.Recalled || p.Withdrawn == ledger.Drained
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
@@ -27,27 +29,30 @@ import (
 )
 
 const (
-	// reassertEvery is the period of the repair of foreign writes that caused no event.
+	// reassertEvery is how often each object is reconciled without an event. This undoes changes that someone else made
+	// and whose events were lost.
 	reassertEvery = time.Minute
+	// frontRefresh is how often a Reservation at one of the first places in the queue is reconciled.
+	frontRefresh = 10 * time.Second
 	// busyRetry is the delay before the next attempt while the journal is unavailable.
 	busyRetry = 2 * time.Second
-	// fullRetry is the delay before the next attempt while the queue is full.
+	// fullRetry is the pause before another attempt if the queue is full.
 	fullRetry = 30 * time.Second
-	// minAge is the age below which a Reservation does not fail for lack of a cluster. The manifests of one folder
-	// may arrive in any order, and the clusters may come last.
+	// minAge is how old a Reservation must be before it fails because no cluster can hold it. If the manifests in a
+	// folder are applied together, the ClusterAdvertisements may come after the Reservation.
 	minAge = 3 * time.Second
-	// youngRetry is the delay before the next attempt for a Reservation below minAge.
+	// youngRetry is the pause before another attempt for a Reservation younger than minAge.
 	youngRetry = 250 * time.Millisecond
 )
 
-// skipValidation spares the API server the search for unknown fields, which would parse the body twice.
+// skipValidation turns off the search for unknown fields, for which the API server would have to parse the body twice.
 const skipValidation = client.FieldValidation(metav1.FieldValidationIgnore)
 
-// errTooYoung means that no cluster can hold a Reservation that is still below minAge.
+// errTooYoung means that no cluster can hold a Reservation, and that the Reservation is younger than minAge.
 var errTooYoung = errors.New("no cluster can hold the reservation yet")
 
-// Reconcile synchronizes one Reservation with the book. It does nothing on a replica that does not serve: a new term
-// enqueues all objects again.
+// Reconcile synchronizes one Reservation with the broker's state. It does nothing while this replica does not lead;
+// when it begins to lead, all objects are enqueued again.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if !r.broker.Serving() {
 		return ctrl.Result{}, nil
@@ -63,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case obj.UID == "":
 		err = r.createObject(ctx, req.NamespacedName)
 		if len(r.broker.HeldFor(req.Namespace, req.Name)) == 0 {
-			again = 0 // an object created in its place is a new event
+			again = 0 // no repetition: creating an object of this name causes an event
 		}
 	case !obj.DeletionTimestamp.IsZero():
 		err = r.releaseDeleted(ctx, obj)
@@ -79,12 +84,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, errTooYoung) {
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
+	if q := obj.Status.Queue; q != nil && q.Position <= broker.FrontPlaces {
+		again = frontRefresh
+	}
 	return patch.Requeue(again, err)
 }
 
-// releaseOrphans releases capacity that is held for objects of this name that no longer exist. After a takeover the
-// cache may lag behind: the broker may have reserved for an object that the previous replica finished. known is the
-// UID in the cache.
+// releaseOrphans releases capacity that the broker holds for deleted objects with the name in key. known is the UID
+// of the object in the cache. After a change of leader, the new leader may have reserved capacity for an object that
+// is still in its cache, although the object was deleted before.
 func (r *Reconciler) releaseOrphans(ctx context.Context, key types.NamespacedName, known types.UID) error {
 	held := r.broker.HeldFor(key.Namespace, key.Name)
 	maps.DeleteFunc(held, func(_, uid string) bool { return uid == string(known) })
@@ -99,21 +107,21 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, key types.NamespacedNam
 		if uid == string(there.UID) {
 			continue
 		}
-		if err := r.broker.Release(ctx, name, "its Reservation is gone"); err != nil {
+		if err := r.broker.Release(ctx, name, "", "its Reservation is gone"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// createObject creates the Reservation that shows an agent's request.
+// createObject creates the object that shows a reservation of an agent.
 func (r *Reconciler) createObject(ctx context.Context, key types.NamespacedName) error {
 	if key.Namespace != r.namespace {
 		return nil
 	}
 	view, err := r.broker.Reservation(ctx, key.Name)
 	if err != nil || view == nil || view.Object != nil || view.Over() || view.Unclaimed {
-		return err // the requester of an unclaimed reservation may not exist
+		return err // an unclaimed reservation may have a requester that no longer exists
 	}
 	if problems := validation.IsDNS1123Subdomain(key.Name); len(problems) > 0 {
 		return reconcile.TerminalError(fmt.Errorf("reservation %q is not a valid object name: %s", key.Name, problems[0]))
@@ -132,7 +140,7 @@ func (r *Reconciler) createObject(ctx context.Context, key types.NamespacedName)
 		}
 		err = fmt.Errorf("showing reservation %q: %w", key.Name, err)
 		if apierrors.IsInvalid(err) {
-			return reconcile.TerminalError(err) // the next attempt would be just as invalid
+			return reconcile.TerminalError(err) // the same object would be refused again
 		}
 		return err
 	}
@@ -140,15 +148,15 @@ func (r *Reconciler) createObject(ctx context.Context, key types.NamespacedName)
 	return r.projectStatus(ctx, obj, view)
 }
 
-// releaseDeleted releases the reservation of a deleted object. It removes the finalizer once nothing of the
-// reservation is left.
+// releaseDeleted releases the reservation of an object that is being deleted. It removes the finalizer once nothing of
+// the reservation is left.
 func (r *Reconciler) releaseDeleted(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	view, err := r.lookUp(ctx, obj)
 	if err != nil {
 		return err
 	}
 	if view != nil && view.EndReason == "" {
-		if err := r.broker.Release(ctx, view.Name, "its Reservation was deleted"); err != nil {
+		if err := r.broker.Release(ctx, view.Name, actor.Clean(actor.Deleter(obj)), "its Reservation was deleted"); err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.BrokerObjectReleased)
@@ -162,7 +170,8 @@ func (r *Reconciler) releaseDeleted(ctx context.Context, obj *brokerv1alpha1.Res
 	}
 	failpoint.Hit(failpoint.BrokerObjectOver)
 	if view == nil {
-		// This replica may have been replaced, and its successor may know the reservation.
+		// Another replica may have become the leader and reserved capacity for this object. In that case Confirm
+		// returns an error.
 		if err := r.broker.Confirm(ctx); err != nil {
 			return err
 		}
@@ -174,7 +183,9 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, obj *brokerv1alpha1.Re
 	return patch.RemoveFinalizer(ctx, r.client, obj, brokerv1alpha1.ReservationFinalizer)
 }
 
-// syncObject enters a new request into the book, or updates the object of an existing one.
+// syncObject asks the broker to reserve capacity for a new Reservation, or again for one that was edited after its end.
+// It calls syncExisting for a Reservation that the broker knows. If the object shows an agent's reservation that the
+// broker has forgotten, syncObject deletes the object.
 func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	if added, err := patch.AddFinalizer(ctx, r.client, obj, brokerv1alpha1.ReservationFinalizer); added || err != nil {
 		return err
@@ -184,10 +195,12 @@ func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Reserva
 		return err
 	}
 	switch {
+	case asksAgain(obj) && (view == nil || view.Over()) && !r.shownByBroker(obj):
+		return r.reserveAgain(ctx, obj)
 	case view != nil:
 		return r.syncExisting(ctx, obj, view)
 	case r.shownByBroker(obj):
-		// The reservation ended so long ago that the book has dropped it.
+		// The reservation ended long ago, and the broker has forgotten it.
 		if err := r.broker.Confirm(ctx); err != nil {
 			return err
 		}
@@ -195,7 +208,7 @@ func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Reserva
 			return err
 		}
 		return client.IgnoreNotFound(r.client.Delete(ctx, obj))
-	case isTerminal(obj) && !asksAgain(obj):
+	case isTerminal(obj):
 		return r.observeEdit(ctx, obj)
 	case obj.Spec.Release:
 		return r.writeRefusal(ctx, obj, fault.New(fault.Released, "spec.release was set before anything was reserved"))
@@ -231,15 +244,15 @@ func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation
 	if r.shownByBroker(obj) {
 		return r.broker.Reservation(ctx, obj.Name)
 	}
-	return r.broker.ObjectReservation(ctx, obj.Spec.RequesterID, string(obj.UID))
+	return r.broker.ObjectReservation(ctx, obj.Spec.RequesterID, obj.AttemptKey())
 }
 
-// projectStatus shows the book's reservation in the object's status.
+// projectStatus shows in the status what the broker knows about the reservation.
 func (r *Reconciler) projectStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 
-// writeRefusal ends a Reservation that was never granted.
+// writeRefusal shows in the status that a Reservation failed before it was granted any capacity, and why.
 func (r *Reconciler) writeRefusal(ctx context.Context, obj *brokerv1alpha1.Reservation, cause error) error {
 	return r.writeStatus(ctx, obj, refusalOf(cause, obj))
 }
@@ -252,13 +265,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil
 	}
-	// Nothing else writes this status. Replacing it is cheaper for the API server than merging it.
+	// No other client writes this status, so it can be replaced, which costs the API server less than a merge.
 	patch, err := json.Marshal([]statusPatch{{Op: "add", Path: "/status", Value: &status}})
 	if err != nil {
 		return fmt.Errorf("encoding the status of Reservation %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	failpoint.Hit(failpoint.BrokerStatusDue)
-	// With PartialObjectMetadata the API server does not send the status back.
+	// The object is a PartialObjectMetadata, so that the API server does not send the status back.
 	shown := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.Namespace, Name: obj.Name}}
 	shown.SetGroupVersionKind(brokerv1alpha1.GroupVersion.WithKind("Reservation"))
 	if err := r.client.Status().Patch(ctx, shown, client.RawPatch(types.JSONPatchType, patch), skipValidation); err != nil {
@@ -271,25 +284,52 @@ func (r *Reconciler) writeStatus(ctx context.Context, obj *brokerv1alpha1.Reserv
 	return nil
 }
 
-// statusPatch is an operation of a JSON patch (RFC 6902). "add" replaces an existing value.
+// statusPatch is an operation of a JSON patch (RFC 6902). The operation "add" also replaces an existing value.
 type statusPatch struct {
 	Op    string                            `json:"op"`
 	Path  string                            `json:"path"`
 	Value *brokerv1alpha1.ReservationStatus `json:"value"`
 }
 
-// shownByBroker reports whether an object shows an agent's request. The label counts only in the broker's namespace:
-// elsewhere, anyone who may create Reservations could use it to take over another cluster's reservation by its name.
+// shownByBroker reports whether the broker created the object to show a reservation of an agent. It ignores the label
+// outside the broker's namespace: there, anyone who may create Reservations could set it to take over another cluster's
+// reservation by its name.
 func (r *Reconciler) shownByBroker(obj *brokerv1alpha1.Reservation) bool {
 	return obj.Namespace == r.namespace && obj.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker
 }
 
-// asksAgain reports whether a Reservation that was refused, and never granted, was edited since.
+// asksAgain reports whether a Reservation that failed or was released has been edited since. Such an edit requests
+// capacity again, unless it sets spec.release.
 func asksAgain(obj *brokerv1alpha1.Reservation) bool {
-	return obj.Status.Phase == brokerv1alpha1.ReservationFailed && obj.Status.ReservationName == "" && obj.Generation != obj.Status.ObservedGeneration
+	return isTerminal(obj) && !obj.Spec.Release && obj.Generation != obj.Status.ObservedGeneration
 }
 
-// observeEdit notes an edit of a Reservation that is over, which has no effect.
+// reserveAgain requests capacity for an edited Reservation that is over. If the Reservation was granted before, the
+// new attempt gets another key. The number of the attempt is written to the status first, so that a repetition uses
+// the same key.
+func (r *Reconciler) reserveAgain(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
+	if obj.Status.ReservationName == "" {
+		return r.reserveCapacity(ctx, obj)
+	}
+	status := brokerv1alpha1.ReservationStatus{
+		Phase: brokerv1alpha1.ReservationPending, Attempt: obj.Status.Attempt + 1, ObservedGeneration: obj.Generation,
+		Message: "the Reservation was edited; capacity is requested again",
+	}
+	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionReserved} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonPending,
+			Message: status.Message, ObservedGeneration: obj.Generation,
+		})
+	}
+	if err := r.writeStatus(ctx, obj, status); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.BrokerObjectAttempt)
+	return r.reserveCapacity(ctx, obj)
+}
+
+// observeEdit records in the status that the controller has seen an edit of a Reservation that is over. The edit has
+// no effect.
 func (r *Reconciler) observeEdit(ctx context.Context, obj *brokerv1alpha1.Reservation) error {
 	status := *obj.Status.DeepCopy()
 	status.ObservedGeneration = obj.Generation

@@ -1,5 +1,6 @@
-// Package reservation synchronizes the Reservations of the broker's cluster with the book. Objects that users create
-// are entered into the book; every reservation in the book is shown as an object.
+// Package reservation synchronizes the Reservations of the broker's cluster with the broker's state. It asks the
+// broker to reserve capacity for the Reservations that users create, and it creates a Reservation for every
+// reservation that an agent requested. It shows the state of all reservations in the status of their objects.
 package reservation
 
 import (
@@ -20,13 +21,14 @@ import (
 // +kubebuilder:rbac:groups=broker.fluidos.eu,resources=reservations/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// workers is the number of concurrent reconciliations. With this many, the API server is the bottleneck.
+// workers is the number of concurrent reconciliations. With this number, the API server is already the bottleneck, so
+// more would not help.
 const workers = 8
 
 // Reconciler reconciles Reservations.
 type Reconciler struct {
 	client client.Client
-	// live reads from the API server, past the cache.
+	// live reads from the API server instead of the cache.
 	live      client.Reader
 	broker    *broker.Broker
 	namespace string
@@ -34,7 +36,7 @@ type Reconciler struct {
 	clock     clock.PassiveClock
 }
 
-// Setup registers the controller. The objects of requests that came over REST are created in namespace.
+// Setup registers the controller. It creates the objects for reservations of agents in namespace.
 func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.PassiveClock) error {
 	r := &Reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), broker: b, namespace: namespace, clock: clock,
@@ -52,7 +54,8 @@ func Setup(mgr ctrl.Manager, b *broker.Broker, namespace string, clock clock.Pas
 		Complete(r)
 }
 
-// objectOf returns the name of the object that shows a reservation.
+// objectOf returns the name of the Reservation object for a reservation: the one that a user created, or else the one
+// that the broker creates.
 func (r *Reconciler) objectOf(name string) types.NamespacedName {
 	if object := r.broker.ObjectOf(name); object != nil {
 		return types.NamespacedName{Namespace: object.Namespace, Name: object.Name}

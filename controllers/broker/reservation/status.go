@@ -3,6 +3,7 @@ package reservation
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ func requestedResources(obj *brokerv1alpha1.Reservation) corev1.ResourceList {
 	return corev1.ResourceList(obj.Spec.RequestedResources)
 }
 
-// specOf returns the spec that a user would have written for a reservation.
+// specOf returns the spec with which a user could have requested the same reservation.
 func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	spec := brokerv1alpha1.ReservationSpec{
 		RequestedResources: brokerv1alpha1.RequestedResources(v.Wanted().ToResourceList()),
@@ -38,6 +39,12 @@ func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	if v.Patient {
 		spec.Healing = brokerv1alpha1.HealingWait
 	}
+	if v.Idle != nil {
+		spec.Idle = &brokerv1alpha1.Idle{After: metav1.Duration{Duration: v.Idle.After}, Action: brokerv1alpha1.IdleNotify}
+		if v.Idle.Release {
+			spec.Idle.Action = brokerv1alpha1.IdleRelease
+		}
+	}
 	if v.Wait != 0 {
 		spec.QueueTimeout = &metav1.Duration{Duration: v.Wait}
 	}
@@ -47,10 +54,13 @@ func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
 	status := brokerv1alpha1.ReservationStatus{
 		Phase:                 brokerv1alpha1.ReservationPhase(v.Phase),
+		Attempt:               obj.Status.Attempt,
 		ReservationName:       v.Name,
 		TargetClusterID:       targetOf(v),
 		TargetClusterEndpoint: v.Endpoint,
 		Granted:               grantedOf(v),
+		Cost:                  v.Cost,
+		RequestedBy:           ledger.ActorOf(v.By).String(),
 		ReservedAt:            toSeconds(v.ReservedAt()),
 		Queue:                 queuePlaceOf(v.Place),
 		Message:               v.Message,
@@ -60,21 +70,31 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 	if v.Over() {
 		status.TargetClusterEndpoint = ""
 	}
+	if v.History != nil {
+		status.ChangedBy, status.EndedBy = ledger.ActorOf(v.ChangedBy).String(), ledger.ActorOf(v.EndedBy).String()
+	}
 	if v.Duration != 0 && v.Place == nil {
 		status.ExpiresAt = toSeconds(v.Until)
+	}
+	if i := v.IdleNow(); i != nil {
+		status.IdleSince = toSeconds(i.Since)
 	}
 	status.Placements, status.EarlierPlacements = placementsOf(v)
 	if v.Explanation != "" {
 		status.Rejected = v.Explanation.Rejected()
 		status.Candidates = wire.ClipCandidates(v.Explanation.Candidates())
 		for i := range status.Candidates {
-			// The score for cost says enough, and every byte counts in a hundred thousand objects.
+			// The price is left out to save space, as there may be a hundred thousand Reservations. The score for cost
+			// remains.
 			status.Candidates[i].PricePerHour, status.Candidates[i].Currency = "", ""
 		}
 	}
-	for _, c := range slices.Concat(conditionsOf(v), preemptedConditions(v, obj.Status.Conditions), recallConditions(v, obj.Status.Conditions), reachableConditions(v, obj.Status), nodeConditions(v, obj.Status.Conditions)) {
+	for _, c := range slices.Concat(conditionsOf(v), preemptedConditions(v, obj.Status.Conditions), recallConditions(v, obj.Status.Conditions), idleConditions(v, obj.Status.Conditions), reachableConditions(v, obj.Status), nodeConditions(v, obj.Status.Conditions)) {
 		c.ObservedGeneration = obj.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	if p := v.Serving(); v.Place != nil || p == nil || !v.Stands(p) {
+		meta.RemoveStatusCondition(&status.Conditions, brokerv1alpha1.ConditionProviderReachable) // the reservation has no provider
 	}
 	if c := networkCondition(v, obj.Status.Conditions); c != nil {
 		c.ObservedGeneration = obj.Generation
@@ -89,7 +109,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 	return status
 }
 
-// grantedOf returns what is in force, nil unless the reservation has a provider and goes on.
+// grantedOf returns the capacity that the requester may use now. It returns nil unless the phase is Reserved or Active.
 func grantedOf(v *broker.ReservationView) *brokerv1alpha1.Granted {
 	p := v.Serving()
 	if p == nil || v.Phase != ledger.Reserved && v.Phase != ledger.Active {
@@ -108,11 +128,11 @@ func grantedOf(v *broker.ReservationView) *brokerv1alpha1.Granted {
 	return &brokerv1alpha1.Granted{Resources: v.AgreedWith(p).ToResourceList(), Until: toSeconds(until)}
 }
 
-// maxPlacements is the most placements that the status can list.
+// maxPlacements is the largest number of placements that the CRD allows in the status.
 const maxPlacements = 32
 
-// placementsOf returns the listed placements and the number of others. It leaves out the oldest
-// ones that are gone, then the oldest of the rest.
+// placementsOf returns the placements to list, and how many it leaves out. It first leaves out the oldest placements
+// that are gone. If there are still too many, it leaves out the oldest of the remaining placements.
 func placementsOf(v *broker.ReservationView) (listed []brokerv1alpha1.Placement, earlier int32) {
 	excess := len(v.Placements) - maxPlacements
 	for i, p := range v.Placements {
@@ -140,8 +160,11 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 	case ledger.Released, ledger.Failed:
 		held.Status, held.Reason = metav1.ConditionFalse, string(v.Phase)
 	}
-	if v.EndReason == ledger.EndExpired {
+	switch v.EndReason {
+	case ledger.EndExpired:
 		ready.Reason = brokerv1alpha1.ReasonExpired
+	case ledger.EndIdle:
+		ready.Reason = brokerv1alpha1.ReasonIdle
 	}
 	out := []metav1.Condition{ready, held, acknowledgementOf(v)}
 	if v.RequesterHasAgent {
@@ -156,8 +179,8 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 	})
 }
 
-// targetOf returns the newest provider whose virtual node is Ready. Without one it returns the newest provider.
-// One that is over has none.
+// targetOf returns the provider to show: the newest provider whose virtual node is Ready, or if there is none, the
+// newest provider. It returns "" if the reservation has ended.
 func targetOf(v *broker.ReservationView) string {
 	if v.Over() {
 		return ""
@@ -168,37 +191,37 @@ func targetOf(v *broker.ReservationView) string {
 	return v.Provider
 }
 
-// reachableConditions returns the condition ProviderReachable of a reservation whose provider is
-// silent, or is back. Other reservations do not have the condition.
+// reachableConditions returns the condition ProviderReachable if the provider's agent is silent, or was silent and has
+// reported again. It returns nothing for other reservations.
 func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionProviderReachable}
 	newest := v.Current()
 	switch {
 	case !v.LostSince.IsZero():
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonProviderSilent
-		c.Message = "the agent of " + v.Lost + " has been silent since " + v.LostSince.Format(time.RFC3339) + "; its capacity stays reserved, and "
+		c.Message = agentOf + v.Lost + silentSince + v.LostSince.Format(time.RFC3339) + "; its capacity stays reserved, and "
 		switch {
 		case v.Beside(newest) != nil:
 			c.Reason = brokerv1alpha1.ReasonMigrating
 			c.Message += newest.Provider + " takes over once its virtual node is Ready"
 		case v.Patient || v.Target != "":
-			c.Message += "the reservation waits for its return, until it expires or is released"
+			c.Message += "the reservation waits until the provider returns, or until it expires or is released"
 		default:
 			c.Message += "the reservation moves to another cluster as soon as one has room"
 		}
 	case !meta.IsStatusConditionFalse(before.Conditions, c.Type):
 		return nil
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonProviderBack, "the agent of "+targetOf(v)+" has reported again"
-		if left := leftSince(v, before); left != "" {
-			c.Reason, c.Message = brokerv1alpha1.ReasonMigrated, targetOf(v)+" has taken over from "+left+", which is silent"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, brokerv1alpha1.ReasonProviderBack, agentOf+targetOf(v)+" has reported again"
+		if silent := silentBefore(before); silent != "" && silent != targetOf(v) {
+			c.Reason, c.Message = brokerv1alpha1.ReasonMigrated, targetOf(v)+" has taken over from "+silent+", "+whyLeft(v, silent)
 		}
 	}
 	return []metav1.Condition{c}
 }
 
-// nodeConditions returns the condition NodeReady of a reservation whose virtual node is, or was, no longer
-// Ready. Other reservations do not have the condition.
+// nodeConditions returns the condition NodeReady if the virtual node is no longer Ready, or is Ready again after that,
+// or if another placement takes over after that. It returns nothing for other reservations.
 func nodeConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionNodeReady}
 	newest := v.Current()
@@ -207,7 +230,7 @@ func nodeConditions(v *broker.ReservationView, before []metav1.Condition) []meta
 		c.Status, c.Reason = metav1.ConditionFalse, brokerv1alpha1.ReasonNodeNotReady
 		c.Message = "the virtual node on " + v.Serving().Provider + " has not been Ready since " + v.UnreadySince.UTC().Format(time.RFC3339) + "; "
 		if v.Patient || v.Target != "" {
-			c.Message += "the reservation waits for it, until it expires or is released"
+			c.Message += "the reservation waits until the node is Ready, or until it expires or is released"
 		} else {
 			c.Message += "after " + v.MoveAt.UTC().Format(time.RFC3339) + " the reservation moves to another cluster with room"
 		}
@@ -221,8 +244,9 @@ func nodeConditions(v *broker.ReservationView, before []metav1.Condition) []meta
 	return []metav1.Condition{c}
 }
 
-// networkCondition returns the condition NetworkConnected of a reservation whose node waits, or waited,
-// for the network alone. It returns nil for other reservations, and once that placement was given up.
+// networkCondition returns the condition NetworkConnected if the virtual node waits only for the network, or waited
+// only for the network before it became Ready. It returns nil for other reservations, and once the broker has given
+// up the placement that waited.
 func networkCondition(v *broker.ReservationView, before []metav1.Condition) *metav1.Condition {
 	c := &metav1.Condition{Type: brokerv1alpha1.ConditionNetworkConnected}
 	switch {
@@ -238,17 +262,30 @@ func networkCondition(v *broker.ReservationView, before []metav1.Condition) *met
 	return c
 }
 
-// leftSince returns the silent provider that the reservation has left since the status was written, "" if it has left
-// none.
-func leftSince(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) string {
-	for _, p := range v.Placements {
-		known := slices.ContainsFunc(before.Placements, func(b brokerv1alpha1.Placement) bool { return b.Number == p.Number && b.Reason != "" }) ||
-			len(before.Placements) > 0 && p.Number < before.Placements[0].Number
-		if p.Withdrawn == ledger.ProviderLost && !known {
-			return p.Provider
-		}
+// agentOf and silentSince surround the provider's name in the message about its silence.
+const agentOf, silentSince = "the agent of ", " has been silent since "
+
+// silentBefore returns the provider that the condition ProviderReachable named as silent, "" if it named none.
+func silentBefore(before brokerv1alpha1.ReservationStatus) string {
+	c := meta.FindStatusCondition(before.Conditions, brokerv1alpha1.ConditionProviderReachable)
+	if c == nil {
+		return ""
 	}
-	return ""
+	rest, ok := strings.CutPrefix(c.Message, agentOf)
+	provider, _, found := strings.Cut(rest, silentSince)
+	if !ok || !found {
+		return ""
+	}
+	return provider
+}
+
+// whyLeft returns the text that explains why the reservation left a silent provider. The reason need not be the
+// silence.
+func whyLeft(v *broker.ReservationView, silent string) string {
+	if slices.ContainsFunc(v.Placements, func(p ledger.Placement) bool { return p.Provider == silent && p.Withdrawn == ledger.Forgotten }) {
+		return "which was removed from the broker"
+	}
+	return "which was silent"
 }
 
 func acknowledgementOf(v *broker.ReservationView) metav1.Condition {
@@ -270,6 +307,7 @@ func acknowledgementOf(v *broker.ReservationView) metav1.Condition {
 func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
 	status := brokerv1alpha1.ReservationStatus{
 		Phase:              brokerv1alpha1.ReservationFailed,
+		Attempt:            obj.Status.Attempt,
 		Message:            cause.Error(),
 		ObservedGeneration: obj.Generation,
 		Conditions:         slices.Clone(obj.Status.Conditions),
@@ -289,8 +327,8 @@ func refusalOf(cause error, obj *brokerv1alpha1.Reservation) brokerv1alpha1.Rese
 	return status
 }
 
-// toSeconds truncates a time to the precision of the API, so that an unchanged status compares equal. It returns nil
-// for the zero time.
+// toSeconds truncates a time to whole seconds, the precision of the API, so that an unchanged status compares equal. It
+// returns nil for the zero time.
 func toSeconds(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil

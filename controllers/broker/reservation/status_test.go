@@ -166,7 +166,7 @@ func TestStatusShowsThatTheNodeIsNoLongerReady(t *testing.T) {
 	}
 }
 
-// The CRD allows 32.
+// The CRD allows 32 placements in the status.
 func TestStatusListsTheNewestAndStandingPlacements(t *testing.T) {
 	view := func(phases ...ledger.PlacementPhase) *broker.ReservationView {
 		v := &broker.ReservationView{PlacementPhases: phases, Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Provider: "paris"}}}

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Pause holds a pod's namespaces open, and reaps orphaned processes.
+// Command pause keeps a pod's namespaces open, and reaps orphaned processes.
 package main
 
 import (

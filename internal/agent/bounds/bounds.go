@@ -1,6 +1,6 @@
-// Package bounds limits how much of other clusters the ResourceRequests of one namespace may
-// ask for. An administrator sets the limits with Kubernetes' own objects: LimitRanges for each
-// request, ResourceQuotas for all of them together.
+// Package bounds limits how much capacity of other clusters the ResourceRequests of a namespace may
+// ask for. Administrators set the limits with Kubernetes' own objects: a LimitRange limits each
+// request, a ResourceQuota limits the sum of all requests.
 package bounds
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,47 +23,56 @@ import (
 )
 
 const (
-	// LimitType is the type of the items of a LimitRange that bound each
-	// ResourceRequest of its namespace, by min and max.
+	// LimitType is the item type in a LimitRange whose min and max limit each ResourceRequest of the
+	// namespace.
 	LimitType corev1.LimitType = "liqo.io/ResourceRequest"
-	// Priority stands for spec.priority among the resources of such an item.
+	// Priority is the name under which an item of type LimitType limits spec.priority. Priority is not
+	// a resource, but a LimitRange has no other place for it.
 	Priority corev1.ResourceName = "liqo.io/priority"
-	// quotaPrefix precedes a resource in the hard keys of a ResourceQuota.
+	// quotaPrefix precedes the name of a resource in the keys of a ResourceQuota's spec.hard.
 	quotaPrefix = "resourcerequests.liqo.io/"
 )
 
-// QuotaKey returns the key under which a ResourceQuota bounds the sum of a resource over the
-// requests of its namespace: resourcerequests.liqo.io/cpu. A key has only one slash, so the
-// slash of an extended resource becomes a dot: resourcerequests.liqo.io/nvidia.com.gpu.
+// QuotaKey returns the key with which a ResourceQuota limits the sum of a resource over all
+// ResourceRequests of its namespace, for example resourcerequests.liqo.io/cpu. A key may contain
+// only one slash, so a slash in the resource's name becomes a dot:
+// resourcerequests.liqo.io/nvidia.com.gpu.
 func QuotaKey(name corev1.ResourceName) corev1.ResourceName {
 	return corev1.ResourceName(quotaPrefix + strings.ReplaceAll(string(name), "/", "."))
 }
 
-// Bounds are the limits of one namespace.
+// Bounds are the LimitRanges and ResourceQuotas of one namespace.
 type Bounds struct {
 	Limits []corev1.LimitRange
 	Quotas []corev1.ResourceQuota
 }
 
-// Read fetches the bounds of a namespace.
+// fromWatchCache lets the API server answer a list from its watch cache, like an informer that is up to date. Without
+// this option, the API server waits up to 100 ms until it knows that etcd contains nothing newer. Kubernetes reads
+// LimitRanges and ResourceQuotas in the same way when it admits pods.
+func fromWatchCache() client.ListOption {
+	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}} // a new value for each call, because clients change it
+}
+
+// Read fetches the bounds of a namespace. It may miss changes of the last few milliseconds.
 func Read(ctx context.Context, c client.Reader, namespace string) (Bounds, error) {
 	var limits corev1.LimitRangeList
-	if err := c.List(ctx, &limits, client.InNamespace(namespace)); err != nil {
+	if err := c.List(ctx, &limits, fromWatchCache(), client.InNamespace(namespace)); err != nil {
 		return Bounds{}, fmt.Errorf("listing LimitRanges of namespace %q: %w", namespace, err)
 	}
 	var quotas corev1.ResourceQuotaList
-	if err := c.List(ctx, &quotas, client.InNamespace(namespace)); err != nil {
+	if err := c.List(ctx, &quotas, fromWatchCache(), client.InNamespace(namespace)); err != nil {
 		return Bounds{}, fmt.Errorf("listing ResourceQuotas of namespace %q: %w", namespace, err)
 	}
 	return Bounds{Limits: limits.Items, Quotas: quotas.Items}, nil
 }
 
-// Sums reports whether a quota bounds the requests of the namespace together.
+// Sums reports whether a ResourceQuota limits the sum of the namespace's ResourceRequests.
 func (b Bounds) Sums() bool {
 	return slices.ContainsFunc(b.Quotas, func(q corev1.ResourceQuota) bool { return CountsRequests(&q) })
 }
 
-// CountsRequests reports whether a quota bounds the ResourceRequests of its namespace together.
+// CountsRequests reports whether a quota limits the sum of ResourceRequests.
 func CountsRequests(q *corev1.ResourceQuota) bool {
 	for key := range q.Spec.Hard {
 		if strings.HasPrefix(string(key), quotaPrefix) {
@@ -72,8 +82,9 @@ func CountsRequests(q *corev1.ResourceQuota) bool {
 	return false
 }
 
-// Used returns how much the live ResourceRequests of a quota's namespace use of each key that
-// bounds them. Kubernetes accepts only whole numbers for such keys, so amounts are rounded up.
+// Used returns, for each key with which the quota limits ResourceRequests, the sum of what the
+// requests ask for. It leaves out requests for which IsOver is true. Amounts are rounded up,
+// because Kubernetes accepts only whole numbers for these keys.
 func Used(q *corev1.ResourceQuota, requests []agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for key := range q.Spec.Hard {
@@ -89,8 +100,10 @@ func Used(q *corev1.ResourceQuota, requests []agentv1alpha1.ResourceRequest) cor
 	return used
 }
 
-// Check returns the bounds that a request exceeds. Others are the requests that count in its
-// namespace. They may include the request itself, which is skipped.
+// Check returns an error for each limit of a LimitRange that a request violates. If it violates
+// none, Check returns an error for each limit of a ResourceQuota that it exceeds. others are the
+// requests that count against the quotas of its namespace. If they contain an earlier version of
+// the request itself, Check skips it.
 func (b Bounds) Check(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) field.ErrorList {
 	asked := askedBy(rr)
 	var errs field.ErrorList
@@ -111,8 +124,8 @@ func (b Bounds) Check(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.
 	return errs
 }
 
-// checkItem compares a request with one item of a LimitRange. As for pods, a minimum also
-// applies to requests that do not name the resource.
+// checkItem compares a request with one item of a LimitRange. A minimum also applies to a request
+// that does not name the resource. Kubernetes applies minimums to pods in the same way.
 func checkItem(limitRange string, item corev1.LimitRangeItem, asked corev1.ResourceList) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sortedNames(item.Max) {
@@ -150,7 +163,7 @@ func checkQuota(quota string, hard, asked, used corev1.ResourceList) field.Error
 	return errs
 }
 
-// sumLive adds up the amounts of all live requests except rr, which may be nil.
+// sumLive adds up the amounts of all requests that are not over, except rr, which may be nil.
 func sumLive(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for i := range others {
@@ -167,7 +180,7 @@ func sumLive(rr *agentv1alpha1.ResourceRequest, others []agentv1alpha1.ResourceR
 	return total
 }
 
-// IsOver reports whether a request holds nothing and never will again.
+// IsOver reports whether a request has failed or was released, so that it no longer counts.
 func IsOver(rr *agentv1alpha1.ResourceRequest) bool {
 	return rr.Status.Phase == agentv1alpha1.RequestFailed || rr.Status.Phase == agentv1alpha1.RequestReleased
 }
@@ -190,7 +203,7 @@ func askedBy(rr *agentv1alpha1.ResourceRequest) corev1.ResourceList {
 	return asked
 }
 
-// pathOf returns the field that requests a resource.
+// pathOf returns the path of the field in which a request names the amount of a resource.
 func pathOf(name corev1.ResourceName) *field.Path {
 	spec := field.NewPath("spec")
 	switch name {
@@ -202,14 +215,12 @@ func pathOf(name corev1.ResourceName) *field.Path {
 	return spec.Child("resources").Key(string(name))
 }
 
-// sortedNames returns the resources in stable order.
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(list))
 }
 
-// podsOf returns what the request's pods need in total. Per resource, the larger of this and
-// the amount that the request names counts. Invalid quantities are skipped here, because the
-// broker rejects them.
+// podsOf returns the sum of the resources of the request's podShapes. It skips invalid shapes,
+// because the broker refuses them anyway.
 func podsOf(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
 	var valid []brokerv1alpha1.PodShape
 	for _, p := range rr.Spec.PodShapes {

@@ -1,70 +1,76 @@
 package capacity
 
 import (
-	"maps"
-
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // accounts holds the running totals. It is not safe for concurrent use.
 //
-// Invariant: every total is the sum over the nodes that count. A node's own sums cover all pods
-// bound to it, even if the node does not count or has not been seen yet.
+// Invariant: capacity is the sum over all nodes except Liqo's virtual nodes, and every other total
+// is the sum over the nodes that count (see the package comment). The sums of a single node include
+// all pods bound to it, even if the node does not count or is not known yet.
 type accounts struct {
 	nodes map[string]*node
 	pods  map[podKey]podRecord
 	used  map[string]*placement
-	// pending is separate, because its pods have no node.
+	// pending sums the requests of pods that have no node, so it is independent of the nodes.
 	pending *demand
 
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
 	allocated   quantity.Amounts
 	counted     int
-	// revision changes whenever a node changes.
+	// revision increases whenever a node changes.
 	revision int64
 
 	histogram histogram
-	// reshaped are the nodes whose free amounts changed since the histogram was last read.
+	// reshaped holds the nodes whose free amounts may have changed since the histogram was last
+	// updated.
 	reshaped map[*node]struct{}
 }
 
-// node is the record of a node. known is false if only pods have named it so far.
+// node is the record of a node. known is false for a node that has not been seen, but to which a
+// pod is bound.
 type node struct {
 	name  string
 	known bool
 	facts nodeFacts
 	pods  int
-	// waiting are the pods that the node has not accepted; nil if there are none.
+	// guests counts the pods of workloads on the node, see IsGuest. came counts all such pods that have been added so
+	// far, including those that are gone.
+	guests int
+	came   uint64
+	// waiting holds the pods that are bound to the node but not yet accepted by its kubelet; nil if
+	// there are none.
 	waiting map[podKey]waitingPod
-	// own and used split the requests on the node into those of own pods and those of
-	// placements.
+	// own is the sum of the requests of this cluster's own pods on the node. used holds the sums of
+	// the placements' pods on the node.
 	own  quantity.Amounts
 	used map[*placement]*tally
 
 	shape shape
 }
 
-// tally is a sum and the number of pods in it.
+// tally is the sum of the requests of pods, with their number.
 type tally struct {
 	pods int
 	sum  quantity.Amounts
 }
 
-// placement sums the requests of one placement's pods on the nodes that count.
+// placement holds the sum of the requests of one placement's pods on the nodes that count.
 type placement struct {
 	name string
 	pods int
 	sum  quantity.Amounts
 }
 
-// podRecord is the part of a pod that is kept.
+// podRecord says to which node and placement a pod's requests were added, so that they can be
+// subtracted again.
 type podRecord struct {
 	node      *node
 	placement *placement
 	request   request
+	guest     bool
 }
 
 func newAccounts() *accounts {
@@ -82,7 +88,7 @@ func newAccounts() *accounts {
 	}
 }
 
-// setNode records a node and reports whether anything changed.
+// setNode adds or updates a node. It reports whether anything changed.
 func (a *accounts) setNode(name string, facts nodeFacts) bool {
 	n := a.nodeOf(name)
 	if n.known && n.facts.equal(facts) {
@@ -94,8 +100,8 @@ func (a *accounts) setNode(name string, facts nodeFacts) bool {
 	return true
 }
 
-// removeNode forgets a node and reports whether it was known. The requests of its pods are kept
-// until the pods go, in case the node comes back first.
+// removeNode removes a node and reports whether it was known. It keeps the records of the node's
+// pods until the pods are removed, because the node may come back earlier.
 func (a *accounts) removeNode(name string) bool {
 	n, ok := a.nodes[name]
 	if !ok || !n.known {
@@ -108,7 +114,7 @@ func (a *accounts) removeNode(name string) bool {
 	return true
 }
 
-// replaceNodes makes the given nodes the only known ones.
+// replaceNodes replaces all nodes by the given ones. It reports whether anything changed.
 func (a *accounts) replaceNodes(facts map[string]nodeFacts) bool {
 	changed := false
 	for name, n := range a.nodes {
@@ -122,19 +128,20 @@ func (a *accounts) replaceNodes(facts map[string]nodeFacts) bool {
 	return changed
 }
 
-// setPod records a pod and reports whether anything changed. It removes a pod without a node.
+// setPod adds or updates a pod. It removes a pod without a node. It reports whether the pod, its
+// node, its placement or its requests changed. A change of facts.waiting alone does not count.
 func (a *accounts) setPod(key podKey, facts podFacts) bool {
 	if facts.node == "" {
 		return a.removePod(key)
 	}
 	if old, ok := a.pods[key]; ok {
-		if old.node.name == facts.node && old.placementName() == facts.placement && old.request.equal(&facts.request) {
+		if old.node.name == facts.node && old.placementName() == facts.placement && old.guest == facts.guest && old.request.equal(&facts.request) {
 			old.node.setWaiting(key, facts.waiting)
 			return false
 		}
 		a.removePod(key)
 	}
-	record := podRecord{node: a.nodeOf(facts.node), request: facts.request}
+	record := podRecord{node: a.nodeOf(facts.node), request: facts.request, guest: facts.guest}
 	if facts.placement != "" {
 		record.placement = a.placementOf(facts.placement)
 	}
@@ -159,7 +166,8 @@ func (a *accounts) removePod(key podKey) bool {
 	return true
 }
 
-// replacePods makes the given pods the only ones.
+// replacePods replaces all pods by the given ones. It reports whether any call of setPod or removePod reported a
+// change.
 func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
 	changed := false
 	for key := range a.pods {
@@ -173,7 +181,7 @@ func (a *accounts) replacePods(facts map[podKey]podFacts) bool {
 	return changed
 }
 
-// addNode adds everything on a node to the totals, or subtracts it.
+// addNode adds everything on a node to the totals, or subtracts it if sign is -1.
 func (a *accounts) addNode(n *node, sign int64) {
 	a.revision++
 	a.reshaped[n] = struct{}{}
@@ -191,11 +199,15 @@ func (a *accounts) addNode(n *node, sign int64) {
 	}
 }
 
-// chargePod adds a pod to its node or subtracts it, and does the same with the totals if the node
-// counts.
+// chargePod adds a pod to the sums of its node and, if the node counts, to the totals. It
+// subtracts the pod if sign is -1.
 func (a *accounts) chargePod(r *podRecord, sign int64) {
 	n := r.node
 	n.pods += int(sign)
+	if r.guest {
+		n.guests += int(sign)
+		n.came += uint64(max(sign, 0))
+	}
 	a.reshaped[n] = struct{}{}
 	if r.placement == nil {
 		r.request.addTo(n.own, sign)
@@ -211,7 +223,8 @@ func (a *accounts) chargePod(r *podRecord, sign int64) {
 	}
 }
 
-// setWaiting records whether the node has accepted a pod. That changes no figure.
+// setWaiting records that the node has not accepted a pod yet. If w is empty, it removes that
+// record.
 func (n *node) setWaiting(key podKey, w waitingPod) {
 	if w.name == "" {
 		delete(n.waiting, key)
@@ -223,8 +236,8 @@ func (n *node) setWaiting(key podKey, w waitingPod) {
 	n.waiting[key] = w
 }
 
-// waitingSince counts the pods that were bound to the node before an instant and that it has not
-// accepted, and names the one that waits longest.
+// waitingSince returns how many pods were bound to the node before an instant, in Unix seconds,
+// and are not yet accepted by it. It also returns the name of the pod that has waited longest.
 func (n *node) waitingSince(before int64) (count int, longest string) {
 	var first waitingPod
 	for _, w := range n.waiting {
@@ -288,74 +301,8 @@ func (r *podRecord) placementName() string {
 	return r.placement.name
 }
 
-// freeOf returns how much of a resource pods can still request on the node.
-func (n *node) freeOf(name corev1.ResourceName) int64 {
-	left := n.facts.allocatable[name] - n.own[name]
-	for _, t := range n.used {
-		left -= t.sum[name]
-	}
-	return max(left, 0)
-}
-
-// freeAmounts returns what is free of every resource of the node.
-func (n *node) freeAmounts() quantity.Amounts {
-	room := make(quantity.Amounts, len(n.facts.allocatable))
-	for name := range n.facts.allocatable {
-		room[name] = n.freeOf(name)
-	}
-	return room
-}
-
-// newLayout visits every pod, so it is for decisions and not for every change.
-func (a *accounts) newLayout() Layout {
-	a.updateHistogram()
-	out := Layout{Nodes: a.histogram.shapesAt(0), Running: map[string][]quantity.Amounts{}}
-	for _, r := range a.pods {
-		if r.placement != nil && r.node.facts.counts {
-			request := quantity.Amounts{}
-			r.request.addTo(request, +1)
-			out.Running[r.placement.name] = append(out.Running[r.placement.name], request)
-		}
-	}
-	return out
-}
-
-// updateHistogram brings the histogram up to date.
-func (a *accounts) updateHistogram() {
-	for n := range a.reshaped {
-		a.histogram.moveNode(n)
-	}
-	clear(a.reshaped)
-}
-
-func (a *accounts) newSnapshot() Snapshot {
-	a.updateHistogram()
-	used := make(map[string]quantity.Amounts, len(a.used))
-	for name, p := range a.used {
-		used[name] = p.sum.Clone()
-	}
-	return Snapshot{
-		Capacity:    a.capacity.Clone(),
-		Allocatable: a.allocatable.Clone(),
-		Allocated:   a.allocated.Clone(),
-		Used:        used,
-		Pending:     a.pending.sum.Clone(),
-		Nodes:       a.counted,
-		NodeShapes:  a.histogram.finestShapes(),
-	}
-}
-
-// fitsFree compares a request with the capacity that no pod has requested yet.
-func (a *accounts) fitsFree(request quantity.Amounts) (quantity.Shortage, bool) {
-	free := maps.Clone(a.allocatable)
-	addTo(free, a.allocated, -1)
-	for _, p := range a.used {
-		addTo(free, p.sum, -1)
-	}
-	return quantity.Fits(request, free)
-}
-
-// addTo adds b times the sign to sum in place. The bound of single amounts prevents overflow.
+// addTo adds sign times the amounts of b to sum in place. maxAmount limits each amount, so no
+// realistic sum overflows.
 func addTo(sum, b quantity.Amounts, sign int64) {
 	for name, amount := range b {
 		sum[name] += sign * amount

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -18,19 +19,25 @@ import (
 type world struct {
 	nodes map[string]nodeFacts
 	pods  map[podKey]podFacts
-	// unbound maps pods without a node to their requests; nil if a pod requests nothing yet.
-	unbound map[podKey]*request
+	// unbound maps pods without a node to their wishes; nil for a pod that the scheduler has not found
+	// unschedulable.
+	unbound map[podKey]*wish
 }
 
-// recount is the specification: it recomputes everything.
+// recount computes the Snapshot anew from all facts. It specifies what the running totals must
+// equal.
 func (w *world) recount() Snapshot {
 	s := Snapshot{
 		Capacity: quantity.Amounts{}, Allocatable: quantity.Amounts{}, Allocated: quantity.Amounts{},
 		Used: map[string]quantity.Amounts{}, Pending: quantity.Amounts{}, NodeShapes: []quantity.NodeShape{},
 	}
 	for _, r := range w.unbound {
-		if r != nil {
-			r.addTo(s.Pending, +1)
+		if r == nil {
+			continue
+		}
+		r.addTo(s.Pending, +1)
+		if since := time.Unix(r.since, 0); s.PendingSince.IsZero() || since.Before(s.PendingSince) {
+			s.PendingSince = since
 		}
 	}
 	free := map[string]quantity.Amounts{}
@@ -117,13 +124,15 @@ func TestRunningTotalsEqualARecount(t *testing.T) {
 			request:   drawRequest.Draw(t, "request"),
 		}
 	})
-	drawUnbound := rapid.Ptr(drawRequest, true)
+	drawUnbound := rapid.Ptr(rapid.Custom(func(t *rapid.T) wish {
+		return wish{request: drawRequest.Draw(t, "request"), since: rapid.Int64Range(1, 5).Draw(t, "since")}
+	}), true)
 	nodeName := rapid.SampledFrom([]string{"n1", "n2", "n3", "n4"})
 	podID := rapid.Custom(func(t *rapid.T) podKey { return podKey{rapid.ByteRange(0, 9).Draw(t, "pod")} })
 
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAccounts()
-		w := world{nodes: map[string]nodeFacts{}, pods: map[podKey]podFacts{}, unbound: map[podKey]*request{}}
+		w := world{nodes: map[string]nodeFacts{}, pods: map[podKey]podFacts{}, unbound: map[podKey]*wish{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"a node changes": func(t *rapid.T) {
 				name, f := nodeName.Draw(t, "name"), drawNode.Draw(t, "node")
@@ -155,9 +164,9 @@ func TestRunningTotalsEqualARecount(t *testing.T) {
 			},
 			"a pod without a node changes": func(t *rapid.T) {
 				key, r := podID.Draw(t, "key"), drawUnbound.Draw(t, "request")
-				before := w.recount().Pending
+				before := w.unbound[key]
 				w.unbound[key] = r
-				if moved := !before.Equal(w.recount().Pending); a.pending.setPod(key, r) != moved {
+				if moved := !cmp.Equal(before, r, cmp.AllowUnexported(wish{}, request{}, other{})); a.pending.setPod(key, r) != moved {
 					t.Fatalf("a change from %v is reported wrongly", before)
 				}
 			},
@@ -180,7 +189,7 @@ func TestRunningTotalsEqualARecount(t *testing.T) {
 		a.replacePods(nil)
 		a.replaceNodes(nil)
 		a.pending.replacePods(nil)
-		if len(a.nodes)+len(a.pods)+len(a.used)+len(a.histogram.counts[0])+len(a.pending.pods)+len(a.pending.sum) != 0 {
+		if len(a.nodes)+len(a.pods)+len(a.used)+len(a.histogram.counts[0])+len(a.pending.pods)+len(a.pending.crowds)+len(a.pending.sum) != 0 {
 			t.Fatalf("an empty cluster leaves %d nodes, %d pods, %d placements, %d shapes, %d pending pods, %v",
 				len(a.nodes), len(a.pods), len(a.used), len(a.histogram.counts[0]), len(a.pending.pods), a.pending.sum)
 		}

@@ -32,7 +32,7 @@ func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // the test must pass with every seed
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	must(t, createNode(ctx, client))
@@ -136,10 +136,9 @@ func createPod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 	return err
 }
 
-// randomPod returns a pod whose requests are more than a sum: it has init containers, sidecars,
-// an overhead, or a resize that its kubelet has not applied yet. It has no pod-level resources:
-// the scheduler and the agent count them, whereas kubectl v1.35 shows those of the containers
-// instead.
+// randomPod returns a pod that may have init containers, sidecars, and an overhead or a resize that its kubelet has not
+// applied yet, so that its requests are often not just the sum over its containers. It has no pod-level resources: the
+// scheduler and the agent count them, whereas kubectl v1.35 shows those of the containers instead.
 func randomPod(rng *rand.Rand, n int) *corev1.Pod {
 	amounts := func() corev1.ResourceList {
 		out := corev1.ResourceList{}
@@ -191,7 +190,7 @@ func randomPod(rng *rand.Rand, n int) *corev1.Pod {
 	return pod
 }
 
-// describedRequests returns the requests under "Allocated resources" of the node.
+// describedRequests returns the requests of node n1 that kubectl describe node shows under "Allocated resources".
 func describedRequests(ctx context.Context, t *testing.T, kubeconfig string) corev1.ResourceList {
 	t.Helper()
 	tools, err := toolchain.New(progress.Discard)

@@ -18,8 +18,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Labels and names that Liqo v1.2 sets. They are spelled out here because only the liqo
-// packages depend on Liqo.
+// Labels and names that Liqo v1.2 sets. They are repeated here because only the packages below
+// liqo/ may import Liqo.
 const (
 	nodeTypeLabel   = "liqo.io/type"
 	virtualNode     = "virtual-node"
@@ -27,36 +27,39 @@ const (
 	shadowPodGroup  = "offloading.liqo.io/"
 	creatorLabel    = "liqo.io/creator-user"
 	originNodeLabel = "offloading.liqo.io/nodename"
-	// controlPlaneRole is a label of Kubernetes.
+	// controlPlaneRole is the label of control-plane nodes in Kubernetes.
 	controlPlaneRole = "node-role.kubernetes.io/control-plane"
 )
 
-// The creator of a placement's pods is the user of its ResourceSlice. Liqo names that user
-// after the slice and a hash of the consumer's cluster ID.
+// Patterns to find the placement of a pod that Liqo creates for a consumer. Liqo labels such a pod
+// with the user who created its ShadowPod. For a placement, this user is the identity that Liqo
+// made for the placement's ResourceSlice. The user name consists of the slice's name and a hash of
+// the consumer's cluster ID.
 var (
 	placementUser = regexp.MustCompile(`^(res-[a-z0-9]{10}-[1-9][0-9]*)-[0-9a-f]{12}$`)
 	placementName = regexp.MustCompile(`^res-[a-z0-9]{10}-[1-9][0-9]*$`)
 )
 
-// maxAmount bounds a single amount: 4 PiB, or as many units. No real pod or node is larger, and
-// some thousand of them still add up within an int64.
+// maxAmount limits a single amount, for example to 4 PiB of memory. No real pod or node has more.
+// The sum of two thousand such amounts still fits into an int64.
 const maxAmount int64 = 1 << 52
 
-// nodeFacts is the part of a node that is kept.
+// nodeFacts is what the package remembers of a node.
 type nodeFacts struct {
 	capacity    quantity.Amounts
 	allocatable quantity.Amounts
 	ours        bool
 	counts      bool
-	// barred is true for a node that accepts neither ordinary pods nor those that tolerate the
-	// offered taints. controlPlane is true for a node that is labelled as part of the control
-	// plane.
+	// barred is true if the node has a taint that is not offered, keeps ordinary pods off and was not
+	// set by Kubernetes because of a problem, or if it is a control-plane node with an offered taint.
+	// controlPlane is true if the node is labelled as part of the control plane.
 	barred, controlPlane bool
-	// taints are the offered ones, sorted; nil if the node has none of them.
+	// taints are the taints of the node that are offered to requests, sorted; nil if it has none.
 	taints []brokerv1alpha1.Taint
-	// labels are the published ones; nil if the node has none of them.
+	// labels are the labels of the node that the cluster publishes; nil if it has none of them.
 	labels map[string]string
-	// kept are the labels that Lend asks for; nil if the node has none of them.
+	// kept holds those labels of the node whose keys were passed to Lend; nil if it has none of
+	// them.
 	kept map[string]string
 }
 
@@ -83,7 +86,7 @@ func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 	}
 }
 
-// selectLabels returns the given labels of a node; nil if it has none of them.
+// selectLabels returns the labels of a node that have one of the keys, or nil if there are none.
 func selectLabels(of map[string]string, keys []string) map[string]string {
 	var out map[string]string
 	for _, key := range keys {
@@ -108,12 +111,12 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// readTaints returns the taints of a node that are offered, and reports whether another one keeps
-// ordinary pods off: barred for one that somebody set, troubled for one that Kubernetes sets while
-// the node has a problem.
+// readTaints returns the offered taints of a node, and whether other taints keep ordinary pods off.
+// troubled is true if Kubernetes set such a taint because the node has a problem, barred if anyone
+// else set one.
 //
-// It ignores the taint of a device that the node has, because pods that request devices tolerate
-// the taints of those devices.
+// A taint named after a device of the node is ignored, because pods that request the device
+// tolerate the taint.
 func readTaints(node *corev1.Node, offered []brokerv1alpha1.Taint) (taints []brokerv1alpha1.Taint, barred, troubled bool) {
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
@@ -126,7 +129,7 @@ func readTaints(node *corev1.Node, offered []brokerv1alpha1.Taint) (taints []bro
 		default:
 			is := brokerv1alpha1.Taint{Key: t.Key, Value: brokerv1alpha1.LabelValue(t.Value), Effect: string(t.Effect)}
 			if at := slices.Index(offered, is); at >= 0 {
-				taints = append(taints, offered[at]) // shares its strings
+				taints = append(taints, offered[at]) // use the equal element of offered, so that all nodes share its strings
 			} else {
 				barred = true
 			}
@@ -140,11 +143,12 @@ func compareTaints(a, b brokerv1alpha1.Taint) int {
 	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
 }
 
-// conditionTaint is the prefix of the taints that Kubernetes derives from a node's state.
+// conditionTaint is the prefix of the taints that Kubernetes sets according to a node's conditions.
 const conditionTaint = "node.kubernetes.io/"
 
-// tolerated are the taints that pods with requests tolerate, and those of nodes that do not count
-// anyway.
+// tolerated lists taints that readTaints ignores. Pods with requests tolerate memory pressure by
+// default. The other taints make no difference, because a node that has them is not Ready or not
+// schedulable and therefore does not count.
 var tolerated = map[string]bool{
 	corev1.TaintNodeMemoryPressure: true,
 	corev1.TaintNodeNotReady:       true,
@@ -152,7 +156,7 @@ var tolerated = map[string]bool{
 	corev1.TaintNodeUnschedulable:  true,
 }
 
-// podKey is a pod's UID as bytes.
+// podKey identifies a pod: its UID as bytes.
 type podKey [16]byte
 
 func keyOf(meta *metav1.ObjectMeta) podKey {
@@ -163,28 +167,31 @@ func keyOf(meta *metav1.ObjectMeta) podKey {
 	return podKey(sum[:16])
 }
 
-// podFacts is the part of a pod that is kept.
+// podFacts is what the package remembers of a pod.
 type podFacts struct {
-	// node is the node that the pod is bound to; empty if the pod takes no capacity.
+	// node is the node to which the pod is bound; empty if the pod takes no capacity.
 	node string
-	// placement is the one that the pod runs for; empty for a pod of this cluster's own.
+	// placement is the placement that the pod runs for; empty for one of this cluster's own pods.
 	placement string
 	request   request
-	// waiting is set until the pod's node has accepted it.
+	// guest is false for a pod of a DaemonSet and for a mirror pod, which run on every node whether or not a workload
+	// uses it.
+	guest bool
+	// waiting describes the pod while its node has not accepted it; after that, it is the zero value.
 	waiting waitingPod
 }
 
-// waitingPod is a pod that is bound to a node which has not accepted it. The zero value means
-// none.
+// waitingPod is a pod that is bound to a node that has not accepted it yet. The zero value means no
+// pod.
 type waitingPod struct {
 	// since is when the pod was bound to the node, in Unix seconds.
 	since int64
-	// name is namespace/name.
+	// name is the pod's namespace and name, separated by a slash.
 	name string
 }
 
-// request holds the requests of a pod. Most pods request only the three resources that have a
-// field.
+// request holds the requests of a pod. The most common resources have fields of their own, which
+// take less memory than a map.
 type request struct {
 	milliCPU, memory, ephemeral int64
 	others                      []other
@@ -207,7 +214,7 @@ func (r *request) equal(s *request) bool {
 	return true
 }
 
-// addTo adds the request times the sign to sum, and counts the pod itself.
+// addTo adds sign times the requests to sum. It counts the pod itself as 1 of the resource "pods".
 func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	sum[corev1.ResourcePods] += sign
 	sum[corev1.ResourceCPU] += sign * r.milliCPU
@@ -220,7 +227,7 @@ func (r *request) addTo(sum quantity.Amounts, sign int64) {
 	}
 }
 
-// limitAmounts limits every amount to most.
+// limitAmounts lowers every amount that is above the maximum (the parameter most) to the maximum.
 func (r *request) limitAmounts(most int64) {
 	r.milliCPU, r.memory, r.ephemeral = min(r.milliCPU, most), min(r.memory, most), min(r.ephemeral, most)
 	for i := range r.others {
@@ -228,8 +235,8 @@ func (r *request) limitAmounts(most int64) {
 	}
 }
 
-// Finished reports whether a pod has ended. It then takes no capacity, although it remains
-// until it is deleted.
+// Finished reports whether a pod has ended. A finished pod takes no capacity, although the object
+// remains until it is deleted.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -239,14 +246,27 @@ func factsOfPod(pod *corev1.Pod) podFacts {
 		return podFacts{}
 	}
 	return podFacts{
-		node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod), waiting: waitingOf(pod),
+		node: pod.Spec.NodeName, placement: placementOf(&pod.ObjectMeta), request: requestOf(pod), waiting: waitingOf(pod), guest: IsGuest(&pod.ObjectMeta),
 	}
 }
 
-// waitingOf returns a pod that its node has not accepted. Every kubelet sets a pod's host IP with
-// the first status that it writes. Liqo's virtual kubelet writes that status once the pod exists
-// at the provider; until then, and if the provider refuses the pod, it writes none, or one without
-// a host IP while the namespace is not offloaded.
+// isReserved reports whether a node is the virtual node of a reservation, which is named after the
+// placement.
+func isReserved(node string) bool {
+	return strings.HasPrefix(node, "res-") && placementName.MatchString(node)
+}
+
+// IsGuest reports whether a pod belongs to a workload that uses its node. Pods of DaemonSets, which run
+// on every node, and mirror pods, which belong to the kubelet, do not.
+func IsGuest(pod *metav1.ObjectMeta) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return !mirror && (owner == nil || owner.Kind != "DaemonSet")
+}
+
+// waitingOf returns the pod if its node has not accepted it yet, otherwise the zero value. It
+// recognizes an accepted pod by its host IP: a kubelet sets it with the first status that it
+// writes, and Liqo's virtual kubelet sets it once the pod exists at the provider.
 func waitingOf(pod *corev1.Pod) waitingPod {
 	if pod.Status.HostIP != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
 		return waitingPod{}
@@ -261,8 +281,8 @@ func waitingOf(pod *corev1.Pod) waitingPod {
 	return waitingPod{since: since.Unix(), name: pod.Namespace + "/" + pod.Name}
 }
 
-// requestOf applies Kubernetes' own rules: init containers and sidecars, overhead, pod-level
-// resources, and resizes in flight.
+// requestOf returns the requests of a pod by Kubernetes' own rules. They include init containers
+// and sidecars, overhead, pod-level resources, and resizes in progress.
 func requestOf(pod *corev1.Pod) request {
 	amounts := boundedAmounts(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -285,10 +305,11 @@ func requestOf(pod *corev1.Pod) request {
 	return out
 }
 
-// placementOf returns the placement that a pod runs for. Liqo's webhook sets the creator to the
-// authenticated user, so a consumer cannot charge a pod to another placement. The name of the
-// originating node comes from the consumer; it is trusted only if Liqo runs without that
-// webhook.
+// placementOf returns the name of the placement that a pod runs for, or "". It reads the name from
+// the label with the creator: Liqo's webhook sets that label to the authenticated user, so a
+// consumer cannot charge a pod to another placement. The label is missing only if Liqo runs without
+// this webhook. Then placementOf trusts the name of the originating node, which the consumer
+// chooses.
 func placementOf(meta *metav1.ObjectMeta) string {
 	owner := metav1.GetControllerOfNoCopy(meta)
 	if owner == nil || owner.Kind != shadowPodKind || !strings.HasPrefix(owner.APIVersion, shadowPodGroup) {
@@ -306,8 +327,8 @@ func placementOf(meta *metav1.ObjectMeta) string {
 	return ""
 }
 
-// boundedAmounts converts quantities and omits invalid ones, so that one invalid resource does not
-// hide the others.
+// boundedAmounts converts quantities to amounts of at most maxAmount. It skips invalid quantities
+// and keeps the others.
 func boundedAmounts(list corev1.ResourceList) quantity.Amounts {
 	amounts, err := quantity.FromResourceList(list)
 	if err != nil {

@@ -9,24 +9,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// lendable defines which nodes are lent, and which of their labels are kept.
+// lendable holds the arguments of Lend: which nodes are lent, and which of their labels are kept.
 type lendable struct {
 	nodes  labels.Selector
 	taints []brokerv1alpha1.Taint
 	labels []string
 }
 
-// LentNode is a node that counts. Do not modify its parts.
+// LentNode is a node that counts (see the package comment), so that its capacity is lent. Its maps
+// are shared: do not modify them.
 type LentNode struct {
 	Name        string
 	Allocatable quantity.Amounts
-	// Labels are the ones that Lend asks for; nil if the node has none of them.
+	// Labels are the labels of the node whose keys were passed to Lend; nil if it has none of them.
 	Labels map[string]string
 }
 
-// Lent lists the nodes that count, in no order, with their revision. The revision changes
-// whenever a node changes. The list is nil if seen is the current revision. The revision is 0
-// until the nodes have been listed with the latest arguments of Lend.
+// Lent returns the nodes that count (see the package comment), in no particular order, and the
+// revision of this list. The revision increases whenever a node changes. If the revision still
+// equals seen, nodes is nil. The revision is 0 until the nodes have been listed with the latest
+// arguments of Lend.
 func (w *Watcher) Lent(seen int64) (nodes []LentNode, revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,22 +46,24 @@ func (w *Watcher) Lent(seen int64) (nodes []LentNode, revision int64) {
 	return nodes, w.accounts.revision
 }
 
-// Lendable describes which nodes of this cluster may run pods of other clusters. It does not
-// depend on whether they are Ready and schedulable now.
+// Lendable describes which nodes of this cluster may run pods of other clusters, whether or not
+// they are Ready and schedulable now.
 type Lendable struct {
-	// Nodes is the selector passed to Lend.
+	// Nodes is the selector of nodes that was passed to Lend.
 	Nodes labels.Selector
-	// ControlPlanes is true if a node labelled as part of the control plane accepts ordinary
-	// pods.
+	// ControlPlanes is true if at least one control-plane node accepts ordinary pods.
 	ControlPlanes bool
-	// Barred are the other nodes with a taint that somebody set against ordinary pods and that is
-	// not offered, sorted.
+	// Barred holds, sorted, the names of nodes that are not lent because they have a taint against
+	// ordinary pods that Kubernetes did not set itself. For a control-plane node, this may be any
+	// taint; for other nodes, only taints that are not in Taints count. Control-plane nodes are listed
+	// only if ControlPlanes is true.
 	Barred []string
-	// Taints are the offered ones.
+	// Taints are the taints that are offered to requests that tolerate them.
 	Taints []brokerv1alpha1.Taint
 }
 
-// Lendable describes the nodes that this cluster lends; ok is false until the nodes are known.
+// Lendable describes the nodes that this cluster lends. ok is false until the nodes have been
+// listed.
 func (w *Watcher) Lendable() (l Lendable, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

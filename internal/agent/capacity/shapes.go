@@ -14,33 +14,34 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// MaxShapes bounds the node shapes of a Snapshot.
+// MaxShapes is how many node shapes a Snapshot has at most.
 const MaxShapes = 256
 
-// significant lists how many leading bits of each free amount the levels of the histogram keep.
-// The first level is exact. The others round free amounts down, by less than a sixteenth, an
-// eighth, a quarter or a half.
+// significant is how many leading bits of each free amount a level of the histogram keeps; the bits
+// below are cleared. The first level is exact, the second one rounds down by less than 6 %, the
+// last one by less than half.
 var significant = [...]int{63, 5, 4, 3, 2, 1}
 
-// histogram counts nodes by shape at every level of detail at once. A change of one node
-// therefore costs the same in a cluster of any size, and the result depends only on the nodes
-// and not on their history.
+// histogram counts nodes by shape: by their labels, taints and free amounts. It counts once for each level of
+// significant, with the amounts rounded down to that level. The cost of updating one node does not depend on the number
+// of nodes. The shapes that it returns depend only on the present nodes, not on earlier ones.
 type histogram struct {
 	ids   map[corev1.ResourceName]uint64
 	names []corev1.ResourceName
-	// kinds are all sets of labels and taints seen so far, indexed by their number.
+	// kinds holds all combinations of labels and taints seen so far. kindIDs maps the sortKey of each
+	// one to its index.
 	kinds   []nodeKind
 	kindIDs map[string]uint64
 	counts  [len(significant)]map[string]int32
 
-	// shown caches the last result of shapes; nil after a change.
+	// shown caches the result of finestShapes; nil after a change.
 	shown []quantity.NodeShape
-	// buf is scratch space for keys.
+	// buf is a buffer that shapeKey reuses.
 	buf []byte
 }
 
-// shape is a node's position in the histogram: its key at every level. The zero value is a node
-// that is not in the histogram.
+// shape holds a node's keys in the histogram, one for each level. in is false for a node that is
+// not in the histogram.
 type shape struct {
 	keys [len(significant)]string
 	in   bool
@@ -54,7 +55,7 @@ func newHistogram() histogram {
 	return h
 }
 
-// moveNode updates a node's position to its current free amounts.
+// moveNode moves a node to the place for its current free amounts, labels and taints.
 func (h *histogram) moveNode(n *node) {
 	if !n.facts.counts {
 		h.removeShape(&n.shape)
@@ -87,8 +88,9 @@ func (h *histogram) removeShape(s *shape) {
 	h.shown = nil
 }
 
-// shapeKey encodes the labels and the free amounts of a node, rounded down to a level. It omits
-// resources with nothing free, so the key also encodes the shape.
+// shapeKey returns the key of a node at a level. The key encodes the node's labels, taints and free
+// amounts, rounded down for that level; decodeKey reads them back. Resources with nothing free are
+// omitted.
 func (h *histogram) shapeKey(n *node, names []corev1.ResourceName, level int) []byte {
 	h.buf = binary.AppendUvarint(h.buf[:0], h.kindID(nodeKind{n.facts.labels, n.facts.taints}))
 	for _, name := range names {
@@ -112,7 +114,7 @@ func (h *histogram) resourceID(name corev1.ResourceName) uint64 {
 	return id
 }
 
-// nodeKind is the published part of a node that does not depend on its pods.
+// nodeKind is the part of a shape that does not depend on the node's pods.
 type nodeKind struct {
 	labels map[string]string
 	taints []brokerv1alpha1.Taint
@@ -129,7 +131,7 @@ func (h *histogram) kindID(kind nodeKind) uint64 {
 	return id
 }
 
-// sortKey orders kinds.
+// sortKey returns a text that is unique for the kind and defines the order of kinds.
 func (k nodeKind) sortKey() string {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(k.labels)) {
@@ -144,7 +146,7 @@ func (k nodeKind) sortKey() string {
 func (h *histogram) decodeKey(key string) (quantity.Amounts, nodeKind) {
 	free := quantity.Amounts{corev1.ResourceCPU: 0, corev1.ResourceMemory: 0}
 	if _, limited := h.ids[corev1.ResourcePods]; limited {
-		free[corev1.ResourcePods] = 0 // without it, a node that is full would look unlimited
+		free[corev1.ResourcePods] = 0 // without this entry, a node without free pod slots would look unlimited
 	}
 	kind, used := binary.Uvarint([]byte(key))
 	for buf := []byte(key)[used:]; len(buf) > 0; {
@@ -156,9 +158,9 @@ func (h *histogram) decodeKey(key string) (quantity.Amounts, nodeKind) {
 	return free, h.kinds[kind]
 }
 
-// finestShapes returns the histogram at the finest level that has at most MaxShapes shapes. If even
-// the coarsest level has more, its smallest shapes are merged into one, with the minimum of
-// each resource.
+// finestShapes returns the shapes of the most precise level that has at most MaxShapes of them. If
+// even the last level has more, the smallest shapes are merged into one, with the minimum free
+// amount of each resource.
 func (h *histogram) finestShapes() []quantity.NodeShape {
 	if h.shown != nil {
 		return h.shown
@@ -171,7 +173,7 @@ func (h *histogram) finestShapes() []quantity.NodeShape {
 	return h.shown
 }
 
-// shapesAt returns all shapes of a level, largest first.
+// shapesAt returns all shapes of a level, those with the most free capacity first.
 func (h *histogram) shapesAt(level int) []quantity.NodeShape {
 	out := make([]quantity.NodeShape, 0, len(h.counts[level]))
 	for key, count := range h.counts[level] {
@@ -187,8 +189,8 @@ func (h *histogram) shapesAt(level int) []quantity.NodeShape {
 	return out
 }
 
-// mergeTail merges the last shapes into one, so that at most limit remain. The merged shape has
-// no labels, because its nodes need not share any, and the taints of all its nodes.
+// mergeTail merges the last shapes into one, so that at most limit shapes remain. The merged shape
+// has the taints of all its nodes, but no labels, because their labels may differ.
 func mergeTail(shapes []quantity.NodeShape, limit int) []quantity.NodeShape {
 	if len(shapes) <= limit {
 		return shapes
@@ -207,7 +209,7 @@ func mergeTail(shapes []quantity.NodeShape, limit int) []quantity.NodeShape {
 	return append(slices.Clip(shapes[:limit-1]), tail)
 }
 
-// compareFree orders shapes by cpu, then memory, then the rest by name.
+// compareFree compares free amounts: first cpu, then memory, then the other resources by name.
 func compareFree(a, b quantity.Amounts) int {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if c := cmp.Compare(a[name], b[name]); c != 0 {
@@ -222,7 +224,8 @@ func compareFree(a, b quantity.Amounts) int {
 	return 0
 }
 
-// roundDown keeps the leading bits of v.
+// roundDown keeps the given number of leading bits of v, from the highest set bit, and clears those
+// below.
 func roundDown(v int64, keep int) int64 {
 	if drop := bits.Len64(uint64(v)) - keep; drop > 0 {
 		return v >> drop << drop

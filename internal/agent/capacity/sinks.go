@@ -10,12 +10,13 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// sink receives objects from a reflector. Unlike a cache, it keeps no object: it converts each
-// to facts and passes these to the accounts.
+// sink receives objects from a reflector. It keeps no objects, unlike a cache: it converts each
+// one to facts and passes these to the accounts.
 type sink[F any] struct {
 	// trim converts an API object to facts.
 	trim func(obj any) (trimmed[F], error)
-	// set and remove report a change of one object. replace reports all objects.
+	// set is called after one object was added or changed, remove after one object was deleted, and
+	// replace with the complete list of objects.
 	set     func(trimmed[F])
 	remove  func(trimmed[F])
 	replace func([]trimmed[F])
@@ -23,10 +24,11 @@ type sink[F any] struct {
 
 var _ cache.TransformingStore = &sink[nodeFacts]{}
 
-// trimmed is the part of an object that is kept. A reflector collects all objects by name
-// during its first list, so they are trimmed before that.
+// trimmed holds the facts about an object, and its name. A reflector holds the whole first list in
+// memory, so every object is trimmed before it is added to that list.
 type trimmed[F any] struct {
-	// Object is nil. It makes trimmed implement the interface of an object with a name.
+	// Object is always nil. It makes trimmed implement metav1.Object, of which the reflector uses
+	// only the two methods below.
 	metav1.Object
 	namespace, name string
 	key             podKey
@@ -71,7 +73,7 @@ func (s *sink[F]) Replace(objs []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing, because the sink keeps no objects.
+// Resync does nothing, because the sink has no objects to resend.
 func (s *sink[F]) Resync() error { return nil }
 
 func (s *sink[F]) readObject(obj any) (trimmed[F], error) {
@@ -81,8 +83,8 @@ func (s *sink[F]) readObject(obj any) (trimmed[F], error) {
 	return s.trim(obj)
 }
 
-// trimNode keeps the labels of a node that are published or asked for, and whether the node is
-// lent.
+// trimNode returns a function that converts a Node to facts. shown are the keys of the labels to
+// publish.
 func trimNode(shown []string, lent *lendable) func(obj any) (trimmed[nodeFacts], error) {
 	return func(obj any) (trimmed[nodeFacts], error) {
 		n, ok := obj.(*corev1.Node)
@@ -93,8 +95,8 @@ func trimNode(shown []string, lent *lendable) func(obj any) (trimmed[nodeFacts],
 	}
 }
 
-// trimPod extracts facts from a pod. Placeholders of reservations, which are in one namespace,
-// yield empty facts.
+// trimPod returns a function that converts a Pod to facts. placeholders is the namespace of the
+// placeholder pods, for which the facts are empty.
 func trimPod[F any](placeholders string, factsOf func(*corev1.Pod) F) func(obj any) (trimmed[F], error) {
 	return func(obj any) (trimmed[F], error) {
 		p, ok := obj.(*corev1.Pod)

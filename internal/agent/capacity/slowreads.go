@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// gatherFor is how long events of pods and nodes may accumulate before they are read. After an
-// idle period of this length, the next event is read at once.
+// gatherFor is how long events of pods and nodes may accumulate in a connection before they are
+// read. An event that follows a longer time without events is read at once.
 const gatherFor = 400 * time.Millisecond
 
-// Dial has the contract of net.Dialer.DialContext.
+// Dial is the type of net.Dialer.DialContext.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Gather makes connections that delay reads while calm returns true, so that events accumulate.
-// In a cluster with many pod changes, waking up for each event costs several times as much as
-// processing it.
+// Gather returns a Dial whose connections delay reads while the function calm returns true, so that
+// one read returns many events. In a cluster whose pods change often, waking up for each event
+// costs several times as much as processing it.
 func Gather(dial Dial, calm func() bool) Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -26,11 +26,11 @@ func Gather(dial Dial, calm func() bool) Dial {
 	}
 }
 
-// gathering is a connection with one reader.
+// gathering is a connection that delays reads. It must have only one reader.
 type gathering struct {
 	net.Conn
 	calm func() bool
-	// drained reports whether the last read emptied the connection.
+	// drained is true if the last read returned everything that had arrived.
 	drained bool
 }
 

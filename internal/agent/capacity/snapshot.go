@@ -1,30 +1,42 @@
 package capacity
 
-import "github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+import (
+	"maps"
+	"time"
 
-// Snapshot is the state of the accounts at one moment. Do not modify it: it may share parts
-// with other snapshots.
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Snapshot holds the totals at one moment. It may share maps with other snapshots: do not modify
+// it.
 type Snapshot struct {
-	// Capacity is the sum over all of this cluster's own nodes.
+	// Capacity is the sum over all nodes of this cluster, without virtual nodes.
 	Capacity quantity.Amounts
-	// Allocatable is the sum over the nodes that count, see the package comment.
+	// Allocatable is the sum over the nodes that count (see the package comment).
 	Allocatable quantity.Amounts
-	// Allocated is the sum of the requests of this cluster's own pods on those nodes.
+	// Allocated is the sum of the requests of this cluster's own pods on the nodes that count.
 	Allocated quantity.Amounts
-	// Used is the sum of the requests of each placement's pods on those nodes, by placement
-	// name. It omits placements without pods.
+	// Used is, for each placement by name, the sum of the requests of its pods on the nodes that
+	// count. Placements without pods are not in it.
 	Used map[string]quantity.Amounts
-	// Pending is the sum of the requests of this cluster's own unschedulable pods. Each of them
-	// also counts as one of the resource pods.
+	// Pending is the sum of the requests of this cluster's own unschedulable pods. It includes each
+	// pod itself, as 1 of the resource "pods".
 	Pending quantity.Amounts
-	// Nodes is the number of nodes that count.
+	// PendingSince is when the scheduler first found no node for the pod that has waited longest.
+	// It is zero if there is none.
+	PendingSince time.Time
+	// Nodes is the number of nodes that count (see the package comment).
 	Nodes int
-	// NodeShapes groups those nodes by their free amounts, largest first.
+	// NodeShapes groups the nodes that count by their free amounts, labels and taints. The shapes
+	// with the most free capacity come first.
 	NodeShapes []quantity.NodeShape
 }
 
-// Held sums, over placements, the larger of the held and the used amount. stray is the use by
-// placements that holds does not name and that is therefore in no other total.
+// Held returns two sums. held adds up, for each placement in holds, the reserved or the used
+// amount, whichever is larger. stray adds up the amounts that all other placements use. No other
+// total contains these amounts.
 func (s *Snapshot) Held(holds map[string]quantity.Amounts) (held, stray quantity.Amounts) {
 	held, stray = quantity.Amounts{}, quantity.Amounts{}
 	for name, hold := range holds {
@@ -38,10 +50,81 @@ func (s *Snapshot) Held(holds map[string]quantity.Amounts) (held, stray quantity
 	return held, stray
 }
 
-// Layout is where the free capacity is at one moment.
+// Layout describes where free capacity is at one moment.
 type Layout struct {
-	// Nodes groups the nodes that count by exactly what is free on each.
+	// Nodes groups the nodes that count (see the package comment) by their exact free amounts, labels
+	// and taints.
 	Nodes []quantity.NodeShape
-	// Running holds the requests of each placement's pods on those nodes, by placement name.
+	// Running holds, for each placement by name, the requests of each of its pods on the nodes that
+	// count.
 	Running map[string][]quantity.Amounts
+}
+
+// freeOf returns the node's allocatable amount of a resource, less what its pods request.
+func (n *node) freeOf(name corev1.ResourceName) int64 {
+	left := n.facts.allocatable[name] - n.own[name]
+	for _, t := range n.used {
+		left -= t.sum[name]
+	}
+	return max(left, 0)
+}
+
+// freeAmounts returns freeOf for every resource of the node.
+func (n *node) freeAmounts() quantity.Amounts {
+	room := make(quantity.Amounts, len(n.facts.allocatable))
+	for name := range n.facts.allocatable {
+		room[name] = n.freeOf(name)
+	}
+	return room
+}
+
+// newLayout returns the free amounts of all nodes and the requests of the placements' pods. It
+// visits every pod, so it is too expensive to be called after every event.
+func (a *accounts) newLayout() Layout {
+	a.updateHistogram()
+	out := Layout{Nodes: a.histogram.shapesAt(0), Running: map[string][]quantity.Amounts{}}
+	for _, r := range a.pods {
+		if r.placement != nil && r.node.facts.counts {
+			request := quantity.Amounts{}
+			r.request.addTo(request, +1)
+			out.Running[r.placement.name] = append(out.Running[r.placement.name], request)
+		}
+	}
+	return out
+}
+
+// updateHistogram moves the nodes in reshaped to their new places in the histogram.
+func (a *accounts) updateHistogram() {
+	for n := range a.reshaped {
+		a.histogram.moveNode(n)
+	}
+	clear(a.reshaped)
+}
+
+func (a *accounts) newSnapshot() Snapshot {
+	a.updateHistogram()
+	used := make(map[string]quantity.Amounts, len(a.used))
+	for name, p := range a.used {
+		used[name] = p.sum.Clone()
+	}
+	return Snapshot{
+		Capacity:    a.capacity.Clone(),
+		Allocatable: a.allocatable.Clone(),
+		Allocated:   a.allocated.Clone(),
+		Used:        used,
+		Pending:     a.pending.sum.Clone(), PendingSince: a.pending.waitingSince(),
+		Nodes:      a.counted,
+		NodeShapes: a.histogram.finestShapes(),
+	}
+}
+
+// fitsFree reports whether a request fits into the part of allocatable that no pod requests, and
+// which resource is short if not.
+func (a *accounts) fitsFree(request quantity.Amounts) (quantity.Shortage, bool) {
+	free := maps.Clone(a.allocatable)
+	addTo(free, a.allocated, -1)
+	for _, p := range a.used {
+		addTo(free, p.sum, -1)
+	}
+	return quantity.Fits(request, free)
 }

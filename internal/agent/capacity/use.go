@@ -7,16 +7,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Use is the capacity that a pod run by Liqo takes from its placement.
+// Use is the capacity that a pod takes from its placement, for which Liqo runs it.
 type Use struct {
 	Placement string
-	// Request is the pod's request, including one of the resource pods.
+	// Request is the pod's request. It includes the pod itself, as 1 of the resource "pods".
 	Request quantity.Amounts
-	// Over is true once the pod has finished.
+	// Over is true if the pod has finished.
 	Over bool
 }
 
-// UseOf returns the use of a pod; ok is false if the pod runs for no placement.
+// UseOf returns what a pod takes from its placement. ok is false if the pod does not run for a
+// placement.
 func UseOf(pod *corev1.Pod) (u Use, ok bool) {
 	if u.Placement = placementOf(&pod.ObjectMeta); u.Placement == "" {
 		return Use{}, false
@@ -28,5 +29,5 @@ func UseOf(pod *corev1.Pod) (u Use, ok bool) {
 	return u, true
 }
 
-// PlacementOf returns the placement that a pod runs for, or "".
+// PlacementOf returns the name of the placement that a pod runs for, or "".
 func PlacementOf(pod *metav1.ObjectMeta) string { return placementOf(pod) }

@@ -18,35 +18,36 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// runningPods makes the API server filter out pods that take no capacity. It reports a pod as
-// deleted once the pod finishes.
+// runningPods is a field selector for pods that take capacity. When a pod finishes, a watch with
+// this selector reports it as deleted.
 const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// Watcher counts the resources of the cluster while it runs. It is safe for concurrent use and
-// is a Runnable of a manager, on every replica.
+// Watcher counts the resources of the cluster while it runs. It is safe for concurrent use.
 type Watcher struct {
 	nodes, running, unbound cache.ListerWatcher
 	nodeLabels              []string
-	// placeholders is the namespace of the pods that keep reserved capacity.
+	// placeholders is the namespace of the placeholder pods, which keep reserved capacity.
 	placeholders string
 
 	changed chan struct{}
 	synced  chan struct{}
 
-	// mu guards the following.
+	// mu protects the fields below.
 	mu       sync.Mutex
 	accounts *accounts
-	// lent holds the latest arguments of Lend, and listed those with which the known nodes were
-	// listed. listAgain restarts the watch of nodes.
+	// lent holds the latest arguments of Lend. listed holds the arguments with which the known nodes
+	// were read. listAgain restarts the watch of nodes.
 	lent, listed *lendable
 	listAgain    context.CancelFunc
 	nodesKnown   bool
 	runningKnown bool
 	unboundKnown bool
+	bursts       bursts
 }
 
-// New creates a Watcher of the cluster behind client. Node shapes are split by the labels with
-// the given keys. A protobuf client saves most of the work of reading pods.
+// New creates a Watcher of the cluster to which client connects. nodeLabels are the keys of the
+// node labels that are part of node shapes. client should use protobuf, with which reading pods
+// costs much less.
 func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 	nodes := client.CoreV1().Nodes()
 	return &Watcher{
@@ -63,10 +64,11 @@ func New(client kubernetes.Interface, nodeLabels ...string) *Watcher {
 		synced:   make(chan struct{}),
 		accounts: newAccounts(),
 		lent:     &lendable{nodes: labels.Everything()},
+		bursts:   newBursts(),
 	}
 }
 
-// podsOf lists and watches the pods that match a field selector.
+// podsOf returns a ListerWatcher for the pods that match a field selector.
 func podsOf(client kubernetes.Interface, selector string) cache.ListerWatcher {
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -81,16 +83,17 @@ func podsOf(client kubernetes.Interface, selector string) cache.ListerWatcher {
 	}, client)
 }
 
-// PlaceholdersIn excludes the placeholder pods of a namespace from all figures, because the
-// reservations count already. Call it before Start.
+// PlaceholdersIn excludes the placeholder pods in a namespace from all totals, because the reserved
+// capacity that they keep is already counted. Call it before Start.
 func (w *Watcher) PlaceholdersIn(namespace string) *Watcher {
 	w.placeholders = namespace
 	return w
 }
 
-// Lend restricts the nodes that count to those that match a selector and have no taints against
-// ordinary pods but the offered ones. It keeps their labels with the given keys for Lent. It requests a new list of nodes and takes effect with that
-// list. Other labels are dropped unless they are published.
+// Lend sets which nodes count: those that match the selector, and whose taints against ordinary
+// pods are all among the given taints. keys are the keys of the node labels that Lent returns. Lend
+// restarts the watch of nodes if an argument has changed, and takes effect once the nodes have been
+// listed again.
 func (w *Watcher) Lend(nodes labels.Selector, taints []brokerv1alpha1.Taint, keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +106,7 @@ func (w *Watcher) Lend(nodes labels.Selector, taints []brokerv1alpha1.Taint, key
 	}
 }
 
-// Start watches until ctx ends.
+// Start counts until ctx ends.
 func (w *Watcher) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -112,52 +115,53 @@ func (w *Watcher) Start(ctx context.Context) error {
 		}
 	})
 	running.Go(func() {
-		podReflector(w, "running", w.running, &w.runningKnown, factsOfPod, w.accounts).RunWithContext(ctx)
+		podReflector(w, "running", w.running, &w.runningKnown, factsOfPod, runningAccounts{w.accounts, w}).RunWithContext(ctx)
 	})
 	running.Go(func() {
-		podReflector(w, "unbound", w.unbound, &w.unboundKnown, demandOf, w.accounts.pending).RunWithContext(ctx)
+		for ctx.Err() == nil {
+			w.watchUnbound(ctx)
+		}
 	})
 	running.Wait()
 	return nil
 }
 
-// NeedLeaderElection is false: every replica counts, so that a new leader can advertise at
-// once.
+// NeedLeaderElection returns false: every replica counts, so that a new leader can advertise at once.
 func (w *Watcher) NeedLeaderElection() bool { return false }
 
-// Synced is closed once all nodes and pods have been counted. A Snapshot taken before is
-// incomplete.
+// Synced returns a channel that is closed once all nodes and pods have been counted. A Snapshot
+// taken before that is incomplete.
 func (w *Watcher) Synced() <-chan struct{} { return w.synced }
 
-// Changed receives after figures have changed; several changes may be merged. It has one
-// reader.
+// Changed returns a channel that receives a value after totals have changed; one value may announce
+// several changes. The channel must have only one reader.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// Snapshot returns the state of the accounts.
+// Snapshot returns the current totals.
 func (w *Watcher) Snapshot() Snapshot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.accounts.newSnapshot()
 }
 
-// Layout returns what is free on which nodes, and which pods run.
+// Layout returns the free capacity of the nodes and the requests of the placements' pods.
 func (w *Watcher) Layout() Layout {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.accounts.newLayout()
 }
 
-// Fits reports whether a request fits into the capacity that no pod of this cluster has
-// requested. It does not subtract capacity held for placements that do not use it yet.
+// Fits reports whether a request fits into the capacity that no pod requests, and which resource is
+// short if not. It does not subtract reserved capacity that is still unused.
 func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.accounts.fitsFree(request)
 }
 
-// Unaccepted counts the pods that were bound to a node before an instant and that the node has not
-// accepted. On a virtual node these have no copy at the provider. It also returns the namespace
-// and name of the pod that waits longest.
+// Unaccepted returns how many pods were bound to a node before an instant and are still not
+// accepted by it. On a virtual node, these are pods that do not run at the provider. It also
+// returns the namespace and name of the pod that has waited longest.
 func (w *Watcher) Unaccepted(nodeName string, before time.Time) (count int, longest string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,8 +171,8 @@ func (w *Watcher) Unaccepted(nodeName string, before time.Time) (count int, long
 	return 0, ""
 }
 
-// Room returns the capacity that pods can still request on each of the given nodes that count,
-// without counting placeholders.
+// Room returns, for each of the given nodes that counts, how much pods can still request on it.
+// Placeholders count as if they requested nothing.
 func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,7 +185,7 @@ func (w *Watcher) Room(nodes []string) map[string]quantity.Amounts {
 	return room
 }
 
-// watchNodes watches until ctx ends or Lend changes the nodes.
+// watchNodes watches the nodes until ctx ends or Lend restarts the watch.
 func (w *Watcher) watchNodes(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -214,14 +218,15 @@ func (w *Watcher) nodeReflector(lent *lendable) *cache.Reflector {
 	}, cache.ReflectorOptions{Name: "capacity/nodes"})
 }
 
-// podAccounts receives the pods of one watch. Each call reports whether anything changed.
+// podAccounts receives the pods of one watch. Each method reports whether anything changed.
 type podAccounts[F any] interface {
 	setPod(podKey, F) bool
 	removePod(podKey) bool
 	replacePods(map[podKey]F) bool
 }
 
-// podReflector passes pods to the accounts, and sets known after the first full list.
+// podReflector returns a reflector that passes the pods of one watch to the accounts. It sets known
+// after the first full list.
 func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, known *bool, factsOf func(*corev1.Pod) F, to podAccounts[F]) *cache.Reflector {
 	return cache.NewReflectorWithOptions(from, &corev1.Pod{}, &sink[F]{
 		trim:   trimPod(w.placeholders, factsOf),
@@ -240,7 +245,8 @@ func podReflector[F any](w *Watcher, name string, from cache.ListerWatcher, know
 	}, cache.ReflectorOptions{Name: "capacity/pods/" + name})
 }
 
-// applyEvent applies one event. It signals no change before everything has been counted once.
+// applyEvent applies one event to the accounts and signals a change. It signals nothing before all
+// nodes and pods have been counted.
 func (w *Watcher) applyEvent(event func() bool) {
 	w.mu.Lock()
 	before := w.isComplete()

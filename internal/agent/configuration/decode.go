@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxSize of a file: a ConfigMap cannot hold more.
+// maxSize is the maximum size of a file, in bytes. A ConfigMap has the same limit.
 const maxSize = 1 << 20
 
 func decodeFile(text []byte) (*file, error) {
@@ -30,8 +30,9 @@ func decodeFile(text []byte) (*file, error) {
 	return f, nil
 }
 
-// decodeInto reads one document; io.EOF if there is none. It reports unknown and duplicate keys
-// with their lines.
+// decodeInto decodes a file with one YAML document. It returns io.EOF if the file is empty. It
+// fails for unknown and duplicate keys, and its errors name their lines. It also fails for a second
+// document and for more than maxSize bytes.
 func decodeInto(text []byte, out any) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("%d bytes exceed the limit of %d for a configuration", len(text), maxSize)
@@ -57,7 +58,8 @@ var (
 	otherShape   = regexp.MustCompile("^(line \\d+): cannot unmarshal !!\\w+ ?(`.*`)? ?into (\\S+)$")
 )
 
-// rewordYAMLError rewords the decoder's errors without the names of Go types.
+// rewordYAMLError returns the decoder's errors without the names of Go types, which mean nothing to
+// users.
 func rewordYAMLError(err error) error {
 	wrong, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {

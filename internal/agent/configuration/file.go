@@ -1,12 +1,12 @@
 package configuration
 
-// Header of every file.
+// APIVersion and Kind must be the apiVersion and kind of every configuration file.
 const (
 	APIVersion = "agent.fluidos.eu/v1alpha1"
 	Kind       = "AgentConfiguration"
 )
 
-// file is the configuration file as text; Parse interprets the values. Everything but
+// file is the decoded configuration file. Parse interprets its values. Everything except
 // apiVersion and kind is optional.
 type file struct {
 	APIVersion string  `yaml:"apiVersion"`
@@ -16,7 +16,7 @@ type file struct {
 	Prices     prices  `yaml:"prices"`
 }
 
-// cluster describes the cluster.
+// cluster is the section that describes the cluster.
 type cluster struct {
 	Region string            `yaml:"region"`
 	Zone   string            `yaml:"zone"`
@@ -24,14 +24,14 @@ type cluster struct {
 	Claims map[string]string `yaml:"claims"`
 }
 
-// offer limits how much free capacity is lent.
+// offer is the section that limits how much free capacity is lent.
 type offer struct {
-	// NodeSelector selects the nodes to lend from, in the syntax of kubectl's --selector.
+	// NodeSelector selects the nodes whose capacity is lent, in the syntax of kubectl's --selector.
 	NodeSelector string `yaml:"nodeSelector"`
-	// Taints are those of nodes to lend to requests that tolerate them, in the syntax of kubectl
-	// taint.
+	// Taints lists taints. A node with one of these taints is lent only to requests that tolerate
+	// the taint. Each taint is written in the syntax of kubectl taint.
 	Taints []string `yaml:"taints"`
-	// Share and Headroom are the defaults for resources that set none.
+	// Share and Headroom apply to every resource that does not set its own.
 	Share     string              `yaml:"share"`
 	Headroom  string              `yaml:"headroom"`
 	Resources map[string]resource `yaml:"resources"`
@@ -39,7 +39,8 @@ type offer struct {
 
 // resource limits how much of one resource is lent.
 type resource struct {
-	// Share is a percentage of free capacity, Headroom a percentage of allocatable or a quantity.
+	// Share is how much of the free capacity may be lent, as a percentage. Headroom is how much is
+	// kept free, as a percentage of allocatable or as a quantity.
 	Share    string `yaml:"share"`
 	Headroom string `yaml:"headroom"`
 	// Cap, Minimum and Step are quantities.
@@ -50,11 +51,13 @@ type resource struct {
 	OverSubscription string `yaml:"overSubscription"`
 }
 
-// prices are decimal numbers per hour of a core, a GiB or a device.
+// prices are texts with decimal numbers: the price per hour of a core, a GiB or a device.
 type prices struct {
-	// File names a file that holds the prices instead, with the same keys.
+	// File is the path of a file that contains the prices instead of this section, under the same
+	// keys.
 	File string `yaml:"file"`
-	// NodeLabels or OpenCost provide the prices of cores, memory and devices per node.
+	// NodeLabels and OpenCost are sources for the prices of cores, memory and devices of each node.
+	// At most one of them may be set.
 	NodeLabels    *nodeLabels       `yaml:"nodeLabels"`
 	OpenCost      *openCost         `yaml:"openCost"`
 	Currency      string            `yaml:"currency"`
@@ -65,15 +68,15 @@ type prices struct {
 	ResourceCosts map[string]string `yaml:"resourceCosts"`
 }
 
-// nodeLabels are the keys of the node labels that hold prices.
+// nodeLabels names node labels whose values are prices, by their keys.
 type nodeLabels struct {
 	CPUCost       string            `yaml:"cpuCost"`
 	MemoryCost    string            `yaml:"memoryCost"`
 	ResourceCosts map[string]string `yaml:"resourceCosts"`
 }
 
-// openCost locates OpenCost in this cluster.
+// openCost says where to find OpenCost in this cluster.
 type openCost struct {
-	// URL of its metrics.
+	// URL of OpenCost's metrics.
 	URL string `yaml:"url"`
 }

@@ -13,29 +13,30 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// pollInterval is how often the file is read. The kubelet takes up to a minute to propagate a
-// ConfigMap.
+// pollInterval is how often the file is read. The kubelet takes up to a minute to update the file
+// after the ConfigMap has changed, so a shorter interval would gain little.
 const pollInterval = 2 * time.Second
 
-// Keeper keeps the last valid configuration of a file in force. It is safe for concurrent use
-// and is a Runnable of a manager, on every replica.
+// Keeper keeps the last valid configuration of a file in force. It is safe for concurrent use.
 type Keeper struct {
 	path    string
 	clock   clock.WithTicker
 	log     logr.Logger
 	changed chan struct{}
-	// apply receives every configuration that comes into force; may be nil.
+	// apply is called with every configuration that comes into force; it may be nil.
 	apply func(*Configuration)
 
-	// mu guards the following.
+	// mu protects the fields below.
 	mu sync.Mutex
-	// content of all files that current was read from.
+	// content is what the file contained when current was read, followed by the content of the prices
+	// file if there is one.
 	content []byte
 	current *Configuration
 	problem error
 }
 
-// Open reads a file. An invalid file is an error, because no earlier configuration is in force.
+// Open reads a file and returns a Keeper for it. It returns an error if the file is invalid,
+// because there is no earlier configuration to keep.
 func Open(path string, c clock.WithTicker, log logr.Logger) (*Keeper, error) {
 	k := &Keeper{path: path, clock: c, log: log, changed: make(chan struct{}, 1)}
 	k.reloadFile()
@@ -45,14 +46,14 @@ func Open(path string, c clock.WithTicker, log logr.Logger) (*Keeper, error) {
 	return k, nil
 }
 
-// Follow calls apply with the configuration in force, and again whenever it changes. Call it
-// before Start.
+// Follow calls apply with the configuration in force now, and after every change with the new one.
+// Call it before Start.
 func (k *Keeper) Follow(apply func(*Configuration)) {
 	k.apply = apply
 	apply(k.Current())
 }
 
-// Start rereads the file until ctx ends.
+// Start reads the file at every pollInterval until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	tick := k.clock.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -66,11 +67,11 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: every replica follows the file.
+// NeedLeaderElection returns false: every replica reads the file.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Changed receives after a configuration came into force or was refused; several changes may be
-// merged. It has one reader.
+// Changed returns a channel that receives a value after a configuration came into force or was
+// rejected. Several changes may cause only one value. The channel must have only one reader.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed }
 
 // Current returns the configuration in force. Do not modify it.
@@ -80,14 +81,15 @@ func (k *Keeper) Current() *Configuration {
 	return k.current
 }
 
-// Problem returns why the present content of the file is not in force; nil if it is.
+// Problem returns why the current content of the file is not in force, or nil if it is.
 func (k *Keeper) Problem() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.problem
 }
 
-// reloadFile reads the file and announces a change.
+// reloadFile reads the file again. If the configuration that it read came into force, it calls
+// apply. It signals on changed after a new configuration or a new problem.
 func (k *Keeper) reloadFile() {
 	news, taken := k.readFile()
 	if taken && k.apply != nil {
@@ -102,7 +104,9 @@ func (k *Keeper) reloadFile() {
 	}
 }
 
-// readFile reads the file again.
+// readFile reads the file again and updates the state. taken is true if the configuration that it
+// read came into force: its content is new, or the previous reading failed. news is true if taken
+// is true, or if there is a new problem.
 func (k *Keeper) readFile() (news, taken bool) {
 	parsed, content, err := readAll(k.path)
 	k.mu.Lock()
@@ -118,13 +122,15 @@ func (k *Keeper) readFile() (news, taken bool) {
 	return true, true
 }
 
-// Read reads a file and the files that it names. Its error is one line that names the file.
+// Read reads a file and the files that it refers to. Its error is a single line that names the
+// file.
 func Read(path string) (*Configuration, error) {
 	c, _, err := readAll(path)
 	return c, err
 }
 
-// readAll also returns the content of all files read.
+// readAll does what Read does. It also returns the content of all files that it has read, one after
+// the other, or nil if it fails.
 func readAll(path string) (c *Configuration, content []byte, err error) {
 	open := func(path string) ([]byte, error) {
 		text, err := os.ReadFile(path)
@@ -141,7 +147,8 @@ func readAll(path string) (c *Configuration, content []byte, err error) {
 	return c, content, nil
 }
 
-// recordProblem records a problem and logs it once.
+// recordProblem records a problem and reports whether it differs from the previous one. It logs a
+// new problem, unless no configuration is in force yet: then Open returns the problem.
 func (k *Keeper) recordProblem(problem error) (news bool) {
 	if k.problem != nil && k.problem.Error() == problem.Error() {
 		return false

@@ -40,7 +40,8 @@ func (d *desk) write(text string) {
 	}
 }
 
-// expect reloads and compares what is in force, whether a change is announced, and the problem.
+// expect reads the file again, and compares the region in force, whether a change is announced, and
+// the problem.
 func (d *desk) expect(region string, told bool, problem string) {
 	d.Helper()
 	d.reloadFile()

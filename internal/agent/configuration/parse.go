@@ -21,36 +21,39 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// maxLabels is how many labels, and how many claims, a cluster may have; the schema of the
+// maxLabels is how many labels a cluster may have, and also how many claims. The schema of the
 // Advertisement has the same limit.
 const maxLabels = 64
 
-// Configuration is a parsed file.
+// Configuration is the content of a valid configuration file.
 type Configuration struct {
-	// Region, Zone, Labels and Claims of the cluster; empty or nil if the file does not set them.
+	// Region, Zone, Labels and Claims describe the cluster; they are empty or nil if the file does not
+	// set them.
 	Region, Zone   string
 	Labels, Claims map[string]string
-	// Nodes selects the nodes to lend from.
+	// Nodes selects the nodes whose capacity is lent.
 	Nodes labels.Selector
-	// Taints are the taints of nodes that are lent to requests that tolerate them.
+	// Taints lists taints. A node with one of these taints is lent only to requests that tolerate
+	// the taint.
 	Taints []brokerv1alpha1.Taint
-	// Offer limits how much of them is lent.
+	// Offer defines how much of the free capacity of these nodes is lent.
 	Offer offering.Rules
-	// Prices of lent capacity; nil if the file has none. If nodes provide prices, it holds the
-	// others and the currency.
+	// Prices are the prices of lent capacity; nil if the file has none. If PriceLabels or OpenCost
+	// is set, Prices holds only the currency and the prices that these sources do not provide.
 	Prices *brokerv1alpha1.Cost
-	// PriceLabels maps resources to the keys of the node labels that hold their prices; nil if
-	// unused.
+	// PriceLabels maps resources to the keys of the node labels that contain their prices; nil if the
+	// file names no labels.
 	PriceLabels map[corev1.ResourceName]string
-	// OpenCost is the URL of OpenCost's metrics, which hold the prices of nodes; empty if unused.
+	// OpenCost is the URL of OpenCost's metrics, which contain the prices of nodes; empty if the file
+	// does not set it.
 	OpenCost string
 }
 
-// Default is in force if there is no file.
+// Default returns the configuration that is in force if there is no file.
 func Default() *Configuration { return &Configuration{Nodes: labels.Everything()} }
 
-// Parse interprets a file, and reads the files that it names with read. Its error names every
-// problem, by line or field, with the remedy.
+// Parse interprets a configuration file. It calls read to get files to which the configuration
+// refers. Its error names every problem, with its line or field and the remedy.
 func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration, error) {
 	f, err := decodeFile(text)
 	if err != nil {
@@ -77,7 +80,7 @@ func Parse(text []byte, read func(path string) ([]byte, error)) (*Configuration,
 	return c, nil
 }
 
-// reader collects problems.
+// reader collects all problems of a file, so that a single error can name them.
 type reader struct{ wrong []error }
 
 func (r *reader) noteError(err error) {
@@ -147,7 +150,8 @@ func (r *reader) readOffer(o *offer) offering.Rules {
 
 var isPercent = regexp.MustCompile(`^([0-9]{1,2}|100)%?$`)
 
-// readPercent parses a whole number, with or without a percent sign.
+// readPercent parses a whole number from 0 to 100, with or without a percent sign. It returns unset
+// if the text is empty or invalid, and notes an invalid text as a problem.
 func (r *reader) readPercent(field, text string, unset int64) int64 {
 	if text == "" {
 		return unset
@@ -156,12 +160,12 @@ func (r *reader) readPercent(field, text string, unset int64) int64 {
 		r.refuseField("%s: %.40q is not a percentage: give a whole number from 0 to 100, for example 80", field, text)
 		return unset
 	}
-	percent, _ := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64) // matched just above
+	percent, _ := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64) // isPercent has matched, so this cannot fail
 	return percent
 }
 
-// readHeadroom sets the headroom of one resource, a percentage or an amount, which replaces the
-// general one.
+// readHeadroom sets the headroom of one resource, which is a percentage or an amount. For this
+// resource, it replaces the headroom that applies to all resources.
 func (r *reader) readHeadroom(field string, name corev1.ResourceName, text string, t *offering.Rules) {
 	if strings.HasSuffix(text, "%") {
 		t.HeadroomShare.Of[name] = r.readPercent(field, text, 0)

@@ -134,7 +134,7 @@ func TestSampleSetsEveryKey(t *testing.T) {
 	}
 }
 
-// The page lists every key.
+// docs/configuration.md lists every key of the file.
 func TestPageListsEveryKey(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/configuration.md")
 	if err != nil {
@@ -147,7 +147,7 @@ func TestPageListsEveryKey(t *testing.T) {
 	}
 }
 
-// keys of a file, at every depth.
+// keys returns all keys of a file whose content has the type in the parameter of, at every depth.
 func keys(of reflect.Type) []string {
 	if of.Kind() == reflect.Map || of.Kind() == reflect.Pointer {
 		of = of.Elem()

@@ -10,7 +10,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// ReadLendingPolicy returns the LendingPolicy of this cluster, nil if it has none.
+// ReadLendingPolicy returns the LendingPolicy of this cluster, or nil if the cluster has none.
 func ReadLendingPolicy(ctx context.Context, c client.Reader) (*agentv1alpha1.LendingPolicy, error) {
 	policy := &agentv1alpha1.LendingPolicy{}
 	err := c.Get(ctx, client.ObjectKey{Name: agentv1alpha1.LendingPolicyName}, policy)

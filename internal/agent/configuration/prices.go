@@ -19,8 +19,8 @@ var (
 	isCurrency = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// WithResources adds the prices of resources other than cpu and memory to a cost; nil if the
-// result has neither price nor currency.
+// WithResources returns cost with additional prices of resources other than cpu and memory. It
+// returns nil if the result contains neither a price nor a currency.
 func WithResources(cost brokerv1alpha1.Cost, resources map[string]string) *brokerv1alpha1.Cost {
 	for name, price := range resources {
 		if cost.ResourceCosts == nil {
@@ -34,7 +34,7 @@ func WithResources(cost brokerv1alpha1.Cost, resources map[string]string) *broke
 	return &cost
 }
 
-// CheckPrice rejects a text that an Advertisement does not accept as a price.
+// CheckPrice returns an error if the Advertisement would not accept text as a price.
 func CheckPrice(text string) error {
 	if isPrice.MatchString(text) {
 		return nil
@@ -42,8 +42,9 @@ func CheckPrice(text string) error {
 	return fmt.Errorf("%.40q is not a price: give a decimal number with at most nine digits before and after the point, for example 0.05", text)
 }
 
-// checkCost rejects prices that an Advertisement cannot hold; nil is valid. where names a field
-// of Cost as it is called in the source of the prices.
+// checkCost returns an error for every price, resource or currency that the Advertisement would not
+// accept. A nil cost is valid. where converts the name of a field of Cost to the name that users
+// know.
 func checkCost(cost *brokerv1alpha1.Cost, where func(field string) string) error {
 	if cost == nil {
 		return nil

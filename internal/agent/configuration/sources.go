@@ -17,7 +17,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// readPricesFile reads the prices from another file.
+// readPricesFile reads the prices from the file that prices.file names. No other key may be set
+// beside prices.file.
 func (r *reader) readPricesFile(p *prices, read func(path string) ([]byte, error), c *Configuration) {
 	beside := *p
 	if beside.File = ""; !reflect.ValueOf(beside).IsZero() {
@@ -54,12 +55,14 @@ func (r *reader) readPrices(where string, p *prices, c *Configuration) {
 	}
 	c.Prices = WithResources(cost, p.ResourceCosts)
 	if c.Prices == nil && len(sources) > 0 {
-		c.Prices = &cost // prices of nodes need a currency, too
+		c.Prices = &cost // prices that come from nodes also need a currency
 	}
 	r.noteError(checkCost(c.Prices, func(name string) string { return where + name }))
 }
 
-// listSources returns one field of each source of prices for cores, memory and devices.
+// listSources returns which sources of prices for cores, memory and devices are set: fixed prices,
+// labels of nodes, or OpenCost. It names each source by one of its fields. The caller refuses a
+// configuration with more than one source.
 func (p *prices) listSources() (fields []string) {
 	switch {
 	case p.CPUCost != "":
@@ -78,7 +81,8 @@ func (p *prices) listSources() (fields []string) {
 	return fields
 }
 
-// readPriceLabels returns the label keys by resource.
+// readPriceLabels returns the key of the price label for each resource, or nil if prices do not
+// come from labels.
 func (r *reader) readPriceLabels(field string, l *nodeLabels) map[corev1.ResourceName]string {
 	if l == nil {
 		return nil
@@ -113,8 +117,9 @@ func (r *reader) readPriceLabels(field string, l *nodeLabels) map[corev1.Resourc
 	return keys
 }
 
-// metricsURL returns the URL of OpenCost's metrics. Users see the URL, so it must not contain
-// secrets, and the error does not repeat it.
+// metricsURL returns the URL of OpenCost's metrics, or "". Users see the URL, so it must not
+// contain a password. An error does not contain the URL, because a wrong URL may contain a
+// password.
 func (r *reader) metricsURL(field string, o *openCost) string {
 	if o == nil {
 		return ""

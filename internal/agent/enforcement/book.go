@@ -15,22 +15,24 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// unseenFor is how long an admitted pod counts before a watch has shown it. The API server
-// stores an admitted pod within milliseconds, or rejects it for another reason.
+// unseenFor is how long an admitted pod counts although no watch event has reported it. The API
+// server stores an admitted pod within milliseconds. If no event follows in this time, the API
+// server has rejected the pod for another reason.
 const unseenFor = 10 * time.Second
 
-// Book counts the pods of all placements: those that a watch has shown, and those admitted
-// since. It is safe for concurrent use. Each replica of the agent has its own.
+// Book counts the pods of all placements: those that a watch has reported, and those that were
+// admitted but are not reported yet. It is safe for concurrent use. Each replica of the agent has
+// its own Book.
 type Book struct {
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // protects the fields below
 	seen map[string]map[types.NamespacedName]Pod
-	// placements maps the pods in seen to their placements.
+	// placements maps each pod in seen to its placement.
 	placements map[types.NamespacedName]string
 	unseen     map[string]map[types.NamespacedName]admitted
 	changed    func(placement string)
 }
 
-// admitted is a pod that no watch has shown yet.
+// admitted is an admitted pod that no watch has reported yet.
 type admitted struct {
 	Pod
 	expires time.Time
@@ -68,8 +70,8 @@ func (b *Book) setPod(obj any) {
 	}
 }
 
-// notePod records a pod, or forgets one that no longer runs. It passes the affected placements to
-// the subscriber.
+// notePod records a pod, or removes it if runs is false. It calls the subscriber for each placement
+// that gained, lost or changed a pod.
 func (b *Book) notePod(pod *corev1.Pod, runs bool) {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	placement := capacity.PlacementOf(&pod.ObjectMeta)
@@ -103,7 +105,7 @@ func (b *Book) notePod(pod *corev1.Pod, runs bool) {
 	}
 }
 
-// PodOf converts a pod of a placement.
+// PodOf returns the facts that the Book keeps of a pod.
 func PodOf(pod *corev1.Pod) Pod {
 	p := Pod{
 		NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: pod.UID,
@@ -117,8 +119,9 @@ func PodOf(pod *corev1.Pod) Pod {
 	return p
 }
 
-// Subscribe makes the Book call f with the name of every placement whose pods change, and first
-// with those already known. There is only one subscriber, and f must not block.
+// Subscribe makes the Book call f with the name of every placement whose pods change. It first
+// calls f for all placements that have pods now. Only the latest subscriber is called, and f must
+// not block.
 func (b *Book) Subscribe(f func(placement string)) {
 	b.mu.Lock()
 	b.changed = f
@@ -129,7 +132,8 @@ func (b *Book) Subscribe(f func(placement string)) {
 	}
 }
 
-// Has reports whether a watch has shown a pod of a placement.
+// Has reports whether a watch has reported a pod with this namespace and name that runs for a
+// placement.
 func (b *Book) Has(pod types.NamespacedName) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,17 +141,17 @@ func (b *Book) Has(pod types.NamespacedName) bool {
 	return ok
 }
 
-// Verdict is the decision about a pod of a placement.
+// Verdict says whether a pod of a placement is admitted.
 type Verdict struct {
 	Fits bool
-	// Short is the missing capacity if the pod does not fit.
+	// Short is the resource that is missing, if the pod does not fit.
 	Short quantity.Shortage
-	// Used is the sum of the requests of the placement's other pods.
+	// Used is the sum of the requests of the placement's other pods, which are already admitted.
 	Used quantity.Amounts
 }
 
-// Admit decides whether a pod fits into the limits together with the other pods of its
-// placement. An admitted pod counts from then on, unless try is set.
+// Admit decides whether a pod fits into the limits together with the other pods of its placement. A
+// pod that fits counts from then on, unless try is true.
 func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +161,7 @@ func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) 
 		addTo(v.Used, other.Request)
 	}
 	for key, other := range b.unseen[pod.Placement] {
-		if key != pod.NamespacedName { // skip an earlier attempt at the same pod
+		if key != pod.NamespacedName { // an earlier attempt to create the same pod does not count
 			addTo(v.Used, other.Request)
 		}
 	}
@@ -171,8 +175,9 @@ func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) 
 	return v
 }
 
-// Pods returns the pods of a placement that a watch has shown, and the sum of the pods admitted
-// since. expires is when the first of the latter stops counting; 0 if there are none.
+// Pods returns the pods of a placement that a watch has reported. unseen is the sum of the requests
+// of the pods that were admitted but are not reported yet. expires is the time until the first of
+// these admitted pods stops counting, 0 if there are none.
 func (b *Book) Pods(placement string, now time.Time) (pods []Pod, unseen quantity.Amounts, expires time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

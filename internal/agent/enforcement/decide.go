@@ -14,41 +14,42 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// DefaultPods bounds the pods of a placement whose grant names no number. It is the kubelet's
-// default.
+// DefaultPods is how many pods a placement may have if its grant does not limit their number. It is
+// the kubelet's default for one node.
 const DefaultPods = 110
 
-// EvictionGrace is the grace period of an evicted pod. With one second the kubelet still
-// confirms that the containers are gone. With zero the API server would delete the pod before
-// that.
+// EvictionGrace is the grace period of an evicted pod. With one second, the kubelet confirms that
+// the containers have stopped. With zero, the API server would delete the pod before the containers
+// have stopped.
 const EvictionGrace = time.Second
 
-// Pod is a pod that has not finished. Its request includes one of the resource pods.
+// Pod holds the facts about a pod that enforcement needs. Request includes the pod itself, as 1 of
+// the resource "pods".
 type Pod struct {
 	types.NamespacedName
 	UID types.UID
-	// Owner is the UID of its ShadowPod, which has the same name.
+	// Owner is the UID of the pod's ShadowPod, which has the same name as the pod.
 	Owner types.UID
-	// Placement is the one that the pod runs for.
+	// Placement is the name of the placement that the pod runs for.
 	Placement string
 	Created   time.Time
 	Request   quantity.Amounts
-	// Evicted is true once the pod is terminating within EvictionGrace.
+	// Evicted is true if the pod is being deleted with a grace period of at most EvictionGrace.
 	Evicted bool
 }
 
-// Allowance bounds the total requests of a placement's pods.
+// Allowance limits the sum of the requests of a placement's pods.
 type Allowance struct {
 	Limits quantity.Amounts
-	// Before are the limits that applied until Reduced, when the consumer agreed to a
-	// reduction. Pods created until then may use the old limits. Both fields are zero without a
-	// reduction.
+	// Reduced is when the consumer agreed to smaller limits, and Before holds the limits that
+	// applied until then. Pods that were created before Reduced may still use the old limits. Both
+	// fields are zero if the limits were never reduced.
 	Before  quantity.Amounts
 	Reduced time.Time
 }
 
-// LimitsOf returns the limits for a placement from its kept amounts. A resource that these do
-// not name is not granted, except pods.
+// LimitsOf converts the amounts that are kept for a placement to limits for its pods. A resource
+// that is not in kept may not be used, except "pods", whose limit is then DefaultPods.
 func LimitsOf(kept corev1.ResourceList) (quantity.Amounts, error) {
 	limits, err := quantity.FromResourceList(kept)
 	if err != nil {
@@ -60,13 +61,14 @@ func LimitsOf(kept corev1.ResourceList) (quantity.Amounts, error) {
 	return limits, nil
 }
 
-// mostUnits bounds one amount of one pod: 64 TiB, which no real pod requests. No conversion
-// overflows, and a hundred thousand pods add up within an int64.
+// mostUnits limits a single amount of a pod, for example to 64 TiB of memory, which is more than
+// any real pod requests. With this limit no conversion overflows, and the sum over a hundred
+// thousand pods fits into an int64.
 const mostUnits = int64(1) << 46
 
-// RequestOf returns a pod's requests by the rules of kube-scheduler: init containers and
-// sidecars, overhead, pod-level resources, and resizes in flight. It rounds fractions up and
-// counts negative amounts as zero.
+// RequestOf returns a pod's requests by the rules of kube-scheduler: they include init containers
+// and sidecars, overhead, pod-level resources, and resizes in progress. Fractions are rounded up,
+// and negative amounts are ignored.
 func RequestOf(pod *corev1.Pod) quantity.Amounts {
 	list := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -94,7 +96,7 @@ func unitsOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// Used sums the requests of pods.
+// Used returns the sum of the requests of pods.
 func Used(pods []Pod) quantity.Amounts {
 	used := quantity.Amounts{}
 	for i := range pods {
@@ -103,15 +105,16 @@ func Used(pods []Pod) quantity.Amounts {
 	return used
 }
 
-// addTo adds b to sum in place. mostUnits prevents overflow.
+// addTo adds the amounts of b, the request of one pod, to sum in place. The sum over a hundred
+// thousand pods does not overflow, because unitsOf limits each amount to mostUnits.
 func addTo(sum, b quantity.Amounts) {
 	for name, amount := range b {
 		sum[name] += amount
 	}
 }
 
-// Excess returns by how much used exceeds the limits; it is empty if used fits. A resource that
-// the limits do not name is not granted.
+// Excess returns by how much used exceeds the limits. The result is empty if nothing exceeds them.
+// A resource that is not in limits has a limit of zero.
 func Excess(used, limits quantity.Amounts) quantity.Amounts {
 	over := quantity.Amounts{}
 	for name, amount := range used {
@@ -122,8 +125,9 @@ func Excess(used, limits quantity.Amounts) quantity.Amounts {
 	return over
 }
 
-// Beyond returns by how much the pods exceed the allowance. Pods created after a reduction must
-// fit the new limits; older pods may use the old ones.
+// Beyond returns by how much the pods exceed the allowance. After a reduction, the old limits apply
+// as long as all pods are older than the reduction. With the first newer pod, the new limits apply
+// to all pods together.
 func (a *Allowance) Beyond(pods []Pod) quantity.Amounts {
 	over := Excess(Used(pods), a.Limits)
 	if a.Reduced.IsZero() || len(over) == 0 {
@@ -137,9 +141,9 @@ func (a *Allowance) Beyond(pods []Pod) quantity.Amounts {
 	return Excess(Used(pods), a.Limits.Max(a.Before))
 }
 
-// Victims returns the pods to evict, newest first, so that the others fit the allowance. It
-// spares pods that request none of the exceeded resources, and skips pods that are already
-// being evicted.
+// Victims returns the pods to evict, newest first, so that the other pods fit into the allowance.
+// It skips pods that request none of the exceeded resources, and pods that are being evicted
+// already.
 func Victims(pods []Pod, a Allowance) (victims []Pod) {
 	staying := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Evicted })
 	slices.SortFunc(staying, newestFirst)
@@ -170,7 +174,8 @@ func contributesTo(pod *Pod, over quantity.Amounts) bool {
 	return false
 }
 
-// newestFirst orders pods created in the same second by name, so that repeated calls choose the
+// newestFirst compares pods by their time of creation, newest first. Pods created in the same
+// second are compared by name and namespace, in descending order, so that repeated calls choose the
 // same pods.
 func newestFirst(a, b Pod) int {
 	return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.Name, a.Name), cmp.Compare(b.Namespace, a.Namespace))

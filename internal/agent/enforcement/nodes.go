@@ -24,29 +24,32 @@ const (
 	virtualNode       = "virtual-node"
 )
 
-// LentNodes defines on which nodes pods of consumers may run.
+// LentNodes describes the nodes on which pods of consumers may run.
 type LentNodes struct {
-	// Selector is the operator's. Virtual nodes are never lent, whatever it selects.
+	// Selector is the operator's selector of the nodes to lend. Virtual nodes are never lent, even
+	// if it selects them.
 	Selector labels.Selector
-	// ControlPlanes is true if a node of the control plane accepts ordinary pods.
+	// ControlPlanes is true if control-plane nodes may be used. That is so if at least one of them
+	// accepts ordinary pods.
 	ControlPlanes bool
-	// Barred are the names of nodes that accept no ordinary pods.
+	// Barred are the names of nodes that may not be used because of their taints.
 	Barred []string
-	// Labels are the node labels that a placement was granted for; nil if it was granted for any
-	// lent node.
+	// Labels are the labels that a node must have to run pods of the placement; nil if the placement
+	// may use any lent node.
 	Labels map[string]string
-	// Taints are the offered ones, and Tolerations those that a placement was granted.
+	// Taints are the taints that the operator offers. Tolerations are those that the placement was
+	// granted.
 	Taints      []brokerv1alpha1.Taint
 	Tolerations []brokerv1alpha1.Toleration
 }
 
-// For returns the nodes of one placement.
+// For returns l, restricted to the nodes that pods of one placement may use.
 func (l LentNodes) For(spec *agentv1alpha1.ProviderInstructionSpec) LentNodes {
 	l.Labels, l.Tolerations = wire.FromLabels(spec.NodeSelector), spec.Tolerations
 	return l
 }
 
-// requireLabels returns the requirements of nodes with all of these labels, sorted by key.
+// requireLabels returns a node requirement for each of the labels, sorted by key.
 func requireLabels(labels map[string]string) (out []corev1.NodeSelectorRequirement) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		out = append(out, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{labels[key]}})
@@ -54,13 +57,14 @@ func requireLabels(labels map[string]string) (out []corev1.NodeSelectorRequireme
 	return out
 }
 
-// IsBound reports whether a pod can only run on nodes with all of these labels.
+// IsBound reports whether the pod's required node affinity restricts it to nodes with all of these
+// labels. It returns true if there are no labels.
 func IsBound(spec *corev1.PodSpec, labels map[string]string) bool {
 	bound := spec.DeepCopy()
 	return len(labels) == 0 || !joinTerms(bound, corev1.NodeSelectorTerm{MatchExpressions: requireLabels(labels)})
 }
 
-// operators maps the operators of label selectors to those of node affinity.
+// operators maps the operators of label selectors to the operators of node affinity.
 var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 	selection.In: corev1.NodeSelectorOpIn, selection.Equals: corev1.NodeSelectorOpIn, selection.DoubleEquals: corev1.NodeSelectorOpIn,
 	selection.NotIn: corev1.NodeSelectorOpNotIn, selection.NotEquals: corev1.NodeSelectorOpNotIn,
@@ -68,7 +72,7 @@ var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 	selection.GreaterThan: corev1.NodeSelectorOpGt, selection.LessThan: corev1.NodeSelectorOpLt,
 }
 
-// selectorTerm returns the requirements of a lent node.
+// selectorTerm returns a node selector term that matches exactly the lent nodes.
 func (l *LentNodes) selectorTerm() corev1.NodeSelectorTerm {
 	t := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: nodeTypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{virtualNode}},
@@ -77,7 +81,7 @@ func (l *LentNodes) selectorTerm() corev1.NodeSelectorTerm {
 		t.MatchExpressions = append(t.MatchExpressions, corev1.NodeSelectorRequirement{Key: controlPlaneLabel, Operator: corev1.NodeSelectorOpDoesNotExist})
 	}
 	requirements, any := l.Selector.Requirements()
-	if !any { // the selector selects nothing; a contradictory expression has the same effect
+	if !any { // the selector matches no node: add a requirement that contradicts the first one
 		t.MatchExpressions = append(t.MatchExpressions,
 			corev1.NodeSelectorRequirement{Key: nodeTypeLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{virtualNode}})
 	}
@@ -95,14 +99,14 @@ func (l *LentNodes) selectorTerm() corev1.NodeSelectorTerm {
 	return t
 }
 
-// NodeSelector selects these nodes.
+// NodeSelector returns a node selector that matches exactly the lent nodes.
 func (l *LentNodes) NodeSelector() *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{l.selectorTerm()}}
 }
 
-// Confine restricts a pod to these nodes, in addition to the pod's own requirements, and replaces
-// its tolerations of taints that somebody set by the granted ones. It reports whether that changed
-// the pod.
+// Confine restricts a pod to these nodes, in addition to the pod's own requirements. It removes
+// tolerations that the placement was not granted, and adds those that it was granted. It reports
+// whether it changed the pod.
 func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 	changed = joinTerms(spec, l.selectorTerm())
 	before, granted := len(spec.Tolerations), l.grantedTolerations()
@@ -116,8 +120,9 @@ func (l *LentNodes) Confine(spec *corev1.PodSpec) (changed bool) {
 	return changed
 }
 
-// StrangeToleration returns the key of a toleration of a pod that its placement was not granted, ""
-// for none.
+// StrangeToleration returns the key of one of the pod's tolerations that its placement was not
+// granted, or "every taint" if that toleration has no key. It returns "" if there is no such
+// toleration.
 func (l *LentNodes) StrangeToleration(spec *corev1.PodSpec) string {
 	granted := l.grantedTolerations()
 	for i := range spec.Tolerations {
@@ -132,9 +137,9 @@ func (l *LentNodes) grantedTolerations() []corev1.Toleration {
 	return requirements.TolerationsFor(l.Tolerations, l.Taints)
 }
 
-// isStrange reports whether a toleration opens nodes that the placement was not granted. It accepts
-// tolerations of the taints of devices that the pod requests. Those of reserved keys are up to the
-// admission policy.
+// isStrange reports whether a pod may not have a toleration, because its placement was not granted
+// it. Two kinds of tolerations are always allowed: those whose key is the name of a device that the
+// pod requests, and those with a reserved key, which the admission policy checks.
 func isStrange(spec *corev1.PodSpec, t *corev1.Toleration, granted []corev1.Toleration) bool {
 	switch {
 	case t.Key != "" && requirements.IsReservedTaint(t.Key), requestsDevice(spec, t.Key):
@@ -155,7 +160,8 @@ func requestsDevice(spec *corev1.PodSpec, key string) bool {
 	return quantity.IsExtended(corev1.ResourceName(key)) && (slices.ContainsFunc(spec.Containers, requests) || slices.ContainsFunc(spec.InitContainers, requests))
 }
 
-// joinTerms adds the requirements of a term to every term of a pod.
+// joinTerms adds the requirements of a term to each of a pod's required node affinity terms. If the
+// pod has none, the term becomes its only one. It reports whether it changed the pod.
 func joinTerms(spec *corev1.PodSpec, more corev1.NodeSelectorTerm) (changed bool) {
 	if spec.Affinity == nil {
 		spec.Affinity = &corev1.Affinity{}
@@ -171,7 +177,7 @@ func joinTerms(spec *corev1.PodSpec, more corev1.NodeSelectorTerm) (changed bool
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
 		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
-			continue // an empty term matches no node and must stay empty
+			continue // an empty term matches no node; with requirements it would match some
 		}
 		changed = joinRequirements(&term.MatchExpressions, more.MatchExpressions) || changed
 		changed = joinRequirements(&term.MatchFields, more.MatchFields) || changed
@@ -179,7 +185,8 @@ func joinTerms(spec *corev1.PodSpec, more corev1.NodeSelectorTerm) (changed bool
 	return changed
 }
 
-// joinRequirements adds the missing requirements.
+// joinRequirements appends to the first list the requirements that only the second list contains.
+// It reports whether it appended any.
 func joinRequirements(to *[]corev1.NodeSelectorRequirement, more []corev1.NodeSelectorRequirement) (changed bool) {
 	for _, r := range more {
 		if !slices.ContainsFunc(*to, func(have corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(have, r) }) {

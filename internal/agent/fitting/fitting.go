@@ -1,14 +1,15 @@
-// Package fitting decides whether the pods of a placement find nodes here, next to the pods that
-// other placements were promised and do not run yet.
+// Package fitting decides whether the pods of a new placement will find nodes here, next to the
+// pods that were promised to other placements and do not run yet.
 //
-// The agent does not know in which order these pods will start, nor whether the scheduler packs
-// or spreads them. It therefore lets every promise meet the most unkind positions of the others'
-// pods. A placement is accepted if its pods fit nevertheless, and if it does not take this
-// certainty from a promise that has it.
+// The agent does not know in which order these pods will start, nor whether the scheduler packs or
+// spreads them. It therefore assumes the worst case: the pods of all other placements start first,
+// on the nodes where they are most in the way. A pod that fits even then is certain to fit. A new
+// placement is accepted if all its pods are certain to fit, and if all promised pods that were
+// certain to fit before still are.
 //
-// Of a promise without pod shapes only amounts are known. They are taken from the nodes with the
-// most room, as the broker does. Where its pods may run on some nodes only, the sum of what is free
-// on these must suffice.
+// A placement may have been promised amounts instead of pods of known sizes. Check takes these
+// amounts from the nodes with the most room, as the broker does. If the placement's pods may run
+// only on some nodes, the total that is free on these nodes must be large enough.
 package fitting
 
 import (
@@ -26,33 +27,35 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// Node is a number of nodes with the same labels and free amounts.
+// Node describes Count nodes with the same labels and the same free amounts.
 type Node struct {
 	Count  int64
 	Free   quantity.Amounts
 	Labels map[string]string
-	// Taints are the offered ones.
+	// Taints are the offered taints of these nodes.
 	Taints []brokerv1alpha1.Taint
 }
 
-// Pods are a number of pods of one size.
+// Pods describes Count pods of the same size.
 type Pods struct {
 	Count int64
 	Each  quantity.Amounts
 }
 
-// Promise is the part of a placement that does not run yet.
+// Promise is the part of a placement that does not run yet, with its requirements on nodes.
 type Promise struct {
 	Pods []Pods
-	// Rest are the amounts besides Pods.
+	// Rest holds the amounts that were promised in addition to Pods.
 	Rest quantity.Amounts
-	// NodeSelector are the labels of the nodes that the pods may run on.
+	// NodeSelector holds the labels that a node must have to run the pods.
 	NodeSelector map[string]string
 	Tolerations  []brokerv1alpha1.Toleration
 }
 
-// Unused returns the part of a placement that does not run yet. Each running pod stands for one
-// of the smallest pods promised that are not smaller than it.
+// Unused returns the part of a placement that does not run yet: the promised pods that are not
+// running (left), and the amounts that are kept beyond these and the running pods (rest). Each
+// running pod takes the place of one promised pod: the smallest one that is at least as large as
+// the running pod.
 func Unused(kept quantity.Amounts, promised []Pods, running []quantity.Amounts) (left []Pods, rest quantity.Amounts) {
 	left = slices.Clone(promised)
 	rest = kept.Max(nil)
@@ -69,15 +72,16 @@ func Unused(kept quantity.Amounts, promised []Pods, running []quantity.Amounts) 
 		}
 	}
 	for i := range left {
-		// Pods that match no shape, and reductions, leave less for those that do.
+		// The rest may be too small for all promised pods that are left. This happens if a running pod
+		// matched none of them, or if the kept amounts were reduced.
 		left[i].Count = min(left[i].Count, timesInto(left[i].Each, rest))
 		rest = rest.Sub(left[i].Each.Times(left[i].Count))
 	}
 	return slices.DeleteFunc(left, func(p Pods) bool { return p.Count == 0 }), rest.Max(nil)
 }
 
-// isCovered reports whether a promised pod of the given size is at least as large as pod. It ignores
-// the resource pods: every pod counts as one, even if its size does not name that resource.
+// isCovered reports whether a promised pod of the given size is at least as large as pod. It
+// ignores the resource "pods", because every pod counts as 1.
 func isCovered(size, pod quantity.Amounts) bool {
 	for name, amount := range pod {
 		if amount > size[name] && name != corev1.ResourcePods {
@@ -97,17 +101,18 @@ func timesInto(each, amounts quantity.Amounts) int64 {
 	return times
 }
 
-// Misfit says which pods or amounts do not fit.
+// Misfit describes the pods or amounts of a placement that do not fit.
 type Misfit struct {
-	// Short is set if amounts do not fit on the nodes where the pods may run.
+	// Short is a resource of which too little is free on the nodes where the pods may run. If it is
+	// the zero value, Pods and Fit are set.
 	Short quantity.Shortage
 	Pods
-	// Fit is how many of them do. It is Count if they fit themselves, but only on nodes that the
-	// pods of other placements need.
+	// Fit is how many of the Pods are certain to fit. If it equals Count, all of them fit, but only on
+	// nodes that pods promised to other placements need.
 	Fit int64
 }
 
-// Message is a sentence for the consumer.
+// Message explains the misfit to the consumer.
 func (m *Misfit) Message() string {
 	if s := m.Short; s.Resource != "" {
 		return fmt.Sprintf("requested %s of %s, but the nodes that the request selects and tolerates have only %s free, next to what is promised to others",
@@ -128,7 +133,8 @@ func formatAmounts(each quantity.Amounts) string {
 }
 
 // Check returns the pods or amounts of a new placement that do not fit on the nodes next to the
-// other promises; nil if all fit. It leaves amounts to the caller that may be on any node.
+// other promises, or nil if all fit. Check does not check the promised amounts (Rest) of a
+// placement that may use all nodes: the caller must compare them with the free total.
 func Check(nodes []Node, others []Promise, wanted Promise) *Misfit {
 	f := newFloor(nodes, others, wanted)
 	me := len(others)
@@ -151,16 +157,18 @@ func Check(nodes []Node, others []Promise, wanted Promise) *Misfit {
 	return nil
 }
 
-// floor is the nodes and the promises in columns.
+// floor holds the nodes and the promises in the form that package packing needs, in which amounts
+// are lists with one column for each resource.
 type floor struct {
 	columns map[corev1.ResourceName]int32
-	// names are the resources by column.
+	// names holds the name of the resource of each column.
 	names []corev1.ResourceName
 	nodes packing.Nodes
-	// classes are nodes of which each has other labels or taints.
+	// classes holds one node for each combination of labels and taints. The index in this list is the
+	// number of the class.
 	classes  []*Node
 	promises []promise
-	// scratch is reused.
+	// scratch is a copy of nodes on which pods are placed. It is reused to save memory.
 	scratch packing.Nodes
 }
 
@@ -170,7 +178,7 @@ type promise struct {
 	on    []bool
 }
 
-// kind is one size of pods of a promise, from is its index there.
+// kind is one size of pods of a promise. from is its index in Promise.Pods.
 type kind struct {
 	packing.Group
 	from int
@@ -218,8 +226,9 @@ func (f *floor) nameAll(free quantity.Amounts) {
 	}
 }
 
-// promiseOf sorts the pods by size, the largest first. On nodes that limit their pods, each pod
-// takes a slot.
+// promiseOf converts a Promise to the form that package packing needs, with the largest pods first.
+// slots is true if the nodes limit the number of their pods; then each pod requests 1 of the
+// resource "pods".
 func (f *floor) promiseOf(in Promise, slots bool) promise {
 	out := promise{on: f.selectClasses(in)}
 	total := in.Rest
@@ -248,7 +257,8 @@ func (f *floor) promiseOf(in Promise, slots bool) promise {
 	return out
 }
 
-// selectClasses returns the classes of nodes that the pods of a promise may run on; nil for all.
+// selectClasses returns, for each class of nodes, whether the pods of a promise may run there. It
+// returns nil if they may run on all nodes.
 func (f *floor) selectClasses(in Promise) []bool {
 	on := make([]bool, len(f.classes))
 	for class, n := range f.classes {
@@ -274,9 +284,9 @@ func (f *floor) needsOf(amounts quantity.Amounts) (out []packing.Need) {
 	return out
 }
 
-// countCertain returns how many pods of a kind of a promise fit wherever the scheduler puts the pods
-// of the other ones of the first upTo promises. Pods of its own promise are placed in the
-// kindest order, the largest first.
+// countCertain returns how many pods of one kind of a promise are certain to fit, wherever the
+// scheduler puts the pods of other promises. It considers only the first upTo promises. Larger pods
+// of the same promise are placed first.
 func (f *floor) countCertain(of, which, upTo int) int64 {
 	p := &f.promises[of]
 	target := p.kinds[which]
@@ -287,8 +297,9 @@ func (f *floor) countCertain(of, which, upTo int) int64 {
 	return max(0, f.scratch.Count(target.Pod)-f.scratch.Harm(target.Pod, f.groupsOfOthers(of, upTo)))
 }
 
-// shortOnSelected returns which amounts of a promise besides its pods are not free on the nodes that
-// it selects, with the pods of all promises placed first.
+// shortOnSelected returns the first resource of the promise's Rest of which too little is free on
+// the nodes that the promise selects, after the pods of all promises are placed. It returns the
+// zero value if nothing is missing, or if the promise may use all nodes.
 func (f *floor) shortOnSelected(of int) (short quantity.Shortage) {
 	p := &f.promises[of]
 	if p.on == nil {
@@ -308,7 +319,7 @@ func (f *floor) shortOnSelected(of int) (short quantity.Shortage) {
 	return short
 }
 
-// groupsOfOthers returns the pods of the other promises.
+// groupsOfOthers returns the pods of the first upTo promises except one.
 func (f *floor) groupsOfOthers(of, upTo int) []packing.Group {
 	var all []packing.Group
 	for i := range upTo {

@@ -105,8 +105,8 @@ func grant(r *rand.Rand, nodes []Node) (promises []Promise, refused int) {
 	return promises, refused
 }
 
-// schedule starts all pods in a random order, each on the node with the highest score, and
-// returns one that fits on no node.
+// schedule starts all pods in a random order, each on the node with the highest score, and returns
+// the first one that fits on no node, or nil if all fit.
 func schedule(r *rand.Rand, nodes []Node, promises []Promise, score func(quantity.Amounts) float64) quantity.Amounts {
 	var pods, free []quantity.Amounts
 	for _, p := range promises {
@@ -136,7 +136,8 @@ func schedule(r *rand.Rand, nodes []Node, promises []Promise, score func(quantit
 	return nil
 }
 
-// A large provider answers within the time that the broker gives it.
+// BenchmarkCheckNextToManyPromises measures Check for a large provider, which must answer within
+// the time that the broker gives it.
 func BenchmarkCheckNextToManyPromises(b *testing.B) {
 	r := rand.New(rand.NewPCG(7, 7))
 	var nodes []Node

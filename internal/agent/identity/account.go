@@ -8,9 +8,9 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 )
 
-// Account enrols a cluster that authenticates to the broker with a ServiceAccount of the
-// broker's cluster instead of a certificate. Its first certificate is requested in the same way
-// as a renewal.
+// Account is an Enroller for a cluster that authenticates to the broker with a ServiceAccount of
+// the broker's cluster instead of a certificate. It requests the first certificate with the call
+// that otherwise renews one.
 type Account struct{ Broker Renewer }
 
 // Rules implements Enroller.
@@ -25,7 +25,8 @@ func (a Account) Rules(ctx context.Context) (*v1.EnrolmentRules, error) {
 	return &v1.EnrolmentRules{TrustDomain: pong.TrustDomain}, nil
 }
 
-// Enrol implements Enroller. The ServiceAccount identifies the cluster, so no approval is needed.
+// Enrol implements Enroller. No approval is needed, because the ServiceAccount proves which cluster
+// this is.
 func (a Account) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *httptransport.Approval, error) {
 	issued, err := a.Broker.RenewCertificate(ctx, &v1.RenewalRequest{Csr: request.Csr})
 	return issued, nil, err

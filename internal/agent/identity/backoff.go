@@ -9,20 +9,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Pauses between failing attempts: the first, and the longest.
+// firstPause is the pause after the first failed attempt. The pause doubles with each failure, up
+// to longestPause.
 const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
 )
 
-// backoff spaces out failing attempts.
+// backoff computes the pauses between attempts that fail.
 type backoff struct {
 	failures int
-	// until is the earliest time of the next attempt.
+	// until is the earliest time for the next attempt.
 	until time.Time
 }
 
-// nextAfterFailure returns when to try again. It honours a longer Retry-After of the broker.
+// nextAfterFailure returns when to try again. A longer pause that the broker asks for with
+// Retry-After is respected up to longestPause.
 func (b *backoff) nextAfterFailure(now time.Time, err error) time.Time {
 	pause := min(firstPause<<min(b.failures, 16), longestPause)
 	if f, ok := errors.AsType[*fault.Error](err); ok {
@@ -32,7 +34,8 @@ func (b *backoff) nextAfterFailure(now time.Time, err error) time.Time {
 	return b.delayNext(now, pause)
 }
 
-// delayNext delays the next attempt, with jitter.
+// delayNext sets the next attempt to now plus pause, which is at least firstPause, with up to 20 %
+// added at random.
 func (b *backoff) delayNext(now time.Time, pause time.Duration) time.Time {
 	b.until = now.Add(wait.Jitter(max(pause, firstPause), 0.2))
 	return b.until

@@ -10,9 +10,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Condition describes the agent's certificate, for any method of renewal: the credentials in
-// use, or why there are none, and why they were not replaced. The text changes only with the
-// certificate or the problem.
+// Condition returns the condition CertificateValid, which describes the certificate c. invalid is
+// the reason why there is no valid certificate, or nil. trouble is the reason why the certificate
+// could not be replaced, or nil. The message changes only if the certificate or one of these errors
+// changes.
 func Condition(c *pki.Credentials, invalid, trouble error, now time.Time) metav1.Condition {
 	condition := metav1.Condition{Type: agentv1alpha1.ConditionCertificateValid, Status: metav1.ConditionTrue}
 	if invalid != nil {
@@ -29,7 +30,8 @@ func Condition(c *pki.Credentials, invalid, trouble error, now time.Time) metav1
 	case trouble != nil:
 		condition.Reason = agentv1alpha1.ReasonRenewalFailing
 		condition.Message = fmt.Sprintf("valid until %s, but renewal fails: %v", expires, trouble)
-	// A renewal at two thirds of the lifetime would have finished by now.
+	// The certificate expires soon. An automatic renewal begins after two thirds of the lifetime and
+	// would have finished by now.
 	case now.After(leaf.NotAfter.Add(-life / 6)):
 		condition.Reason = agentv1alpha1.ReasonCertificateExpiring
 		condition.Message = fmt.Sprintf("valid until %s and not renewed yet: replace the files in --broker-cert-path", expires)

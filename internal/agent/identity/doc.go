@@ -1,5 +1,5 @@
-// Package identity obtains and renews the certificate of this cluster's agent, and writes it to
-// the files that the agent reads.
+// Package identity obtains and renews the certificate of this cluster's agent, and writes it to the
+// files that the agent reads.
 //
 //	Secret ──read──▶ State ──Decide──▶ Step
 //	  ▲                                  │ Prepare: create a key and its request
@@ -9,9 +9,10 @@
 //	                                     │ Restore: files ──▶ Secret
 //	                                     └ Wait, or Stuck until an administrator helps
 //
-// The Secret holds all state. It contains a key before the request is sent, and an answer
-// before it is used, so a process that dies in between continues with the same key. Replicas
-// need no lock: writes are optimistic, and the slower replica uses what the faster one wrote.
+// The Secret holds all state. It stores a key before the request for it is sent, and a certificate
+// before it is used, so a process that restarts continues with the same key. Replicas need no lock:
+// a write fails if another replica has written meanwhile, and the slower replica then uses the
+// result of the faster one.
 //
 // Private keys are only in the Secret and in the files.
 package identity

@@ -15,16 +15,16 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 )
 
-// idle is the longest time between two reads of the Secret, watched or not.
+// idle is the longest time between two reads of the Secret, in case its watch fails.
 const idle = 10 * time.Minute
 
-// Enroller requests a first certificate.
+// Enroller requests the first certificate of a cluster.
 type Enroller interface {
 	Rules(ctx context.Context) (*v1.EnrolmentRules, error)
 	Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *httptransport.Approval, error)
 }
 
-// Renewer requests a certificate with the current one.
+// Renewer requests a new certificate, authenticated with the current one.
 type Renewer interface {
 	RenewCertificate(ctx context.Context, request *v1.RenewalRequest) (*v1.IssuedCertificate, error)
 	Ping(ctx context.Context) (*v1.Pong, error)
@@ -33,56 +33,58 @@ type Renewer interface {
 // Options of a Keeper. Client, Secret and Dir are required.
 type Options struct {
 	Client kubernetes.Interface
-	// Secret that stores the identity.
+	// Secret in which the identity is stored.
 	Secret types.NamespacedName
-	// Dir is where the agent reads its certificate, see pki.Files.
+	// Dir is the directory from which the agent reads its certificate, see pki.Files.
 	Dir string
-	// ClusterID to enrol as. If empty, the Secret's certificate decides, and without one
-	// DefaultClusterID.
+	// ClusterID is the ID with which to enrol. If it is empty, the ID in the Secret's certificate is
+	// used, or DefaultClusterID if there is no certificate.
 	ClusterID, DefaultClusterID string
-	// Enroller is nil if the broker's enrolment address is unknown.
+	// Enroller requests the first certificate. It is nil if the broker's enrolment address is unknown.
 	Enroller Enroller
-	// Token from `broker enrol`; without one an administrator must approve.
+	// Token is the token that `broker enrol` printed. If it is empty, an administrator must approve
+	// the enrolment.
 	Token string
-	// Clock is the wall clock if nil.
+	// Clock defaults to the wall clock.
 	Clock clock.Clock
 	Log   logr.Logger
 }
 
-// Keeper enrols the cluster and renews its certificate. Call Acquire first, then run Start as a
-// runnable of a manager.
+// Keeper enrols the cluster and renews its certificate. Call Acquire first, then let a manager call
+// Start.
 type Keeper struct {
 	options Options
 	secret  *secret
 	clock   clock.Clock
 	log     logr.Logger
-	// changed receives when the Secret may have changed.
+	// changed receives a value when the Secret may have changed.
 	changed chan struct{}
 
-	// renewer is nil before RenewWith.
+	// renewer renews the certificate; nil until RenewWith is called.
 	renewer Renewer
-	// elected is closed once this replica leads.
+	// elected is closed once this replica is the leader.
 	elected <-chan struct{}
 
-	// published is the certificate in the files, nil if unknown.
+	// published is the certificate in the files; nil until this process has written the files.
 	published *Certificate
 	received  time.Time
 	backoff   backoff
 	pinged    time.Time
 	untrusted bool
 	outdated  bool
-	// misfit is set after the broker rejected a request as invalid; the next request uses the trust
-	// domain that the broker names.
+	// misfit is true after the broker rejected a request as invalid. The agent then asks the broker
+	// for the trust domain of the next request.
 	misfit bool
-	// told and complained rate-limit log messages about failures and about the Secret.
+	// told limits how often failures are logged. complained limits how often unusable content of the
+	// Secret is logged.
 	told, complained reminded
 
-	// mu guards the following.
+	// mu protects trouble.
 	mu      sync.Mutex
 	trouble error
 }
 
-// New returns a Keeper; nothing runs before Acquire.
+// New returns a Keeper. It does nothing before Acquire.
 func New(o Options) *Keeper {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -93,28 +95,30 @@ func New(o Options) *Keeper {
 	}
 }
 
-// Acquire returns once the files hold a valid certificate. Until then Trouble returns what is
-// missing.
+// Acquire returns as soon as the files contain a valid certificate, or with an error when ctx ends.
+// While it waits, Trouble returns the reason.
 func (k *Keeper) Acquire(ctx context.Context) (*Certificate, error) {
 	return k.runSteps(ctx, func(c *Certificate) bool { return c != nil })
 }
 
-// RenewWith enables renewal on the leading replica, where elected is closed.
+// RenewWith enables renewal. Only the leader renews: elected must be closed once this replica is
+// the leader.
 func (k *Keeper) RenewWith(renewer Renewer, elected <-chan struct{}) {
 	k.renewer, k.elected = renewer, elected
 }
 
-// Start renews the certificate, and publishes certificates that other replicas renewed, until
-// ctx ends.
+// Start keeps the certificate in the files up to date until ctx ends. The leader renews it; the
+// other replicas write what the leader has stored in the Secret.
 func (k *Keeper) Start(ctx context.Context) error {
-	_, _ = k.runSteps(ctx, func(*Certificate) bool { return false }) // ends only with ctx
+	_, _ = k.runSteps(ctx, func(*Certificate) bool { return false }) // returns only when ctx ends
 	return nil
 }
 
-// NeedLeaderElection is false: every replica publishes.
+// NeedLeaderElection returns false: every replica must write the certificate to its files.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// runSteps performs steps until enough returns true for the certificate in the files.
+// runSteps performs steps until enough returns true or ctx ends. It calls enough with the valid
+// certificate in the files, or nil if there is none.
 func (k *Keeper) runSteps(ctx context.Context, enough func(*Certificate) bool) (*Certificate, error) {
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -124,7 +128,7 @@ func (k *Keeper) runSteps(ctx context.Context, enough func(*Certificate) bool) (
 	for {
 		elected := k.elected
 		if k.isLeading() {
-			elected = nil // already known
+			elected = nil // from now on this replica leads, so this channel must not wake the loop again
 		}
 		use, again := k.performStep(ctx)
 		if enough(use) {
@@ -143,7 +147,7 @@ func (k *Keeper) runSteps(ctx context.Context, enough func(*Certificate) bool) (
 	}
 }
 
-// isLeading reports whether this replica renews.
+// isLeading reports whether this replica is the one that renews the certificate.
 func (k *Keeper) isLeading() bool {
 	select {
 	case <-k.elected:
@@ -160,8 +164,9 @@ func (k *Keeper) noteChange() {
 	}
 }
 
-// performStep performs one step. It returns the valid certificate in the files, or nil, and
-// when the next step is due.
+// performStep performs the next step. It returns the certificate that was in the files before the
+// step, or nil if there was no valid one or the Secret cannot be read, and the time at which the
+// following step is due.
 func (k *Keeper) performStep(ctx context.Context) (use *Certificate, again time.Time) {
 	state, read, err := k.secret.loadState(ctx)
 	if err != nil {

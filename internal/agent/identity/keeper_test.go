@@ -94,7 +94,7 @@ func (h *home) options(t *testing.T) Options {
 	}
 }
 
-// keeper starts a Keeper; edits change its options.
+// keeper returns a Keeper that has performed no step yet; edits change its options.
 func (h *home) keeper(t *testing.T, edits ...func(*Options)) *Keeper {
 	t.Helper()
 	o := h.options(t)
@@ -126,11 +126,11 @@ func (h *home) renewing(t *testing.T, k *Keeper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tr.Close() }) // never fails
+	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	k.RenewWith(tr, elected())
 }
 
-// elected returns the signal of a leading replica.
+// elected returns a closed channel, as a leading replica has it.
 func elected() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)
@@ -588,9 +588,9 @@ func testReplicas(t *testing.T, h *home) {
 				t.Error(err)
 				return
 			}
-			defer tr.Close() //nolint:errcheck // never fails
+			defer tr.Close() //nolint:errcheck // Close never fails
 			k.RenewWith(tr, elected())
-			_ = k.Start(ctx) // ends with ctx
+			_ = k.Start(ctx) // returns when ctx ends
 		})
 	}
 	runtest.Await(t, "three renewals", func() bool { return len(h.Renewed()) >= 3 })

@@ -25,8 +25,9 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// envAgent makes the test binary an agent that exits once it has the certificate: kubeconfig,
-// Secret, directory, enrolment URL, CA hash, token, broker's URL.
+// envAgent is an environment variable that makes the test binary an agent, which exits once it has
+// the certificate. Its value has one argument of runAgent in each line: kubeconfig, Secret,
+// directory, enrolment URL, CA hash, token, broker's URL.
 const envAgent = "LRB_TEST_AGENT"
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runAgent enrols, or renews what it finds.
+// runAgent enrols the cluster, or renews the certificate that is stored in the Secret.
 func runAgent(a []string) error {
 	kubeconfig, name, dir, enrolmentURL, hash, token, url := a[0], a[1], a[2], a[3], a[4], a[5], a[6]
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -114,7 +115,7 @@ func testKilled(t *testing.T, h *home, kubeconfig string) {
 		}
 	})
 	t.Run("renewal", func(t *testing.T) {
-		// Two thirds of its lifetime are over.
+		// Two thirds of the lifetime of this certificate are over, so that a renewal is due.
 		old := certifiedBy(t, h.Registry, "rome", time.Now().Add(-50*time.Minute), time.Hour)
 		h.overwrite(t, func(data map[string][]byte) {
 			clear(data)

@@ -9,10 +9,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// pingInterval is how often the agent asks the broker which roots it trusts.
+// pingInterval is how often the agent asks the broker which CA certificates the broker trusts (its
+// roots).
 const pingInterval = time.Minute
 
-// pingBroker learns which roots the broker trusts, and whether it accepts the certificate.
+// pingBroker asks the broker which roots it trusts, and notes whether they differ from those of the
+// certificate c, and whether the broker and this agent accept each other's certificates. Only the
+// leader asks, at most once per pingInterval.
 func (k *Keeper) pingBroker(ctx context.Context, c *Certificate) {
 	now := k.clock.Now()
 	if c == nil || !k.isLeading() || now.Before(k.pinged.Add(pingInterval)) {
@@ -21,7 +24,8 @@ func (k *Keeper) pingBroker(ctx context.Context, c *Certificate) {
 	k.pinged = now
 	pong, err := k.renewer.Ping(ctx)
 	if err != nil {
-		// An unreachable broker reveals nothing about certificates.
+		// Only a rejected certificate matters here. Other errors, for example an unreachable broker, say
+		// nothing about the certificate.
 		k.untrusted = isUntrusted(err)
 		return
 	}
@@ -29,12 +33,13 @@ func (k *Keeper) pingBroker(ctx context.Context, c *Certificate) {
 	k.outdated = pong.TrustDigest != "" && pong.TrustDigest != c.trustDigest
 }
 
-// isUntrusted reports whether TLS or the broker rejected the certificate.
+// isUntrusted reports whether a call failed because one side rejected the other's certificate.
 func isUntrusted(err error) bool {
 	return errors.Is(err, transport.ErrUntrusted) || fault.ReasonOf(err) == fault.Forbidden
 }
 
-// pauseUntil shortens a pause so that the next ping happens in time.
+// pauseUntil returns when a pause ends: at the given time or, on the leader, at the time of the
+// next ping if that is earlier.
 func (k *Keeper) pauseUntil(until, now time.Time) time.Time {
 	if !k.isLeading() {
 		return until

@@ -6,63 +6,64 @@ import (
 	"time"
 )
 
-// Step is the next thing to do.
+// Step is what the Keeper does next.
 type Step string
 
 // Steps of a Plan.
 const (
 	// Publish writes the Secret's certificate to the files.
 	Publish Step = "publish"
-	// Restore writes the certificate in the files back to a Secret that lost it.
+	// Restore writes the certificate in the files back to the Secret, from which it has disappeared.
 	Restore Step = "restore"
-	// Prepare creates a key and its request, and stores both.
+	// Prepare creates a key and its certificate signing request, and stores both in the Secret.
 	Prepare Step = "prepare"
-	// Enrol sends the request to the enrolment listener.
+	// Enrol sends the stored request to the enrolment listener.
 	Enrol Step = "enrol"
-	// Renew sends the request with the current certificate.
+	// Renew sends the stored request to the broker, authenticated with the current certificate.
 	Renew Step = "renew"
-	// Wait does nothing until the Plan's time, or until something changes.
+	// Wait does nothing until Plan.Until, or until the situation changes.
 	Wait Step = "wait"
 	// Stuck waits for an administrator: there is no usable certificate and no way to get one.
 	Stuck Step = "stuck"
 )
 
-// Situation is the input of Decide.
+// Situation holds everything on which the next step depends.
 type Situation struct {
 	State
 	Now time.Time
-	// ClusterID is the cluster to enrol as.
+	// ClusterID is the ID with which to enrol.
 	ClusterID string
-	// Published is the certificate in the files; nil if unknown.
+	// Published is the certificate in the files; nil until this process has written them.
 	Published *Certificate
 	// Received is when this process last received a certificate, by the local clock.
 	Received time.Time
-	// Leading reports whether this replica renews.
+	// Leading is true on the replica that renews the certificate.
 	Leading bool
-	// CanEnrol reports whether the broker's enrolment address is known.
+	// CanEnrol is true if the broker's enrolment address is known.
 	CanEnrol bool
-	// Untrusted reports whether broker and agent reject each other's certificates although the
-	// current one has not expired.
+	// Untrusted is true if the broker rejects the agent's certificate, or if the agent rejects the
+	// broker's certificate, although the agent's certificate has not expired.
 	Untrusted bool
-	// Outdated reports whether the broker's roots differ from those in the Secret.
+	// Outdated is true if the roots that the broker trusts differ from those in the Secret.
 	Outdated bool
 }
 
-// Plan is the next step and, for Wait, how long to wait.
+// Plan is the next step and, if this is Wait, when to stop waiting.
 type Plan struct {
 	Step Step
-	// Until is when the next step is due at the latest.
+	// Until is when Wait ends at the latest; it is not set for other steps.
 	Until time.Time
 }
 
-// trustPause is the minimum age of a certificate before it is renewed because of new roots: the
-// broker's replicas learn of new roots one after the other.
+// trustPause is how old a certificate must be before it is renewed because of new roots. The
+// broker's replicas learn of new roots one after the other, so an earlier renewal might still
+// return the old ones.
 const trustPause = 10 * time.Minute
 
-// needsBroker reports whether the step needs an answer of the broker.
+// needsBroker reports whether the step calls the broker.
 func (p Plan) needsBroker() bool { return p.Step == Enrol || p.Step == Renew }
 
-// Decide returns the next step.
+// Decide returns the next step for a situation, without performing it.
 func Decide(s Situation) Plan {
 	c := s.Certificate
 	if c == nil && s.Published != nil && !s.Published.hasExpired(s.Now) {
@@ -77,7 +78,8 @@ func Decide(s Situation) Plan {
 	due := s.renewalDue()
 	switch {
 	case !s.Leading:
-		// The leader's result arrives through the Secret.
+		// The leader renews the certificate. The new certificate reaches this replica through the
+		// Secret.
 		return Plan{Step: Wait, Until: c.Leaf.NotAfter}
 	case s.Untrusted && s.CanEnrol:
 		return s.planRequest(Enrol)
@@ -87,8 +89,10 @@ func Decide(s Situation) Plan {
 	return Plan{Step: Wait, Until: due}
 }
 
-// renewalDue returns when to renew. It also counts from when the certificate was received: with
-// a local clock far ahead of the issuer's, every certificate would be due immediately.
+// renewalDue returns when to renew the certificate: at RenewalTime, but not before a third of its
+// lifetime has passed since this process received it. Without this minimum, a clock that is far
+// ahead would cause one renewal after the other. If the broker's roots have changed, a renewal is
+// due as soon as the certificate is older than trustPause.
 func (s Situation) renewalDue() time.Time {
 	leaf := s.Certificate.Leaf
 	due := laterOf(RenewalTime(s.Certificate), s.Received.Add(leaf.NotAfter.Sub(leaf.NotBefore)/3))
@@ -112,8 +116,8 @@ func earlierOf(a, b time.Time) time.Time {
 	return b
 }
 
-// planFirst plans the first certificate. Every replica may do so, because all send the request
-// stored in the Secret.
+// planFirst returns the next step towards the first certificate. Every replica may enrol, because
+// all send the request that is stored in the Secret.
 func (s Situation) planFirst() Plan {
 	if !s.CanEnrol {
 		return Plan{Step: Stuck}
@@ -121,8 +125,8 @@ func (s Situation) planFirst() Plan {
 	return s.planRequest(Enrol)
 }
 
-// planRequest sends the pending request, or creates one: a key is never used for a second
-// certificate.
+// planRequest returns a plan to send the stored request. If there is none for this cluster ID, it
+// plans to create one, with a new key: no key is used for two certificates.
 func (s Situation) planRequest(how Step) Plan {
 	if r := s.Request; r == nil || r.ClusterID != s.ClusterID {
 		return Plan{Step: Prepare}
@@ -130,8 +134,8 @@ func (s Situation) planRequest(how Step) Plan {
 	return Plan{Step: how}
 }
 
-// RenewalTime is two thirds into the lifetime, minus up to a thirtieth, so that clusters
-// enrolled together do not renew together.
+// RenewalTime returns when to renew a certificate: after two thirds of its lifetime, or up to a
+// thirtieth of the lifetime earlier, so that clusters that enrolled together do not renew together.
 func RenewalTime(c *Certificate) time.Time {
 	life := c.Leaf.NotAfter.Sub(c.Leaf.NotBefore)
 	digest := sha256.Sum256(c.Leaf.Raw)

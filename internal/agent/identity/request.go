@@ -20,19 +20,19 @@ const requestBlock = "CERTIFICATE REQUEST"
 
 // Request is a certificate signing request with its private key.
 type Request struct {
-	// KeyPEM is the private key, PKCS #8.
+	// KeyPEM is the private key as PKCS #8 in PEM form.
 	KeyPEM []byte
-	// PEM is the request, PKCS #10. It is stored and resent unchanged, because a new signature
-	// would make it a different request.
+	// PEM is the request as PKCS #10 in PEM form. Exactly these bytes must be sent in every attempt: a
+	// new signature would make it a different request.
 	PEM []byte
-	// ClusterID and TrustDomain are those in the request.
+	// ClusterID and TrustDomain are parsed from the request.
 	ClusterID, TrustDomain string
-	// Fingerprint of the key, see pki.SPKIHash. The broker's administrator identifies the cluster
-	// by it.
+	// Fingerprint is the fingerprint of the public key; see pki.SPKIHash. The broker's administrator
+	// compares it before approving the cluster.
 	Fingerprint string
 }
 
-// NewRequest creates an ECDSA P-256 key and a request for a cluster's certificate.
+// NewRequest creates an ECDSA P-256 key and a certificate signing request for a cluster.
 func NewRequest(clusterID, trustDomain string) (*Request, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -67,7 +67,8 @@ func readRequest(data map[string][]byte) (*Request, error) {
 	return r, nil
 }
 
-// parseRequest never includes key material in its errors.
+// parseRequest parses a key and its request, and checks that they belong together. Its errors never
+// contain parts of the key.
 func parseRequest(keyPEM, requestPEM []byte) (*Request, error) {
 	key, err := parseKey(keyPEM)
 	if err != nil {

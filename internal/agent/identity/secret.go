@@ -16,14 +16,15 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// secret is the identity Secret, created when there is something to store. It needs the rights
-// create, and get, list, watch and update of that one name.
+// secret is the Secret with the identity. The agent creates it when there is something to store. It
+// needs the right to create Secrets, and to get, list, watch and update the Secret with this name.
 type secret struct {
 	client kubernetes.Interface
 	types.NamespacedName
 }
 
-// loadState returns the state and the Secret it was read from, nil if there is none.
+// loadState returns the state and the Secret from which it read the state. If the Secret does not
+// exist, it returns an empty state and nil.
 func (s *secret) loadState(ctx context.Context) (State, *corev1.Secret, error) {
 	object, err := s.client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -35,8 +36,8 @@ func (s *secret) loadState(ctx context.Context) (State, *corev1.Secret, error) {
 	return ReadState(object.Data), object, nil
 }
 
-// saveState replaces the state that loadState returned. If another writer was faster, it fails
-// with an error for which isOvertaken is true.
+// saveState replaces the state in the Secret. read is the Secret that loadState returned. If the
+// Secret has changed since, saveState fails with an error for which isOvertaken returns true.
 func (s *secret) saveState(ctx context.Context, read *corev1.Secret, state State) error {
 	secrets := s.client.CoreV1().Secrets(s.Namespace)
 	var err error
@@ -65,7 +66,8 @@ func (s *secret) saveState(ctx context.Context, read *corev1.Secret, state State
 	return nil
 }
 
-// isOvertaken reports whether another replica or a user wrote first.
+// isOvertaken reports whether a write failed because another replica or a user has written in the
+// meantime.
 func isOvertaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }

@@ -14,35 +14,37 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Entries of the Secret besides those named like the files of package pki.
+// Entries of the Secret, besides those that are named after the files in package pki.
 const (
-	// pendingKeyEntry and pendingRequestEntry hold a private key and its certificate signing
-	// request until the answer arrives.
+	// pendingKeyEntry and pendingRequestEntry hold a private key and its certificate signing request
+	// until the certificate arrives.
 	pendingKeyEntry     = "pending.key"
 	pendingRequestEntry = "pending.csr"
-	// brokerURLsEntry lists the broker's addresses for agents, one a line.
+	// brokerURLsEntry holds the broker's addresses for agents, one per line.
 	brokerURLsEntry = "broker-urls"
 )
 
-// entries lists everything this package writes; other entries are kept.
+// entries lists all entries that this package writes. It does not touch other entries of the
+// Secret.
 var entries = []string{
 	pki.CertFile, pki.KeyFile, pki.CAFile, pki.AgentsCAFile, brokerURLsEntry, pendingKeyEntry, pendingRequestEntry,
 }
 
 // State is the usable content of the Secret.
 type State struct {
-	// Certificate is nil if there is no usable one.
+	// Certificate is the certificate in the Secret; nil if the Secret contains no usable one.
 	Certificate *Certificate
-	// Request awaits its answer; nil if there is none.
+	// Request is a request for which no certificate has arrived; nil if there is none.
 	Request *Request
 	// Problems describe unusable content of the Secret, which will be replaced.
 	Problems []error
 }
 
-// Certificate is an issued certificate with its key. It may have expired.
+// Certificate is an issued certificate with its key. The certificate may have expired.
 type Certificate struct {
 	pki.KeyPair
-	// CA and AgentsCA are the root bundles issued with it, PEM.
+	// CA and AgentsCA are root certificates in PEM form that came with the certificate: CA for the
+	// broker's servers, AgentsCA for the agents.
 	CA, AgentsCA []byte
 	// BrokerURLs are the broker's addresses for agents; empty if unknown.
 	BrokerURLs []string
@@ -52,7 +54,7 @@ type Certificate struct {
 	trustDigest string
 }
 
-// ReadState reads the data of a Secret. It tolerates any content; unusable parts become
+// ReadState reads the data of a Secret. Unusable content causes no error, but is described in
 // Problems.
 func ReadState(data map[string][]byte) State {
 	var state State
@@ -87,7 +89,7 @@ func readCertificate(data map[string][]byte) (*Certificate, error) {
 	return c, nil
 }
 
-// parseFields fills in the derived fields.
+// parseFields sets the fields that are derived from the PEM content.
 func (c *Certificate) parseFields() error {
 	pair, err := c.TLS()
 	if err != nil {
@@ -109,7 +111,7 @@ func (c *Certificate) parseFields() error {
 	return nil
 }
 
-// secretData returns the entries of the Secret.
+// secretData returns the state as entries of the Secret.
 func (s State) secretData() map[string][]byte {
 	data := map[string][]byte{}
 	if c := s.Certificate; c != nil {
@@ -124,14 +126,14 @@ func (s State) secretData() map[string][]byte {
 	return data
 }
 
-// filesByName returns the files that the agent reads, by name.
+// filesByName returns the content of the files that the agent reads, by file name.
 func (c *Certificate) filesByName() map[string][]byte {
 	return map[string][]byte{
 		pki.CertFile: c.CertPEM, pki.KeyFile: c.KeyPEM, pki.CAFile: c.CA, pki.AgentsCAFile: c.AgentsCA,
 	}
 }
 
-// sameAs reports whether b has the same certificate, key and roots.
+// sameAs reports whether b has the same certificate, key and roots. b may be nil.
 func (c *Certificate) sameAs(b *Certificate) bool {
 	return b != nil && maps.EqualFunc(c.filesByName(), b.filesByName(), bytes.Equal)
 }
@@ -146,8 +148,9 @@ func (c *Certificate) trustDomain() string {
 	return c.Leaf.URIs[0].Hostname()
 }
 
-// acceptAnswer combines a request's key with the broker's answer. It returns an error for a
-// mismatched certificate; the current one stays in use.
+// acceptAnswer returns the certificate in the broker's answer, with the request's key. It returns
+// an error if the certificate does not match the request, has expired, or is not signed by one of
+// the agents' CAs in the answer. The caller then keeps its current certificate.
 func (r *Request) acceptAnswer(answer *v1.IssuedCertificate, now time.Time) (*Certificate, error) {
 	c := &Certificate{
 		KeyPair: pki.KeyPair{CertPEM: []byte(answer.Certificate), KeyPEM: r.KeyPEM},
@@ -169,8 +172,8 @@ func (r *Request) acceptAnswer(answer *v1.IssuedCertificate, now time.Time) (*Ce
 	return c, nil
 }
 
-// verifyChain checks only the chain, at the beginning of the certificate's lifetime, because
-// the local clock may be slow.
+// verifyChain checks that one of the agents' roots has signed the certificate. It checks for the
+// time at which the certificate becomes valid, because the local clock may be slow.
 func (c *Certificate) verifyChain() error {
 	pair, err := c.TLS()
 	if err != nil {

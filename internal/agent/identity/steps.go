@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// applyPlan performs the plan's step. The next step is due immediately, unless applyPlan
-// returns a later time.
+// applyPlan performs the plan's step. It returns the time at which the next step is due: now,
+// except after Wait and while an enrolment awaits approval.
 func (k *Keeper) applyPlan(ctx context.Context, plan Plan, s Situation, read *corev1.Secret) (again time.Time, err error) {
 	if problem := errors.Join(s.Problems...); problem != nil && k.complained.isDue(problem.Error(), s.Now) {
 		k.log.Info("replacing unusable content of the identity secret", "secret", k.secret.String(), "problem", problem.Error())
@@ -76,7 +76,9 @@ func (k *Keeper) prepareRequest(ctx context.Context, s Situation, read *corev1.S
 	return nil
 }
 
-// trustDomain returns that of the current certificate, unless the broker rejected it.
+// trustDomain returns the trust domain for the next request. It is the trust domain of the
+// current certificate. If there is no certificate, or if the broker has rejected the previous
+// request as invalid, trustDomain asks the broker instead.
 func (k *Keeper) trustDomain(ctx context.Context, s Situation) (string, error) {
 	if c := s.Certificate; c != nil && c.trustDomain() != "" && !k.misfit {
 		return c.trustDomain(), nil
@@ -116,7 +118,8 @@ func (k *Keeper) requestRenewal(ctx context.Context, s Situation, read *corev1.S
 	return k.storeIssued(ctx, s, read, issued)
 }
 
-// storeIssued saves what the broker issued, before it is used.
+// storeIssued checks the certificate that the broker issued and stores it in the Secret. The next
+// step writes it to the files.
 func (k *Keeper) storeIssued(ctx context.Context, s Situation, read *corev1.Secret, issued *v1.IssuedCertificate) error {
 	failpoint.Hit(failpoint.IdentityAnswered)
 	certificate, err := s.Request.acceptAnswer(issued, k.clock.Now())
@@ -133,8 +136,8 @@ func (k *Keeper) storeIssued(ctx context.Context, s Situation, read *corev1.Secr
 	return nil
 }
 
-// discardInvalidRequest removes a request that the broker rejected as invalid. The next request
-// uses the trust domain that the broker names.
+// discardInvalidRequest removes the request from the Secret if err says that the broker rejected
+// it as invalid. The next request uses the trust domain that the broker names.
 func (k *Keeper) discardInvalidRequest(ctx context.Context, s Situation, read *corev1.Secret, err error) error {
 	if fault.ReasonOf(err) != fault.InvalidCSR {
 		return nil
@@ -146,7 +149,8 @@ func (k *Keeper) discardInvalidRequest(ctx context.Context, s Situation, read *c
 	return nil
 }
 
-// addRemedy adds the remedy for token errors, which the broker cannot know.
+// addRemedy adds the remedy to an error about the enrolment token. The broker cannot name the
+// remedy, because it does not know the agent's flags.
 func addRemedy(err error, clusterID string) error {
 	switch fault.ReasonOf(err) {
 	case fault.TokenInvalid, fault.TokenExpired, fault.TokenUsed:

@@ -7,14 +7,15 @@ import (
 // reminder is how often an unchanged problem is logged.
 const reminder = 10 * time.Minute
 
-// Trouble returns why there is no certificate, or why it is not renewed; nil if all is well.
+// Trouble returns why there is no certificate or why it could not be renewed, or nil if all is
+// well.
 func (k *Keeper) Trouble() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.trouble
 }
 
-// clearTrouble forgets problems after a success.
+// clearTrouble removes the problem and resets the backoff, once nothing is left to do.
 func (k *Keeper) clearTrouble() {
 	k.backoff = backoff{}
 	k.told = reminded{}
@@ -23,7 +24,8 @@ func (k *Keeper) clearTrouble() {
 	k.trouble = nil
 }
 
-// reportTrouble publishes a problem, and logs it when it is new and then every reminder.
+// reportTrouble makes Trouble return the error. It logs an error that is new, or that was last
+// logged at least one reminder interval ago.
 func (k *Keeper) reportTrouble(err error) {
 	k.mu.Lock()
 	k.trouble = err
@@ -33,13 +35,13 @@ func (k *Keeper) reportTrouble(err error) {
 	}
 }
 
-// reminded is the last logged text, and when it was logged.
+// reminded remembers the text that was last logged, and when.
 type reminded struct {
 	text string
 	at   time.Time
 }
 
-// isDue reports whether text should be logged now, and remembers it.
+// isDue reports whether text should be logged now. If so, it remembers the text.
 func (r *reminded) isDue(text string, now time.Time) bool {
 	if r.text == text && now.Before(r.at.Add(reminder)) {
 		return false

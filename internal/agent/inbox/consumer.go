@@ -11,19 +11,20 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// Request is the ResourceRequest that an instruction serves, with the namespaces that are open
-// to it. The zero value is a Reservation made in the broker cluster.
+// Request describes the ResourceRequest that an instruction serves. It is zero for a Reservation
+// that was made in the broker's cluster, which has no ResourceRequest.
 type Request struct {
 	Ref        *agentv1alpha1.RequestReference
 	Namespaces []string
-	// Offloading is how the namespaces are offloaded; nil for the defaults.
+	// Offloading are the settings for offloading the namespaces; nil for the defaults.
 	Offloading *agentv1alpha1.Offloading
 }
 
-// RequestOf converts a ResourceRequest to a Request.
+// RequestOf returns the Request for a ResourceRequest. open are the namespaces that it may offload.
 func RequestOf(rr *agentv1alpha1.ResourceRequest, open []string) Request {
 	return Request{
 		Ref:        &agentv1alpha1.RequestReference{Namespace: rr.Namespace, Name: rr.Name, UID: string(rr.UID)},
@@ -31,11 +32,21 @@ func RequestOf(rr *agentv1alpha1.ResourceRequest, open []string) Request {
 	}
 }
 
-// WriteConsumer creates or updates the ReservationInstruction of an instruction in namespace,
-// and returns the result. A released instruction stays released. The provider never changes:
-// another provider means another placement.
-func WriteConsumer(
-	ctx context.Context, c client.Client, namespace string, in *v1.Instruction, request Request, received time.Time,
+// Writer writes the objects for instructions about this cluster as consumer.
+type Writer struct {
+	Client client.Client
+	// Namespace is where the objects are.
+	Namespace string
+	// Receipts checks the broker's receipts; nil to keep none.
+	Receipts *receipt.Checker
+}
+
+// WriteConsumer creates or updates the ReservationInstruction for an instruction of the broker, and
+// returns it. If spec.release is already true, it stays true. WriteConsumer returns an error if the
+// provider has changed: a placement at another provider must have another number, and therefore
+// another object.
+func (w Writer) WriteConsumer(
+	ctx context.Context, in *v1.Instruction, request Request, received time.Time,
 ) (*agentv1alpha1.ReservationInstruction, error) {
 	spec, err := wire.ToReservationInstruction(in, received)
 	if err != nil {
@@ -45,10 +56,11 @@ func WriteConsumer(
 	name := brokerv1alpha1.PlacementName(in.Reservation, in.Placement)
 
 	obj := &agentv1alpha1.ReservationInstruction{}
-	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	err = w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, obj)
 	if apierrors.IsNotFound(err) {
-		obj = &agentv1alpha1.ReservationInstruction{ObjectMeta: metaOf(namespace, name, in.Reservation), Spec: spec}
-		if err := c.Create(ctx, obj); err != nil {
+		spec.Receipt, spec.ReceiptProblem = chooseReceipt(ctx, w.Receipts, in, nil, received)
+		obj = &agentv1alpha1.ReservationInstruction{ObjectMeta: metaOf(w.Namespace, name, in.Reservation), Spec: spec}
+		if err := w.Client.Create(ctx, obj); err != nil {
 			return nil, wrapWriteError(name, err)
 		}
 		return obj, nil
@@ -63,22 +75,48 @@ func WriteConsumer(
 	before := obj.DeepCopy()
 	release := obj.Spec.Release || spec.Release
 	if spec.RequestRef == nil {
-		// Without a request reference, keep the existing reference and namespaces.
+		// The broker's instruction names no request: keep the request that the object names, with its
+		// namespaces.
 		spec.RequestRef, spec.Namespaces, spec.Offloading = obj.Spec.RequestRef, obj.Spec.Namespaces, obj.Spec.Offloading
 	}
 	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
 	spec.ConnectBy = keepExpiry(obj.Spec.ConnectBy, spec.ConnectBy)
+	spec.MoveAt = keepExpiry(obj.Spec.MoveAt, spec.MoveAt)
 	spec.ProviderSilentSince = keepExpiry(obj.Spec.ProviderSilentSince, spec.ProviderSilentSince)
 	if old := obj.Spec.Notice; old != nil && spec.Notice != nil {
 		spec.Notice.EndsAt = *keepExpiry(&old.EndsAt, &spec.Notice.EndsAt)
 	}
+	if old := obj.Spec.Idle; old != nil && spec.Idle != nil {
+		spec.Idle.Since = *keepExpiry(&old.Since, &spec.Idle.Since)
+		spec.Idle.ReleaseAt = keepExpiry(old.ReleaseAt, spec.Idle.ReleaseAt)
+	}
+	spec.Receipt, spec.ReceiptProblem = chooseReceipt(ctx, w.Receipts, in, obj.Spec.Receipt, received)
 	obj.Spec, obj.Spec.Release = spec, release
-	return obj, patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
+	return obj, patchSpec(ctx, w.Client, obj, before, obj.Spec, before.Spec)
 }
 
-// ReleaseConsumer sets release on a ReservationInstruction, if it exists.
+// ReleaseConsumer sets spec.release of a ReservationInstruction, unless the object no longer
+// exists.
 func ReleaseConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.ReservationInstruction) error {
+	return WithdrawConsumer(ctx, c, obj, "")
+}
+
+// EndConsumer releases a ReservationInstruction after the broker has ended its placement with an
+// instruction. It also stores the receipt that chooseReceipt returns for that instruction.
+func EndConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.ReservationInstruction, in *v1.Instruction, receipts *receipt.Checker, received time.Time) error {
 	before := obj.DeepCopy()
 	obj.Spec.Release = true
+	obj.Spec.Receipt, obj.Spec.ReceiptProblem = chooseReceipt(ctx, receipts, in, obj.Spec.Receipt, received)
+	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
+}
+
+// WithdrawConsumer releases a ReservationInstruction that the broker gave up for the given reason.
+// It does nothing if the object no longer exists.
+func WithdrawConsumer(ctx context.Context, c client.Client, obj *agentv1alpha1.ReservationInstruction, reason string) error {
+	before := obj.DeepCopy()
+	obj.Spec.Release = true
+	if reason != "" {
+		obj.Spec.Reason = reason
+	}
 	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
 }

@@ -11,12 +11,13 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// announceHoldings sends this cluster's holdings to a broker that has lost state, and returns the
-// instructions that follow. The broker's earlier instructions may be outdated, so they are not
-// applied.
+// announceHoldings tells a broker that has lost state which placements this cluster provides and
+// consumes. It returns the instructions that the broker sends after this announcement. Instructions
+// that the broker sent together with its question are dropped, because they may be outdated.
 func (i *Instructions) announceHoldings(ctx context.Context) (*v1.InstructionList, error) {
 	holdings, err := i.collectHoldings(ctx)
 	if err != nil {
@@ -48,12 +49,12 @@ func (i *Instructions) collectHoldings(ctx context.Context) (*v1.Holdings, error
 	}
 	return &v1.Holdings{
 		Provides: i.providedPlacements(provided.Items),
-		Consumes: consumedReservations(consumed.Items, requests.Items, i.options.ClusterID),
+		Consumes: consumedReservations(consumed.Items, requests.Items, i.options.requestOf),
 	}, nil
 }
 
-// providedPlacements lists the placements that this cluster provides or that may have left something
-// here.
+// providedPlacements lists the placements that this cluster provides, including ended ones that may
+// not have been removed completely yet.
 func (i *Instructions) providedPlacements(all []agentv1alpha1.ProviderInstruction) []v1.ProvidedPlacement {
 	out := []v1.ProvidedPlacement{}
 	for n := range all {
@@ -76,9 +77,12 @@ func (i *Instructions) providedPlacements(all []agentv1alpha1.ProviderInstructio
 	return out
 }
 
-// consumedReservations lists the requests, and the instructions that are carried out. An instruction may
-// outlive its request or have none.
-func consumedReservations(all []agentv1alpha1.ReservationInstruction, requests []agentv1alpha1.ResourceRequest, clusterID string) []v1.ConsumedReservation {
+// consumedReservations lists the ResourceRequests that the broker was asked about and that are not
+// over, and the instructions that are not released yet. An instruction may outlive its request, or
+// have none.
+func consumedReservations(
+	all []agentv1alpha1.ReservationInstruction, requests []agentv1alpha1.ResourceRequest, requestOf func(*agentv1alpha1.ResourceRequest) v1.ReservationRequest,
+) []v1.ConsumedReservation {
 	out := []v1.ConsumedReservation{}
 	asking := map[types.UID]*agentv1alpha1.ResourceRequest{}
 	for n := range requests {
@@ -89,7 +93,7 @@ func consumedReservations(all []agentv1alpha1.ReservationInstruction, requests [
 		asking[rr.UID] = rr
 		out = append(out, v1.ConsumedReservation{
 			Reservation: rr.Status.ReservationName, ProviderID: rr.Status.TargetClusterID,
-			Key: rr.IdempotencyKey(), Request: *wire.ReservationRequest(rr, clusterID),
+			Key: rr.IdempotencyKey(), Request: requestOf(rr),
 			Releasing: isGivenBack(rr),
 		})
 	}
@@ -106,7 +110,7 @@ func consumedReservations(all []agentv1alpha1.ReservationInstruction, requests [
 		if ref := inst.Spec.RequestRef; ref != nil {
 			rr := asking[types.UID(ref.UID)]
 			if servesRequest(inst, rr) {
-				entry.Key, entry.Request = rr.IdempotencyKey(), *wire.ReservationRequest(rr, clusterID)
+				entry.Key, entry.Request = rr.IdempotencyKey(), requestOf(rr)
 			} else {
 				entry.Releasing = true
 			}
@@ -116,8 +120,18 @@ func consumedReservations(all []agentv1alpha1.ReservationInstruction, requests [
 	return out
 }
 
-// servesRequest reports whether an instruction still belongs to its request. A request without a
-// reservation name matches, because the name is written after the instruction.
+// requestOf returns the request to announce to the broker for a ResourceRequest.
+func (o *Options) requestOf(rr *agentv1alpha1.ResourceRequest) v1.ReservationRequest {
+	out := wire.ReservationRequest(rr, o.ClusterID)
+	if !o.HideActors {
+		out.Actor = actor.Clean(actor.Author(rr))
+	}
+	return *out
+}
+
+// servesRequest reports whether an instruction still belongs to its request. If the request does
+// not name its reservation yet, the instruction belongs to it, because that name is written after
+// the instruction.
 func servesRequest(inst *agentv1alpha1.ReservationInstruction, rr *agentv1alpha1.ResourceRequest) bool {
 	return rr != nil && !isGivenBack(rr) && (rr.Status.ReservationName == "" || rr.Status.ReservationName == inst.Spec.ReservationName)
 }

@@ -33,7 +33,7 @@ const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
 type cluster struct {
 	client.Client
 
-	// mu guards the following.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	count int
 	// answer, if set, is the result of every write.
@@ -259,9 +259,9 @@ type released struct {
 	keys []string
 }
 
-func (r *released) ReleaseReservation(ctx context.Context, key string) (*v1.Reservation, error) {
+func (r *released) ReleaseReservation(ctx context.Context, key, user string) (*v1.Reservation, error) {
 	r.keys = append(r.keys, key)
-	return r.Direct.ReleaseReservation(ctx, key)
+	return r.Direct.ReleaseReservation(ctx, key, user)
 }
 
 func outcomeOf(t *testing.T, c *cluster, b *released) outcome {
@@ -324,7 +324,7 @@ func TestExpiryIsWrittenOnlyWhenItChanges(t *testing.T) {
 	received := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	write := func(remaining float64, later time.Duration) *metav1.Time {
 		in := instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, func(in *v1.Instruction) { in.RemainingSeconds = &remaining })
-		obj, err := WriteConsumer(t.Context(), c, "default", &in, Request{}, received.Add(later))
+		obj, err := Writer{Client: c, Namespace: "default"}.WriteConsumer(t.Context(), &in, Request{}, received.Add(later))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -462,7 +462,7 @@ func TestInstructionsForNewerAgentsAreSkipped(t *testing.T) {
 // stubborn fails every release.
 type stubborn struct{ *transporttest.Direct }
 
-func (stubborn) ReleaseReservation(context.Context, string) (*v1.Reservation, error) {
+func (stubborn) ReleaseReservation(context.Context, string, string) (*v1.Reservation, error) {
 	return nil, fmt.Errorf("%w: timeout", transport.ErrUnreachable)
 }
 

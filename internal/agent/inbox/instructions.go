@@ -18,6 +18,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 )
 
 // Defaults of Options.
@@ -26,27 +27,32 @@ const (
 	DefaultInterval  = 5 * time.Second
 )
 
-// Options of the inbox. The zero value is usable.
+// Options of Instructions and Messages. The zero value is usable.
 type Options struct {
-	// Namespace holds the instructions; DefaultNamespace if empty.
+	// Namespace of the instructions; DefaultNamespace if empty.
 	Namespace string
-	// Interval is the pause between polls of a broker that answers immediately without news;
-	// DefaultInterval if zero.
+	// Interval is the pause between two polls of a broker that answers at once although it has no
+	// news; DefaultInterval if zero.
 	Interval time.Duration
-	// RefuseBrokerReservations declines reservations made in the broker cluster, which have no
-	// ResourceRequest here.
+	// RefuseBrokerReservations makes the agent decline reservations that were made in the broker's
+	// cluster. They have no ResourceRequest here.
 	RefuseBrokerReservations bool
-	// Hold is how this cluster keeps the capacity that it provides.
+	// Hold says whether placeholder pods keep the capacity that this cluster provides.
 	Hold agentv1alpha1.Hold
-	// ClusterID of this cluster, as its requests name it.
+	// ClusterID is the ID of this cluster. It is part of its requests to the broker.
 	ClusterID string
-	// Reader reads the holdings to announce. It must not be stale. It defaults to the client.
+	// Reader reads the objects from which the holdings are computed. It should read from the API
+	// server, because a cache may be stale. It defaults to the client.
 	Reader client.Reader
-	// Look is called with a ResourceRequest for which the broker has news that no instruction
-	// conveys; may be nil.
+	// Look is called with the name of a ResourceRequest whose phase has changed at the broker, for
+	// example in the queue. Instructions do not contain this phase. Look may be nil.
 	Look func(types.NamespacedName)
-	// Clock is the wall clock unless set.
+	// Clock defaults to the wall clock.
 	Clock clock.Clock
+	// HideActors makes the agent send no names of users to the broker.
+	HideActors bool
+	// Receipts checks the broker's receipts. If it is nil, none are kept.
+	Receipts *receipt.Checker
 }
 
 func (o *Options) setDefaults() {
@@ -72,8 +78,7 @@ type Broker interface {
 	transport.Announcer
 }
 
-// Instructions writes the broker's instructions as objects. It is a Runnable that runs only on
-// the leader.
+// Instructions writes the broker's instructions as objects. It runs only on the leading replica.
 type Instructions struct {
 	client   client.Client
 	broker   Broker
@@ -86,7 +91,7 @@ var (
 	_ manager.Runnable = (*Messages)(nil)
 )
 
-// NewInstructions creates an inbox for the broker's instructions.
+// NewInstructions returns an inbox for the broker's instructions.
 func NewInstructions(c client.Client, broker Broker, options Options) *Instructions {
 	options.setDefaults()
 	if options.Reader == nil {
@@ -95,7 +100,7 @@ func NewInstructions(c client.Client, broker Broker, options Options) *Instructi
 	return &Instructions{client: c, broker: broker, options: options, standing: standing{}}
 }
 
-// Start polls until ctx ends.
+// Start polls the broker until ctx ends.
 func (i *Instructions) Start(ctx context.Context) error {
 	p := poller{
 		ask: i.fetchAnswer, interval: i.options.Interval, clock: i.options.Clock,
@@ -104,8 +109,8 @@ func (i *Instructions) Start(ctx context.Context) error {
 	return p.pollUntilDone(ctx)
 }
 
-// fetchAnswer fetches and applies one answer. If one instruction cannot be applied now, the others are
-// still applied, and that one is fetched again.
+// fetchAnswer fetches the next instructions and applies them. If some of them cannot be applied, it
+// still applies the others and returns an error, so that the same answer is fetched again.
 func (i *Instructions) fetchAnswer(ctx context.Context, cursor string) (answer, error) {
 	list, err := i.broker.FetchInstructions(ctx, cursor, longPoll)
 	switch {
@@ -133,8 +138,9 @@ func (i *Instructions) fetchAnswer(ctx context.Context, cursor string) (answer, 
 	return answer{cursor: list.Cursor, items: len(list.Instructions) + len(list.Requests)}, errors.Join(failed...)
 }
 
-// passNews notifies the controller of a request whose phase changed at the broker. It gives back a
-// queued request that no longer exists here.
+// passNews calls Look for a request whose phase at the broker differs from its phase here, unless
+// the request is being deleted. If the broker has queued a request that no longer exists here,
+// passNews releases the reservation of that request.
 func (i *Instructions) passNews(ctx context.Context, news *v1.RequestNews) error {
 	rr, err := i.requestOf(ctx, news.Key)
 	switch {
@@ -171,7 +177,8 @@ func (i *Instructions) applyInstruction(ctx context.Context, in *v1.Instruction,
 	case !errors.Is(err, ErrUnusable):
 		return err
 	default:
-		// A repetition would return the same instruction: decline it and continue.
+		// Decline the placement, because the broker would otherwise send the same instruction again
+		// and again.
 		i.standing.dropInstruction(in)
 		log.FromContext(ctx).Error(err, "an instruction cannot be carried out")
 		return i.declinePlacement(ctx, in, agentv1alpha1.ReasonInvalid, err.Error())
@@ -180,7 +187,7 @@ func (i *Instructions) applyInstruction(ctx context.Context, in *v1.Instruction,
 
 func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, received time.Time) error {
 	if in.State != v1.InstructionStateHold {
-		return i.releaseConsumer(ctx, in)
+		return i.releaseConsumer(ctx, in, received)
 	}
 	if in.Key == "" {
 		return i.applyUnrequested(ctx, in, received)
@@ -192,19 +199,23 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 	case rr == nil:
 		return i.giveBack(ctx, in)
 	case rr.DeletionTimestamp != nil:
-		// The request's controller gives the reservation back.
+		// The controller of ResourceRequests releases the reservation.
 		return nil
 	}
 	access, err := Namespaces(ctx, i.client, rr)
 	if err != nil {
 		return err
 	}
-	_, err = WriteConsumer(ctx, i.client, i.options.Namespace, in, RequestOf(rr, access.Open), received)
+	_, err = i.writer().WriteConsumer(ctx, in, RequestOf(rr, access.Open), received)
 	return err
 }
 
-// applyUnrequested carries out a reservation that was made in the broker's cluster, unless the
-// operator takes none. One that was accepted earlier stays.
+func (i *Instructions) writer() Writer {
+	return Writer{i.client, i.options.Namespace, i.options.Receipts}
+}
+
+// applyUnrequested carries out a reservation that was made in the broker's cluster. With
+// RefuseBrokerReservations it declines new ones; reservations that were accepted earlier continue.
 func (i *Instructions) applyUnrequested(ctx context.Context, in *v1.Instruction, received time.Time) error {
 	if i.options.RefuseBrokerReservations {
 		known, err := i.findConsumer(ctx, in)
@@ -217,11 +228,12 @@ func (i *Instructions) applyUnrequested(ctx context.Context, in *v1.Instruction,
 		}
 	}
 	i.standing.noteInstruction(in, &agentv1alpha1.ReservationInstruction{})
-	_, err := WriteConsumer(ctx, i.client, i.options.Namespace, in, Request{}, received)
+	_, err := i.writer().WriteConsumer(ctx, in, Request{}, received)
 	return err
 }
 
-// findConsumer returns the ReservationInstruction of an instruction, nil if there is none.
+// findConsumer returns the ReservationInstruction for an instruction of the broker, or nil if there
+// is none.
 func (i *Instructions) findConsumer(ctx context.Context, in *v1.Instruction) (*agentv1alpha1.ReservationInstruction, error) {
 	obj := &agentv1alpha1.ReservationInstruction{}
 	name := types.NamespacedName{Namespace: i.options.Namespace, Name: brokerv1alpha1.PlacementName(in.Reservation, in.Placement)}
@@ -235,7 +247,8 @@ func (i *Instructions) findConsumer(ctx context.Context, in *v1.Instruction) (*a
 	return obj, nil
 }
 
-// requestOf returns the ResourceRequest whose current attempt has the key, nil if there is none.
+// requestOf returns the ResourceRequest whose current attempt has the idempotency key, or nil if
+// there is none.
 func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha1.ResourceRequest, error) {
 	var list agentv1alpha1.ResourceRequestList
 	if err := i.client.List(ctx, &list); err != nil {
@@ -249,24 +262,24 @@ func (i *Instructions) requestOf(ctx context.Context, key string) (*agentv1alpha
 	return nil, nil
 }
 
-// giveBack ends a reservation whose ResourceRequest no longer exists.
+// giveBack makes the broker release a reservation whose ResourceRequest no longer exists.
 func (i *Instructions) giveBack(ctx context.Context, in *v1.Instruction) error {
 	log.FromContext(ctx).Info("releasing a reservation without a ResourceRequest", "reservation", in.Reservation, "key", in.Key)
-	if _, err := i.broker.ReleaseReservation(ctx, in.Key); err != nil {
+	if _, err := i.broker.ReleaseReservation(ctx, in.Key, ""); err != nil {
 		return fmt.Errorf("release reservation %q: %w", in.Reservation, err)
 	}
 	return nil
 }
 
-// releaseConsumer releases a placement's instruction. If there is none, it reports the
-// placement as gone, unless the broker no longer waits for that.
-func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) error {
+// releaseConsumer releases the ReservationInstruction of a placement. If there is none, it reports
+// to the broker that nothing of the placement is left, unless the broker already knows.
+func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction, received time.Time) error {
 	obj, err := i.findConsumer(ctx, in)
 	if err != nil {
 		return err
 	}
 	if obj != nil {
-		return ReleaseConsumer(ctx, i.client, obj)
+		return EndConsumer(ctx, i.client, obj, in, i.options.Receipts, received)
 	}
 	if in.State == v1.InstructionStateEnded {
 		return nil
@@ -276,7 +289,7 @@ func (i *Instructions) releaseConsumer(ctx context.Context, in *v1.Instruction) 
 	})
 }
 
-// declinePlacement tells the broker that a placement will not be served.
+// declinePlacement reports to the broker that this cluster refuses a placement.
 func (i *Instructions) declinePlacement(ctx context.Context, in *v1.Instruction, reason, message string) error {
 	report := &v1.StatusReport{
 		Placement: in.Placement, Role: v1.StatusReportRole(in.Role), State: v1.StatusReportStateRefused,
@@ -285,9 +298,9 @@ func (i *Instructions) declinePlacement(ctx context.Context, in *v1.Instruction,
 	return i.sendReport(ctx, in, report)
 }
 
-// sendReport returns an error, and thus causes a retry, only if the broker was not reached or
-// refuses this cluster for now. It drops a report that the broker rejected, because a
-// repetition would be rejected too.
+// sendReport sends a report. It returns an error, which causes a retry, only if the broker was not
+// reached or refuses all calls of this cluster. If the broker rejects the report itself, sendReport
+// only logs that, because the broker would also reject a repetition.
 func (i *Instructions) sendReport(ctx context.Context, in *v1.Instruction, report *v1.StatusReport) error {
 	err := i.broker.ReportStatus(ctx, in.Reservation, report)
 	refusal, refused := errors.AsType[*fault.Error](err)

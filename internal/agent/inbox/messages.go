@@ -8,27 +8,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 )
 
-// Handler receives envelopes. It must verify their signature, because the broker alone vouches
-// for from. A rejected envelope is logged and not delivered again; senders repeat until they
-// are answered.
+// Handler receives the messages of other clusters. It must verify who signed a message, because
+// from is only the sender that the broker names. An error of Deliver is logged and does not cause
+// another delivery: the sender repeats its message until it gets an answer.
 type Handler interface {
 	Deliver(ctx context.Context, from string, body []byte) error
 }
 
-// Messages receives envelopes from other clusters. It is a Runnable.
+// Messages receives messages from other clusters while it runs.
 type Messages struct {
 	messenger transport.Messenger
 	handler   Handler
 	options   Options
 }
 
-// NewMessages creates a receiver for handler.
+// NewMessages returns a receiver that passes messages to handler.
 func NewMessages(messenger transport.Messenger, handler Handler, options Options) *Messages {
 	options.setDefaults()
 	return &Messages{messenger: messenger, handler: handler, options: options}
 }
 
-// Start receives until ctx ends.
+// Start receives messages until ctx ends.
 func (m *Messages) Start(ctx context.Context) error {
 	p := poller{
 		ask: m.fetchAnswer, interval: m.options.Interval, clock: m.options.Clock,

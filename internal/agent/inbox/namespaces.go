@@ -13,21 +13,22 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
-// Access divides the namespaces that a ResourceRequest names, each list sorted.
+// Access says which of the namespaces that a ResourceRequest names may be offloaded. Each list is
+// sorted.
 type Access struct {
-	// Open namespaces are offloaded.
+	// Open namespaces may be offloaded.
 	Open []string
-	// Closed namespaces lack the opt-in label.
+	// Closed namespaces may not be offloaded, because they lack the opt-in label.
 	Closed []string
 	// Missing namespaces do not exist.
 	Missing []string
-	// System namespaces are never offloaded.
+	// System namespaces may never be offloaded.
 	System []string
 }
 
-// Namespaces resolves the namespaces that a ResourceRequest names. By default that is the
-// request's own namespace. Any other namespace needs the opt-in label; without it, the namespace
-// is closed to the request.
+// Namespaces divides the namespaces that a ResourceRequest names into those that it may offload and
+// those that it may not. If spec.namespaces is not set, the request names only its own namespace.
+// Every other namespace must have the opt-in label.
 func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
 	names := []string{rr.Namespace}
 	if rr.Spec.Namespaces != nil {
@@ -44,7 +45,7 @@ func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.Resource
 	return a, nil
 }
 
-// Offloads reports whether a ResourceRequest names a namespace and the namespace is open to it.
+// Offloads reports whether a ResourceRequest names a namespace and may offload it.
 func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (bool, error) {
 	if rr.Spec.Namespaces == nil && name != rr.Namespace || rr.Spec.Namespaces != nil && !slices.Contains(*rr.Spec.Namespaces, name) {
 		return false, nil
@@ -54,7 +55,7 @@ func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRe
 	return list == &a.Open, err
 }
 
-// listFor returns the list that a namespace belongs to.
+// listFor returns the list to which a namespace belongs.
 func (a *Access) listFor(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (*[]string, error) {
 	if IsSystem(name) {
 		return &a.System, nil
@@ -74,8 +75,8 @@ func (a *Access) listFor(ctx context.Context, c client.Reader, rr *agentv1alpha1
 	return &a.Open, nil
 }
 
-// IsSystem reports whether a namespace belongs to Kubernetes or to a peering of Liqo. The CRD has
-// the same rule.
+// IsSystem reports whether a namespace belongs to Kubernetes or to a peering of Liqo. The schema of
+// ResourceRequest has the same rule.
 func IsSystem(namespace string) bool {
 	return strings.HasPrefix(namespace, "kube-") || strings.HasPrefix(namespace, "liqo-tenant-")
 }

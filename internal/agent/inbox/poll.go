@@ -12,33 +12,35 @@ import (
 )
 
 const (
-	// longPoll is how long the broker may delay its answer until it has news.
+	// longPoll is how long the broker may hold a poll until it has news.
 	longPoll = 25 * time.Second
-	// atOnce is the longest duration of a poll that counts as answered without waiting.
+	// If the answer to a poll arrives within atOnce, the broker did not wait for news.
 	atOnce = time.Second
-	// afterConflict is the pause before a retry when the cache lagged behind another controller
-	// of this agent.
+	// afterConflict is the pause before a retry after a conflict. A conflict means that the cache does
+	// not yet show what another controller has written.
 	afterConflict = 50 * time.Millisecond
 )
 
-// answer is the result of one poll.
+// answer is the result of a poll: the next cursor, and the number of items received.
 type answer struct {
 	cursor string
 	items  int
 }
 
-// poller polls repeatedly and continues at the last cursor.
+// poller polls the broker repeatedly, each time with the cursor of the previous answer.
 type poller struct {
-	// ask fetches the news since the cursor and applies it. After an error it is called again
-	// with the same cursor.
+	// ask fetches what is new since the cursor and applies it. After an error it is called again with
+	// the same cursor.
 	ask func(ctx context.Context, cursor string) (answer, error)
-	// interval is the gap between polls of a broker that does not wait.
+	// interval is the pause between two polls of a broker that answers at once although it has no
+	// news.
 	interval time.Duration
 	clock    clock.Clock
 	log      logr.Logger
 }
 
-// pollUntilDone polls until ctx ends. It logs when the broker is lost and found, not every attempt.
+// pollUntilDone polls until ctx ends. It logs the first of several failures, and the first success
+// after them.
 func (p *poller) pollUntilDone(ctx context.Context) error {
 	cursor, failing := "", false
 	backoff := p.newBackoff()
@@ -80,8 +82,9 @@ func (p *poller) sleepFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// newBackoff spaces retries from half a second up to one and a half intervals. The cap is
-// short, because a broker that has restarted waits only a limited time for its clusters.
+// newBackoff returns the pauses between failed attempts. They grow from half a second to at most
+// one and a half intervals. They must be short, because a restarted broker waits only for a limited
+// time for its clusters.
 func (p *poller) newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: min(500*time.Millisecond, p.interval), Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: p.interval}
 }

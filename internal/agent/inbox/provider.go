@@ -14,10 +14,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// writeProvider creates or updates the ProviderInstruction of an instruction. It creates an
-// unknown one even for a release: the controller then checks whether anything is left and
-// reports that. It creates none for an ended instruction. This cluster alone chooses how
-// capacity is held.
+// writeProvider creates or updates the ProviderInstruction for an instruction of the broker. If the
+// broker wants an unknown placement released, it creates the object anyway: the controller then
+// checks that nothing is left, and reports that. If the broker's instruction has the state Ended,
+// writeProvider does not create a missing object. This cluster, not the broker, chooses spec.hold.
 func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Instruction, received time.Time) error {
 	spec, err := wire.ToProviderInstruction(in, received)
 	if err != nil {
@@ -32,6 +32,7 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 		if in.State == v1.InstructionStateEnded {
 			return nil
 		}
+		spec.Receipt, spec.ReceiptProblem = chooseReceipt(ctx, o.Receipts, in, nil, received)
 		obj = &agentv1alpha1.ProviderInstruction{ObjectMeta: metaOf(namespace, name, in.Reservation), Spec: spec}
 		if err := c.Create(ctx, obj); err != nil {
 			return wrapWriteError(name, err)
@@ -46,8 +47,9 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 			name, obj.Spec.RequesterClusterID, spec.RequesterClusterID))
 	}
 	before := obj.DeepCopy()
-	// The requirements of a placement never change, but a broker that was restored from an older
-	// state does not know them until the consumer repeats its request. Pods stay bound meanwhile.
+	// The broker's requirements for a placement never change. A broker that was restored from an older
+	// state may not know them until the consumer repeats its request. Until then, keep the
+	// requirements in the object, because the pods must stay on nodes that meet them.
 	if len(spec.NodeSelector) == 0 {
 		spec.NodeSelector = obj.Spec.NodeSelector
 	}
@@ -57,6 +59,7 @@ func writeProvider(ctx context.Context, c client.Client, o *Options, in *v1.Inst
 	spec.Release = spec.Release || obj.Spec.Release
 	spec.Unpeer = spec.Unpeer || obj.Spec.Unpeer
 	spec.ExpiresAt = keepExpiry(obj.Spec.ExpiresAt, spec.ExpiresAt)
+	spec.Receipt, spec.ReceiptProblem = chooseReceipt(ctx, o.Receipts, in, obj.Spec.Receipt, received)
 	obj.Spec = spec
 	return patchSpec(ctx, c, obj, before, obj.Spec, before.Spec)
 }

@@ -11,10 +11,10 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// standing are the placements that the broker wants and that no ResourceRequest watches over.
-// It maps the names of their instructions to a buffer for reading each. The broker sends an
-// instruction only once. If a user deletes one, this record is how the agent notices. Otherwise
-// the broker would keep believing in a placement that this cluster has taken down.
+// standing holds the placements that have not ended and do not belong to a ResourceRequest of this
+// cluster, by the name of their instruction. The values are objects into which the instructions are
+// read. The broker sends each instruction only once, so the agent needs this record to notice that
+// a user has deleted such an object.
 type standing map[string]client.Object
 
 func (s standing) noteInstruction(in *v1.Instruction, into client.Object) {
@@ -27,8 +27,9 @@ func (s standing) dropInstruction(in *v1.Instruction) {
 	delete(s, brokerv1alpha1.PlacementName(in.Reservation, in.Placement))
 }
 
-// restoreDeleted checks that the instructions in standing exist. If one is gone, it returns all of the
-// broker's instructions; otherwise it returns nothing, the list without news.
+// restoreDeleted checks that all instructions in standing exist. If one of them does not exist, it
+// fetches all instructions of the broker again and returns them. If all exist, it returns nothing,
+// which is an answer without instructions.
 func (i *Instructions) restoreDeleted(ctx context.Context, nothing *v1.InstructionList) (*v1.InstructionList, error) {
 	for name, obj := range i.standing {
 		key := client.ObjectKey{Namespace: i.options.Namespace, Name: name}

@@ -15,14 +15,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// ErrUnusable wraps the errors of an instruction that a repetition cannot fix: it is malformed,
+// ErrUnusable marks an instruction that the agent can never carry out: it is malformed,
 // contradicts an existing object, or violates the schema.
 var ErrUnusable = errors.New("instruction cannot be used")
 
 func wrapUnusable(err error) error { return fmt.Errorf("%w: %w", ErrUnusable, err) }
 
-// expiryTolerance is how far a new expiry may differ from the written one without an update.
-// Answers carry remaining times, which never agree exactly.
+// expiryTolerance is the largest difference at which two expiries count as equal. The broker sends
+// remaining times, so the expiries computed from two answers differ slightly.
 const expiryTolerance = 2 * time.Second
 
 func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
@@ -35,7 +35,8 @@ func metaOf(namespace, name, reservation string) metav1.ObjectMeta {
 	}
 }
 
-// keepExpiry keeps the old expiry if the new one is within the tolerance.
+// keepExpiry returns old if the new expiry differs from it by no more than expiryTolerance,
+// otherwise the new one.
 func keepExpiry(old, now *metav1.Time) *metav1.Time {
 	if old != nil && now != nil && now.Sub(old.Time).Abs() <= expiryTolerance {
 		return old
@@ -43,8 +44,8 @@ func keepExpiry(old, now *metav1.Time) *metav1.Time {
 	return now
 }
 
-// patchSpec writes obj if its spec changed. The patch includes the resource version, so a
-// concurrent change causes a retry instead of being overwritten.
+// patchSpec writes obj if its spec changed. It fails if another writer has changed the object
+// meanwhile, but not if the object was deleted.
 func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, spec, old any) error {
 	if equality.Semantic.DeepEqual(spec, old) {
 		return nil
@@ -55,7 +56,8 @@ func patchSpec(ctx context.Context, c client.Client, obj, before client.Object, 
 	return nil
 }
 
-// wrapWriteError wraps the error of a write. Errors that a retry cannot fix become ErrUnusable.
+// wrapWriteError adds context to the error of a write. If a retry cannot fix the error, it also
+// wraps ErrUnusable.
 func wrapWriteError(name string, err error) error {
 	err = fmt.Errorf("write instruction %q: %w", name, err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {

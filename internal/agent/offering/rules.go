@@ -1,9 +1,9 @@
 // Package offering computes how much of a cluster's free capacity is lent, and how an
 // advertisement expresses that.
 //
-// A broker computes available = allocatable × ratio − allocated − reserved. Withheld capacity
-// is therefore advertised as allocated. A reservation then reduces available by exactly its own
-// amount, even if little is lent.
+// The broker computes available = allocatable × ratio − allocated − reserved. The advertisement
+// therefore counts capacity that is not lent as allocated, so that available is exactly what can
+// still be lent.
 package offering
 
 import (
@@ -17,27 +17,29 @@ import (
 // Rules define how much of the free capacity is lent. The zero value lends all of it, without
 // over-subscription.
 //
-// Free capacity is allocatable × ratio minus the requests of the cluster's own pods. It
-// includes capacity that is already lent. Each term is a separate bound, and the lowest one
-// applies.
+// Free capacity is allocatable × ratio minus the requests of the cluster's own pods. It includes
+// capacity that is lent already. The fields Withheld, HeadroomShare with Headroom, and Cap each
+// limit the lent amount; the lowest limit applies.
 type Rules struct {
 	// Withheld is the percentage of free capacity that is not lent, from 0 to 100.
 	Withheld Percentages
-	// HeadroomShare, a percentage of allocatable, and Headroom, an amount, are left free for
-	// future pods of the cluster's own.
+	// HeadroomShare is a percentage of allocatable, Headroom an amount. Their sum is left free for
+	// future pods of this cluster.
 	HeadroomShare Percentages
 	Headroom      quantity.Amounts
-	// Cap is the maximum that is lent.
+	// Cap is the largest amount that is lent.
 	Cap quantity.Amounts
-	// Step rounds the lent amount down to a multiple.
+	// Step is the unit in which a resource is lent: the lent amount is rounded down to a multiple of
+	// it.
 	Step quantity.Amounts
-	// Minimum is the smallest remainder that is still lent: below it, no more is lent.
+	// Minimum is the smallest amount worth lending: if less could still be lent, nothing more is
+	// lent.
 	Minimum quantity.Amounts
-	// Ratios are the over-subscription ratios of allocatable.
+	// Ratios are the over-subscription ratios.
 	Ratios quantity.Ratios
 }
 
-// Percentages holds one percentage for each resource: All, unless Of has one for the resource.
+// Percentages holds a percentage for each resource. All applies to resources that are not in Of.
 type Percentages struct {
 	All int64
 	Of  map[corev1.ResourceName]int64
@@ -51,9 +53,9 @@ func (p Percentages) shareOf(name corev1.ResourceName, amount int64) int64 {
 	return amount/100*percent + amount%100*percent/100
 }
 
-// Lendable returns the total lent amount of every allocatable resource, including amounts that
-// are already reserved. It lies between zero and the free amount. Fractions of a unit are
-// rounded so that less is lent, except in a percentage of headroom.
+// Lendable returns how much of each resource is lent in total, including amounts that are reserved
+// already. The result is between zero and the free amount. Fractions are rounded in favour of
+// lending less, except that HeadroomShare is rounded down.
 func (t *Rules) Lendable(allocatable, own quantity.Amounts) quantity.Amounts {
 	out := make(quantity.Amounts, len(allocatable))
 	stretched := allocatable.Stretched(t.Ratios)
@@ -72,18 +74,18 @@ func (t *Rules) Lendable(allocatable, own quantity.Amounts) quantity.Amounts {
 	return out
 }
 
-// Advertised is how an advertisement expresses what is lent.
+// Advertised contains the values of an advertisement that express how much is lent.
 type Advertised struct {
-	// Allocated is the requests of own pods plus the withheld amounts.
+	// Allocated is the sum of the requests of the cluster's own pods, plus Withheld.
 	Allocated quantity.Amounts
-	// Withheld is the withheld part of Allocated. It holds only positive amounts.
+	// Withheld is the capacity that is not lent. It contains only positive amounts.
 	Withheld quantity.Amounts
-	// Ratios are the lowest ratios that suffice for everything that is lent. A broker that caps
-	// ratios then withholds no more than necessary.
+	// Ratios are the lowest ratios at which the whole lent amount is available. If the broker
+	// limits the ratios, low ratios lose as little of that amount as possible.
 	Ratios quantity.Ratios
 }
 
-// Advertise computes what to advertise if reserved has been lent already.
+// Advertise computes the values to advertise. reserved are the amounts that are lent already.
 func (t *Rules) Advertise(allocatable, own, reserved quantity.Amounts) Advertised {
 	out := Advertised{Allocated: own.Clone(), Withheld: quantity.Amounts{}, Ratios: t.Ratios}
 	stretched := allocatable.Stretched(t.Ratios)
@@ -111,7 +113,8 @@ func (t *Rules) Advertise(allocatable, own, reserved quantity.Amounts) Advertise
 	return out
 }
 
-// leastRatio returns the lowest ratio, in hundredths, at which amount covers wanted.
+// leastRatio returns the lowest ratio, in hundredths, for which amount × ratio is at least wanted.
+// The result is between 100 and 1000.
 func leastRatio(amount, wanted int64) int64 {
 	const once, most = 100, 1000
 	if wanted <= amount {

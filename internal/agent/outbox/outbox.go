@@ -8,25 +8,26 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Limits of the Outbox.
+// The pause between attempts grows from firstRepeat to lastRepeat. sendTimeout limits a single
+// attempt.
 const (
 	firstRepeat = time.Second
 	lastRepeat  = 15 * time.Second
 	sendTimeout = 10 * time.Second
 )
 
-// Send sends one posting to the broker. It returns an error only if a retry can help.
+// Send sends a message or report to the broker. It must return an error only if a retry can help.
 type Send func(ctx context.Context) error
 
-// Outbox sends postings in the background, so that an unresponsive broker delays no reconcile.
-// It retries a posting until Send succeeds; a repeating posting continues until Drop. The
-// pauses are 1 s, 2 s, 4 s and so on, up to 15 s. Postings are lost with the process:
-// controllers post them again from the state of their objects.
+// Outbox sends postings (messages and reports) in the background, so that a slow broker does not
+// delay controllers. It retries a posting until its Send succeeds, with pauses that grow from 1 s
+// to 15 s. A posting added with Repeat is sent again even after a success, until Drop. Postings
+// are only in memory: after a restart, controllers post them again according to their objects.
 type Outbox struct {
 	clock clock.WithTicker
 	wake  chan struct{}
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // protects postings
 	postings map[string]*posting
 }
 
@@ -42,18 +43,20 @@ type posting struct {
 	sent     int
 }
 
-// NewOutbox returns an Outbox. It sends nothing before Start.
+// NewOutbox returns an Outbox. It sends nothing before Start is called.
 func NewOutbox(c clock.WithTicker) *Outbox {
 	return &Outbox{clock: c, wake: make(chan struct{}, 1), postings: map[string]*posting{}}
 }
 
-// Post calls send now and until it returns nil, then calls taken. It does nothing if key was
-// already posted with that version. Another version replaces the earlier posting.
+// Post makes the Outbox call send, for the first time at once, until it returns nil. The Outbox
+// then calls taken, which may be nil. Post does nothing if key was already posted with the same
+// version. It replaces a posting of key with another version.
 func (o *Outbox) Post(key, version string, send Send, taken func()) {
 	o.postMessage(key, posting{version: version, send: send, taken: taken})
 }
 
-// Repeat is like Post, but starts after delay and continues after success, until Drop.
+// Repeat is like Post, but the Outbox calls send for the first time after delay, and continues to
+// call it after each success, until Drop.
 func (o *Outbox) Repeat(key, version string, delay time.Duration, send Send) {
 	o.postMessage(key, posting{version: version, send: send, repeats: true, interval: delay})
 }
@@ -69,7 +72,7 @@ func (o *Outbox) postMessage(key string, p posting) {
 	o.wakeSender()
 }
 
-// Taken reports whether the posting was sent successfully.
+// Taken reports whether the posting with this key and version has been sent successfully.
 func (o *Outbox) Taken(key, version string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,7 +80,7 @@ func (o *Outbox) Taken(key, version string) bool {
 	return p != nil && p.version == version && p.sent > 0
 }
 
-// Drop forgets a posting.
+// Drop removes a posting.
 func (o *Outbox) Drop(key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,11 +90,11 @@ func (o *Outbox) Drop(key string) {
 func (o *Outbox) wakeSender() {
 	select {
 	case o.wake <- struct{}{}:
-	default: // a wake-up is already pending
+	default: // the sender is already due to wake up
 	}
 }
 
-// Start sends until ctx ends, and returns when all sends have finished.
+// Start sends postings until ctx ends. It returns once all calls of Send have finished.
 func (o *Outbox) Start(ctx context.Context) error {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -109,7 +112,8 @@ func (o *Outbox) Start(ctx context.Context) error {
 	}
 }
 
-// sendDue starts all due sends and returns when to run again.
+// sendDue starts sending all postings that are due. It returns how long to wait until the next one
+// is due.
 func (o *Outbox) sendDue(ctx context.Context, sending *sync.WaitGroup) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

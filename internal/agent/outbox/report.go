@@ -15,15 +15,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
-// maxReport is the broker API's limit for the message of a report.
+// maxReport is the longest message, in bytes, that the broker accepts in a report.
 const maxReport = 1024
 
-// StatusReporter reports this cluster's progress with a placement to the broker.
+// StatusReporter reports the state of a placement in this cluster to the broker.
 type StatusReporter interface {
 	ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error
 }
 
-// Reports sends reports on placements, in one role, until the broker has received them.
+// Reports sends reports about placements until the broker has received them. Role is this cluster's
+// role in all of them: provider or consumer.
 type Reports struct {
 	Outbox   *Outbox
 	Reporter StatusReporter
@@ -31,22 +32,24 @@ type Reports struct {
 	Log      logr.Logger
 }
 
-// Say reports a state once. taken is called when the broker has the report.
+// Say reports a state, unless the latest report about the placement has the same state. It calls
+// taken when the broker has received the report.
 func (r *Reports) Say(reservation string, placement int32, state v1.StatusReportState, reason, text string, taken func()) {
 	r.postReport(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Reason: reason, Message: message.Clip(text, maxReport),
 	}, string(state), taken)
 }
 
-// Answer reports the answer to a change of resources once.
+// Answer reports this cluster's answer to a change of a placement's amounts. It does nothing if the
+// latest report about the placement is the same answer to the same change.
 func (r *Reports) Answer(reservation string, placement int32, change int64, state v1.StatusReportState, why placement.Aspect, taken func()) {
 	r.postReport(reservation, &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: state, Change: change, Reason: why.Reason, Message: message.Clip(why.Message, maxReport),
 	}, fmt.Sprintf("%s/%d", state, change), taken)
 }
 
-// SayExcess reports, once for each version, that a consumer's pods exceeded their grant. It
-// does not replace the report of the placement's state.
+// SayExcess reports that a consumer's pods exceeded their grant. Another call with the same version
+// sends nothing. The report does not replace the report of the placement's state.
 func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Excess, version string) {
 	report := &v1.StatusReport{
 		Placement: placement, Role: r.Role, State: v1.StatusReportStateAcknowledged, Reason: agentv1alpha1.ReasonExceedsGrant, Excess: excess,
@@ -57,6 +60,24 @@ func (r *Reports) SayExcess(reservation string, placement int32, excess *v1.Exce
 	r.Outbox.Post(excessKey(r.keyOf(reservation, placement)), version, send, nil)
 }
 
+// SayVacant reports that no pod is on a placement's virtual node and that none can come. Another call with the same
+// version sends nothing. The report does not replace the report of the placement's state.
+func (r *Reports) SayVacant(reservation string, placement int32, version string) {
+	report := &v1.StatusReport{Placement: placement, Role: r.Role, State: v1.StatusReportStateVacant, Reason: agentv1alpha1.ReasonIdle}
+	send := func(ctx context.Context) error {
+		return r.acceptRefusal(reservation, report, r.Reporter.ReportStatus(ctx, reservation, report))
+	}
+	r.Outbox.Post(vacantKey(r.keyOf(reservation, placement)), version, send, nil)
+}
+
+// StopVacant stops sending a report of SayVacant that the broker has not received. A later SayVacant sends a new
+// report.
+func (r *Reports) StopVacant(reservation string, placement int32) {
+	r.Outbox.Drop(vacantKey(r.keyOf(reservation, placement)))
+}
+
+func vacantKey(report string) string { return report + "/vacant" }
+
 func excessKey(report string) string { return report + "/excess" }
 
 func (r *Reports) postReport(reservation string, report *v1.StatusReport, version string, taken func()) {
@@ -66,25 +87,28 @@ func (r *Reports) postReport(reservation string, report *v1.StatusReport, versio
 	r.Outbox.Post(r.keyOf(reservation, report.Placement), version, send, taken)
 }
 
-// Heard reports whether the broker has received the state.
+// Heard reports whether the latest report about a placement has the given state and the broker has received this
+// report.
 func (r *Reports) Heard(reservation string, placement int32, state v1.StatusReportState) bool {
 	return r.Outbox.Taken(r.keyOf(reservation, placement), string(state))
 }
 
-// Forget drops all reports on a placement.
+// Forget drops all reports about a placement.
 func (r *Reports) Forget(reservation string, placement int32) {
 	key := r.keyOf(reservation, placement)
 	r.Outbox.Drop(key)
 	r.Outbox.Drop(excessKey(key))
+	r.Outbox.Drop(vacantKey(key))
 }
 
 func (r *Reports) keyOf(reservation string, number int32) string {
 	return "report/" + string(r.Role) + "/" + brokerv1alpha1.PlacementName(reservation, number)
 }
 
-// acceptRefusal treats a considered refusal as delivery: the broker has the placement in another
-// state, or no longer has it, and a repetition gets the same answer. A broker that refuses this
-// cluster has not read the report, so the report is repeated.
+// acceptRefusal returns nil for a refusal that would also follow a repetition of the report, for
+// example because the broker no longer has the placement. It returns all other errors, so that the
+// report is sent again. One of them is the refusal of all calls of this cluster: the broker has
+// then not read the report.
 func (r *Reports) acceptRefusal(reservation string, report *v1.StatusReport, err error) error {
 	if err == nil {
 		return nil

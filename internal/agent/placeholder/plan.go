@@ -13,14 +13,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// View is the state of the reservations, of their pods and of the placeholders.
+// View is the input of Decide: placements, their pods and the placeholders.
 type View struct {
-	// Reserved is the reserved capacity of each placement that placeholders hold.
+	// Reserved is the reserved capacity of each placement that placeholders must keep, by name.
 	Reserved     map[string]quantity.Amounts
 	Pods         []Pod
 	Placeholders []Placeholder
-	// Room is the capacity that pods can still request on a node, without counting
-	// placeholders.
+	// Room is, by node, how much pods can still request there. Placeholders count as if they
+	// requested nothing.
 	Room map[string]quantity.Amounts
 }
 
@@ -29,9 +29,10 @@ type Pod struct {
 	types.NamespacedName
 	Placement string
 	Request   quantity.Amounts
-	// Node is where the pod is bound. If it is not bound, Nominated may name a node.
+	// Node is the node to which the pod is bound, "" if it is not bound. Nominated is the node for
+	// which an unbound pod is nominated, "" if there is none.
 	Node, Nominated string
-	// Stuck is true once the scheduler has found no node for the pod.
+	// Stuck is true if the scheduler has found no node for the pod.
 	Stuck bool
 }
 
@@ -39,41 +40,42 @@ type Pod struct {
 type Placeholder struct {
 	Name, Placement string
 	Amounts         quantity.Amounts
-	// Node is where the placeholder is bound. If it is not bound, Nominated may name a node;
-	// without either, it keeps nothing yet.
+	// Node and Nominated have the same meaning as in Pod. A placeholder that has neither keeps no
+	// capacity yet.
 	Node, Nominated string
-	// Going is true once the placeholder was deleted; its name stays in use until it is gone.
-	// Spent is true if it has ended by itself, for example after an eviction by its node.
+	// Going is true if the placeholder is being deleted. Its name cannot be used again until it is
+	// gone. Spent is true if the placeholder has ended without being deleted, for example because
+	// its node evicted it.
 	Going, Spent bool
 }
 
-// Plan lists the actions in the order in which to take them. A successor is nominated for a
-// node before a placeholder there is deleted.
+// Plan lists actions in the order in which they must be taken. A new placeholder or pod must be
+// nominated for a node before another placeholder there is deleted to make room for it.
 type Plan struct {
 	Create []Placeholder
-	// Nominate lists pods to nominate for nodes.
+	// Nominate lists the pods that get a nominated node.
 	Nominate []Nomination
 	// Delete lists the names of placeholders to delete.
 	Delete []string
-	// Held describes each placement before these actions.
+	// Held describes, for each placement, how its capacity was kept before these actions.
 	Held map[string]Held
 }
 
-// Nomination reserves room on a node for a pod.
+// Nomination names a node on which the scheduler keeps room for a pod.
 type Nomination struct {
 	Pod  types.NamespacedName
 	Node string
 }
 
-// Held counts the placeholders of a placement.
+// Held says how many placeholders a placement has, and how many of them have no node (Pending).
 type Held struct {
 	Placeholders, Pending int
-	// Short is the capacity that the pending placeholders should keep and do not.
+	// Short is the sum of the amounts of the pending placeholders.
 	Short quantity.Amounts
 }
 
-// Decide plans placeholders for the part of each placement's reserved capacity that is not used.
-// Pods that run and pods for which the plan makes room count as use.
+// Decide plans the placeholders for all placements. The placeholders keep the reserved capacity,
+// minus the requests of pods that have a node and of pods for which the plan makes room.
 func Decide(v View) Plan {
 	v.Placeholders = slices.Clone(v.Placeholders)
 	p := planner{View: v, room: map[string]quantity.Amounts{}, used: map[string]quantity.Amounts{}, standing: map[string][]Placeholder{}, left: map[string][]string{}}
@@ -94,12 +96,14 @@ func Decide(v View) Plan {
 type planner struct {
 	View
 	Plan
-	// room is the capacity left on a node after its placeholders and nominated pods.
+	// room is Room minus the amounts of the placeholders and the requests of the pods for which the
+	// plan makes room.
 	room map[string]quantity.Amounts
-	// used is the used capacity of each placement, and standing its placeholders.
+	// used is the used capacity of each placement. standing holds, for each placement, the
+	// placeholders that the plan has not deleted so far.
 	used     map[string]quantity.Amounts
 	standing map[string][]Placeholder
-	// left are the nodes on which placeholders of a placement are deleted.
+	// left lists, for each placement, the nodes on which placeholders are deleted.
 	left map[string][]string
 }
 
@@ -125,7 +129,7 @@ func (p *planner) countUse() {
 		p.Held[h.Placement] = held
 	}
 	for _, all := range p.standing {
-		// Placeholders that are bound to a node come first.
+		// Placeholders with a node come first.
 		slices.SortFunc(all, func(a, b Placeholder) int {
 			return cmp.Or(cmp.Compare(boundRank(b), boundRank(a)), cmp.Compare(a.Name, b.Name))
 		})
@@ -137,10 +141,11 @@ func (p *planner) countUse() {
 	}
 }
 
-// nodeOrNominated returns the node of the placeholder, or the one it is nominated for.
+// nodeOrNominated returns the placeholder's node, or else the node for which it is nominated, or
+// "".
 func (h *Placeholder) nodeOrNominated() string { return cmp.Or(h.Node, h.Nominated) }
 
-// takeRoom subtracts amounts from the room on a node. It ignores unknown nodes.
+// takeRoom subtracts amounts from the room on a node. It does nothing for an unknown node.
 func (p *planner) takeRoom(node string, amounts quantity.Amounts) {
 	if room, known := p.room[node]; known {
 		p.room[node] = room.Sub(amounts)
@@ -149,13 +154,15 @@ func (p *planner) takeRoom(node string, amounts quantity.Amounts) {
 
 func boundRank(h Placeholder) int { return min(len(h.Node), 1) }
 
-// makeRoom deletes placeholders in favour of stuck pods of their own placement.
+// makeRoom finds nodes for pods that the scheduler could not place or has only nominated, and
+// deletes placeholders of the same placement there.
 func (p *planner) makeRoom() {
 	waiting := slices.DeleteFunc(slices.Clone(p.Pods), func(pod Pod) bool {
 		_, held := p.Reserved[pod.Placement]
 		return !held || pod.Node != "" || !pod.Stuck && pod.Nominated == ""
 	})
-	// Pods nominated before keep their node. The order of the others is arbitrary but stable.
+	// Nominated pods come first, so that they keep their node. The order is otherwise arbitrary, but
+	// always the same.
 	slices.SortFunc(waiting, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(min(len(b.Nominated), 1), min(len(a.Nominated), 1)), cmp.Compare(a.String(), b.String()))
 	})
@@ -174,8 +181,8 @@ func (p *planner) makeRoom() {
 	}
 }
 
-// placeFor returns the node where a pod fits after the fewest deletions. It prefers the node
-// for which the pod is already nominated.
+// placeFor returns the node on which the pod fits after deleting the fewest placeholders, and
+// these placeholders. If the pod fits on the node for which it is nominated, it stays there.
 func (p *planner) placeFor(pod Pod) (node string, victims []Placeholder, ok bool) {
 	if pod.Nominated != "" {
 		if victims, ok = p.findVictims(pod, pod.Nominated); ok {
@@ -191,7 +198,8 @@ func (p *planner) placeFor(pod Pod) (node string, victims []Placeholder, ok bool
 	return node, victims, ok
 }
 
-// placesOf returns the nodes of placeholders, sorted.
+// placesOf returns the nodes on which the given placeholders are, or for which they are nominated,
+// sorted and without duplicates.
 func placesOf(all []Placeholder) (nodes []string) {
 	for _, h := range all {
 		if place := h.nodeOrNominated(); place != "" {
@@ -202,8 +210,8 @@ func placesOf(all []Placeholder) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// findVictims returns the placeholders on a node that must go for a pod to fit there. ok is false
-// if deleting all placeholders of its placement would not suffice.
+// findVictims returns the placeholders of the pod's placement that must be deleted on a node so
+// that the pod fits there. ok is false if the pod would not fit even after deleting all of them.
 func (p *planner) findVictims(pod Pod, node string) (victims []Placeholder, ok bool) {
 	room, known := p.room[node]
 	if !known {
@@ -220,7 +228,8 @@ func (p *planner) findVictims(pod Pod, node string) (victims []Placeholder, ok b
 	if _, fits := quantity.Fits(pod.Request, room); !fits {
 		return nil, false
 	}
-	// Spare early victims that turned out to be unnecessary.
+	// The pod may fit without some of the earlier victims, because later ones were added. Spare
+	// those earlier victims.
 	for i := 0; i < len(victims); {
 		spared := room.Sub(victims[i].Amounts)
 		if _, fits := quantity.Fits(pod.Request, spared); fits {
@@ -232,8 +241,10 @@ func (p *planner) findVictims(pod Pod, node string) (victims []Placeholder, ok b
 	return victims, true
 }
 
-// adjustPlacement adjusts the placeholders of a placement to the unused reserved capacity. While nothing
-// is used, all parts have the same size. Later, one placeholder keeps the remainder.
+// adjustPlacement plans the placeholders of one placement, so that they keep what is reserved and
+// not used. It keeps existing placeholders first and then creates missing ones, in the sizes that
+// Split returns. If pods use some of the reserved amounts, placeholders of these sizes do not
+// keep exactly what is left. One more placeholder then keeps the difference.
 func (p *planner) adjustPlacement(name string) {
 	left := keepableAmounts(p.Reserved[name].Sub(p.used[name]))
 	parts, standing := Split(p.Reserved[name]), p.standing[name]
@@ -261,7 +272,8 @@ func (p *planner) adjustPlacement(name string) {
 	p.dropAll(standing)
 	for _, amounts := range missing {
 		h := Placeholder{Name: p.freeName(name, amounts), Placement: name, Amounts: amounts}
-		// A replacement stays on the node of the placeholder that it replaces.
+		// Nominate the new placeholder for a node on which another one of this placement is
+		// deleted, so that the capacity on this node stays reserved.
 		for _, node := range p.left[name] {
 			if _, fits := quantity.Fits(amounts, p.room[node]); fits {
 				h.Nominated = node
@@ -283,8 +295,8 @@ func (p *planner) dropAll(all []Placeholder) {
 	}
 }
 
-// freeName returns the same name until the placeholder appears in the View, so a repeated plan
-// does not create it twice.
+// freeName returns an unused name for a placeholder. Until the placeholder appears in the View,
+// it returns the same name again, so that carrying out a plan twice does not create it twice.
 func (p *planner) freeName(placement string, amounts quantity.Amounts) string {
 	var text strings.Builder
 	for _, name := range amounts.Names() {

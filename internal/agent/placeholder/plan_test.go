@@ -307,8 +307,8 @@ func (c *cluster) wantAllKept(plan Plan) {
 	}
 }
 
-// A pod of a reservation that is no larger than a part always gets its reserved capacity,
-// whatever the cluster's own pods request and when.
+// A pod of a reservation that is no larger than one of its placeholders always gets its reserved
+// capacity, whatever the cluster's own pods request and when.
 func TestHeldCapacityIsForItsReservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &cluster{t: t, size: map[string]quantity.Amounts{}, own: map[string]quantity.Amounts{}}
@@ -328,7 +328,7 @@ func TestHeldCapacityIsForItsReservation(t *testing.T) {
 			if rapid.Bool().Draw(t, "goes") && len(c.view.Pods) > 0 {
 				at := rapid.IntRange(0, len(c.view.Pods)-1).Draw(t, "which")
 				c.view.Pods = slices.Delete(c.view.Pods, at, at+1)
-				c.greedy = false // the agent is as fast as the next pod
+				c.greedy = false // the agent puts a placeholder into the freed room before another pod takes it
 				c.settle()
 				c.greedy = true
 			} else if size := rapid.SampledFrom([]int64{1, 1, 2, 5}).Draw(t, "size"); mayHave(c.view, placement) {
@@ -353,7 +353,8 @@ func TestHeldCapacityIsForItsReservation(t *testing.T) {
 	})
 }
 
-// mayHave applies the check of Liqo's quota.
+// mayHave reports whether Liqo's quota would admit another pod of a placement. The quota is
+// modelled as a limit of four pods.
 func mayHave(v View, placement string) bool {
 	n := 0
 	for _, p := range v.Pods {

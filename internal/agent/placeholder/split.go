@@ -6,17 +6,18 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// partCPU and partMemory bound the size of a placeholder, unless that would create more than
-// mostParts. Small placeholders fit beside other pods on a node. They also leave little unused
-// capacity when one is deleted in favour of a smaller pod.
+// partCPU and partMemory limit the size of a placeholder, unless more than mostParts placeholders
+// would be needed. Small placeholders fit next to other pods on a node. If one is deleted for a
+// smaller pod, little of the freed capacity is left unprotected.
 const (
 	partCPU    = 1000    // 1 core
 	partMemory = 4 << 30 // 4 GiB
 	mostParts  = 32
 )
 
-// Split divides reserved capacity into placeholders. They add up to all of it except the number
-// of pods, which placeholders cannot keep.
+// Split divides reserved capacity into amounts of about the same size, one for each placeholder.
+// They add up to the reserved capacity without the resource "pods", which placeholders cannot
+// keep.
 func Split(reserved quantity.Amounts) []quantity.Amounts {
 	reserved = keepableAmounts(reserved)
 	if reserved.IsZero() {
@@ -52,10 +53,11 @@ func partsOf(name corev1.ResourceName, amount int64) int64 {
 	case quantity.InBytes(name):
 		return 1
 	}
-	return amount // devices
+	return amount // one placeholder for each device
 }
 
-// keepableAmounts returns the part of a reservation that placeholders can keep.
+// keepableAmounts returns the positive amounts without the resource "pods", which placeholders
+// cannot keep.
 func keepableAmounts(reserved quantity.Amounts) quantity.Amounts {
 	out := quantity.Amounts{}
 	for name, amount := range reserved {

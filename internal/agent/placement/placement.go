@@ -1,20 +1,20 @@
-// Package placement defines what all parts of the agent share about a placement: the state of one
-// of its sides.
+// Package placement defines how the packages of the agent tell each other the state of a placement.
 package placement
 
 import (
 	"fmt"
 )
 
-// Aspect is the state of one side of a placement, ready to become a condition.
+// Aspect describes one part of a placement, for example its node. It has the form of a condition.
 type Aspect struct {
-	// True reports whether the side is ready.
+	// True is the status of the condition.
 	True bool
-	// Reason is a constant of the API. Message describes for users what exists or is awaited.
+	// Reason is a reason that the API defines. Message tells users what exists or what is being waited
+	// for.
 	Reason, Message string
 }
 
-// Waiting returns an Aspect that is not ready yet, with what it waits for.
+// Waiting returns an Aspect that is not true. The message should say what is being waited for.
 func Waiting(reason, format string, args ...any) Aspect {
 	return Aspect{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

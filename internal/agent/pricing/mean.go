@@ -14,36 +14,38 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// places is the number of decimal places of a price.
+// places is how many decimal places a price has.
 const places = 9
 
 // node is a lent node with its prices.
 type node struct {
 	name        string
 	allocatable quantity.Amounts
-	// says maps resources to prices, as written in the source.
+	// says holds, for each resource, the text of the node's label or metric. The text is not
+	// checked yet and may not be a price.
 	says map[corev1.ResourceName]string
 }
 
-// tariff is the result for all nodes.
+// tariff holds the mean prices of a cluster's nodes, and which prices are missing or invalid.
 type tariff struct {
-	// prices by resource; nil if unpriced is not empty.
+	// prices is the mean price of each resource; nil if unpriced is not empty.
 	prices map[corev1.ResourceName]string
-	// unpriced lists resources that lent nodes have, but no node has a price for.
+	// unpriced lists the resources that lent nodes have but for which no node has a price.
 	unpriced []corev1.ResourceName
-	// silent and wrong list the nodes that are left out of the mean of a resource.
+	// silent lists the nodes without a price for a resource that they have. wrong lists the nodes
+	// with an invalid price. The mean leaves out both.
 	silent, wrong []remark
 }
 
-// remark is a missing or invalid price of a node.
+// remark says that a node has no price for a resource or, if problem is set, an invalid one.
 type remark struct {
 	resource corev1.ResourceName
 	node     string
 	problem  error
 }
 
-// meanPrices computes the prices of the given resources. The computation is exact and rounds
-// once, half up, to nine places. Resources that no node has are omitted.
+// meanPrices computes the mean prices of the given resources. It computes exactly and rounds only
+// the result, half up, to nine decimal places. Resources that no node has are omitted.
 func meanPrices(nodes []node, resources []corev1.ResourceName) tariff {
 	t := tariff{prices: map[corev1.ResourceName]string{}}
 	for _, name := range slices.Sorted(slices.Values(resources)) {
@@ -77,7 +79,8 @@ func meanPrices(nodes []node, resources []corev1.ResourceName) tariff {
 	return t
 }
 
-// readPrice parses a node's price and records a remark if it is missing or invalid.
+// readPrice returns a node's price of a resource. If the price is missing or invalid, it adds a
+// remark to t.
 func (t *tariff) readPrice(n *node, name corev1.ResourceName) (price decimal.Decimal, ok bool) {
 	text, ok := n.says[name]
 	if !ok {
@@ -88,14 +91,15 @@ func (t *tariff) readPrice(n *node, name corev1.ResourceName) (price decimal.Dec
 		t.wrong = append(t.wrong, remark{resource: name, node: n.name, problem: err})
 		return price, false
 	}
-	return decimal.RequireFromString(text), true // CheckPrice accepted it
+	return decimal.RequireFromString(text), true // cannot fail, because CheckPrice has accepted the text
 }
 
-// shown is how many remarks a message names.
+// shown is how many invalid prices a message lists.
 const shown = 3
 
-// describeOmissions lists what is left out of the mean; where names the label or metric of each
-// resource.
+// describeOmissions says which nodes are left out of the mean, and why. It names up to shown nodes
+// with invalid prices, and one node for each resource without a price. where holds, for each
+// resource, the name of its label or metric.
 func (t *tariff) describeOmissions(where map[corev1.ResourceName]string) string {
 	var words []string
 	for _, r := range t.wrong[:min(len(t.wrong), shown)] {
@@ -111,7 +115,7 @@ func (t *tariff) describeOmissions(where map[corev1.ResourceName]string) string 
 	for _, name := range slices.Sorted(maps.Keys(silent)) {
 		nodes := silent[name]
 		if slices.Contains(t.unpriced, name) {
-			continue // no lent node has a price; the message already reports that
+			continue // the message of the condition already says that no node has a price
 		}
 		text := fmt.Sprintf("node %q has no %s", nodes[0], where[name])
 		if more := len(nodes) - 1; more > 0 {

@@ -21,28 +21,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// metrics maps resources to the OpenCost metric of their hourly price per core, GiB or GPU.
-// OpenCost knows only the GPUs of NVIDIA's device plugin. See
+// metrics maps a resource to OpenCost's metric of its price per hour: the price of one core, one
+// GiB or one GPU. The metric for GPUs covers only GPUs of NVIDIA's device plugin. See
 // https://opencost.io/docs/integrations/metrics.
 var metrics = map[corev1.ResourceName]string{
 	corev1.ResourceCPU: "node_cpu_hourly_cost", corev1.ResourceMemory: "node_ram_hourly_cost", "nvidia.com/gpu": "node_gpu_hourly_cost",
 }
 
 const (
-	// askTimeout bounds one scrape; it is Prometheus' default.
+	// askTimeout limits one request for the metrics. It is Prometheus' default.
 	askTimeout = 10 * time.Second
-	// maxAnswer bounds the size of an answer, which also contains metrics of every container.
-	// maxKept bounds the lines that the parser keeps: the three prices of each node.
+	// maxAnswer limits the size of an answer in bytes; besides the prices of nodes, it contains
+	// metrics of every container. maxKept limits the size of the lines with prices of nodes, and
+	// maxLine the length of each line.
 	maxAnswer = 512 << 20
 	maxKept   = 16 << 20
 	maxLine   = 1 << 20
 )
 
-// nodePrices maps nodes to the prices in OpenCost's metrics.
+// nodePrices maps the names of nodes to their prices in OpenCost's metrics, as text.
 type nodePrices map[string]map[corev1.ResourceName]string
 
-// newClient returns a client that trusts the system's roots, follows no redirects, and keeps no
-// connection, because the next scrape is a minute away.
+// newClient returns a client that follows no redirects. It closes its connections, because the next
+// request comes only after a minute.
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true
@@ -52,7 +53,7 @@ func newClient() *http.Client {
 	}
 }
 
-// Ask returns how many nodes have a price in OpenCost's metrics.
+// Ask fetches the metrics at an address and returns how many nodes have a price in them.
 func Ask(ctx context.Context, address string) (nodes int, err error) {
 	s, err := fetchPrices(ctx, newClient(), address)
 	return len(s), err
@@ -68,7 +69,7 @@ func fetchPrices(ctx context.Context, client *http.Client, address string) (node
 	if err != nil {
 		return nil, shortReason(err)
 	}
-	defer func() { _ = response.Body.Close() }() // only read from
+	defer func() { _ = response.Body.Close() }() // the body was only read, so an error does not matter
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the server answers %s", response.Status)
 	}
@@ -82,7 +83,7 @@ func fetchPrices(ctx context.Context, client *http.Client, address string) (node
 	return s, nil
 }
 
-// shortReason strips the address from a failure; the message names it already.
+// shortReason returns the error without the address, which the caller's message already contains.
 func shortReason(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
@@ -93,7 +94,8 @@ func shortReason(err error) error {
 	return err
 }
 
-// parseMetrics reads metrics in the Prometheus text format and keeps only those of prices.
+// parseMetrics returns the prices of nodes in metrics in the Prometheus text format. It fails if
+// the text reaches the size limit, the parameter most, in bytes.
 func parseMetrics(in io.Reader, most int64) (nodePrices, error) {
 	limited := &io.LimitedReader{R: in, N: most}
 	lines := bufio.NewScanner(limited)
@@ -128,8 +130,8 @@ func parseMetrics(in io.Reader, most int64) (nodePrices, error) {
 	return s, nil
 }
 
-// isRead reports whether the line belongs to a metric of prices. Comments are dropped, so that
-// all metrics are untyped.
+// isRead reports whether a line contains a price of a node. It returns false for comments. Because
+// comments contain the types of the metrics, the parser then treats all metrics as untyped.
 func isRead(line []byte) bool {
 	name, _, _ := bytes.Cut(bytes.TrimLeft(line, " \t"), []byte("{"))
 	for _, metric := range metrics {
@@ -140,8 +142,8 @@ func isRead(line []byte) bool {
 	return false
 }
 
-// nodeOf returns the node of a sample. OpenCost exports the name in two labels and plans to
-// remove instance.
+// nodeOf returns the name of the node to which a sample belongs. OpenCost writes it into the labels
+// node and instance, and plans to remove instance.
 func nodeOf(sample *dto.Metric) string {
 	for _, label := range []string{"node", "instance"} {
 		at := slices.IndexFunc(sample.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label })
@@ -152,8 +154,9 @@ func nodeOf(sample *dto.Metric) string {
 	return ""
 }
 
-// recordPrice stores a price. After a node was replaced under the same name, OpenCost exports both
-// for a while: the higher price wins, and an invalid one before all.
+// recordPrice stores a price of a node. After a node was replaced by another node with the same
+// name, OpenCost exports the prices of both nodes for a while. recordPrice then keeps the higher
+// price. NaN takes precedence over numbers, so that it is reported.
 func (s nodePrices) recordPrice(node string, resource corev1.ResourceName, price float64) {
 	if node == "" {
 		return

@@ -20,45 +20,48 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 )
 
-// askEvery is how often OpenCost is scraped; Prometheus' default.
+// askEvery is how often the metrics of OpenCost are read. It is Prometheus' default.
 const askEvery = time.Minute
 
-// Nodes provides the lent nodes.
+// Nodes lists the lent nodes, see capacity.Watcher.Lent.
 type Nodes interface {
 	Lent(seen int64) (nodes []capacity.LentNode, revision int64)
 }
 
 var _ Nodes = (*capacity.Watcher)(nil)
 
-// Pricer computes the prices of the configuration that it follows. It is safe for concurrent
-// use and is a Runnable of a manager, on every replica.
+// Pricer computes the cluster's prices according to the configuration in force. It is safe for
+// concurrent use.
 type Pricer struct {
 	nodes  Nodes
 	clock  clock.WithTicker
 	log    logr.Logger
 	client *http.Client
-	// changed receives when the address of OpenCost has changed.
+	// changed receives a value when the address of OpenCost has changed.
 	changed chan struct{}
 
-	// mu guards the following.
+	// mu protects the fields below.
 	mu     sync.Mutex
 	follow *configuration.Configuration
-	// lastPrices is OpenCost's last answer, nil before the first. problem is why the last scrape failed;
-	// since is when the state last changed.
+	// lastPrices are the prices in OpenCost's latest metrics; nil before its first answer. problem is
+	// why the last attempt to read the metrics failed. since is when OpenCost last answered or,
+	// before its first answer, when its address was set.
 	lastPrices nodePrices
 	problem    error
 	since      time.Time
-	// tariff was computed from the nodes at revision; 0 if none.
+	// tariff holds the prices for the nodes at revision. If revision is 0, they must be computed
+	// again.
 	tariff   tariff
 	revision int64
 }
 
-// New returns a Pricer. It follows no configuration yet.
+// New returns a Pricer. It uses the default configuration, which has no prices, until Follow is
+// called.
 func New(nodes Nodes, c clock.WithTicker, log logr.Logger) *Pricer {
 	return &Pricer{nodes: nodes, clock: c, log: log, client: newClient(), changed: make(chan struct{}, 1), follow: configuration.Default()}
 }
 
-// Follow switches to a configuration.
+// Follow makes the Pricer use a configuration from now on.
 func (p *Pricer) Follow(c *configuration.Configuration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +75,8 @@ func (p *Pricer) Follow(c *configuration.Configuration) {
 	p.follow, p.revision = c, 0
 }
 
-// Start scrapes OpenCost, if the configuration names it, until ctx ends.
+// Start reads the prices of OpenCost at regular intervals until ctx ends. It reads nothing while
+// the configuration names no OpenCost.
 func (p *Pricer) Start(ctx context.Context) error {
 	tick := p.clock.NewTicker(askEvery)
 	defer tick.Stop()
@@ -87,11 +91,11 @@ func (p *Pricer) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: every replica knows the prices, so that a new leader advertises
-// them at once.
+// NeedLeaderElection returns false: every replica must know the prices, so that a new leader
+// advertises them at once.
 func (p *Pricer) NeedLeaderElection() bool { return false }
 
-// scrapePrices asks OpenCost once. If it fails, the last answer stays in use.
+// scrapePrices reads the prices of OpenCost once. If that fails, the previous prices stay in use.
 func (p *Pricer) scrapePrices(ctx context.Context) {
 	p.mu.Lock()
 	address := p.follow.OpenCost
@@ -116,8 +120,8 @@ func (p *Pricer) scrapePrices(ctx context.Context) {
 	p.lastPrices, p.problem, p.since, p.revision = answer, nil, p.clock.Now(), 0
 }
 
-// Cost returns the cluster's prices; nil if they are unknown, so that the Advertisement keeps
-// its present ones.
+// Cost returns the cluster's prices, or nil if they are unknown. In that case, the Advertisement
+// keeps its present prices.
 func (p *Pricer) Cost() *brokerv1alpha1.Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +146,8 @@ func (p *Pricer) Cost() *brokerv1alpha1.Cost {
 	return configuration.WithResources(cost, others)
 }
 
-// priceSources names the label or metric with the price of each resource; nil if nodes have no
-// prices.
+// priceSources returns, for each resource, the name of the label or metric with its price. It
+// returns nil if the configuration does not take prices from nodes.
 func (p *Pricer) priceSources() map[corev1.ResourceName]string {
 	names, kind := p.follow.PriceLabels, "label"
 	if p.follow.OpenCost != "" {
@@ -159,8 +163,8 @@ func (p *Pricer) priceSources() map[corev1.ResourceName]string {
 	return out
 }
 
-// refreshTariff recomputes the prices after a change of the nodes or of their prices. It
-// reports whether prices are known.
+// refreshTariff computes the prices again if the nodes or their prices have changed. It reports
+// whether the nodes and, if they are needed, the prices of OpenCost have been read.
 func (p *Pricer) refreshTariff() (known bool) {
 	if p.follow.OpenCost != "" && p.lastPrices == nil {
 		return false
@@ -180,7 +184,8 @@ func (p *Pricer) refreshTariff() (known bool) {
 	return true
 }
 
-// labelPrices returns the prices in a node's labels.
+// labelPrices returns the text of the price label for each resource, without the resources whose
+// label is missing.
 func labelPrices(labels map[string]string, keys map[corev1.ResourceName]string) map[corev1.ResourceName]string {
 	says := map[corev1.ResourceName]string{}
 	for resource, key := range keys {
@@ -191,7 +196,9 @@ func labelPrices(labels map[string]string, keys map[corev1.ResourceName]string) 
 	return says
 }
 
-// Condition describes the prices of nodes; nil if nodes have none, or before they are known.
+// Condition returns the condition Priced. It returns nil if the configuration does not take prices
+// from nodes, or before the nodes and their prices have been read. If OpenCost cannot be read,
+// Condition says why.
 func (p *Pricer) Condition() *metav1.Condition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +216,7 @@ func (p *Pricer) Condition() *metav1.Condition {
 	return p.tariff.conditionOf(where)
 }
 
-// unavailableCondition is the condition of a failing OpenCost.
+// unavailableCondition returns the condition Priced for a time when OpenCost cannot be read.
 func (p *Pricer) unavailableCondition() *metav1.Condition {
 	holds := "its last prices stay in force"
 	if p.lastPrices == nil {
@@ -221,7 +228,8 @@ func (p *Pricer) unavailableCondition() *metav1.Condition {
 	}
 }
 
-// conditionOf of a tariff; where names the label or metric of each resource.
+// conditionOf returns the condition Priced for a tariff. where holds, for each resource, the name
+// of its label or metric.
 func (t *tariff) conditionOf(where map[corev1.ResourceName]string) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionPriced, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPriced,

@@ -121,7 +121,7 @@ func TestCostOfNodeLabels(t *testing.T) {
 	r.lend()
 	r.expect(nil, agentv1alpha1.ReasonPriced, "")
 
-	// Other labels on the same nodes.
+	// The same nodes get other labels.
 	r.lend(lentNode("n1", 4, 8, map[string]string{"c": "0.04", "d": "0.05"}))
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), PriceLabels: map[corev1.ResourceName]string{"cpu": "d"}})
 	r.expect(euro("0.05", ""), agentv1alpha1.ReasonPriced, "")
@@ -141,7 +141,7 @@ func TestCostOfOpenCost(t *testing.T) {
 	r.clock.Step(askEvery)
 	r.answer = exported
 	r.scrapePrices(t.Context())
-	first := euro("0.031611", "0.004237092") // 0.004237 once and 0.004237123 three times
+	first := euro("0.031611", "0.004237092") // memory is the mean of 0.004237 for 8 and 0.004237123 for 24 GiB
 	r.expect(first, agentv1alpha1.ReasonPriced, "")
 
 	r.clock.Step(askEvery)
@@ -155,7 +155,8 @@ func TestCostOfOpenCost(t *testing.T) {
 	r.scrapePrices(t.Context())
 	r.expect(euro("0.031611", "0.004237"), agentv1alpha1.ReasonPriced, `node "n9" has no metric node_cpu_hourly_cost`)
 
-	// A new OpenCost has not answered yet, and an answer that arrives too late is ignored.
+	// The configuration names another OpenCost. The first scrape fails, because its context has
+	// ended, so no prices are known until the next one.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), OpenCost: r.server.URL + "/other"})

@@ -6,17 +6,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// check is one probe of the provider of a placement.
+// check is a probe of the provider of one placement, and its result.
 type check struct {
 	endpoint string
 	done     bool
-	// why is the reason the provider is unreachable, "" if it is reachable.
+	// why explains why the provider is unreachable; "" if it is reachable.
 	why string
 }
 
-// Check returns why the provider of a placement is unreachable, or "" if it is reachable. The
-// first call for an endpoint schedules a probe and returns false; Checked signals when to call
-// again.
+// Check returns why the provider of a placement is unreachable, or "" if it is reachable. The first
+// call for an endpoint schedules a probe. Until the probe has finished, known is false; then
+// Checked receives the placement.
 func (s *Scout) Check(placement, endpoint string) (why string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,14 +30,14 @@ func (s *Scout) Check(placement, endpoint string) (why string, known bool) {
 	return c.why, c.done
 }
 
-// Forget drops the result for a placement.
+// Forget removes the result for a placement.
 func (s *Scout) Forget(placement string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.checks, placement)
 }
 
-// Checked carries the names of placements with new results.
+// Checked returns a channel of the names of placements whose probe has finished.
 func (s *Scout) Checked() <-chan event.TypedGenericEvent[string] { return s.checked }
 
 func (s *Scout) nextCheck() (string, *check) {

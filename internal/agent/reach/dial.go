@@ -1,5 +1,5 @@
-// Package reach probes whether this cluster reaches the API servers of other clusters, and
-// measures the round trip to them.
+// Package reach probes whether this cluster reaches the API servers of other clusters, and measures
+// the round-trip time to them.
 package reach
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// dialTimeout bounds one probe, from name resolution to the TLS answer.
+// dialTimeout limits one probe, from name resolution to the server's answer.
 const dialTimeout = 5 * time.Second
 
-// dialer connects to an address that another cluster has advertised and waits for a TLS answer.
-// It sends no credentials and no request, and accepts any certificate. A server with a
-// certificate is reachable; peering verifies it against the CA from the handshake.
+// dialer connects to an address that another cluster has advertised, begins a TLS handshake and
+// waits for an answer. It sends no credentials and no request. It accepts any certificate: it only
+// shows that the server is reachable, and peering later checks the certificate with the CA from
+// Liqo's handshake.
 //
-// Any cluster that can advertise chooses the addresses that are dialled. The dialer therefore
-// refuses addresses that would let another cluster probe this machine or a cloud's metadata
-// service.
+// The advertised address can be anything. The dialer therefore refuses addresses with which another
+// cluster could make it connect to this machine or to a cloud's metadata service.
 type dialer struct {
 	rules Rules
 	now   func() time.Time
@@ -33,7 +33,8 @@ func newDialer(own string, now func() time.Time) *dialer {
 	return &dialer{rules: RulesFor(own), now: now}
 }
 
-// dialEndpoint returns how long it took to open the connection.
+// dialEndpoint connects to an endpoint and waits for a TLS answer. It returns the time to open the
+// TCP connection, as a measure of the round-trip time.
 func (d *dialer) dialEndpoint(ctx context.Context, endpoint string) (time.Duration, error) {
 	address, name, err := addressOf(endpoint)
 	if err != nil {
@@ -42,8 +43,8 @@ func (d *dialer) dialEndpoint(ctx context.Context, endpoint string) (time.Durati
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var began time.Time
-	// The addresses of a name are tried one after the other, so the last one tried is the one
-	// that answered.
+	// The addresses of a name are tried one after the other, so began is finally the start of the
+	// attempt that succeeded.
 	network := net.Dialer{FallbackDelay: -1, Control: func(_, address string, _ syscall.RawConn) error {
 		began = d.now()
 		return d.checkAddress(address)
@@ -53,7 +54,7 @@ func (d *dialer) dialEndpoint(ctx context.Context, endpoint string) (time.Durati
 		return 0, withoutAddresses(err)
 	}
 	roundTrip := d.now().Sub(began)
-	defer connection.Close() //nolint:errcheck // nothing was said on it
+	defer connection.Close() //nolint:errcheck // no data was sent, so an error does not matter
 	err = tls.Client(connection, &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx)
 	if !hasAnswered(err) {
 		return 0, withoutAddresses(err)
@@ -61,7 +62,7 @@ func (d *dialer) dialEndpoint(ctx context.Context, endpoint string) (time.Durati
 	return max(roundTrip, 0), nil
 }
 
-// addressOf returns the address to dial and the server name to send.
+// addressOf returns the host and port to connect to, and the server name for TLS.
 func addressOf(endpoint string) (address, name string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -74,7 +75,7 @@ func addressOf(endpoint string) (address, name string, err error) {
 	return net.JoinHostPort(u.Hostname(), port), u.Hostname(), nil
 }
 
-// checkAddress runs for every address of a name, immediately before it is dialled.
+// checkAddress checks an IP address with a port immediately before the dialer connects to it.
 func (d *dialer) checkAddress(address string) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -83,8 +84,8 @@ func (d *dialer) checkAddress(address string) error {
 	return d.rules.CheckAddr(ap.Addr())
 }
 
-// hasAnswered reports whether the server spoke TLS. An untrusted certificate counts as an answer,
-// and so does a TLS alert.
+// hasAnswered reports whether the server answered the TLS handshake. Errors about its certificate,
+// and TLS alerts, also count as answers.
 func hasAnswered(err error) bool {
 	if err == nil {
 		return true
@@ -96,7 +97,8 @@ func hasAnswered(err error) bool {
 	return ok && refused.Op == "remote error"
 }
 
-// withoutAddresses removes addresses from an error, because its reader knows the endpoint.
+// withoutAddresses removes the address from an error, because the messages that contain the error
+// already name it.
 func withoutAddresses(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %s", dialTimeout)

@@ -73,7 +73,7 @@ func TestSilentPortIsNoAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // the test is over
+	defer listener.Close() //nolint:errcheck // the test is over, so an error does not matter
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := newDialer("https://127.0.0.1", time.Now).dialEndpoint(ctx, "https://"+listener.Addr().String()); err == nil || !strings.HasPrefix(err.Error(), "no answer") {

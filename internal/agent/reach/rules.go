@@ -11,21 +11,22 @@ import (
 	"strings"
 )
 
-// Rules decide which addresses advertised by other clusters this cluster may connect to.
+// Rules decide whether this cluster may connect to an address that another cluster has advertised.
 type Rules struct {
-	// loopback allows loopback addresses. It is set if this cluster advertises its own API
-	// server at one, because all clusters are then on one machine.
+	// loopback allows loopback addresses. It is true if this cluster advertises a loopback address
+	// itself, because all clusters are then on the same machine.
 	loopback bool
 	lookup   func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// RulesFor returns the rules of a cluster that advertises its API server at own.
+// RulesFor returns the rules for the cluster whose own API server has the given advertised
+// endpoint.
 func RulesFor(own string) Rules {
 	return Rules{loopback: isLoopback(own), lookup: net.DefaultResolver.LookupNetIP}
 }
 
-// isLoopback reports whether an address is written as one of this machine. It resolves no
-// names.
+// isLoopback reports whether the host of an endpoint is a loopback IP address or localhost. It does
+// not resolve other names.
 func isLoopback(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -35,21 +36,22 @@ func isLoopback(endpoint string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || err != nil && strings.EqualFold(u.Hostname(), "localhost")
 }
 
-// metadata are the addresses of cloud metadata services that are not link-local: those of
-// Alibaba, Azure, Oracle and AWS.
+// metadata holds addresses of cloud metadata services that are not link-local: those of Alibaba,
+// Azure, Oracle and AWS.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 	netip.MustParseAddr("192.0.0.192"), netip.MustParseAddr("fd00:ec2::254"),
 }
 
-// nat64 and sixToFour are prefixes whose addresses contain an IPv4 address, which a gateway may
-// reach: NAT64 at bytes 12 to 15, 6to4 at bytes 2 to 5.
+// nat64 and sixToFour are prefixes of IPv6 addresses that contain an IPv4 address, to which a
+// gateway may forward the connection. A NAT64 address contains the IPv4 address in bytes 12 to 15,
+// a 6to4 address in bytes 2 to 5.
 var (
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// CheckAddr rejects an address that cannot belong to another cluster.
+// CheckAddr returns an error if an address cannot belong to another cluster's API server.
 func (r Rules) CheckAddr(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
 	if ip.Is6() {
@@ -74,8 +76,9 @@ var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 func isMetadata(ip netip.Addr) bool { return slices.Contains(metadata, ip) }
 
-// CheckHost rejects a host, an IP address or a DNS name, if any of its addresses is rejected. A
-// name can resolve to other addresses later.
+// CheckHost returns an error if a host has an address that CheckAddr rejects. The host is an IP
+// address or a DNS name. A name may resolve to other addresses later, so CheckAddr must be called
+// again for each connection.
 func (r Rules) CheckHost(ctx context.Context, host string) error {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return r.CheckAddr(ip)
@@ -95,7 +98,8 @@ func (r Rules) CheckHost(ctx context.Context, host string) error {
 	return nil
 }
 
-// CheckEndpoint rejects an endpoint that is not an https address of another cluster.
+// CheckEndpoint returns an error if an endpoint is not an https URL, or if CheckHost rejects its
+// host.
 func (r Rules) CheckEndpoint(ctx context.Context, endpoint string) error {
 	_, host, err := addressOf(endpoint)
 	if err != nil {

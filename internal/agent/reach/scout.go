@@ -14,49 +14,51 @@ import (
 )
 
 const (
-	// atOnce is how many endpoints are dialled concurrently.
+	// atOnce is how many endpoints are probed at the same time.
 	atOnce = 4
-	// spread is the longest random delay of a probe that the broker requested, so that many
-	// agents do not dial at the same moment.
+	// spread is the longest random delay before a probe that the broker asked for. It keeps many
+	// agents from connecting at the same moment.
 	spread = 500 * time.Millisecond
-	// again is the pause before the second attempt. An endpoint counts as unreachable only
-	// after both fail.
+	// again is how long a probe waits after a failed first attempt before it makes the second one.
+	// An endpoint counts as unreachable only if both attempts fail.
 	again = time.Second
 )
 
-// Scout probes the API servers of other clusters: first those that this cluster is about to
-// peer with, then those that the broker names. It keeps only results that were asked for.
+// Scout probes the API servers of other clusters: first those of providers that this cluster is
+// about to peer with, then those that the broker asked for.
 type Scout struct {
 	dial  func(ctx context.Context, endpoint string) (time.Duration, error)
 	clock clock.Clock
-	// through is nil unless networks are connected.
+	// through reports the state of the tunnel to a cluster; nil unless this agent connects networks.
 	through Through
-	// checked carries the name of each placement whose provider was probed.
+	// checked receives the name of each placement whose provider was probed.
 	checked chan event.TypedGenericEvent[string]
-	// news receives after a peer became reachable or unreachable.
+	// news receives a value after a peer has become unreachable, or reachable again.
 	news chan struct{}
-	// more wakes idle workers.
+	// more receives values that wake idle workers.
 	more chan struct{}
 
-	// mu guards the following.
+	// mu protects the fields below.
 	mu     sync.Mutex
 	checks map[string]*check
-	// urgent are placements to probe; peers are the clusters named by the broker.
+	// urgent lists the placements whose providers must be probed. peers lists the clusters that the
+	// broker asked about and that have not been probed yet.
 	urgent []string
 	peers  []v1.Peer
 	survey survey
 }
 
-// Through returns the round trip to a cluster through a tunnel between the two networks. why is
-// the reason the tunnel does not work, or "". known is false if there is no tunnel or its state
-// is unknown.
+// Through returns the state of the tunnel that connects the networks of this cluster and another
+// one. why says why the tunnel does not work, "" if it works. roundTrip is the round-trip time
+// through a tunnel that works. known is false if there is no tunnel, or if its state is unknown.
 type Through func(ctx context.Context, clusterID string) (roundTrip time.Duration, why string, known bool)
 
-// Through makes the Scout prefer the state of a tunnel to the result of dialling the API
-// server. Call it before Start.
+// Through makes the Scout also check the tunnel to each cluster whose API server answers. The
+// Scout then reports the state of the tunnel instead of the state of the API server. Call Through
+// before Start.
 func (s *Scout) Through(tunnel Through) { s.through = tunnel }
 
-// New creates a Scout for a cluster whose own API server is advertised at own.
+// New returns a Scout for the cluster whose own API server has the given advertised endpoint.
 func New(own string, c clock.Clock) *Scout { return newScout(newDialer(own, c.Now).dialEndpoint, c) }
 
 func newScout(dial func(context.Context, string) (time.Duration, error), c clock.Clock) *Scout {
@@ -67,7 +69,7 @@ func newScout(dial func(context.Context, string) (time.Duration, error), c clock
 	}
 }
 
-// Start probes until ctx ends.
+// Start runs probes until ctx ends.
 func (s *Scout) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range atOnce {
@@ -80,7 +82,8 @@ func (s *Scout) Start(ctx context.Context) error {
 	return nil
 }
 
-// runNextProbe runs the next probe, or waits for one. It returns false when ctx is done.
+// runNextProbe runs the next probe. If there is none, it waits until there may be one. It returns
+// false once ctx has ended.
 func (s *Scout) runNextProbe(ctx context.Context) bool {
 	if placement, c := s.nextCheck(); c != nil {
 		_, err := s.dialTwice(ctx, c.endpoint)
@@ -110,7 +113,7 @@ func (s *Scout) runNextProbe(ctx context.Context) bool {
 	}
 }
 
-// dialTwice dials, and dials a second time before it returns a failure.
+// dialTwice probes an endpoint, and once more if that fails.
 func (s *Scout) dialTwice(ctx context.Context, endpoint string) (time.Duration, error) {
 	roundTrip, err := s.dial(ctx, endpoint)
 	if err != nil && s.pauseFor(ctx, again) {
@@ -119,9 +122,9 @@ func (s *Scout) dialTwice(ctx context.Context, endpoint string) (time.Duration, 
 	return roundTrip, err
 }
 
-// measureTunnel returns the round trip through the tunnel to a cluster, or an error if the tunnel is
-// down. Without a tunnel it returns dialled, the round trip of the probe: pods use the tunnel if
-// there is one, so its state matters more than that of the API server.
+// measureTunnel returns the round-trip time through the tunnel to a cluster, or an error if the
+// tunnel is down. The tunnel matters more than the API server, because pods use it. If there is no
+// tunnel, measureTunnel returns dialled, the round-trip time to the API server.
 func (s *Scout) measureTunnel(ctx context.Context, clusterID string, dialled time.Duration) (time.Duration, error) {
 	roundTrip, why, known := s.through(ctx, clusterID)
 	switch {
@@ -144,7 +147,7 @@ func (s *Scout) pauseFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// wakeWorkers signals all workers to look for probes.
+// wakeWorkers makes all idle workers look for probes.
 func (s *Scout) wakeWorkers() {
 	for range atOnce {
 		select {

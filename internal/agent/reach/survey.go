@@ -8,23 +8,25 @@ import (
 )
 
 const (
-	// longestMessage is the API's limit for the message of a result.
+	// longestMessage is the longest message, in bytes, that the broker accepts in a result.
 	longestMessage = 256
-	// mostShut bounds shut. The broker remembers fewer per cluster.
+	// mostShut is how many clusters the map shut may hold. The broker remembers fewer results than
+	// that for each cluster.
 	mostShut = 256
 )
 
-// survey holds the results for the peers that the broker named.
+// survey holds the results of the probes that the broker asked for.
 type survey struct {
-	// found are the results that the broker does not have yet, by cluster.
+	// found holds the results that the broker has not received yet, by cluster.
 	found map[string]v1.Link
-	// shut are the clusters whose last probe failed.
+	// shut holds the clusters whose latest probe failed.
 	shut map[string]bool
 }
 
 func newSurvey() survey { return survey{found: map[string]v1.Link{}, shut: map[string]bool{}} }
 
-// Ask schedules probes of peers. It replaces those that have not been probed yet.
+// Ask schedules probes of peers. Peers of an earlier call that still wait for their probe are
+// dropped.
 func (s *Scout) Ask(peers []v1.Peer) {
 	s.mu.Lock()
 	s.peers = append([]v1.Peer(nil), peers...)
@@ -32,7 +34,7 @@ func (s *Scout) Ask(peers []v1.Peer) {
 	s.wakeWorkers()
 }
 
-// Found returns the results that the broker does not have yet.
+// Found returns the results that the broker has not received yet.
 func (s *Scout) Found() []v1.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +45,8 @@ func (s *Scout) Found() []v1.Link {
 	return out
 }
 
-// Told marks results as delivered to the broker.
+// Told removes the given results, which the broker has received. It keeps a result that was
+// replaced by a newer one meanwhile.
 func (s *Scout) Told(links []v1.Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +57,8 @@ func (s *Scout) Told(links []v1.Link) {
 	}
 }
 
-// News receives when a peer becomes unreachable, or reachable again. A new peer counts as
-// reachable before its first probe. It has one reader.
+// News returns a channel that receives a value when a peer has become unreachable, or reachable
+// again. A peer counts as reachable before its first probe. The channel must have only one reader.
 func (s *Scout) News() <-chan struct{} { return s.news }
 
 func (s *Scout) nextPeer() (v1.Peer, bool) {
@@ -83,7 +86,7 @@ func (s *Scout) noteResult(p v1.Peer, roundTrip time.Duration, err error) {
 	case l.Reachable:
 		delete(s.survey.shut, p.ClusterID)
 	case len(s.survey.shut) >= mostShut:
-		clear(s.survey.shut) // the next failures of these clusters count as news again
+		clear(s.survey.shut) // the next failure of each of these clusters is reported as news again
 		fallthrough
 	default:
 		s.survey.shut[p.ClusterID] = true

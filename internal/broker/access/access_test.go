@@ -22,7 +22,7 @@ func approved(ids ...string) []brokerv1alpha1.ApprovedCluster {
 func TestPolicyCheck(t *testing.T) {
 	cases := map[string]struct {
 		spec brokerv1alpha1.BrokerConfigSpec
-		// want is the expected reason for cluster rome; "" if it is admitted.
+		// want is the reason why rome is refused; "" if rome is admitted.
 		want fault.Reason
 	}{
 		"an empty policy admits every cluster": {},
@@ -141,7 +141,7 @@ func TestGateShutsRejectedConnectionOnce(t *testing.T) {
 	enter("rome")
 }
 
-// Whatever the interleaving of Set and Enter, no connection stays that the last policy rejects.
+// However Set and Enter interleave, no connection stays open that the last policy rejects.
 func TestGateKeepsNoRejectedConnectionAcrossPolicyChanges(t *testing.T) {
 	g := NewGate()
 	g.Set(Policy{})

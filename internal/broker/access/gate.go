@@ -7,32 +7,36 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Gate holds the policy in force and the connections it admitted. Until the first Set it
-// refuses everyone: a broker that has not read its configuration cannot tell which clusters to refuse.
+// Gate decides with the policy in force whether a cluster may use the broker, and knows the open
+// connections of the clusters that it admitted. Before the first call of Set it refuses every cluster,
+// because a broker that has not read its configuration cannot tell which clusters to refuse.
 type Gate struct {
-	// mu guards the following.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	known  bool
 	policy Policy
 	guests map[*guest]struct{}
 }
 
+// guest is an open connection of an admitted cluster. shut closes it.
 type guest struct {
 	clusterID string
 	shut      func(error)
 }
 
-// NewGate returns a gate that refuses everyone until Set is called.
+// NewGate returns a Gate that refuses every cluster until Set is called.
 func NewGate() *Gate { return &Gate{guests: map[*guest]struct{}{}} }
 
-// Set puts a policy in force. Before it returns, it calls shut once for every connection that
-// the policy no longer admits.
+// Set puts a policy in force. Before it returns, it calls shut for every connection that the new
+// policy does not admit.
 func (g *Gate) Set(p Policy) {
 	for leaving, why := range g.replacePolicy(p) {
 		leaving.shut(why)
 	}
 }
 
+// replacePolicy puts a policy in force. It returns the connections that the policy does not admit,
+// each with the reason, and forgets them.
 func (g *Gate) replacePolicy(p Policy) map[*guest]error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,7 +51,8 @@ func (g *Gate) replacePolicy(p Policy) map[*guest]error {
 	return leaving
 }
 
-// Policy returns the policy in force, or an error with reason Unavailable before the first Set.
+// Policy returns the policy in force. Before the first call of Set it returns an error with reason
+// Unavailable.
 func (g *Gate) Policy() (Policy, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,14 +62,14 @@ func (g *Gate) Policy() (Policy, error) {
 	return g.policy, nil
 }
 
-// Limits returns the limits of the policy in force.
+// Limits returns the limits of the policy in force; zero limits before the first call of Set.
 func (g *Gate) Limits() Limits {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.policy.Limits
 }
 
-// Check applies the policy in force to a cluster.
+// Check returns nil if the policy in force admits the cluster, and otherwise an error with the reason.
 func (g *Gate) Check(clusterID string) error {
 	p, err := g.Policy()
 	if err != nil {
@@ -73,8 +78,9 @@ func (g *Gate) Check(clusterID string) error {
 	return p.Check(clusterID)
 }
 
-// Enter admits a cluster's connection until leave is called. If a later policy rejects the
-// cluster, shut is called from another goroutine; it must not block.
+// Enter registers a connection of a cluster, if the policy admits the cluster. The caller calls leave
+// when the connection ends. If a later policy does not admit the cluster, the Gate calls shut, from
+// another goroutine; shut must not block.
 func (g *Gate) Enter(clusterID string, shut func(error)) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

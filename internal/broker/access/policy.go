@@ -8,29 +8,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Policy is the administrator's decision about who takes part and how much each cluster may
-// request. The zero Policy admits every cluster, within the default limits. A Policy is
-// immutable.
+// Policy says which clusters may use the broker, and how much each of them may request. An
+// administrator sets it in the BrokerConfig. The zero Policy admits every cluster, within the
+// default limits. A Policy is never modified.
 type Policy struct {
 	// Limits apply to each cluster separately.
 	Limits       Limits
 	approvedOnly bool
-	// approved maps a cluster ID to the fingerprint of the key it may enrol with; "" if none is
-	// set.
+	// approved maps the ID of each approved cluster to the fingerprint of the key with which it
+	// may enrol; "" if none is set.
 	approved map[string]string
 	denied   map[string]struct{}
 }
 
-// Limits bound the requests of one cluster. A zero field means the server's default.
+// Limits bound what one cluster may request. A field that is zero means the server's default.
 type Limits struct {
-	// PerSecond is the sustained request rate, Burst the size of a burst, and InFlight the number
-	// of concurrent requests.
+	// PerSecond is how many requests per second are allowed on average, Burst how many are
+	// allowed at once, and InFlight how many may be processed at the same time.
 	PerSecond, Burst, InFlight int
-	// Connections is how many connections the cluster may have open.
+	// Connections is how many connections the cluster may have open at the same time.
 	Connections int
 }
 
-// PolicyOf reads the admission lists and limits of a BrokerConfig.
+// PolicyOf returns the policy in a BrokerConfig: its admission lists and limits.
 func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 	p := Policy{
 		approvedOnly: spec.Admission == brokerv1alpha1.AdmissionApproved,
@@ -52,8 +52,8 @@ func PolicyOf(spec *brokerv1alpha1.BrokerConfigSpec) Policy {
 	return p
 }
 
-// Check returns nil if the cluster may take part, or an error with reason ClusterDenied or
-// ClusterNotApproved.
+// Check returns nil if the cluster may use the broker. Otherwise it returns an error with reason
+// ClusterDenied or ClusterNotApproved.
 func (p Policy) Check(clusterID string) error {
 	if p.Denied(clusterID) {
 		return fault.New(fault.ClusterDenied,
@@ -66,19 +66,33 @@ func (p Policy) Check(clusterID string) error {
 	return nil
 }
 
-// Denied reports whether the list of denied clusters contains the name. The name need not be a
+// Denied reports whether the cluster is in the list of denied clusters. clusterID need not be a
 // valid cluster ID.
 func (p Policy) Denied(clusterID string) bool {
 	_, ok := p.denied[clusterID]
 	return ok
 }
 
-// ApprovesKey reports whether the cluster may enrol with this key and no token.
+// Approving returns a copy of the policy that also approves a cluster. A denied cluster stays
+// denied. p does not change.
+func (p Policy) Approving(clusterID string) Policy {
+	p.approved = maps.Clone(p.approved)
+	if p.approved == nil {
+		p.approved = map[string]string{}
+	}
+	if _, ok := p.approved[clusterID]; !ok {
+		p.approved[clusterID] = ""
+	}
+	return p
+}
+
+// ApprovesKey reports whether the cluster may enrol without a token if it has this key.
 func (p Policy) ApprovesKey(clusterID, keyFingerprint string) bool {
 	return keyFingerprint != "" && p.approved[clusterID] == keyFingerprint
 }
 
-// Contradictions returns, sorted, the clusters that are both approved and denied. Denied wins.
+// Contradictions returns the IDs of the clusters that are both approved and denied, sorted. These
+// clusters are denied.
 func (p Policy) Contradictions() []string {
 	var both []string
 	for _, id := range slices.Sorted(maps.Keys(p.denied)) {

@@ -6,8 +6,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// AvailabilityScore rates a cluster by its free capacity before any new request. The free
-// shares of its cpu and of its memory count for 50 points each.
+// AvailabilityScore rates a cluster by its free capacity before the request is placed. The free
+// share of its cpu and the free share of its memory count for up to 50 points each.
 func AvailabilityScore(available, allocatable quantity.Amounts) Score {
 	return scoreOf(availabilityScore(
 		available[corev1.ResourceCPU], allocatable[corev1.ResourceCPU],
@@ -25,8 +25,8 @@ func availabilityScore(freeCPU, cpu, freeMemory, memory int64) int64 {
 	return halfScore(freeCPU, cpu) + halfScore(freeMemory, memory)
 }
 
-// halfScore returns at most half of fullScore, which is 50 points: a provider that lends more
-// than it has allocatable is no better than an empty one.
+// halfScore returns the free share of a resource as a score from 0 to half of fullScore. It is never
+// higher, even if more than the whole resource is free because of over-subscription.
 func halfScore(free, of int64) int64 {
 	switch {
 	case free <= 0 || of <= 0:

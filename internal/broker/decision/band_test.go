@@ -2,7 +2,8 @@ package decision
 
 import "testing"
 
-// The bands of requirements 001, lines 175 to 178.
+// The lowest scores of the bands are 90, 70 and 50. A score counts as displayed, with two decimals,
+// so 89.995 is Excellent.
 func TestBands(t *testing.T) {
 	for score, want := range map[Score]Band{
 		100: Excellent, 90: Excellent, 89.995: Excellent, 89.99: Good, 70: Good, 69.99: Moderate,

@@ -18,8 +18,8 @@ type Bill struct {
 	Currency       string
 }
 
-// billOf is exact, except that it rounds the hourly share of one-time costs to 30 decimal
-// places.
+// billOf returns the price of the request on the candidate in row i. It is exact, except that the
+// hourly share of one-time costs is rounded to 30 decimal places.
 func (c *contest) billOf(i int) Bill {
 	m, hours := c.market, c.billedHours()
 	k := m.currency[i]
@@ -45,7 +45,8 @@ func (c *contest) billOf(i int) Bill {
 	return b
 }
 
-// inCurrency converts the bill to a currency if both rates are known.
+// inCurrency converts the bill to the currency with the given code. If there is no rate for the
+// conversion, the bill stays in its own currency.
 func (b Bill) inCurrency(code string, rates Rates) Bill {
 	perHour, ok := rates.Convert(b.PerHour, b.Currency, code)
 	if !ok || b.Currency == "" {
@@ -56,7 +57,8 @@ func (b Bill) inCurrency(code string, rates Rates) Bill {
 	return b
 }
 
-// priceOf returns the exact price of an amount. It uses 1/2^n = 5^n/10^n: most amounts of bytes
+// priceOf returns the exact price of an amount for one hour. Bytes are priced per GiB, so their
+// number is divided by 2^30. To stay exact, priceOf uses 1/2^n = 5^n/10^n. Most amounts of bytes
 // are multiples of a large power of two, so the numbers stay small.
 func priceOf(price float64, name corev1.ResourceName, amount int64) decimal.Decimal {
 	if price <= 0 || amount <= 0 {
@@ -67,7 +69,7 @@ func priceOf(price float64, name corev1.ResourceName, amount int64) decimal.Deci
 		whole := min(bits.TrailingZeros64(uint64(amount)), gibibyteBits)
 		amount, parts = amount>>whole, gibibyteBits-whole
 	}
-	cost := Price(price).decimalOf().Mul(decimal.NewFromInt(amount))
+	cost := Price(price).Decimal().Mul(decimal.NewFromInt(amount))
 	switch {
 	case name == corev1.ResourceCPU:
 		return cost.Shift(-3)
@@ -77,8 +79,7 @@ func priceOf(price float64, name corev1.ResourceName, amount int64) decimal.Deci
 	return cost
 }
 
-// gibibyteBits is the binary logarithm of the bytes in a GiB, the unit for which bytes are
-// priced.
+// gibibyteBits is the binary logarithm of the number of bytes in a GiB.
 const gibibyteBits = 30
 
 var powersOf5 = func() (powers [gibibyteBits + 1]decimal.Decimal) {
@@ -88,5 +89,3 @@ var powersOf5 = func() (powers [gibibyteBits + 1]decimal.Decimal) {
 	}
 	return powers
 }()
-
-func (p Price) decimalOf() decimal.Decimal { return decimal.New(int64(p), -pricePlaces) }

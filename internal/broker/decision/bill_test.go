@@ -11,10 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// dailyBill returns a bill for a day.
+// dailyBill returns the bill of a day at a price per hour.
 func dailyBill(perHour, currency string) Bill {
 	p := decimal.RequireFromString(perHour)
 	return Bill{PerHour: p, Total: p.Mul(decimal.NewFromInt(24)), Currency: currency}
@@ -80,7 +81,8 @@ func TestCheapestIsComputedForRequest(t *testing.T) {
 	}
 }
 
-// Otherwise a cluster that prices only CPU would win every request for GPUs.
+// If an unpriced resource were free, a cluster that prices only CPU would win every request for
+// GPUs.
 func TestUnpricedResourceIsComparedAtTheHighestPrice(t *testing.T) {
 	priced := func(id string, cpu, gpus string) Candidate {
 		c := cluster(id, 16, 16, 64, 64).withPrices(t, "EUR", cpu, "0.005")
@@ -135,7 +137,7 @@ func TestUnpricedResourceIsNotBilled(t *testing.T) {
 	}
 }
 
-// Amounts are compared with the highest price without rounding.
+// A price is compared with the highest accepted price, in another currency, without rounding.
 func TestComparingMoneyIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		money := rapid.Int64Range(1, 1<<50)
@@ -144,7 +146,7 @@ func TestComparingMoneyIsExact(t *testing.T) {
 		codes := rapid.SampledFrom([]string{"EUR", "USD", "CHF"})
 		from, to := codes.Draw(t, "from"), codes.Draw(t, "to")
 		inBase := func(d decimal.Decimal, code string) *big.Rat {
-			return new(big.Rat).Quo(d.Rat(), r.rateOf(code).decimalOf().Rat())
+			return new(big.Rat).Quo(d.Rat(), r.rateOf(code).Decimal().Rat())
 		}
 		if got, want := r.exceedsLimit(amount, from, most, to), inBase(amount, from).Cmp(inBase(most, to)) > 0; got != want {
 			t.Fatalf("%s %s above %s %s: %t, want %t", amount, from, most, to, got, want)
@@ -161,7 +163,7 @@ func TestRatesAreValidated(t *testing.T) {
 		"some":              {Rates{Base: "EUR", Per: map[string]Price{"USD": 1}}, true},
 		"no base":           {Rates{Base: "", Per: map[string]Price{"USD": 1}}, false},
 		"a name":            {Rates{Base: "EUR", Per: map[string]Price{"dollar": 1}}, false},
-		"one for the base":  {Rates{Base: "EUR", Per: map[string]Price{"EUR": priceUnit}}, false},
+		"one for the base":  {Rates{Base: "EUR", Per: map[string]Price{"EUR": money.Unit}}, false},
 		"zero":              {Rates{Base: "EUR", Per: map[string]Price{"USD": 0}}, false},
 		"less than nothing": {Rates{Base: "EUR", Per: map[string]Price{"USD": -1}}, false},
 	}

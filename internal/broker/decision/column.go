@@ -9,15 +9,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// column holds one resource of every row. A column that no candidate names is vacant: its name
-// is "", and the next new resource takes it.
+// column holds the values of one resource for every row. A column whose resource is no longer named
+// by any candidate is vacant: its name is "", and the next new resource gets the column.
 type column struct {
 	name        corev1.ResourceName
 	allocatable []int64
 	// available is neverAdvertised if the candidate did not name the resource.
 	available []int64
-	// price is 0 for a candidate without a price, and freePrice for a price of 0. priced and
-	// free count the candidates with a price above 0 and of 0.
+	// price is 0 for a candidate without a price, and freePrice for one that is free of charge.
+	// priced counts the candidates with a price above 0, free those with a price of 0.
 	price        []float64
 	priced, free int
 	// named counts the candidates that name the resource.
@@ -28,7 +28,7 @@ const neverAdvertised int64 = -1
 
 const freePrice float64 = -1
 
-// Columns that every market has, with their indexes.
+// The columns of the builtin resources, which every market has, by index.
 const (
 	cpuColumn int32 = iota
 	memoryColumn
@@ -37,16 +37,17 @@ const (
 )
 
 const (
-	// MaxResources bounds the different resource names of all candidates. Each name costs 24
+	// MaxResources limits the number of different resource names in a market. Each name takes 24
 	// bytes for every candidate.
 	MaxResources = 1024
-	// DefaultResourceNames bounds the names that one candidate may add to cpu, memory and pods.
+	// DefaultResourceNames limits the resources that one candidate may name besides cpu, memory and
+	// pods.
 	DefaultResourceNames = 32
-	// maxLeftOut bounds the remembered names without a column.
+	// maxLeftOut limits the resource names without a column that are remembered for a candidate.
 	maxLeftOut = 64
 )
 
-// internColumn returns the column of a resource, and creates it for a new one. The pointer is
+// internColumn returns the column of a resource, which it creates if necessary. The pointer is
 // valid until the next column is created.
 func (m *Market) internColumn(name corev1.ResourceName) *column {
 	if k, ok := m.columnOf[name]; ok {
@@ -72,15 +73,15 @@ func (m *Market) internColumn(name corev1.ResourceName) *column {
 	return &m.columns[len(m.columns)-1]
 }
 
-// names holds the resources of a row other than the builtin ones: columns for those that have
-// one, leftOut for those without.
+// names holds the resources of a row besides the builtin ones: columns has the indexes of their
+// columns, leftOut the names that got no column.
 type names struct {
 	columns []int32
 	leftOut []corev1.ResourceName
 }
 
-// nameColumns assigns columns to a row's resources, in the given order. It leaves out resources
-// beyond the row's budget, and those for which no column is free.
+// nameColumns assigns columns to a row's resources, in the given order. A resource gets none if the
+// row's budget is exhausted, or if it is new and the market has MaxResources columns already.
 func (m *Market) nameColumns(i int32, resources []corev1.ResourceName) {
 	row := &m.named[i]
 	for _, name := range resources {
@@ -98,8 +99,8 @@ func (m *Market) nameColumns(i int32, resources []corev1.ResourceName) {
 	}
 }
 
-// forgetColumns empties the columns of a row. A column that no other candidate uses becomes
-// vacant.
+// forgetColumns clears the amounts in a row's columns, except in those of builtin resources. A
+// column that no other candidate uses becomes vacant.
 func (m *Market) forgetColumns(i int32) {
 	for _, k := range m.named[i].columns {
 		col := &m.columns[k]
@@ -122,8 +123,9 @@ func (m *Market) columnIn(i int32, name corev1.ResourceName) *column {
 	return &m.columns[k]
 }
 
-// resourcesOf returns the resources that a candidate names. Offered resources come before those
-// that only have a price, and the names of Kubernetes itself before other names.
+// resourcesOf returns the resources that a candidate names, in the order in which they get columns.
+// Resources with an amount above zero come before all others. Within both groups, Kubernetes' own
+// resources come before extended ones.
 func resourcesOf(c *Candidate) []corev1.ResourceName {
 	offered, rest := map[corev1.ResourceName]bool{}, map[corev1.ResourceName]bool{}
 	for _, amounts := range []quantity.Amounts{c.Allocatable, c.Available} {
@@ -162,11 +164,12 @@ func rankOf(name corev1.ResourceName) int {
 	return 0
 }
 
-// SetBudget bounds the resources that each candidate may add, from its next Upsert on.
+// SetBudget limits how many resources each candidate may name besides cpu, memory and pods. It
+// takes effect at the candidate's next Upsert.
 func (m *Market) SetBudget(names int) { m.budget = names }
 
-// LeftOut returns the resources of a candidate that decisions ignore, because it names more
-// than its budget allows or all columns are in use. Its other resources count.
+// LeftOut returns the resources of a candidate that decisions ignore, because the candidate names
+// more than its budget allows or the market has no column left for them.
 func (m *Market) LeftOut(id string) []corev1.ResourceName {
 	i, ok := m.row[id]
 	if !ok {
@@ -175,5 +178,5 @@ func (m *Market) LeftOut(id string) []corev1.ResourceName {
 	return m.named[i].leftOut
 }
 
-// Resources returns the number of resource names in use.
+// Resources returns the number of different resource names that have a column.
 func (m *Market) Resources() int { return len(m.columnOf) }

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// applyConstraints resolves the request's constraints to the set of matching rows.
-// checkCandidate tests constraints on nodes and prices.
+// applyConstraints computes allowed, the set of the rows that meet the request's constraints.
+// checkCandidate tests the other constraints, those on nodes and prices, for each candidate.
 func (c *contest) applyConstraints() {
 	r := c.request
 	k := r.Constraints
@@ -42,7 +42,8 @@ func (c *contest) applyConstraints() {
 	}
 }
 
-// keepStating keeps the rows whose fact has one of values. Without values it keeps all rows.
+// keepStating keeps the rows whose fact k, such as the region, has one of the values. If values is
+// empty, it keeps all rows.
 func (c *contest) keepStating(k factKey, values []string) {
 	if len(values) == 0 {
 		return
@@ -112,8 +113,8 @@ func (c *contest) keepExpressed(e *brokerv1alpha1.LabelExpression) {
 	}
 }
 
-// keepWithData scans every row. An index lookup would need the full name of the label, which
-// costs an allocation.
+// keepWithData keeps the rows with a label that names the data set. It scans every row: to look
+// the label up in the index, it would have to join prefix and name, which allocates memory.
 func (c *contest) keepWithData(dataSet string) {
 	for i := range c.market.facts {
 		if c.allowed.hasRow(i) && !c.market.facts[i].hasData(dataSet) {
@@ -122,8 +123,8 @@ func (c *contest) keepWithData(dataSet string) {
 	}
 }
 
-// keepClaiming keeps the rows that claim what is required. A requirement that cannot be parsed keeps
-// none: requirements were checked when the request arrived.
+// keepClaiming keeps the rows whose value of the named claim meets the required one. If required
+// cannot be parsed, it keeps no row. That does not happen: the request was validated on arrival.
 func (c *contest) keepClaiming(name, required string) {
 	some := c.noRows()
 	claim, err := requirements.ParseClaim(required)
@@ -140,16 +141,16 @@ func (c *contest) noRows() rowSet {
 	return c.some
 }
 
-// unmetConstraint returns the reason for the first constraint that the candidate in row i does not
-// meet, and the detail for the message. It compares the facts of that candidate, because the index
-// yields only the rows that meet all constraints.
+// unmetConstraint returns the first constraint that the candidate in row i does not meet, as a
+// reason and as a text for Rejection.Detail. It compares the facts of the candidate, because the
+// set allowed does not show which constraint is unmet.
 func (c *contest) unmetConstraint(i int) (Reason, string) {
 	r, f, id := c.request, c.market.facts[i], c.market.ids[i]
 	if len(r.Near) > 0 && !slices.Contains(r.Near, id) {
-		return AffinityNotMet, "has none of the reservations to be near to, which are on " + joinFirst(r.Near)
+		return AffinityNotMet, "holds no reservation of the groups in affinity, which are on " + joinFirst(r.Near)
 	}
 	if slices.Contains(r.Apart, id) {
-		return AntiAffinityNotMet, "has one of the reservations to be apart from"
+		return AntiAffinityNotMet, "holds a reservation of the groups in antiAffinity"
 	}
 	k := r.Constraints
 	switch {
@@ -164,7 +165,7 @@ func (c *contest) unmetConstraint(i int) (Reason, string) {
 	case slices.Contains(k.ExcludeClusters, id):
 		return Excluded, "is excluded by the request"
 	case !requirements.Selects(k.ClusterSelector, f.labels):
-		return LabelsDoNotMatch, "does not have the labels that are asked for"
+		return LabelsDoNotMatch, "lacks labels that clusterSelector requires"
 	case k.DataLocality != "" && !f.hasData(k.DataLocality):
 		return DataElsewhere, fmt.Sprintf("does not have the data set %s (label %s)", k.DataLocality, requirements.DataLabel(k.DataLocality))
 	}
@@ -185,7 +186,8 @@ func (c *contest) unmetClaim(f facts) (Reason, string) {
 	return "", ""
 }
 
-// joinFirst joins the first few names of a list.
+// joinFirst joins the names with commas. Of more than ten names, it joins the first ten and says
+// how many more there are.
 func joinFirst(clusters []string) string {
 	const named = 10
 	if more := len(clusters) - named; more > 0 {
@@ -196,7 +198,7 @@ func joinFirst(clusters []string) string {
 
 func isElsewhere(what, is string, wanted []string) string {
 	if is == "" {
-		is = "none"
+		return fmt.Sprintf("advertises no %s; %s requested", what, strings.Join(wanted, ", "))
 	}
 	return fmt.Sprintf("is in %s %s, not in %s", what, is, strings.Join(wanted, ", "))
 }

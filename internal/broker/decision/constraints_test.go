@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
@@ -38,7 +39,7 @@ func TestConstraints(t *testing.T) {
 		"none of the regions":  {k: &brokerv1alpha1.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region eu-west, not in us"},
 		"one of the zones":     {k: &brokerv1alpha1.Constraints{Zones: []string{"a"}}},
 		"none of the zones":    {k: &brokerv1alpha1.Constraints{Zones: []string{"b", "c"}}, want: WrongLocation, message: "is in zone a, not in b, c"},
-		"a region for nobody":  {id: "oslo", k: &brokerv1alpha1.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "is in region none, not in us"},
+		"a region for nobody":  {id: "oslo", k: &brokerv1alpha1.Constraints{Regions: []string{"us"}}, want: WrongLocation, message: "advertises no region; us requested"},
 		"included":             {k: &brokerv1alpha1.Constraints{IncludeClusters: []string{"paris"}}},
 		"not included":         {id: "oslo", k: &brokerv1alpha1.Constraints{IncludeClusters: []string{"paris"}}, want: NotIncluded, message: "not among the clusters"},
 		"excluded":             {k: &brokerv1alpha1.Constraints{ExcludeClusters: []string{"paris", "nobody"}}, want: Excluded, message: "excluded"},
@@ -53,17 +54,17 @@ func TestConstraints(t *testing.T) {
 		"a claim not made":     {k: &brokerv1alpha1.Constraints{RequiredClaims: map[string]brokerv1alpha1.LabelValue{"iso27001": ""}}, want: ClaimNotMade, message: "does not claim iso27001"},
 		"near to what is here": {request: Request{Near: []string{"oslo", "paris"}}},
 		"near to another":      {request: Request{Near: []string{"oslo"}}, want: AffinityNotMet, message: "which are on oslo"},
-		"apart from this one":  {request: Request{Apart: []string{"paris"}}, want: AntiAffinityNotMet, message: "apart from"},
+		"apart from this one":  {request: Request{Apart: []string{"paris"}}, want: AntiAffinityNotMet, message: "groups in antiAffinity"},
 		"a GPU of the model": {
 			request: Request{Amounts: quantity.Amounts{gpu: 4}}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "A100"}},
 		},
 		"more CPU than nodes of the model have": {
 			request: Request{Amounts: size(9, 1)}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "A100"}},
-			want: NodesDoNotMatch, message: "has 8 of cpu free on the nodes that the request selects and tolerates, 9 is needed",
+			want: NodesDoNotMatch, message: "has 8 cpu free on the nodes that the request selects and tolerates, 9 needed",
 		},
 		"another model": {
 			request: Request{Amounts: quantity.Amounts{gpu: 1}}, k: &brokerv1alpha1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"nvidia.com/gpu.product": "H100"}},
-			want: NodesDoNotMatch, message: "has 0 of nvidia.com/gpu free on the nodes that the request selects and tolerates, 1 is needed",
+			want: NodesDoNotMatch, message: "has 0 nvidia.com/gpu free on the nodes that the request selects and tolerates, 1 needed",
 		},
 		"pods on nodes of the model alone": {
 			request: Request{Amounts: size(12, 3), PodShapes: []brokerv1alpha1.PodShape{podsOf(3, size(4, 1))}},
@@ -101,7 +102,7 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-// Berlin has 8 cores on ordinary nodes, 16 on nodes for GPUs and 4 that may vanish.
+// Berlin has 8 cores on ordinary nodes, 16 on nodes for GPUs, and 4 on a spot node for GPUs.
 func TestTaintedNodesCountForRequestsThatTolerateThem(t *testing.T) {
 	dedicated := []brokerv1alpha1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}}
 	berlin := cluster("berlin", 28, 28, 112, 112)
@@ -122,7 +123,7 @@ func TestTaintedNodesCountForRequestsThatTolerateThem(t *testing.T) {
 		message     string
 	}{
 		"as much as ordinary nodes have":          {request: Request{Amounts: size(8, 1)}},
-		"more than ordinary nodes have":           {request: Request{Amounts: size(9, 1)}, want: NodesDoNotMatch, message: "has 8 of cpu free on the nodes that the request selects and tolerates, 9 is needed"},
+		"more than ordinary nodes have":           {request: Request{Amounts: size(9, 1)}, want: NodesDoNotMatch, message: "has 8 cpu free on the nodes that the request selects and tolerates, 9 needed"},
 		"as much as tolerated nodes have":         {request: Request{Amounts: size(24, 1)}, tolerations: gpu},
 		"more than tolerated nodes have":          {request: Request{Amounts: size(25, 1)}, tolerations: gpu, want: NodesDoNotMatch},
 		"all nodes":                               {request: Request{Amounts: size(28, 1)}, tolerations: all},
@@ -172,7 +173,7 @@ func TestSeveralSizesOfPods(t *testing.T) {
 	}
 }
 
-// For every packing, an oracle that tracks each node finds no negative free amount.
+// Pods that Check accepts fit on the nodes, also according to somehowFits.
 func TestPackedPodsFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
@@ -205,7 +206,7 @@ func TestPackedPodsFit(t *testing.T) {
 	})
 }
 
-// somehowFits tries every node for every pod.
+// somehowFits reports whether the pods fit on the nodes. It tries every node for every pod.
 func somehowFits(nodes, pods []quantity.Amounts) bool {
 	if len(pods) == 0 {
 		return true
@@ -270,8 +271,8 @@ func drawConstraints(t *rapid.T, r *Request) {
 	}
 }
 
-// findViolated returns the constraint that a candidate does not meet. It does not use the
-// market's index.
+// findViolated returns the first constraint that a candidate does not meet; "" if it meets all.
+// Only for the price does it use a market.
 func findViolated(r *Request, c Candidate, rates Rates) string {
 	k := r.Constraints
 	switch {
@@ -315,7 +316,7 @@ func findViolated(r *Request, c Candidate, rates Rates) string {
 	if _, ok := rates.Convert(bill.PerHour, bill.Currency, k.MaxPrice.Currency); !ok {
 		return "rate"
 	}
-	if most, err := ParsePrice(string(k.MaxPrice.Amount)); err != nil || bill.Currency == "" || rates.exceedsLimit(bill.PerHour, bill.Currency, most.decimalOf(), k.MaxPrice.Currency) {
+	if most, err := money.ParsePrice(string(k.MaxPrice.Amount)); err != nil || bill.Currency == "" || rates.exceedsLimit(bill.PerHour, bill.Currency, most.Decimal(), k.MaxPrice.Currency) {
 		return "price"
 	}
 	return ""
@@ -328,8 +329,9 @@ func selectShapes(shapes []quantity.NodeShape, r *Request) []quantity.NodeShape 
 	return slices.DeleteFunc(slices.Clone(shapes), func(s quantity.NodeShape) bool { return !requirements.HasAll(s.Labels, r.Constraints.NodeSelector) })
 }
 
-// Every excluded candidate has a reason, and a candidate that meets everything is not excluded.
-func TestConstraintsRejectNobodyElse(t *testing.T) {
+// Of the candidates that can serve the request without constraints, exactly those are rejected in
+// which findViolated finds a violated constraint.
+func TestConstraintsRejectOnlyViolatingCandidates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, w := anyMarket(t)
 		r := &Request{Requester: someNames.Draw(t, "requester"), Amounts: someAmounts.Draw(t, "amounts")}
@@ -352,7 +354,7 @@ func TestConstraintsRejectNobodyElse(t *testing.T) {
 	})
 }
 
-// The length of a message does not grow with the number of clusters.
+// A message names at most ten clusters, so its length does not grow with their number.
 func TestFirstOfManyClustersAreNamed(t *testing.T) {
 	m := newMarketWith(t, cluster("paris", 16, 16, 64, 64))
 	var near []string
@@ -360,7 +362,7 @@ func TestFirstOfManyClustersAreNamed(t *testing.T) {
 		near = append(near, fmt.Sprintf("c%d", i))
 	}
 	got := Judge(m, &Request{Amounts: size(1, 1), Near: near}, "paris").Rejection.Message()
-	if want := "has none of the reservations to be near to, which are on c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more"; got != want {
+	if want := "holds no reservation of the groups in affinity, which are on c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

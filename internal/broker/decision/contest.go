@@ -8,26 +8,29 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// contest is one request, resolved against the market. It reuses its slices as long as the
-// market exists, so a decision allocates nothing.
+// contest is one request with its names resolved to rows and columns of the market. Market.scratch
+// is the only contest: it reuses its slices, so a decision allocates nothing.
 type contest struct {
 	market   *Market
 	request  *Request
 	self     int32
 	excluded []int32
 	links    links
-	// linkAt holds for every row its index in links plus one, or 0 for no link.
+	// linkAt holds, for every row, 1 + the index in links of the link to that row; 0 for no link.
 	linkAt []int32
 	needs  []need
 	gates  [2]gate
-	// exceeded holds the candidates that do not serve the requester; nil if all may.
+	// exceeded holds the reasons why candidates do not serve the requester because it used more
+	// than it was granted; nil if there are none.
 	exceeded *Excess
 
-	// The resolved constraints. some is scratch memory.
+	// allowed is the set of rows that meet the constraints; it is valid if constrained is true.
+	// some is scratch memory.
 	constrained   bool
 	allowed, some rowSet
 	nodeLabels    map[string]brokerv1alpha1.LabelValue
@@ -43,19 +46,21 @@ type contest struct {
 	judges []judge
 	weight int64
 
-	// State of the cost criterion.
+	// The state of the cost criterion: currency is the currency in which costs are compared, and
+	// cheapest the lowest cost of all candidates that could serve the request.
 	priced   []pricedNeed
 	currency string
 	cheapest float64
-	// factor converts prices of each of the market's currencies to the compared currency; 0 if
-	// there is no rate.
+	// factor holds, for each of the market's currencies, the factor that converts its prices to the
+	// compared currency; 0 if there is no rate.
 	factor []float64
-	// moving is scratch memory: the price of moving a GiB out of its region, for each row.
+	// moving is scratch memory: for each row, the candidate's price of moving a GiB of the
+	// request's data; 0 if the data need not move.
 	moving []float64
 }
 
-// need is an amount of one resource. Its column is nowhere if no candidate ever offered the
-// resource.
+// need is a requested amount of one resource. column is the constant nowhere if the market has no
+// column for the resource, because no candidate offers it.
 type need struct {
 	name   corev1.ResourceName
 	column int32
@@ -64,26 +69,28 @@ type need struct {
 
 const nowhere int32 = -1
 
-// gate is the least amount of one resource that must be available. Two of the needs are tested
-// this way before anything else, so that a decision rejects the candidates of a full fleet with
-// one or two comparisons each.
+// gate pairs the requested amount of one resource with the column of free amounts. Two resources
+// are tested with gates before anything else. So, when little is free, a decision rejects most
+// candidates with one or two comparisons each.
 type gate struct {
 	available []int64
 	least     int64
 }
 
-// pricedNeed is a need for which some candidate charges, in the units of the price.
+// pricedNeed is a need for which at least one candidate charges. units is the amount in the unit of
+// the price: cores, GiB or pieces.
 type pricedNeed struct {
 	name  corev1.ResourceName
 	price []float64
 	units float64
-	// omitted reports whether a candidate may lack the price. It is compared at highest then,
-	// which is in billionths of the compared currency.
+	// omitted is true if some candidate with prices has none for this resource. For such a candidate,
+	// the comparison of costs uses the value of highest, which is in billionths of the currency in
+	// which costs are compared.
 	omitted bool
 	highest float64
 }
 
-// judge is a criterion that counts in this contest.
+// judge is a criterion that is used in this decision, with its weight.
 type judge struct {
 	criterion
 	weight int64
@@ -122,7 +129,7 @@ func (m *Market) beginContest(r *Request) *contest {
 		}
 		col := &m.columns[n.column]
 		c.priced = append(c.priced, pricedNeed{
-			name: n.name, price: col.price, units: float64(n.amount) / basePerPriced(n.name),
+			name: n.name, price: col.price, units: float64(n.amount) / float64(money.BasePerPriced(n.name)),
 			omitted: col.priced+col.free < m.countWithPrices(),
 		})
 	}
@@ -132,7 +139,8 @@ func (m *Market) beginContest(r *Request) *contest {
 	return c
 }
 
-// releaseRequest drops references to the request, for the garbage collector.
+// releaseRequest resets linkAt and drops all references to the request, so that it can be
+// garbage-collected.
 func (c *contest) releaseRequest() {
 	for k := range c.links {
 		c.linkAt[c.links[k].provider] = 0
@@ -140,8 +148,8 @@ func (c *contest) releaseRequest() {
 	c.request, c.links, c.nodeLabels, c.tolerations, c.exceeded = nil, nil, nil, nil, nil
 }
 
-// resolveNeeds appends the needs sorted by name. So every run reports the same unmet need and
-// adds the costs in the same order.
+// resolveNeeds appends the needs for amounts, sorted by name. The fixed order makes sure that every
+// run reports the same unmet need and adds costs in the same order.
 func (m *Market) resolveNeeds(needs []need, amounts quantity.Amounts) []need {
 	first := len(needs)
 	for name, amount := range amounts {
@@ -150,7 +158,8 @@ func (m *Market) resolveNeeds(needs []need, amounts quantity.Amounts) []need {
 	return needs
 }
 
-// insertNeed inserts a need among those from first on, which are sorted by name.
+// insertNeed inserts a need into needs[first:], which is sorted by resource name. It ignores
+// amounts of zero or less.
 func (m *Market) insertNeed(needs []need, first int, name corev1.ResourceName, amount int64) []need {
 	if amount <= 0 {
 		return needs
@@ -177,14 +186,14 @@ func (m *Market) gateFor(needs []need, which int) gate {
 	return gate{m.columns[n.column].available, n.amount}
 }
 
-// tooSmall reports whether checkCandidate would certainly reject a candidate for an amount. It
-// is fast and finds most such candidates.
+// tooSmall reports whether the candidate has too little free for one of the two gates. It is fast
+// and finds most candidates that checkCandidate would reject for an amount.
 func (c *contest) tooSmall(i int) bool {
 	return c.gates[0].available[i] < c.gates[0].least || c.gates[1].available[i] < c.gates[1].least
 }
 
-// appointJudges selects the criteria that have a weight and any data. If there is none,
-// availability decides.
+// appointJudges selects the criteria that have a weight and data to judge by. If there are none,
+// availability alone decides.
 func (c *contest) appointJudges(w Weights) {
 	if w == nil {
 		w = presets[DefaultPreset]
@@ -228,7 +237,8 @@ func (c *contest) checkCandidate(i int) (Reason, int) {
 	return c.checkPrice(i), 0
 }
 
-// checkNeeds tests the amounts for checkCandidate.
+// checkNeeds returns the first need that the candidate cannot meet, as a reason and as an index in
+// needs; "" if it meets all.
 func (c *contest) checkNeeds(i int) (Reason, int) {
 	for k := range c.needs {
 		n := &c.needs[k]
@@ -245,7 +255,8 @@ func (c *contest) checkNeeds(i int) (Reason, int) {
 	return "", 0
 }
 
-// checkExplained calls checkCandidate. If a constraint is not met, it also determines which one.
+// checkExplained is checkCandidate with the exact reason for an unmet constraint, instead of
+// barred.
 func (c *contest) checkExplained(i int) (Reason, int) {
 	reason, which := c.checkCandidate(i)
 	if reason == barred {
@@ -254,8 +265,8 @@ func (c *contest) checkExplained(i int) (Reason, int) {
 	return reason, which
 }
 
-// checkStanding tests the candidate itself for checkCandidate: denied, silent, suspended,
-// unreachable and so on.
+// checkStanding returns why the candidate is rejected whatever amounts are requested: because it is
+// denied, stale, suspended, unreachable and so on. It returns "" if none of these applies.
 func (c *contest) checkStanding(i int) Reason {
 	marks, l := c.market.marks[i], c.knownLink(i)
 	switch {
@@ -282,13 +293,13 @@ func (c *contest) checkStanding(i int) Reason {
 	return ""
 }
 
-// lendingRefusal returns the reason if the candidate's operator does not lend to the requester,
-// else "".
+// lendingRefusal returns the reason why the candidate's operator does not lend to the requester, ""
+// if the operator does.
 func (c *contest) lendingRefusal(i int) Reason {
 	return Reason(c.market.lends[i].Refuses(c.request.Requester))
 }
 
-// describeRejection converts the result of checkCandidate to a Rejection with its figures.
+// describeRejection converts the result of checkCandidate to a Rejection with figures and details.
 func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 	out := Rejection{Reason: reason}
 	switch reason {
@@ -296,11 +307,11 @@ func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 		if c.constrained {
 			out.Reason, out.Detail = c.unmetConstraint(i)
 		}
-	case LendingPaused, ProviderNotReady, ConsumerDenied:
+	case LendingPaused, ProviderNotReady, ProviderLeaving, ConsumerDenied:
 		out.Detail = lending.Reason(reason).Message(c.request.Requester)
 	case Unreachable:
 		out.Detail = c.knownLink(i).Detail
-	case Paused, ExceededGrant:
+	case Cordoned, Paused, ExceededGrant:
 		_, out.Detail = c.describeSuspension(i)
 	case NoPrice, TooExpensive:
 		out.Detail = c.tellPrice(i)
@@ -321,7 +332,8 @@ func (c *contest) describeRejection(i int, reason Reason, which int) Rejection {
 	return out
 }
 
-// knownLink returns the link from the requester to the candidate, nil if it is unknown.
+// knownLink returns the link from the requester to the candidate. For an unknown link it returns
+// the zero Link, never nil.
 func (c *contest) knownLink(i int) *Link {
 	if at := c.linkAt[i]; at != 0 {
 		return &c.links[at-1].Link
@@ -331,8 +343,8 @@ func (c *contest) knownLink(i int) *Link {
 
 var unknownLink Link
 
-// costOf returns the price of the request per hour, in billionths of the candidate's
-// currency; 0 if the candidate has no price.
+// costOf returns the price of the request per hour in billionths of the candidate's currency, 0 if
+// the candidate has no prices. Resources without a price add nothing.
 func (c *contest) costOf(i int) float64 {
 	sum := 0.0
 	for k := range c.priced {
@@ -342,12 +354,12 @@ func (c *contest) costOf(i int) float64 {
 	return sum
 }
 
-// totalScore returns the weighted sum of a candidate's scores. The sum divided by weight is a
-// score.
+// totalScore returns the sum of a candidate's scores, each multiplied by its weight. Divided by
+// c.weight, it is a score between 0 and fullScore.
 func (c *contest) totalScore(i int) int64 { return c.totalAbove(math.MinInt64, i) }
 
-// totalAbove returns the total. If the total cannot reach least, it stops early and returns any
-// number below least.
+// totalAbove returns totalScore if it is at least the given minimum. Otherwise it may stop early
+// and return any number below that minimum.
 func (c *contest) totalAbove(least int64, i int) int64 {
 	sum, open := int64(0), c.weight
 	for k := range c.judges {

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// cost gives 100 points to the cheapest candidate for this request. A more expensive candidate
-// gets the cheapest price as a share of its own. Prices that differ by less than a part in
-// 10^15 count as equal.
+// cost gives every candidate 100 points × the lowest price ÷ its own price, where a price is what
+// this request costs there. So the cheapest candidate gets 100. Prices that differ by less than
+// a part in 10^15 may get the same points.
 //
 // Prices are compared in the request's currency, or else in the one that most candidates use;
 // other prices are converted. A candidate whose price is missing or cannot be converted gets no
 // points.
 //
 // A resource that a candidate does not price is compared at the highest price among those that
-// could serve the request, so omitting a price gains nothing. The candidate whose price is the
-// highest pays it too, so a high price harms nobody else.
+// could serve the request, so omitting a price gains nothing. A candidate that raises its price to
+// the highest one gains nothing over candidates that omit theirs, because all of them are then
+// compared at this price.
 type cost struct{}
 
 func (cost) name() string { return Cost }
@@ -27,8 +28,9 @@ func (cost) prepareScores(c *contest) bool {
 		return false
 	}
 	c.findHighestPrices()
-	// If the price of the first resource alone reaches the cheapest total in every currency,
-	// the candidate cannot win. So most rows cost one comparison.
+	// A candidate whose price of the first resource is above limit cannot be the cheapest: this
+	// resource alone would cost more there than the whole request on the cheapest candidate so far,
+	// whatever the currency. So most rows take only one comparison.
 	limit, least := math.Inf(1), c.leastFactor()
 	first, units := m.columns[cpuColumn].price, 0.0
 	if len(c.priced) > 0 {
@@ -57,8 +59,8 @@ func (cost) prepareScores(c *contest) bool {
 	return !math.IsInf(c.cheapest, 1)
 }
 
-// comparedCost returns the cost of the request in the compared currency. It is costOf plus the
-// highest prices of the resources that the candidate does not price.
+// comparedCost returns the hourly cost of the request on row i in the currency of the comparison.
+// For a resource that the candidate does not price, it uses the highest price, see findHighestPrices.
 func (c *contest) comparedCost(i int, factor float64) float64 {
 	sum := c.costOf(i) * factor
 	for k := range c.priced {
@@ -69,8 +71,8 @@ func (c *contest) comparedCost(i int, factor float64) float64 {
 	return sum
 }
 
-// findHighestPrices finds the highest price of every resource that some candidate does not
-// price.
+// findHighestPrices finds, for every resource that some candidate does not price, the highest price
+// among the candidates that could serve the request.
 func (c *contest) findHighestPrices() {
 	for k := range c.priced {
 		p := &c.priced[k]
@@ -93,8 +95,8 @@ func (c *contest) findHighestPrices() {
 	}
 }
 
-// omittedPrices returns the names of the resources whose price a candidate omits while others
-// charge for them, "" for none.
+// omittedPrices returns the names of the resources that the candidate in row i does not price while
+// others charge for them, joined by "and"; "" if there are none.
 func (c *contest) omittedPrices(i int) string {
 	var names []string
 	for k := range c.priced {
@@ -105,7 +107,8 @@ func (c *contest) omittedPrices(i int) string {
 	return strings.Join(names, " and ")
 }
 
-// leastFactor returns the factor of the currency whose unit is worth least.
+// leastFactor returns the conversion factor of the currency whose unit is worth least, among all
+// currencies in use.
 func (c *contest) leastFactor() float64 {
 	least := math.Inf(1)
 	for _, f := range c.factor {
@@ -116,7 +119,8 @@ func (c *contest) leastFactor() float64 {
 	return least
 }
 
-// limitSlack keeps the rounding of one division from ruling out a cheaper candidate.
+// limitSlack raises the limit by a relative 1e-9, so that rounding in its computation cannot
+// exclude a cheaper candidate.
 const limitSlack = 1e-9
 
 func (cost) score(c *contest, i int) int64 {
@@ -153,8 +157,8 @@ func (cost) explainScore(c *contest, i int) string {
 	return strings.Join(notes, "; ")
 }
 
-// convertPrices chooses the currency for comparisons and the factors to it, and reports
-// whether the prices of any candidate can be compared.
+// convertPrices chooses the currency of the comparison and computes the conversion factor of each
+// currency in the market. It reports whether the prices of any candidate can be compared.
 func (c *contest) convertPrices() bool {
 	m := c.market
 	c.currency, c.factor = c.commonCurrency(), c.factor[:0]
@@ -170,7 +174,8 @@ func (c *contest) convertPrices() bool {
 	return comparable
 }
 
-// commonCurrency returns the currency of the request, or else the one most candidates use.
+// commonCurrency returns the currency in which costs are compared: the request's own currency, else
+// the currency of its highest accepted price, else the one that most candidates use.
 func (c *contest) commonCurrency() string {
 	switch {
 	case c.request.Currency != "":

@@ -2,33 +2,35 @@ package decision
 
 import "strconv"
 
-// fullScore is 100 points. Scores are integers so that totals and their upper
-// bounds are exact; a hundred such scores at full weight still fit in an int64.
+// fullScore is the score of 100 points. Scores are integers so that totals and their upper bounds
+// are exact. Even ninety such scores, each with a weight of 100, add up to less than the largest
+// int64.
 const fullScore int64 = 1_000_000_000_000_000
 
-// criterion judges candidates from 0 to fullScore. A new one needs a file and an entry in
-// criteria.
+// criterion gives every candidate a score from 0 to fullScore. To add one, implement it in a file
+// of its own and append it to criteria.
 type criterion interface {
 	name() string
-	// prepareScores examines the market once for each decision. It returns false if there is no
-	// data to judge by. The criterion then does not count, and the other weights decide alone.
+	// prepareScores prepares the criterion for one decision. It returns false if there is no data
+	// to judge by. Then the criterion does not count, and the other criteria decide alone.
 	prepareScores(c *contest) bool
-	// score may be called for rows that have not passed checkCandidate, including vacant ones.
+	// score returns the score of the candidate in row i. It may be called for any row, also for a
+	// candidate that checkCandidate would reject and for a row without a candidate.
 	score(c *contest, i int) int64
 }
 
-// fixed is a criterion whose scores do not depend on the request. Decide scans the column of
-// the heaviest one and examines a row only if it may still win.
+// fixed is a criterion whose scores do not depend on the request. Decide scans the scores of the
+// fixed criterion with the highest weight, and examines only the rows that may still win.
 type fixed interface {
 	scoreColumn(m *Market) []int64
 }
 
-// noter explains a score that is not self-explanatory.
+// noter is a criterion that explains scores.
 type noter interface {
 	explainScore(c *contest, i int) string
 }
 
-// criteria lists every criterion in display order.
+// criteria lists every criterion in the order in which they are displayed.
 var criteria = []criterion{availability{}, cost{}, latency{}, reliability{}}
 
 // Criteria returns the names of all criteria.

@@ -31,8 +31,8 @@ func (m *Market) setPrices(i int32, c Candidate) {
 	m.currency[i] = uint16(k)
 }
 
-// currencyAt returns the index of a currency. A new currency takes the index of an unused one,
-// to keep the list short: every decision scans it.
+// currencyAt returns the index of a currency in m.currencies, which it adds if necessary. A new
+// currency replaces one that no candidate uses, to keep the list short: every decision scans it.
 func (m *Market) currencyAt(code string) int {
 	unused := -1
 	for k := range m.currencies {
@@ -49,17 +49,6 @@ func (m *Market) currencyAt(code string) int {
 	}
 	m.currencies[unused] = currency{code: code}
 	return unused
-}
-
-// IsCurrency reports whether a code consists of three capital letters. There are fewer such
-// codes than values of a row's currency field.
-func IsCurrency(code string) bool {
-	for _, letter := range []byte(code) {
-		if letter < 'A' || letter > 'Z' {
-			return false
-		}
-	}
-	return len(code) == 3
 }
 
 func (m *Market) clearPrices(i int32) {
@@ -80,7 +69,7 @@ func (m *Market) clearPrices(i int32) {
 	}
 }
 
-// countWithPrices counts the candidates that name any price.
+// countWithPrices returns how many candidates have at least one price.
 func (m *Market) countWithPrices() int {
 	n := 0
 	for k := range m.currencies {
@@ -89,8 +78,8 @@ func (m *Market) countWithPrices() int {
 	return n
 }
 
-// commonCurrency returns the currency that most candidates use, "" if none does. Among equally
-// common ones it returns the first by code.
+// commonCurrency returns the currency that most candidates use, "" if no candidate has one. Among
+// equally common currencies it returns the code that sorts first.
 func (m *Market) commonCurrency() string {
 	most := noCurrency
 	for k := range m.currencies {

@@ -8,10 +8,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// priceData adds the cost of the request's data: storage for the duration of the reservation,
-// and one transfer if the data comes from another region than the candidate's.
+// priceData adds the cost of the request's data: its storage for the duration of the reservation,
+// and one transfer if the data is in another region than the candidate.
 //
-// Both become priced needs like any other, so that requests without data cost no extra time.
+// It represents both as priced needs, so that requests without data take no extra time.
 func (c *contest) priceData() {
 	d := c.request.Data
 	size := requirements.DataBytes(d)
@@ -33,7 +33,8 @@ func (c *contest) priceData() {
 	c.priced = append(c.priced, pricedNeed{price: c.moving, units: gib / c.transferTime().Hours()})
 }
 
-// movesData reports whether the data is known to be in another region than the row's.
+// movesData reports whether the request names the region of its data and the candidate in row i does
+// not name the same region.
 func (c *contest) movesData(i int) bool {
 	d := c.request.Data
 	return d.Region != "" && d.Region != c.market.facts[i].region
@@ -41,7 +42,8 @@ func (c *contest) movesData(i int) bool {
 
 func (c *contest) transferTime() time.Duration { return Lasts(c.request.Duration) }
 
-// Lasts returns the time for which a request is billed: its duration, or UnboundedFor if it has none.
+// Lasts returns the time for which a request with the given duration is billed: the duration, or
+// requirements.UnboundedFor if it is zero.
 func Lasts(duration time.Duration) time.Duration {
 	if duration > 0 {
 		return duration
@@ -49,7 +51,7 @@ func Lasts(duration time.Duration) time.Duration {
 	return requirements.UnboundedFor
 }
 
-// billedHours returns the billed time in hours, exact to a nanosecond.
+// billedHours returns the time for which the request is billed, in hours.
 func (c *contest) billedHours() decimal.Decimal {
 	d := c.transferTime()
 	if d%time.Hour == 0 {

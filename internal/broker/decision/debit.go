@@ -10,26 +10,27 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// Commitment is promised capacity that is not in use yet, so the provider's nodes still report
-// it as free.
+// Commitment is capacity that was promised but is not in use yet, so that the provider's nodes
+// still report it as free.
 type Commitment struct {
 	Amounts quantity.Amounts
 	// Pods are the promised pod shapes; none means any shape.
 	Pods []brokerv1alpha1.PodShape
-	// Nodes are the labels of the nodes on which the capacity was promised.
+	// Nodes are the labels of the nodes from which the capacity was promised.
 	Nodes map[string]brokerv1alpha1.LabelValue
-	// Tolerations are those of the promised pods.
+	// Tolerations are the tolerations of the promised pods.
 	Tolerations []brokerv1alpha1.Toleration
 }
 
-// mayUse reports whether the promised pods may run on nodes of a shape.
+// mayUse reports whether the promised pods may run on the nodes of a shape.
 func (c *Commitment) mayUse(s *quantity.NodeShape) bool {
 	return requirements.TolerateAll(c.Tolerations, s.Taints) && requirements.HasAll(s.Labels, c.Nodes)
 }
 
-// Debit subtracts commitments from a histogram of nodes and returns the room left for the next
-// request. It places pods as for a request. It takes amounts without pod shapes from the nodes
-// with the most room, because Kubernetes' scheduler spreads pods. It does not change shapes.
+// Debit subtracts commitments from the free room on a cluster's nodes and returns what is left for
+// the next request. It places promised pods on the first nodes on which they fit. Amounts without
+// pod shapes are taken from the nodes with the most room, because the Kubernetes scheduler spreads
+// pods. Debit does not change shapes.
 func Debit(shapes []quantity.NodeShape, commitments []Commitment) []quantity.NodeShape {
 	left := slices.Clone(shapes)
 	for i := range commitments {
@@ -49,7 +50,8 @@ func Debit(shapes []quantity.NodeShape, commitments []Commitment) []quantity.Nod
 	return left
 }
 
-// debitPods places as many of count equal pods as fit.
+// debitPods places as many of count equal pods as fit, and returns the remaining room and how many
+// pods it placed. It may change shapes.
 func debitPods(shapes []quantity.NodeShape, each quantity.Amounts, count int64, c *Commitment) (left []quantity.NodeShape, placed int64) {
 	for i := 0; i < len(shapes) && placed < count; i++ {
 		s := shapes[i]
@@ -95,7 +97,8 @@ func timesInto(pod, free quantity.Amounts) int64 {
 	return max(times, 0)
 }
 
-// debitAmount deducts an amount of one resource, beginning with the nodes with the most room.
+// debitAmount deducts an amount of one resource, beginning with the nodes that have the most of it
+// free, and returns the remaining room. It may change shapes.
 func debitAmount(shapes []quantity.NodeShape, name corev1.ResourceName, amount int64, c *Commitment) []quantity.NodeShape {
 	for amount > 0 {
 		i := findRoomiest(shapes, name, c)

@@ -75,7 +75,7 @@ func TestDebitSparesNodesThatThePodsDoNotTolerate(t *testing.T) {
 	}
 }
 
-// Two requests that fit one after the other, with the first debited, fit together.
+// If a second request fits after the first one was debited, both fit together.
 func TestPodsThatFitAfterDebitFitBesideOthers(t *testing.T) {
 	someShapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
 		return quantity.NodeShape{Count: rapid.Int64Range(1, 3).Draw(t, "count"), Free: size(rapid.Int64Range(0, 6).Draw(t, "cpu"), rapid.Int64Range(0, 6).Draw(t, "memory"))}
@@ -118,7 +118,7 @@ func TestPodsThatFitAfterDebitFitBesideOthers(t *testing.T) {
 	})
 }
 
-// Debit deducts nothing twice, and no capacity that was not free.
+// Debit deducts a commitment once, takes only capacity that is free, and loses no node.
 func TestDebitTakesWhatIsPromised(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shapes := []quantity.NodeShape{{Count: rapid.Int64Range(1, 4).Draw(t, "nodes"), Free: size(rapid.Int64Range(0, 8).Draw(t, "cpu"), 8)}, {Count: 1, Free: size(2, 8)}}

@@ -18,8 +18,8 @@ func Decide(m *Market, r *Request) (string, bool) {
 	return m.ids[winner], true
 }
 
-// Check returns why the named cluster cannot serve the request, and true if it can. It serves
-// requests for one provider, and repeats the check of an earlier choice.
+// Check returns why the named cluster cannot serve the request, and true if it can. It is used for
+// requests that name their provider, and to check an earlier choice again.
 func Check(m *Market, r *Request, id string) (Rejection, bool) {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
@@ -31,10 +31,11 @@ func Check(m *Market, r *Request, id string) (Rejection, bool) {
 	return c.describeRejection(int(i), reason, which), reason == ""
 }
 
-// CheckGrowth returns why the named cluster cannot raise the amounts that it gives to those of
-// the request, and true if it can. rest is the part that it does not give yet; its sum is
-// checked by the caller. Only requirements that depend on the amounts count: the highest price,
-// and room on the selected nodes.
+// CheckGrowth returns why the named cluster, which provides a reservation already, cannot raise
+// the reservation's amounts to those of the request, and true if it can. rest is what the request
+// adds to the present amounts. CheckGrowth only tests what depends on the amounts: the highest
+// price, and the room on the selected nodes. The caller checks that the cluster has enough free
+// capacity in total.
 func CheckGrowth(m *Market, r *Request, rest quantity.Amounts, id string) (Rejection, bool) {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
@@ -55,10 +56,11 @@ func CheckGrowth(m *Market, r *Request, rest quantity.Amounts, id string) (Rejec
 
 const nobody = -1
 
-// findBest scans the scores of the heaviest fixed criterion. Such a score plus full marks in
-// all other criteria is an upper bound of a candidate's total. So one comparison skips most
-// candidates: those below floor cannot reach the best total so far. A candidate is checked only
-// if it would win.
+// findBest returns the row of the best candidate, or the constant nobody if no candidate can
+// provide. It scans the scores of the fixed criterion with the highest weight. A candidate whose
+// score there is below floor cannot reach the best total found so far, even with full scores in all
+// other criteria. So most candidates are skipped after one comparison. Only a candidate that would
+// win is checked.
 func (c *contest) findBest() int {
 	lead, weight := c.leadColumn()
 	rest := (c.weight - weight) * fullScore
@@ -83,9 +85,9 @@ func (c *contest) findBest() int {
 	return winner
 }
 
-// leadColumn returns the scores of the heaviest criterion that does not depend on the
-// request, and its weight. If no judge is such a criterion it returns any column with
-// weight 0, which bounds nothing.
+// leadColumn returns the scores of the fixed criterion with the highest weight, and that weight. If
+// no fixed criterion counts, it returns the availability scores with weight 0; then findBest cannot
+// skip any candidate by its bound.
 func (c *contest) leadColumn() ([]int64, int64) {
 	column, weight := c.market.availability, int64(0)
 	for _, j := range c.judges {

@@ -33,8 +33,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideHard measures requests for which no shortcut applies: every cluster ties, or
-// only cost counts, or no cluster can serve.
+// BenchmarkDecideHard measures requests for which no shortcut applies, for example because every
+// cluster ties, only cost counts, or no cluster can serve.
 func BenchmarkDecideHard(b *testing.B) {
 	const n = 10000
 	alike := NewMarket()
@@ -117,7 +117,7 @@ func (o *cachedObject) deepCopy() *cachedObject {
 	return &out
 }
 
-// BenchmarkReference decides like a plain controller, on two criteria only: it lists the cache,
+// BenchmarkReference decides as a plain controller would, on two criteria only: it lists its cache,
 // with or without deep copies, and computes with Quantities.
 func BenchmarkReference(b *testing.B) {
 	want := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")}

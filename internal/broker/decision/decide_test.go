@@ -26,7 +26,7 @@ func TestDecide(t *testing.T) {
 	}
 	cases := map[string]struct {
 		candidates []Candidate
-		link       map[string]Link // of the requester, rome, by provider
+		link       map[string]Link // from rome, the requester, to each provider
 		request    Request
 		want       string
 	}{
@@ -223,17 +223,17 @@ func TestCheck(t *testing.T) {
 		"too little cpu": {
 			id: "paris", request: Request{Amounts: size(8, 64)},
 			want:        Rejection{InsufficientResource, corev1.ResourceCPU, 8000, 5000, ""},
-			wantMessage: "has 5 of cpu free, 8 is needed",
+			wantMessage: "has 5 cpu free, 8 needed",
 		},
 		"too little memory": {
 			id: "paris", request: Request{Amounts: size(1, 64)},
 			want:        Rejection{InsufficientResource, corev1.ResourceMemory, 64 * gib, 32 * gib, ""},
-			wantMessage: "has 32Gi of memory free, 64Gi is needed",
+			wantMessage: "has 32Gi memory free, 64Gi needed",
 		},
 		"no GPU ever": {
 			id: "paris", request: Request{Amounts: quantity.Amounts{gpu: 2}},
 			want:        Rejection{Reason: NeverAdvertised, Resource: gpu, Need: 2},
-			wantMessage: "never advertised nvidia.com/gpu, of which 2 is needed",
+			wantMessage: "never advertised nvidia.com/gpu, 2 needed",
 		},
 		"pods that do not fit on nodes": {
 			id: "shaped", request: Request{Amounts: size(16, 16), PodShapes: []brokerv1alpha1.PodShape{podsOf(8, size(2, 2))}},

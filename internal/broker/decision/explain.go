@@ -5,15 +5,19 @@ import (
 	"slices"
 )
 
-// Explanation is a decision with its reasons.
+// Explanation describes a decision: the winner, and how each candidate was judged.
 type Explanation struct {
-	// Winner is empty if no candidate can provide.
+	// Winner is the ID of the best candidate; empty if no candidate can provide.
 	Winner string
-	// Weights are the effective weights of the criteria, in percent of the total, in the order
-	// of Criteria. A criterion without data has weight 0.
+	// Dearest is the ID of the most expensive candidate among those that can provide and have prices
+	// in the winner's currency. Among equal prices, it is the ID that sorts first. It is empty if the
+	// winner has no price.
+	Dearest string
+	// Weights are the effective weights of all criteria, in the order of Criteria, as percentages
+	// of their sum. A criterion without data has weight 0.
 	Weights []Weight
-	// Verdicts lists the candidates that can provide, best first, then the rejected ones by
-	// name.
+	// Verdicts lists the candidates that can provide, best first, then the rejected ones by cluster
+	// ID.
 	Verdicts []Verdict
 	// Considered counts all candidates, including those left out of Verdicts.
 	Considered int
@@ -21,7 +25,7 @@ type Explanation struct {
 	Rejected map[Reason]int
 }
 
-// Weight is the share of one criterion in the totals.
+// Weight is the share of one criterion in the total score, in percent.
 type Weight struct {
 	Criterion string
 	Percent   float64
@@ -30,15 +34,17 @@ type Weight struct {
 // Verdict is the judgement of one candidate.
 type Verdict struct {
 	ID string
-	// Rank counts from 1; 0 for a rejected candidate, or one judged alone.
+	// Rank is the candidate's place, from 1; 0 for a rejected candidate, or if only this candidate
+	// was judged.
 	Rank int
-	// Total is the weighted mean of Scores. Totals that look equal in print may differ.
+	// Total is the weighted mean of Scores. Totals that are equal when formatted with two decimals
+	// may differ.
 	Total  Score
 	Scores []CriterionScore
-	// Bill is the price of the request there. It is in the currency of the comparison if there
-	// is a rate, else in the candidate's own.
+	// Bill is the price of the request on this candidate. It is converted to the currency in which
+	// costs are compared if there is a rate; otherwise it is in the candidate's currency.
 	Bill Bill
-	// Rejection is nil for a candidate that can provide.
+	// Rejection says why the candidate cannot provide; nil if it can.
 	Rejection *Rejection
 }
 
@@ -46,19 +52,19 @@ type Verdict struct {
 type CriterionScore struct {
 	Criterion string
 	Score     Score
-	// Note explains a score that is not self-explanatory.
+	// Note says what the score alone does not show, such as a missing measurement. It may be empty.
 	Note string
 }
 
-// ExplainTop judges every candidate and returns the first n verdicts. Winner, weights and
-// counts cover all candidates. The winner is the same as Decide's. Only the n verdicts are
-// described, so a few cost little.
+// ExplainTop judges every candidate and returns the first n verdicts. Winner, weights and counts
+// cover all candidates; the winner is the one that Decide returns. Only the n verdicts are
+// described in full, so a small n costs little.
 func ExplainTop(m *Market, r *Request, n int) Explanation {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
 	n = min(max(n, 0), m.Len())
 	out := Explanation{Weights: c.describeWeights(), Considered: m.Len(), Rejected: map[Reason]int{}}
-	best := shortlist{size: max(n, 1)}
+	best, highest := shortlist{size: max(n, 1)}, make([]expensive, len(m.currencies))
 	var rejected []int32
 	for _, row := range m.byName {
 		if reason, _ := c.checkExplained(int(row)); reason != "" {
@@ -69,10 +75,18 @@ func ExplainTop(m *Market, r *Request, n int) Explanation {
 			continue
 		}
 		best.addContender(contender{row, c.totalScore(int(row))})
+		if in := &highest[m.currency[row]]; !in.known {
+			*in = expensive{row, c.costOf(int(row)), true}
+		} else if cost := c.costOf(int(row)); cost > in.cost {
+			in.row, in.cost = row, cost
+		}
 	}
 	ranked := best.bestSorted()
 	if len(ranked) > 0 {
 		out.Winner = m.ids[ranked[0].row]
+		if k := m.currency[ranked[0].row]; k != noCurrency {
+			out.Dearest = m.ids[highest[k].row]
+		}
 	}
 	out.Verdicts = make([]Verdict, 0, n)
 	for k, won := range ranked[:min(n, len(ranked))] {
@@ -86,7 +100,7 @@ func ExplainTop(m *Market, r *Request, n int) Explanation {
 	return out
 }
 
-// Judge returns the verdict on one candidate, without its rank among the others.
+// Judge returns the verdict on one candidate. Its Rank is not set.
 func Judge(m *Market, r *Request, id string) Verdict {
 	c := m.beginContest(r)
 	defer c.releaseRequest()
@@ -109,12 +123,13 @@ func (c *contest) verdictOn(i int) Verdict {
 	return v
 }
 
-// shortlist keeps the best size contenders. Contenders must be added in the order of their
-// names; among equals the first stay.
+// shortlist keeps the size contenders with the highest totals. Contenders must be added in the
+// order of their cluster IDs, because among equal totals the earlier one is kept.
 type shortlist struct {
 	size int
 	list []contender
-	// full: size contenders with at least the total floor are listed.
+	// full is true once the list has contained size contenders with a total of at least floor. Another
+	// contender then needs a higher total.
 	full  bool
 	floor int64
 }
@@ -122,6 +137,14 @@ type shortlist struct {
 type contender struct {
 	row   int32
 	total int64
+}
+
+// expensive is the most expensive candidate found so far in one currency. known is false before the
+// first one is found.
+type expensive struct {
+	row   int32
+	cost  float64
+	known bool
 }
 
 func (s *shortlist) addContender(c contender) {

@@ -31,6 +31,7 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 
 	want := Explanation{
 		Winner:  "berlin",
+		Dearest: "berlin",
 		Weights: []Weight{{Availability, 70}, {Cost, 20}, {Latency, 5}, {Reliability, 5}},
 		Verdicts: []Verdict{
 			{ID: "berlin", Rank: 1, Total: 85, Bill: dailyBill("0.8", "EUR"), Scores: []CriterionScore{
@@ -96,5 +97,5 @@ func TestLatencyFallsLinearlyToZero(t *testing.T) {
 	}
 }
 
-// explainAll returns a verdict on every candidate.
+// explainAll returns an explanation with a verdict on every candidate.
 func explainAll(m *Market, r *Request) Explanation { return ExplainTop(m, r, m.Len()) }

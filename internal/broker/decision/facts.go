@@ -8,13 +8,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// facts are a candidate's statements about itself.
+// facts are what a candidate states about itself.
 type facts struct {
 	region, zone   string
 	labels, claims map[string]string
 }
 
-// factKind distinguishes the kinds of facts that are indexed by name.
+// factKind distinguishes regions, zones, labels and claims in the index.
 type factKind uint8
 
 const (
@@ -29,8 +29,8 @@ type factKey struct {
 	name string
 }
 
-// index lists the rows for each value of every fact. So a constraint is resolved once for a
-// decision instead of once for each candidate.
+// index maps every fact and each of its values to the rows with that value, sorted. With this
+// index, a constraint is resolved once for a decision instead of once for each candidate.
 type index map[factKey]map[string][]int32
 
 func (x index) addRow(i int32, f facts) {
@@ -83,7 +83,7 @@ func (f facts) equalFacts(g facts) bool {
 	return f.region == g.region && f.zone == g.zone && maps.Equal(f.labels, g.labels) && maps.Equal(f.claims, g.claims)
 }
 
-// hasData reports whether a label states that the cluster has the data set.
+// hasData reports whether the cluster has the label that says that it holds the data set.
 func (f facts) hasData(dataSet string) bool {
 	for name := range f.labels {
 		if rest, ok := strings.CutSuffix(name, dataSet); ok && rest == requirements.DataLabel("") {
@@ -93,7 +93,6 @@ func (f facts) hasData(dataSet string) bool {
 	return false
 }
 
-// setFacts replaces the facts of a row.
 func (m *Market) setFacts(i int32, f facts) {
 	if m.facts[i].equalFacts(f) {
 		return

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -43,7 +44,7 @@ func (c Candidate) withPrices(t testing.TB, currency, cpu, memory string) Candid
 
 func mustParsePrice(t testing.TB, s string) Price {
 	t.Helper()
-	p, err := ParsePrice(s)
+	p, err := money.ParsePrice(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func newMarketWith(t testing.TB, candidates ...Candidate) *Market {
 }
 
 // newFleet returns a market of n different clusters, the same for the same n. The requester rome
-// has measured links to a few of them.
+// has measured links to at most 64 of them.
 func newFleet(t testing.TB, n int) *Market {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	m := NewMarket()

@@ -2,11 +2,12 @@ package decision
 
 import "time"
 
-// unacceptableLatency is the round trip that scores 0. The score falls linearly to it.
+// unacceptableLatency is the round-trip time at which the score reaches 0. Below it, the score
+// rises linearly, to 100 points at a round-trip time of zero.
 const unacceptableLatency = 200 * time.Millisecond
 
-// latency judges the round trip from the requester. A candidate without a measurement gets 50
-// points. If no candidate has one, the criterion does not count.
+// latency judges the round-trip time from the requester to the candidate. A candidate without a
+// measurement gets 50 points. If there is no measurement at all, the criterion does not count.
 type latency struct{}
 
 func (latency) name() string { return Latency }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Link is the broker's knowledge about one requester's connection to one provider. The zero
-// Link contains no knowledge and rejects no provider.
+// Link is what the broker knows about one requester's connection to one provider. The zero Link
+// means that nothing is known; it rejects no provider.
 type Link struct {
-	// Latency is the round trip; it is valid if Measured is set.
+	// Latency is the measured round-trip time; it is valid if Measured is true.
 	Latency  time.Duration
 	Measured bool
 	// Unreachable: the requester cannot reach the provider's API server.
@@ -20,8 +20,8 @@ type Link struct {
 	Denied bool
 }
 
-// links are the known links of one requester, sorted by the provider's row. Agents
-// measure few of all pairs, so a full matrix would be mostly empty.
+// links are the known links of one requester, sorted by the provider's row. Agents measure only a
+// few of all pairs of clusters, so a full matrix would be mostly empty.
 type links []linkTo
 
 type linkTo struct {
@@ -29,8 +29,8 @@ type linkTo struct {
 	Link
 }
 
-// SetLink stores a link between two clusters and reports whether the provider is in the market.
-// The zero Link deletes the entry.
+// SetLink stores the link from a requester to a provider and reports whether the provider is in the
+// market. The zero Link deletes the stored one.
 func (m *Market) SetLink(requester, provider string, l Link) bool {
 	i, ok := m.row[provider]
 	if !ok {
@@ -59,8 +59,8 @@ func (l links) findLink(provider int32) (int, bool) {
 	return slices.BinarySearchFunc(l, provider, func(e linkTo, p int32) int { return cmp.Compare(e.provider, p) })
 }
 
-// forgetLinks removes all links from and to a cluster that leaves, because another cluster will
-// get its row.
+// forgetLinks removes all links from and to a cluster that leaves the market. i is the row of the
+// cluster. Another cluster will get this row, and must not inherit the links.
 func (m *Market) forgetLinks(id string, i int32) {
 	delete(m.links, id)
 	for requester, known := range m.links {

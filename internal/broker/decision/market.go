@@ -10,64 +10,70 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // Candidate is a cluster that may provide.
 type Candidate struct {
-	// ID is the cluster ID. Among equal candidates the first ID wins.
+	// ID is the cluster ID. Among candidates with equal scores, the ID that sorts first wins.
 	ID string
 	// Allocatable is the cluster's whole offer, Available the part of it that is still free to
 	// reserve. A resource in neither of them was never advertised.
 	Allocatable quantity.Amounts
 	Available   quantity.Amounts
-	// Prices are in Currency (an ISO 4217 code). If a candidate names any price, its resources
-	// without a price are not billed, but compared at the highest price; a price of 0 is
-	// free of charge. A candidate without a price or without a currency has no cost.
+	// Prices are in Currency, an ISO 4217 code; a price of 0 means free of charge. If a candidate
+	// has any price, a resource without one is not billed, but the cost criterion compares it at
+	// the highest price among the candidates. A candidate without prices or without a currency has
+	// no known cost.
 	Prices   map[corev1.ResourceName]Price
 	Currency string
-	// Reliability is the share of promises kept, 0 to 1; nil if unknown.
+	// Reliability is the share of its promises that the candidate has kept, from 0 to 1; nil if
+	// unknown.
 	Reliability *float64
-	// Stale candidates have missed advertisements. Denied ones were shut out by an
-	// administrator.
+	// Stale is true if the candidate has missed advertisements, Denied if an administrator does not
+	// let it provide.
 	Stale  bool
 	Denied bool
-	// Lending restricts the requesters to which the candidate lends; nil for no restriction. It
-	// must not change afterwards.
+	// Lending restricts the requesters to which the candidate lends; nil for no restriction. The
+	// caller must not change it after Upsert.
 	Lending *lending.Policy
 	Region  string
 	Zone    string
-	// Labels and Claims are matched by constraints.
+	// Labels and Claims are what the cluster states about itself. Constraints are matched against
+	// them.
 	Labels map[string]string
 	Claims map[string]string
-	// StoragePrice is for a GiB of data per hour, EgressPrice for a GiB that leaves the region.
+	// StoragePrice is the price of storing a GiB of data for an hour, EgressPrice is the price of
+	// moving a GiB out of the candidate's region.
 	StoragePrice Price
 	EgressPrice  Price
-	// Shapes is the histogram of free room on nodes. Without it, requests with pod shapes are
-	// not granted here, because sums do not tell whether a pod fits on a node.
+	// Shapes counts the nodes by their free room, labels and taints. A candidate without Shapes is
+	// rejected for requests with pod shapes, because sums do not tell whether a pod fits on a
+	// node.
 	Shapes []quantity.NodeShape
 }
 
-// Market is the table of all candidates. Decide, Explain and Check share its scratch memory, so
-// only one goroutine at a time may use a Market.
+// Market is the table of all candidates. Decide, ExplainTop, Judge, Check and others share its
+// scratch memory, so only one goroutine at a time may use a Market.
 //
-// A row is one candidate. The candidate keeps its row until it is removed. All columns are as
-// long as the number of rows.
+// A row is one candidate, which keeps its row until it is removed. Every column has one value for
+// each row.
 type Market struct {
 	row  map[string]int32
 	ids  []string
 	free []int32
 
-	// byName lists the occupied rows by ID and rank is its inverse: to compare two ranks is to
-	// compare two IDs.
+	// byName lists the occupied rows sorted by ID. rank maps a row to its index in byName, so
+	// comparing two ranks is the same as comparing two IDs, but faster.
 	byName []int32
 	rank   []int32
 
 	marks    []mark
 	columns  []column
 	columnOf map[corev1.ResourceName]int32
-	// vacant lists the columns that no candidate names. named holds each row's columns, at most
-	// budget of them.
+	// vacant lists the vacant columns. named holds the resources of each row besides the builtin
+	// ones, and budget limits how many of them get a column.
 	vacant []int32
 	named  []names
 	budget int
@@ -88,15 +94,15 @@ type Market struct {
 	lends  []*lending.Policy
 	shapes [][]shape
 	links  map[string]links
-	// standings holds the pauses of candidates, nil for none.
+	// standings holds the Standing of each row, nil for none.
 	standings []*Standing
-	// exceeded holds, by requester, why candidates do not serve it.
+	// exceeded maps a requester to the reasons why candidates do not serve it.
 	exceeded map[string]*Excess
 
 	scratch contest
 }
 
-// mark is a set of facts about a row.
+// mark is a set of flags of a row.
 type mark uint8
 
 const (
@@ -108,7 +114,7 @@ const (
 	choosy
 	// tainted candidates have nodes that only some requests tolerate.
 	tainted
-	// suspended candidates take no new reservations of some requesters, see Standing.
+	// suspended candidates do not take new reservations of some or all requesters, see Standing.
 	suspended
 )
 
@@ -132,7 +138,7 @@ func NewMarket() *Market {
 	return m
 }
 
-// Len returns the number of candidates.
+// Len returns the number of candidates in the market.
 func (m *Market) Len() int { return len(m.row) }
 
 // Has reports whether the cluster is in the market.
@@ -141,8 +147,8 @@ func (m *Market) Has(id string) bool {
 	return ok
 }
 
-// After iterates over the candidates by name, from the first one after id to the last one
-// before it.
+// After iterates once over all candidates except id, sorted by ID. It begins with the first one
+// after id, and goes on with the lowest ID when it has reached the highest.
 func (m *Market) After(id string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, _ := slices.BinarySearchFunc(m.byName, id, func(row int32, id string) int {
@@ -157,12 +163,13 @@ func (m *Market) After(id string) iter.Seq[string] {
 	}
 }
 
-// Upsert adds or replaces a candidate. Its links stay. After an error, nothing has changed.
+// Upsert adds or replaces a candidate. The links, the Standing and the Excess stay as they are.
+// After an error, nothing has changed.
 func (m *Market) Upsert(c Candidate) error {
 	if c.ID == "" {
 		return fmt.Errorf("%w: it has no ID", ErrCandidate)
 	}
-	if c.Currency != "" && !IsCurrency(c.Currency) {
+	if c.Currency != "" && !money.IsCurrency(c.Currency) {
 		return fmt.Errorf("%w: %q has prices in %q: give an ISO 4217 code such as EUR", ErrCandidate, c.ID, c.Currency)
 	}
 	i, known := m.row[c.ID]
@@ -198,9 +205,10 @@ func (m *Market) Upsert(c Candidate) error {
 	return nil
 }
 
-// SetAvailable replaces a candidate's free amounts and reports whether it is in the market.
-// Advertised resources that available does not name have nothing left. New resources may be
-// left out, see LeftOut.
+// SetAvailable replaces a candidate's free amounts and reports whether the candidate is in the
+// market. The free amount of an advertised resource that is missing in available becomes 0. A
+// resource that the candidate did not name before is ignored while its amount is 0. It may get no
+// column, see LeftOut.
 func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -216,7 +224,7 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 		if m.columnIn(i, name) == nil && v > 0 && !slices.Contains(m.named[i].leftOut, name) {
 			m.nameColumns(i, []corev1.ResourceName{name})
 		}
-		if col := m.columnIn(i, name); col != nil {
+		if col := m.columnIn(i, name); col != nil && (v > 0 || col.available[i] != neverAdvertised) {
 			col.available[i] = max(v, 0)
 		}
 	}
@@ -224,8 +232,8 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	return true
 }
 
-// SetShapes replaces the histogram of a candidate and reports whether it is in the market. Only
-// resources that the candidate names itself count.
+// SetShapes replaces the shapes of a candidate's nodes and reports whether the candidate is in the
+// market. It ignores resources that the candidate does not name itself.
 func (m *Market) SetShapes(id string, shapes []quantity.NodeShape) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -239,7 +247,7 @@ func (m *Market) setShapes(i int32, shapes []quantity.NodeShape) {
 	m.setMark(i, tainted, slices.ContainsFunc(m.shapes[i], func(s shape) bool { return len(s.taints) > 0 }))
 }
 
-// SetStale marks a candidate stale or fresh and reports whether it is in the market.
+// SetStale marks a candidate stale or fresh and reports whether the candidate is in the market.
 func (m *Market) SetStale(id string, isStale bool) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -248,7 +256,8 @@ func (m *Market) SetStale(id string, isStale bool) bool {
 	return ok
 }
 
-// SetDenied shuts a candidate out or admits it, and reports whether it is in the market.
+// SetDenied sets whether a candidate is denied, and reports whether the candidate is in the
+// market.
 func (m *Market) SetDenied(id string, isDenied bool) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -257,8 +266,8 @@ func (m *Market) SetDenied(id string, isDenied bool) bool {
 	return ok
 }
 
-// SetReliability records the share of promises kept (nil: unknown) and reports whether the
-// candidate is in the market.
+// SetReliability sets the share of promises that a candidate has kept, nil if unknown, and reports
+// whether the candidate is in the market.
 func (m *Market) SetReliability(id string, share *float64) bool {
 	i, ok := m.row[id]
 	if ok {
@@ -267,8 +276,8 @@ func (m *Market) SetReliability(id string, share *float64) bool {
 	return ok
 }
 
-// Remove removes a candidate and all its links from the market and reports whether it was
-// there.
+// Remove removes a candidate and all its links from the market and reports whether the candidate
+// was there.
 func (m *Market) Remove(id string) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -289,7 +298,7 @@ func (m *Market) Remove(id string) bool {
 	return true
 }
 
-// occupyRow assigns a vacant row to a new ID, or appends one.
+// occupyRow gives a new candidate a vacant row, or appends a row.
 func (m *Market) occupyRow(id string) int32 {
 	i := int32(len(m.ids))
 	if n := len(m.free); n > 0 {

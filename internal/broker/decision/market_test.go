@@ -35,8 +35,8 @@ func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
 	}
 }
 
-// numberedResources returns n resources that only one cluster has, numbered from the given
-// number.
+// numberedResources returns one core, 1 GiB and n resources named after owner, whose numbers begin
+// with from.
 func numberedResources(owner string, from, n int) quantity.Amounts {
 	out := size(1, 1)
 	for i := range n {
@@ -64,7 +64,8 @@ func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
 	}
 }
 
-// However many names one cluster uses over time, the next cluster finds a free column.
+// However many resource names one cluster uses over time, the next cluster finds a free column for
+// its own.
 func TestColumnsAreGivenBack(t *testing.T) {
 	m := newMarketWith(t)
 	for i := range 100 {
@@ -133,7 +134,7 @@ func TestReusedColumnIsCleared(t *testing.T) {
 	}
 }
 
-func TestCurrenciesNobodyUsesTakeNoRoom(t *testing.T) {
+func TestUnusedCurrenciesTakeNoRoom(t *testing.T) {
 	m := newMarketWith(t)
 	for i := range 200 {
 		code := string([]byte{'A' + byte(i/26), 'A' + byte(i%26), 'X'})

@@ -6,13 +6,16 @@ import (
 	"github.com/shopspring/decimal"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 )
 
-// maxPrice is the highest accepted price per hour.
+// maxPrice is the highest price per hour that the request accepts.
 type maxPrice struct {
 	set      bool
 	currency string
-	// billionths is the price in billionths of currency; amount is the same, exact.
+	// billionths is the price as a floating-point number of billionths of currency; amount is the
+	// exact price.
 	billionths float64
 	amount     Price
 }
@@ -22,20 +25,21 @@ func (c *contest) setMaxPrice(k *brokerv1alpha1.Constraints) {
 	if k == nil || k.MaxPrice == nil {
 		return
 	}
-	amount, err := ParsePrice(string(k.MaxPrice.Amount))
+	amount, err := money.ParsePrice(string(k.MaxPrice.Amount))
 	if err != nil {
-		// The price was validated with the request. A price that cannot be parsed rejects every
-		// candidate.
+		// The price was validated with the request, so this does not happen. The price -1 rejects
+		// every candidate.
 		amount = -1
 	}
 	c.maxPrice = maxPrice{true, k.MaxPrice.Currency, float64(amount), amount}
 }
 
-// near is the relative distance from the highest price within which rounding could decide. There the
-// price is computed exactly.
+// near is a relative distance from the highest price. Within it, rounding could change the result
+// of a floating-point comparison, so prices are compared exactly.
 const near = 1e-9
 
-// checkPrice returns the reason if a row's price is not acceptable, else "".
+// checkPrice returns NoPrice or TooExpensive if the request's highest price rules the candidate
+// out, else "".
 func (c *contest) checkPrice(i int) Reason {
 	if !c.maxPrice.set {
 		return ""
@@ -52,10 +56,20 @@ func (c *contest) checkPrice(i int) Reason {
 	case cost > c.maxPrice.billionths*(1+near):
 		return TooExpensive
 	}
-	if m.rates.exceedsLimit(c.billOf(i).PerHour, own, c.maxPrice.amount.decimalOf(), c.maxPrice.currency) {
+	if m.rates.exceedsLimit(c.billOf(i).PerHour, own, c.maxPrice.amount.Decimal(), c.maxPrice.currency) {
 		return TooExpensive
 	}
 	return ""
+}
+
+// Accepts reports whether the candidate's price is at most the highest price of the request. It
+// returns true if the request has no highest price, and false for a cluster that is not in the
+// market.
+func Accepts(m *Market, r *Request, id string) bool {
+	c := m.beginContest(r)
+	defer c.releaseRequest()
+	i, ok := m.row[id]
+	return ok && c.checkPrice(int(i)) == ""
 }
 
 func (c *contest) tellPrice(i int) string {
@@ -72,4 +86,4 @@ func (c *contest) tellPrice(i int) string {
 }
 
 // Money formats an amount with nine decimal places, without trailing zeros.
-func Money(amount decimal.Decimal) string { return amount.RoundBank(pricePlaces).String() }
+func Money(amount decimal.Decimal) string { return amount.RoundBank(money.Places).String() }

@@ -1,12 +1,14 @@
 package decision
 
-// checksNodes reports whether the amounts of the request must fit on some of the nodes of a row.
+// checksNodes reports whether the amounts of the request must fit on a part of the candidate's
+// nodes: the request selects nodes by labels, or some nodes have taints.
 func (c *contest) checksNodes(i int) bool {
 	return len(c.nodeLabels) > 0 || c.market.marks[i]&tainted != 0
 }
 
-// checkNodes compares the needs with the free room on the nodes that the request selects and
-// tolerates. Room on other nodes does not count.
+// checkNodes reports whether every need fits into the free room on the nodes that the request
+// selects and tolerates. Room on other nodes does not count. If not, need is the index of the first
+// need that does not fit.
 func (c *contest) checkNodes(i int) (need int, ok bool) {
 	for k := range c.needs {
 		if c.selectedRoom(i, &c.needs[k]) < c.needs[k].amount {
@@ -16,8 +18,8 @@ func (c *contest) checkNodes(i int) (need int, ok bool) {
 	return 0, true
 }
 
-// selectedRoom returns the free amount of a resource on these nodes of a row, but at
-// most the needed amount.
+// selectedRoom returns how much of a resource is free on the nodes that the request selects and
+// tolerates. It stops counting at the needed amount.
 func (c *contest) selectedRoom(i int, n *need) int64 {
 	var room int64
 	nodes := c.market.shapes[i]

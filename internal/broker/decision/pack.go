@@ -11,16 +11,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// kind is one size of wanted pods. Its needs are podNeeds[from:to].
+// kind is the requested pods of one size. The needs of each pod are podNeeds[from:to].
 type kind struct {
 	count    int64
 	from, to int
-	// share is the largest fraction of any requested amount that one pod takes.
+	// share is the size of one pod: the largest of its shares in the request's total amounts, over all
+	// resources.
 	share float64
 }
 
-// sortKinds reads the wanted pods and sorts them by size, the largest first, because they are
-// the hardest to place.
+// sortKinds reads the requested pod shapes and sorts them by size. The largest come first, because
+// they are the hardest to place.
 func (c *contest) sortKinds(shapes []brokerv1alpha1.PodShape) {
 	c.kinds, c.podNeeds = c.kinds[:0], c.podNeeds[:0]
 	for i := range shapes {
@@ -53,8 +54,8 @@ func (c *contest) addKind(p *brokerv1alpha1.PodShape) {
 	c.kinds = append(c.kinds, k)
 }
 
-// packPods places one kind after the other, each on the first nodes with room (first fit,
-// decreasing).
+// packPods places one kind of pods after the other, each pod on the first node with room (first-fit
+// decreasing). It returns how many pods it placed, and whether it placed all.
 func (c *contest) packPods(nodes []shape) (placed int64, ok bool) {
 	width := 0
 	for k := range nodes {

@@ -2,28 +2,31 @@ package decision
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// Few distinct values, so that ties and exact fits are common.
+// Generators with few distinct values, so that ties and exact fits are common.
 var (
 	someNames     = rapid.SampledFrom([]string{"athens", "berlin", "cairo", "dublin", "essen", "faro", "genoa", "rome"})
 	someResources = rapid.SampledFrom([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, gpu})
 	someAmounts   = rapid.MapOf(someResources, rapid.Custom(func(t *rapid.T) int64 {
 		return rapid.Int64Range(-1, 4).Draw(t, "steps") * 1000
 	}))
-	somePrices     = rapid.MapOf(someResources, rapid.SampledFrom([]Price{0, 1, 2_000_000, 3_000_000_000, MaxPrice}))
+	somePrices     = rapid.MapOf(someResources, rapid.SampledFrom([]Price{0, 1, 2_000_000, 3_000_000_000, money.Max}))
 	someCurrencies = rapid.SampledFrom([]string{"", "EUR", "USD"})
 	someShapes     = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) quantity.NodeShape {
 		return quantity.NodeShape{Count: rapid.Int64Range(-1, 3).Draw(t, "count"), Free: someAmounts.Draw(t, "free"), Labels: someLabels.Draw(t, "node labels")}
@@ -53,8 +56,8 @@ func anyCandidate(t *rapid.T) Candidate {
 		Labels:      someLabels.Draw(t, "labels"),
 		Claims:      someClaims.Draw(t, "claims"),
 
-		StoragePrice: Price(rapid.Int64Range(0, 3).Draw(t, "storage") * int64(priceUnit)),
-		EgressPrice:  Price(rapid.Int64Range(0, 3).Draw(t, "egress") * int64(priceUnit)),
+		StoragePrice: Price(rapid.Int64Range(0, 3).Draw(t, "storage") * int64(money.Unit)),
+		EgressPrice:  Price(rapid.Int64Range(0, 3).Draw(t, "egress") * int64(money.Unit)),
 
 		Shapes: someShapes.Draw(t, "shapes"),
 	}
@@ -85,7 +88,7 @@ func anyRequest(t *rapid.T) *Request {
 
 type pair struct{ from, to string }
 
-// world is the input of a market, kept in plain form.
+// world is the expected content of a market, in plain maps.
 type world struct {
 	candidates map[string]Candidate
 	links      map[pair]Link
@@ -106,7 +109,8 @@ func (w world) marketInOrder(t *rapid.T, order []string) *Market {
 	return m
 }
 
-// anyMarket adds, changes and removes clusters. It returns the market and its expected content.
+// anyMarket builds a market by adding, changing and removing clusters at random. It also returns
+// the expected content.
 func anyMarket(t *rapid.T) (*Market, world) {
 	m, w := NewMarket(), world{candidates: map[string]Candidate{}, links: map[pair]Link{}}
 	if rapid.Bool().Draw(t, "rates") {
@@ -131,6 +135,10 @@ func anyMarket(t *rapid.T) (*Market, world) {
 			}
 			free := someAmounts.Draw(t, "free")
 			c.Available = named.Max(free)
+			maps.DeleteFunc(c.Available, func(name corev1.ResourceName, v int64) bool {
+				_, advertised := named[name]
+				return v <= 0 && !advertised
+			})
 			wantTrue(t, known, m.SetAvailable(id, free))
 		case "shapes":
 			c.Shapes = someShapes.Draw(t, "shapes")
@@ -265,7 +273,7 @@ func TestWinnerCanProvide(t *testing.T) {
 	})
 }
 
-// placePods puts pods on nodes one by one.
+// placePods puts equal pods on the nodes one by one, and returns how many fit.
 func placePods(shapes []quantity.NodeShape, pods brokerv1alpha1.PodShape) int64 {
 	var placed int64
 	for _, s := range shapes {
@@ -326,7 +334,7 @@ func TestCheapestWinsAmongEqualResources(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMarket()
 		want, cheapest := "", Price(0)
-		for i, p := range rapid.SliceOfN(rapid.Int64Range(1, int64(1000*priceUnit)), 1, 20).Draw(t, "prices") {
+		for i, p := range rapid.SliceOfN(rapid.Int64Range(1, int64(1000*money.Unit)), 1, 20).Draw(t, "prices") {
 			c := cluster(fmt.Sprintf("cluster-%02d", i), 8, 16, 32, 64)
 			c.Currency, c.Prices = "EUR", map[corev1.ResourceName]Price{corev1.ResourceCPU: Price(p)}
 			if err := m.Upsert(c); err != nil {
@@ -353,6 +361,47 @@ func TestPrunedScanFindsSameWinner(t *testing.T) {
 		decided, _ := Decide(m, r)
 		if explained := explainAll(m, r); decided != explained.Winner {
 			t.Fatalf("decided %q, explained %+v", decided, explained.Verdicts[:min(2, len(explained.Verdicts))])
+		}
+	})
+}
+
+// Of the candidates that can provide and have the winner's currency, the dearest has the highest
+// price.
+func TestDearestIsMostExpensiveOfThoseThatCouldServe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, _ := anyMarket(t)
+		r := anyRequest(t)
+		all := explainAll(m, r)
+		own := func(id string) Bill { // own returns the bill of a cluster in the cluster's currency
+			c := m.beginContest(r)
+			defer c.releaseRequest()
+			return c.billOf(int(m.row[id]))
+		}
+		if all.Winner == "" || own(all.Winner).Currency == "" {
+			if all.Dearest != "" {
+				t.Fatalf("the dearest is %q without a priced winner", all.Dearest)
+			}
+			return
+		}
+		highest, currency := own(all.Winner).PerHour, own(all.Winner).Currency
+		canProvide := false
+		for _, v := range all.Verdicts {
+			if v.Rejection != nil {
+				continue
+			}
+			canProvide = canProvide || v.ID == all.Dearest
+			if bill := own(v.ID); bill.Currency == currency && bill.PerHour.GreaterThan(highest) {
+				highest = bill.PerHour
+			}
+		}
+		got := own(all.Dearest)
+		// Prices are compared as floating-point numbers, so the dearest may be slightly below the
+		// highest price.
+		if near := highest.Mul(decimal.New(1, -9)); !canProvide || got.Currency != currency || got.PerHour.LessThan(highest.Sub(near)) {
+			t.Fatalf("%q costs %v %s, the highest price is %v %s", all.Dearest, got.PerHour, got.Currency, highest, currency)
+		}
+		if short := ExplainTop(m, r, 1); short.Dearest != all.Dearest {
+			t.Fatalf("a short explanation names %q, a full one %q", short.Dearest, all.Dearest)
 		}
 	})
 }

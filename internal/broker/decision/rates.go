@@ -6,29 +6,32 @@ import (
 	"slices"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 )
 
-// Rates convert currencies. The zero Rates convert no currency.
+// Rates are exchange rates. The zero Rates convert no currency.
 type Rates struct {
-	// Date is the date of the rates, for display.
+	// Date is the day of the rates, for display.
 	Date string
-	// Base is an ISO 4217 code.
+	// Base is the currency to which all rates refer, an ISO 4217 code.
 	Base string
-	// Per is the amount of each other currency that one unit of Base is worth.
+	// Per maps every other currency to how much of it one unit of Base buys.
 	Per map[string]Price
 }
 
-// Validate refuses invalid currencies, and rates of zero.
+// Validate returns an error for invalid currency codes, for a rate of Base itself, and for rates
+// that are not above zero.
 func (r Rates) Validate() error {
 	if len(r.Per) == 0 && r.Base == "" {
 		return nil
 	}
-	if !IsCurrency(r.Base) {
+	if !money.IsCurrency(r.Base) {
 		return fmt.Errorf("base %q is not an ISO 4217 code such as EUR", r.Base)
 	}
 	for _, code := range slices.Sorted(maps.Keys(r.Per)) {
 		switch {
-		case !IsCurrency(code):
+		case !money.IsCurrency(code):
 			return fmt.Errorf("%q is not an ISO 4217 code such as USD", code)
 		case code == r.Base:
 			return fmt.Errorf("%q is the base: its rate is 1, leave it out", code)
@@ -39,15 +42,16 @@ func (r Rates) Validate() error {
 	return nil
 }
 
-// rateOf returns the value of one unit of Base in a currency, 0 if unknown.
+// rateOf returns how much of a currency one unit of Base is worth, 0 if there is no rate.
 func (r Rates) rateOf(code string) Price {
 	if code == r.Base && code != "" {
-		return priceUnit
+		return money.Unit
 	}
 	return r.Per[code]
 }
 
-// Convert converts an amount to another currency, to 30 decimal places; false without a rate.
+// Convert converts an amount to another currency, rounded to 30 decimal places. It returns false if
+// a rate is missing.
 func (r Rates) Convert(amount decimal.Decimal, from, to string) (decimal.Decimal, bool) {
 	if from == to {
 		return amount, true
@@ -56,20 +60,22 @@ func (r Rates) Convert(amount decimal.Decimal, from, to string) (decimal.Decimal
 	if a == 0 || b == 0 {
 		return decimal.Decimal{}, false
 	}
-	return amount.Mul(b.decimalOf()).DivRound(a.decimalOf(), 30), true
+	return amount.Mul(b.Decimal()).DivRound(a.Decimal(), 30), true
 }
 
-// exceedsLimit reports whether an amount is more than another. It does not round: it brings both
-// to the base by multiplication alone.
+// exceedsLimit reports whether an amount exceeds a limit, the parameter most. currency is the code
+// of the amount's currency, and the parameter of is the code of the limit's currency. Both rates
+// must be known. To avoid rounding, exceedsLimit multiplies each side by the other currency's rate
+// instead of dividing.
 func (r Rates) exceedsLimit(amount decimal.Decimal, currency string, most decimal.Decimal, of string) bool {
 	if currency == of {
 		return amount.GreaterThan(most)
 	}
-	return amount.Mul(r.rateOf(of).decimalOf()).GreaterThan(most.Mul(r.rateOf(currency).decimalOf()))
+	return amount.Mul(r.rateOf(of).Decimal()).GreaterThan(most.Mul(r.rateOf(currency).Decimal()))
 }
 
-// factorBetween returns the factor from prices of one currency to those of another; 0 without a
-// rate.
+// factorBetween returns the factor that converts prices from one currency to another, 0 if a rate
+// is missing.
 func (r Rates) factorBetween(from, to string) float64 {
 	if from == to {
 		return 1
@@ -81,5 +87,5 @@ func (r Rates) factorBetween(from, to string) float64 {
 	return float64(b) / float64(a)
 }
 
-// SetRates replaces the rates for comparing prices in several currencies. They must be valid.
+// SetRates replaces the exchange rates with which the market compares prices. They must be valid.
 func (m *Market) SetRates(r Rates) { m.rates = Rates{r.Date, r.Base, maps.Clone(r.Per)} }

@@ -1,7 +1,7 @@
 package decision
 
-// reliability judges how often a provider delivered its promises. A candidate without a record
-// gets 50 points. If no candidate has one, the criterion does not count.
+// reliability judges by the share of its promises that a provider has kept. A candidate without a
+// record gets 50 points. If no candidate has a record, the criterion does not count.
 type reliability struct{}
 
 func (reliability) name() string                  { return Reliability }

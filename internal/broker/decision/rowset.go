@@ -1,10 +1,10 @@
 package decision
 
-// rowSet is a set of rows, one bit each.
+// rowSet is a set of rows of the market, one bit for each row.
 type rowSet []uint64
 
-// resizeTo returns a set with room for n rows that contains all of them or none. It reuses the
-// memory of s.
+// resizeTo returns a set for n rows. The set contains all rows if the parameter in is true, and no
+// row otherwise. It reuses the memory of s if that suffices.
 func (s rowSet) resizeTo(n int, in bool) rowSet {
 	words := (n + 63) / 64
 	if cap(s) < words {

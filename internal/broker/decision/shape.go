@@ -10,7 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// shape is a NodeShape with its amounts in column order; notNamed for missing amounts.
+// shape is a quantity.NodeShape whose free amounts are in the order of the market's columns. An
+// amount is notNamed if the nodes do not have the resource.
 type shape struct {
 	count  int64
 	free   []int64
@@ -25,7 +26,8 @@ func (c *contest) mayUseShape(s *shape) bool {
 
 const notNamed = packing.NotNamed
 
-// readShapes converts the shapes of a row. It ignores resources that the row does not name.
+// readShapes converts node shapes of the candidate in row i. It ignores resources that the row has
+// no column for.
 func (m *Market) readShapes(i int32, shapes []quantity.NodeShape) []shape {
 	out := make([]shape, 0, len(shapes))
 	for _, s := range shapes {
@@ -46,7 +48,8 @@ func (m *Market) readShapes(i int32, shapes []quantity.NodeShape) []shape {
 	return out
 }
 
-// shapeWidth returns how many columns the shapes of a row need.
+// shapeWidth returns the length of shape.free in a row: one more than the highest column index that
+// the row uses.
 func (m *Market) shapeWidth(i int32) int {
 	width := builtinColumns
 	for _, k := range m.named[i].columns {
@@ -55,9 +58,9 @@ func (m *Market) shapeWidth(i int32) int {
 	return int(width)
 }
 
-// fitsShapes reports whether the wanted pods fit on the nodes of a row, and how many do. For
-// pods of one size the count is exact. For several sizes the counted pods do fit, but a better
-// packing might place more.
+// fitsShapes reports whether all requested pods fit on the nodes of a row, and returns how many of
+// them do. For pods of one size the number is exact. For several sizes, a better packing might
+// place more pods than it returns.
 func (c *contest) fitsShapes(i int) (placed int64, ok bool) {
 	nodes := c.market.shapes[i]
 	switch len(c.kinds) {
@@ -71,8 +74,8 @@ func (c *contest) fitsShapes(i int) (placed int64, ok bool) {
 	return c.packPods(nodes)
 }
 
-// countFitting counts how many of the wanted pods the nodes take, up to want. It fills each
-// node separately, which is exact because all pods are equal.
+// countFitting returns how many of want equal pods fit on the nodes. It fills each node separately,
+// which is exact for equal pods.
 func (c *contest) countFitting(nodes []shape, pod []packing.Need, want int64) int64 {
 	var placed int64
 	for k := range nodes {
@@ -90,5 +93,6 @@ func (c *contest) countFitting(nodes []shape, pod []packing.Need, want int64) in
 	return placed
 }
 
-// onePod is the slot that every pod takes in addition to its requests.
+// onePod is the need for one of a node's pod slots, which every pod has in addition to its resource
+// requests.
 var onePod = packing.Need{Column: podsColumn, Amount: 1, Implied: true}

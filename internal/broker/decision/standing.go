@@ -1,21 +1,27 @@
 package decision
 
-// Standing is why a candidate takes no new reservations although it has room. Requesters see
-// the texts.
+// Standing is why a candidate takes no new reservations although it may have room. The reasons are
+// shown to requesters.
 type Standing struct {
+	// Cordoned says that an administrator drains or cordons the candidate, and why; "" if none
+	// does.
+	Cordoned string
 	// Paused says why the candidate is paused for all requesters, "" if it is not.
 	Paused string
-	// PausedFor maps the ID of a requester to the reason why the provider is paused for it.
+	// PausedFor maps the ID of a requester to the reason why the candidate is paused for it.
 	PausedFor map[string]string
 }
 
 func (s *Standing) isNone() bool {
-	return s == nil || s.Paused == "" && len(s.PausedFor) == 0
+	return s == nil || s.Cordoned == "" && s.Paused == "" && len(s.PausedFor) == 0
 }
 
-// suspensionReason returns the reason and its text if the candidate does not serve the
-// requester, else "".
+// suspensionReason returns why the candidate does not serve the requester: a reason and a text for
+// display. Both are "" if the Standing does not prevent it.
 func (s *Standing) suspensionReason(requester string) (Reason, string) {
+	if s.Cordoned != "" {
+		return Cordoned, s.Cordoned
+	}
 	if s.Paused != "" {
 		return Paused, s.Paused
 	}
@@ -25,8 +31,8 @@ func (s *Standing) suspensionReason(requester string) (Reason, string) {
 	return "", ""
 }
 
-// SetStanding replaces the pauses of a candidate, nil for none, and reports whether the
-// candidate is in the market.
+// SetStanding replaces the Standing of a candidate, nil for none. It reports whether the candidate
+// is in the market.
 func (m *Market) SetStanding(id string, s *Standing) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -40,8 +46,8 @@ func (m *Market) SetStanding(id string, s *Standing) bool {
 	return true
 }
 
-// Excess holds the reasons why candidates do not serve a requester that exceeded its grants. The
-// requester sees the texts.
+// Excess holds the reasons why candidates do not serve a requester that used more than it was
+// granted. The reasons are shown to the requester.
 type Excess struct {
 	// All is the reason why no candidate serves the requester; "" if some may.
 	All string
@@ -58,7 +64,9 @@ func (m *Market) SetExcess(requester string, x *Excess) {
 	m.exceeded[requester] = x
 }
 
-// describeSuspension returns why the candidate takes no new reservations of the requester.
+// describeSuspension returns why the candidate in row i takes no new reservations of the
+// requester, because of an Excess or a Standing: a reason and a text for display. Both are "" if
+// it takes such reservations.
 func (c *contest) describeSuspension(i int) (Reason, string) {
 	if x := c.exceeded; x != nil && x.All != "" {
 		return ExceededGrant, x.All

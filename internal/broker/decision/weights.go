@@ -25,8 +25,8 @@ const (
 	DefaultPreset = PresetBalanced
 )
 
-// Weights sets how much each criterion counts, in percent from 0 to 100. They need not add up
-// to 100: a total is divided by the sum of the weights that apply. A criterion without a weight
+// Weights maps the names of criteria to their weights, in percent from 0 to 100. They need not add
+// up to 100: a total is divided by the sum of the weights that count. A criterion without a weight
 // does not count. Nil means the default preset.
 type Weights map[string]int
 
@@ -35,13 +35,13 @@ var ErrWeights = errors.New("invalid weights")
 
 var presets = map[string]Weights{
 	PresetAvailability: {Availability: 100},
-	// Availability and cost keep the ratio 70 to 30 even if other criteria count: weights need
-	// not add up to 100.
+	// Availability and cost keep the ratio 70 to 30 although reliability counts as well: weights
+	// need not add up to 100.
 	PresetBalanced:      {Availability: 70, Cost: 30, Reliability: 15},
 	PresetMultiCriteria: {Availability: 70, Cost: 20, Latency: 5, Reliability: 5},
 }
 
-// Preset returns a copy of the weights of that name.
+// Preset returns a copy of the weights of the preset with the given name.
 func Preset(name string) (Weights, error) {
 	w, ok := presets[name]
 	if !ok {
@@ -51,8 +51,8 @@ func Preset(name string) (Weights, error) {
 	return maps.Clone(w), nil
 }
 
-// Validate refuses unknown criteria, weights outside 0 to 100, and weights that are all 0.
-// Decide and Explain expect valid weights.
+// Validate returns an error for unknown criteria, weights outside 0 to 100, and weights that are
+// all 0. Callers of Decide and ExplainTop must pass valid weights.
 func (w Weights) Validate() error {
 	if w == nil {
 		return nil

@@ -14,12 +14,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// bindTries bounds retries when another request changes the token concurrently. A token changes
-// at most twice: at its first use and at its removal.
+// bindTries is how often admitApplication tries to record the key in the token. An attempt fails if
+// another request changes the token at the same time. A token changes at most twice: at its first
+// use and when it is removed.
 const bindTries = 3
 
-// admitApplication decides, and binds the token to the key before it answers: if two keys
-// present one token at the same time, one is refused.
+// admitApplication decides about an application. If the decision requires it, it first records in
+// the token which key has used it: if two keys present the same token at the same time, one of them
+// is refused.
 func (e *Enroller) admitApplication(ctx context.Context, policy access.Policy, a Application) (Outcome, error) {
 	for range bindTries {
 		kept, token, err := e.findToken(ctx, a.Token)
@@ -43,7 +45,8 @@ func (e *Enroller) admitApplication(ctx context.Context, policy access.Policy, a
 	return Outcome{}, wrapUnavailable("token of cluster %q changed %d times while it was being used", a.ClusterID, bindTries)
 }
 
-// findToken returns nil if no token has the ID of text.
+// findToken returns the stored token with the ID in text, and the ConfigMap that stores it. It
+// returns nil for both if there is no such token.
 func (e *Enroller) findToken(ctx context.Context, text string) (*corev1.ConfigMap, *Token, error) {
 	id, ok := tokenID(text)
 	if !ok {
@@ -59,27 +62,27 @@ func (e *Enroller) findToken(ctx context.Context, text string) (*corev1.ConfigMa
 	}
 	token, err := tokenOf(kept)
 	if err != nil {
-		// Someone edited it. It is unusable, and the sweep removes it.
+		// The ConfigMap was edited by hand. The token cannot be used, and sweepTokens deletes it.
 		e.Log.Error(err, "cannot read an enrolment token")
 		return nil, nil, nil
 	}
 	return kept, token, nil
 }
 
-// announceReturn warns that a known cluster enrols again: its agent was reinstalled, or someone
-// stole a token.
+// announceReturn records a warning if a cluster enrols that the broker already knows: either its
+// agent was reinstalled, or its token was stolen.
 func (e *Enroller) announceReturn(ctx context.Context, a Application) {
 	known := &brokerv1alpha1.ClusterAdvertisement{}
 	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: a.ClusterID}, known); err != nil {
-		return // unknown cluster, or the read failed: do not warn without certainty
+		return // the cluster is unknown, or the API server did not answer
 	}
 	e.Log.Info("known cluster enrols again", "cluster", a.ClusterID, "key", a.Fingerprint)
 	e.Recorder.Eventf(known, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonReEnrolled, "Enrol",
 		"cluster %s enrols again with a token, key %s: deny the cluster if its administrator did not do this", a.ClusterID, a.Fingerprint)
 }
 
-// wrapUnavailable wraps a failure of the API server: the cause goes to the log, the caller is asked
-// to retry.
+// wrapUnavailable returns an error for a failure of the API server. The text of format is for the
+// broker's log; the caller is only asked to try again.
 func wrapUnavailable(format string, args ...any) error {
 	e := fault.New(fault.Unavailable, "the broker cannot enrol clusters at the moment: try again")
 	e.RetryAfter = 2 * time.Second

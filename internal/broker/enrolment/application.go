@@ -6,30 +6,34 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 )
 
-// Application is a request for a first certificate.
+// Application is a cluster's request for its first certificate.
 type Application struct {
 	ClusterID string
-	// Fingerprint of the key that signed the request.
+	// Fingerprint is the fingerprint of the key for which the certificate is requested; see
+	// pki.SPKIHash.
 	Fingerprint string
-	// Token as presented; "" for none.
+	// Token is the text of the enrolment token that the cluster presents; "" if it presents none.
 	Token string
 }
 
-// Outcome is the answer to an application that is not refused.
+// Outcome is the decision about an application that is not refused.
 type Outcome struct {
-	// Issue says that the cluster gets its certificate; otherwise it waits for approval.
+	// Issue is true if the cluster gets its certificate now. Otherwise it waits for the
+	// administrator's approval.
 	Issue bool
-	// Bind says that the token must first be bound to the key.
+	// Bind is true if the token must first be recorded as used by this key.
 	Bind bool
-	// Why says why the cluster waits, and what an administrator can do.
+	// Why says why the cluster waits, and what the administrator can do. It is empty if Issue is
+	// true.
 	Why string
 }
 
-// decideApplication is the only way to a first certificate. known is the token with the ID of the
-// application's token, or nil.
+// decideApplication decides whether a cluster gets its first certificate. No other function
+// decides this. known is the stored token with the ID of the application's token, nil if there is
+// none.
 //
-// A refusal does not distinguish a wrong secret from an unknown ID. It reveals that a token is
-// used or expired only to a caller that has the secret.
+// An error does not tell whether the ID or the secret of a token is wrong. That a token has been
+// used or has expired is only told to a caller that has the secret.
 func decideApplication(policy access.Policy, a Application, known *Token, now time.Time) (Outcome, error) {
 	if policy.Denied(a.ClusterID) {
 		return Outcome{}, policy.Check(a.ClusterID)

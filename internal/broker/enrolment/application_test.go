@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 		known *Token
 		after time.Duration
 		want  Outcome
-		// wantReason of a refusal.
+		// wantReason is the reason of the refusal; empty if the application is not refused.
 		wantReason fault.Reason
 	}{
 		"a fresh token is bound and yields a certificate": {

@@ -17,12 +17,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
-// fullRetry is the pause before a cluster may ask again after the list of waiting clusters was
-// full.
+// fullRetry is how long a cluster must wait before it asks again, if the list of waiting
+// clusters is full.
 const fullRetry = 5 * time.Minute
 
-// recordPending lists the cluster in the BrokerConfig's status, for an administrator to
-// approve.
+// recordPending adds the cluster to the list of waiting clusters in the BrokerConfig's status,
+// where an administrator can see and approve it. It returns the answer to the cluster.
 func (e *Enroller) recordPending(ctx context.Context, policy access.Policy, r *Request, why string) (*v1.EnrolmentPending, error) {
 	now := e.Clock.Now()
 	isNew, room := false, true
@@ -50,8 +50,8 @@ func (e *Enroller) recordPending(ctx context.Context, policy access.Policy, r *R
 	}, nil
 }
 
-// removePending removes an enrolled cluster from the waiting list. A failure does not affect
-// the enrolment: the entry expires after an hour.
+// removePending removes a cluster that has enrolled from the list of waiting clusters. If that
+// fails, the entry expires after pendingLifetime.
 func (e *Enroller) removePending(ctx context.Context, r *Request) {
 	_, err := e.changePending(ctx, func(list pendingList) pendingList { return dropPending(list, r.ClusterID, r.Fingerprint) })
 	if err != nil {
@@ -59,8 +59,8 @@ func (e *Enroller) removePending(ctx context.Context, r *Request) {
 	}
 }
 
-// changePending updates the waiting list if change alters it. It returns nil, nil if there is
-// no BrokerConfig.
+// changePending applies change to the list of waiting clusters, and writes the list if it is
+// different. It returns the BrokerConfig, nil if there is none.
 func (e *Enroller) changePending(ctx context.Context, change func(pendingList) pendingList) (*brokerv1alpha1.BrokerConfig, error) {
 	config := &brokerv1alpha1.BrokerConfig{}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {

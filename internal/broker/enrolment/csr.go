@@ -19,7 +19,8 @@ import (
 const (
 	requestBlock = "CERTIFICATE REQUEST"
 	minRSABits   = 2048
-	// maxRSABits bounds the cost of checking a signature.
+	// maxRSABits is the size of the largest accepted RSA key, to bound the cost of checking a
+	// signature.
 	maxRSABits = 8192
 )
 
@@ -29,27 +30,28 @@ var (
 	oidAlternativeName  = asn1.ObjectIdentifier{2, 5, 29, 17}
 )
 
-// tagURI is the tag of uniformResourceIdentifier in a SAN.
+// tagURI is the ASN.1 tag of a URI in a subject alternative name (uniformResourceIdentifier).
 const tagURI = 6
 
 // Request is a validated certificate signing request.
 type Request struct {
 	ClusterID string
-	// PEM is the request alone, without surrounding text.
+	// PEM is the request in PEM form, without any text around it.
 	PEM []byte
-	// Fingerprint of its key, see pki.SPKIHash.
+	// Fingerprint is the fingerprint of the request's key; see pki.SPKIHash.
 	Fingerprint string
 }
 
-// URIOf returns the URI SAN of a cluster's certificate.
+// URIOf returns the URI that the certificate of a cluster contains as its subject alternative
+// name.
 func URIOf(trustDomain, clusterID string) string {
 	return "spiffe://" + trustDomain + "/cluster/" + clusterID
 }
 
-// CheckRequest parses and validates a certificate signing request in PEM form. Issuers differ
-// in what they copy from a request into the certificate. So the attributes are compared byte by
-// byte with the only allowed encoding. Errors have reason fault.InvalidCSR and say what to
-// change.
+// CheckRequest parses and validates a certificate signing request in PEM form. Its errors have
+// reason fault.InvalidCSR and say what to change. Issuers differ in what they copy from a
+// request into the certificate. Therefore CheckRequest compares the attributes byte by byte
+// with the only ones that it allows.
 func CheckRequest(text, clusterID, trustDomain string) (*Request, error) {
 	if !pki.ValidClusterID(clusterID) {
 		return nil, invalidCSR("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
@@ -95,7 +97,8 @@ func decodeRequest(text string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// checkKey runs first, so that no expensive key is used to check a signature.
+// checkKey checks the request's key and signature. It checks the size of the key first, because
+// a signature with a huge key takes long to check.
 func checkKey(csr *x509.CertificateRequest) error {
 	switch key := csr.PublicKey.(type) {
 	case *ecdsa.PublicKey:
@@ -127,7 +130,7 @@ func checkSubject(csr *x509.CertificateRequest, clusterID string) error {
 	return nil
 }
 
-// tbsRequest is CertificationRequestInfo of RFC 2986.
+// tbsRequest is the signed part of a request, CertificationRequestInfo in RFC 2986.
 type tbsRequest struct {
 	Version    int
 	Subject    asn1.RawValue
@@ -135,7 +138,8 @@ type tbsRequest struct {
 	Attributes []asn1.RawValue `asn1:"tag:0,set"`
 }
 
-// checkAttributes allows exactly one attribute: the extension request with the URI SAN.
+// checkAttributes returns an error unless the request has exactly one attribute: the extension
+// request for a subject alternative name with this URI.
 func checkAttributes(csr *x509.CertificateRequest, uri string) error {
 	var tbs tbsRequest
 	if rest, err := asn1.Unmarshal(csr.RawTBSCertificateRequest, &tbs); err != nil || len(rest) > 0 {
@@ -172,7 +176,8 @@ type (
 	}
 )
 
-// attributeOf returns the DER of the only allowed attribute.
+// attributeOf returns the DER encoding of the only attribute that checkAttributes allows: it requests
+// the URI as the only name of the certificate, in an extension that is marked as critical or not.
 func attributeOf(uri string, critical bool) ([]byte, error) {
 	names, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte(uri)}})
 	if err != nil {
@@ -184,7 +189,7 @@ func attributeOf(uri string, critical bool) ([]byte, error) {
 	})
 }
 
-// summarizeRequest lists what a request asks for, as far as Go can parse it.
+// summarizeRequest lists the extensions and names in a request that Go can parse.
 func summarizeRequest(csr *x509.CertificateRequest) string {
 	var extensions []string
 	for _, e := range csr.Extensions {

@@ -53,7 +53,7 @@ func newRSAKey(t testing.TB, bits int) crypto.Signer {
 	return key
 }
 
-// asked returns a request in PEM form, by default a valid one of rome.
+// asked returns a request in PEM form: a valid one of rome, changed by edits.
 func asked(t testing.TB, key crypto.Signer, edits ...func(*x509.CertificateRequest)) string {
 	t.Helper()
 	template := &x509.CertificateRequest{
@@ -90,7 +90,7 @@ func TestCheckRequest(t *testing.T) {
 			r.ExtraExtensions = append(r.ExtraExtensions, pkix.Extension{Id: oid, Value: value})
 		}
 	}
-	// A name of a type that Go's parser ignores.
+	// otherName adds a registered ID, a type of name that Go's parser ignores.
 	otherName := func(r *x509.CertificateRequest) {
 		value, err := asn1.Marshal([]asn1.RawValue{
 			{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte("spiffe://fluidos.eu/cluster/rome")},
@@ -176,7 +176,7 @@ func TestCheckRequest(t *testing.T) {
 	}
 }
 
-// checkRequestOf compares with the result of another parser.
+// checkRequestOf compares a result with what crypto/x509 reads from text.
 func checkRequestOf(t *testing.T, got *Request, text string) {
 	t.Helper()
 	block, _ := pem.Decode([]byte(text))
@@ -199,7 +199,7 @@ func twoNames(r *x509.CertificateRequest) {
 	})
 }
 
-// forged contains the key of another request.
+// forged returns a request whose signature was damaged.
 func forged(t *testing.T, key crypto.Signer) string {
 	t.Helper()
 	block, _ := pem.Decode([]byte(asked(t, key)))
@@ -234,7 +234,7 @@ func TestCheckRequestAcceptsOpenSSL(t *testing.T) {
 }
 
 // FuzzCheckRequest checks that an accepted request asks for the cluster's certificate and nothing
-// else, also according to a second parser.
+// else, according to crypto/x509.
 func FuzzCheckRequest(f *testing.F) {
 	key := newKey(f, elliptic.P256())
 	f.Add(asked(f, key))

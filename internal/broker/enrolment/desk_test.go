@@ -33,13 +33,13 @@ import (
 
 const namespace = "broker"
 
-// longWait suits an issuer that answers, shortWait one that does not.
+// longWait is the IssueWait for an issuer that answers, shortWait for one that never does.
 const (
 	longWait  = time.Minute
 	shortWait = 50 * time.Millisecond
 )
 
-// signer answers a request when someone watches it; nil never answers.
+// signer answers a CertificateRequest once the Enroller watches it. A nil signer never answers.
 type signer func(d *desk, request *cmapi.CertificateRequest)
 
 // desk is an Enroller with an API server in memory.
@@ -51,7 +51,7 @@ type desk struct {
 	servers, agents *pkitest.Authority
 	recorder        *events.FakeRecorder
 	log             *bytes.Buffer
-	// mu guards the following.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	signer signer
 	// made lists the names of CertificateRequests in order of creation.
@@ -124,7 +124,8 @@ func (d *desk) update(ctx context.Context, c client.WithWatch, obj client.Object
 	return c.Update(ctx, obj, opts...)
 }
 
-// watch signs once someone watches: a fake watch starts when it is opened.
+// watch opens a watch and then lets the signer answer all requests: a fake watch reports only
+// changes made after it was opened.
 func (d *desk) watch(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 	w, err := c.Watch(ctx, list, client.InNamespace(namespace))
 	if err != nil || d.signer == nil {
@@ -138,7 +139,7 @@ func (d *desk) watch(ctx context.Context, c client.WithWatch, list client.Object
 	return w, nil
 }
 
-// signs behaves like the chart's issuer and applies edits to the certificate.
+// signs returns a signer that issues certificates like the chart's issuer, changed by edits.
 func signs(edits ...func(*x509.Certificate)) signer {
 	return func(d *desk, request *cmapi.CertificateRequest) {
 		block, _ := pem.Decode(request.Spec.Request)
@@ -156,12 +157,12 @@ func signs(edits ...func(*x509.Certificate)) signer {
 	}
 }
 
-// refuses sets a condition.
+// refuses returns a signer that issues no certificate, and ends the request with a condition.
 func refuses(kind cmapi.CertificateRequestConditionType, status cmmeta.ConditionStatus, reason string) signer {
 	return func(d *desk, request *cmapi.CertificateRequest) { d.end(request, nil, kind, status, reason) }
 }
 
-// end finishes a request, once.
+// end writes the certificate and the condition with which a request ends.
 func (d *desk) end(request *cmapi.CertificateRequest, certificate []byte, kind cmapi.CertificateRequestConditionType, status cmmeta.ConditionStatus, reason string) {
 	request.Status.Certificate = certificate
 	request.Status.Conditions = []cmapi.CertificateRequestCondition{{Type: kind, Status: status, Reason: reason, Message: "so it is"}}
@@ -179,7 +180,7 @@ func (d *desk) enrolCluster(csr, token string) (*v1.IssuedCertificate, *v1.Enrol
 	return d.Enrol(d.t.Context(), &v1.EnrolmentRequest{ClusterID: "rome", Csr: csr, Token: token})
 }
 
-// requests lists the remaining requests.
+// requests returns the CertificateRequests that exist.
 func (d *desk) requests() []cmapi.CertificateRequest {
 	d.t.Helper()
 	var list cmapi.CertificateRequestList

@@ -5,6 +5,7 @@
 //	           contents          token,   cert-manager signs
 //	                             lists
 //
-// cert-manager approves every CertificateRequest by default, so none is created before the
-// decision. All state is in the API server: any replica can answer any request.
+// cert-manager approves every CertificateRequest by default. Therefore the broker creates one only
+// after it has decided that the cluster gets a certificate. All state is in the API server, so any
+// replica can answer any request.
 package enrolment

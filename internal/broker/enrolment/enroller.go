@@ -18,47 +18,51 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Options of an Enroller. BrokerURLs, EnrolmentURL, Listens and IssueWait are optional.
+// Options configure an Enroller. BrokerURLs, EnrolmentURL, Listens and IssueWait are optional.
 type Options struct {
-	// Client must bypass caches: a token that was just created or just used must be visible.
+	// Client must not read from a cache: a token must be visible as soon as it is created or used.
 	Client client.WithWatch
-	// Namespace of tokens and CertificateRequests.
+	// Namespace is the namespace of the tokens and of the CertificateRequests.
 	Namespace string
 	// Issuer is the cert-manager issuer of agents' certificates.
 	Issuer cmmeta.IssuerReference
-	// TrustDomain of the URI SANs of agents' certificates.
+	// TrustDomain is the trust domain in the URIs of agents' certificates.
 	TrustDomain string
-	// Duration is the requested lifetime of a certificate.
+	// Duration is the lifetime of the certificates that are requested from the issuer.
 	Duration time.Duration
-	// BrokerURLs are the broker's addresses for agents, EnrolmentURL its address for enrolment;
-	// empty if unknown.
+	// BrokerURLs are the addresses at which agents reach the broker. EnrolmentURL is the address
+	// at which clusters enrol. They are empty if they are not known.
 	BrokerURLs   []string
 	EnrolmentURL string
-	// Listens says that clusters can enrol here, and not only renew.
+	// Listens is true if clusters can enrol at this broker. Otherwise agents can only renew their
+	// certificates.
 	Listens bool
-	// Files hold the CAs that agents receive and that issued certificates must lead to.
+	// Files holds the CAs that agents receive. Issued certificates must be signed by one of its
+	// CAs for agents.
 	Files *pki.Files
-	// Access holds the policy in force.
+	// Access says which clusters may use the broker.
 	Access *access.Gate
-	// Recorder emits events about waiting clusters and repeated enrolments.
+	// Recorder records events about clusters that wait for approval and clusters that enrol again.
 	Recorder events.EventRecorder
 	Log      logr.Logger
 	Clock    clock.WithTicker
-	// IssueWait is how long a call waits for the issuer, 8s if zero. It must be shorter than the
-	// agent's timeout; the next call continues with the same request.
+	// IssueWait is how long a call waits for the issuer; 8s if zero. It must be shorter than the
+	// agent's timeout. If the issuer takes longer, the agent's next call continues with the same
+	// CertificateRequest.
 	IssueWait time.Duration
 }
 
-// Enroller implements the server's Certificates. As a runnable of a manager it also removes
-// expired objects and keeps Facts up to date.
+// Enroller issues certificates to clusters; it implements the interface Certificates of the
+// server. As a runnable of a manager it also removes expired objects and keeps the published Facts
+// up to date.
 type Enroller struct{ Options }
 
 const defaultIssueWait = 8 * time.Second
 
-// trustDomainPattern follows the SPIFFE ID specification.
+// trustDomainPattern matches valid trust domains, according to the SPIFFE ID specification.
 var trustDomainPattern = regexp.MustCompile(`^[a-z0-9._-]{1,255}$`)
 
-// New validates the options.
+// New returns an Enroller, or an error that names the invalid option.
 func New(o Options) (*Enroller, error) {
 	if o.Issuer.Name == "" {
 		return nil, errors.New("enrolment needs an issuer of certificates: set --agents-issuer-name")
@@ -69,7 +73,7 @@ func New(o Options) (*Enroller, error) {
 	if !trustDomainPattern.MatchString(o.TrustDomain) {
 		return nil, fmt.Errorf("--trust-domain %q: want lower-case letters, digits, dots, dashes and underscores", o.TrustDomain)
 	}
-	// cert-manager refuses shorter durations.
+	// cert-manager refuses durations below one hour.
 	if o.Duration < time.Hour {
 		return nil, fmt.Errorf("--agent-certificate-duration %s: the minimum is 1h", o.Duration)
 	}
@@ -79,12 +83,13 @@ func New(o Options) (*Enroller, error) {
 	return &Enroller{o}, nil
 }
 
-// Rules implements the server's Certificates.
+// Rules returns what a cluster must know to make a certificate request.
 func (e *Enroller) Rules(context.Context) (*v1.EnrolmentRules, error) {
 	return &v1.EnrolmentRules{TrustDomain: e.TrustDomain}, nil
 }
 
-// Enrol implements the server's Certificates.
+// Enrol decides about a cluster's request for its first certificate. It returns either the
+// certificate, or the reason why the cluster must wait for approval.
 func (e *Enroller) Enrol(ctx context.Context, req *v1.EnrolmentRequest) (*v1.IssuedCertificate, *v1.EnrolmentPending, error) {
 	policy, err := e.Access.Policy()
 	if err != nil {
@@ -111,10 +116,10 @@ func (e *Enroller) Enrol(ctx context.Context, req *v1.EnrolmentRequest) (*v1.Iss
 	return issued, nil, nil
 }
 
-// Renew implements the server's Certificates.
+// Renew issues a new certificate to a cluster that has authenticated itself with its current one.
 func (e *Enroller) Renew(ctx context.Context, clusterID string, req *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
-	// The listener checked too. A certificate is worth a second check, because the policy may have
-	// changed.
+	// The listener has already checked whether the cluster has access, but the policy may have
+	// changed since then.
 	if err := e.Access.Check(clusterID); err != nil {
 		return nil, err
 	}

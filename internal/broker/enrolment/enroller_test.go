@@ -85,9 +85,10 @@ func TestEnrolRefusesDeviatingIssuer(t *testing.T) {
 	cases := map[string]struct {
 		signer signer
 		want   fault.Reason
-		// detail is what the caller sees, log what the operator sees.
+		// detail and log are parts of the error. The caller is told only detail, the log of the
+		// broker also has log.
 		detail, log string
-		// left says that the request stays for the next call.
+		// left is true if the CertificateRequest stays for the next call.
 		left bool
 	}{
 		"sign":               {signer: signs()},

@@ -16,8 +16,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// factsName is the ConfigMap in which a broker publishes how to enrol, for `broker enrol` run
-// elsewhere. It contains nothing secret.
+// factsName is the name of the ConfigMap in which the broker publishes its Facts, so that
+// `broker enrol` can read them from elsewhere. It contains nothing secret.
 const factsName = "liqo-resource-broker-enrolment"
 
 const (
@@ -25,15 +25,16 @@ const (
 	caHashKey = "caHash"
 )
 
-// Facts are what a cluster needs besides its token.
+// Facts are what a cluster must know to enrol, besides its token.
 type Facts struct {
-	// URL for enrolment; "" if the broker does not know it.
+	// URL is the address at which clusters enrol; "" if the broker does not know it.
 	URL string
-	// CAHash is the pki.KeyHash of the CA of the broker's certificate.
+	// CAHash is the pki.KeyHash of the CA that signed the broker's certificate.
 	CAHash string
 }
 
-// publishFacts writes the facts if they have changed.
+// publishFacts writes the Facts into their ConfigMap if they have changed. It does nothing if clusters
+// cannot enrol at this broker.
 func (e *Enroller) publishFacts(ctx context.Context) error {
 	if !e.Listens {
 		return nil
@@ -58,7 +59,7 @@ func (e *Enroller) publishFacts(ctx context.Context) error {
 			Data: data,
 		})
 		if apierrors.IsAlreadyExists(err) {
-			return nil // another replica wrote the same facts
+			return nil // another replica has created it with the same Facts
 		}
 		return err
 	}
@@ -69,7 +70,8 @@ func (e *Enroller) publishFacts(ctx context.Context) error {
 	return e.Client.Update(ctx, kept)
 }
 
-// signerOf returns the root that clients need to verify the broker's present certificate.
+// signerOf returns the root certificate that clients need in order to verify the broker's
+// present certificate.
 func signerOf(c *pki.Credentials, now time.Time) (*x509.Certificate, error) {
 	intermediates := x509.NewCertPool()
 	for _, der := range c.Certificate.Certificate[1:] {
@@ -84,7 +86,7 @@ func signerOf(c *pki.Credentials, now time.Time) (*x509.Certificate, error) {
 	return chains[0][len(chains[0])-1], nil
 }
 
-// ReadFacts reads the facts that the broker in namespace has published.
+// ReadFacts returns the Facts that the broker in a namespace has published.
 func ReadFacts(ctx context.Context, c client.Reader, namespace string) (Facts, error) {
 	kept := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: factsName}, kept)

@@ -22,16 +22,19 @@ import (
 )
 
 const (
-	// requestLabel marks the CertificateRequests made here; its value is the cluster's ID.
+	// requestLabel is the label of the CertificateRequests that the broker creates. Its value
+	// is the cluster's ID.
 	requestLabel = "broker.fluidos.eu/certificate-of"
-	// requestLifetime is how long a CertificateRequest may be reused. Its certificate would no
-	// longer be fresh after that.
+	// requestLifetime is how long a CertificateRequest may be used by later calls. Its
+	// certificate would be too old after that.
 	requestLifetime = 10 * time.Minute
-	// failedRetry gives an issuer time to recover.
+	// failedRetry is how long a cluster must wait before it asks again, after the issuer could
+	// not sign.
 	failedRetry = 10 * time.Second
 )
 
-// issueCertificate obtains a certificate. The caller has decided that the cluster gets one.
+// issueCertificate obtains a certificate from the issuer, and checks it. The caller has
+// already decided that the cluster may have it.
 func (e *Enroller) issueCertificate(ctx context.Context, r *Request) (*v1.IssuedCertificate, error) {
 	credentials, err := e.Files.Current()
 	if err != nil {
@@ -58,8 +61,9 @@ func (e *Enroller) issueCertificate(ctx context.Context, r *Request) (*v1.Issued
 	}, nil
 }
 
-// newCertificateRequest uses one name per cluster and key, so that a repeated call finds the
-// request of the previous one.
+// newCertificateRequest returns the CertificateRequest to create. Its name depends only on the
+// cluster and its key, so that a repeated call finds the CertificateRequest of the previous
+// call.
 func (e *Enroller) newCertificateRequest(r *Request) *cmapi.CertificateRequest {
 	_, digits, _ := strings.Cut(r.Fingerprint, ":")
 	return &cmapi.CertificateRequest{
@@ -76,7 +80,8 @@ func (e *Enroller) newCertificateRequest(r *Request) *cmapi.CertificateRequest {
 	}
 }
 
-// ensureRequest creates the CertificateRequest, or finds the one of an earlier call.
+// ensureRequest creates the CertificateRequest, or returns the one that an earlier call created. It
+// replaces an earlier one that is too old or names another issuer.
 func (e *Enroller) ensureRequest(ctx context.Context, r *Request) (*cmapi.CertificateRequest, error) {
 	wanted := e.newCertificateRequest(r)
 	err := e.Client.Create(ctx, wanted)
@@ -97,13 +102,15 @@ func (e *Enroller) ensureRequest(ctx context.Context, r *Request) (*cmapi.Certif
 	return again, e.Client.Create(ctx, again)
 }
 
-// deleteRequest deletes this very request, not a later one of the same name.
+// deleteRequest deletes exactly this CertificateRequest, and not a later one with the same
+// name.
 func (e *Enroller) deleteRequest(ctx context.Context, request *cmapi.CertificateRequest) error {
 	return client.IgnoreNotFound(e.Client.Delete(ctx, request, client.Preconditions{UID: &request.UID}))
 }
 
-// awaitCertificate returns the signed certificate. It removes a finished request, whatever its
-// result, and leaves an unfinished one for the next call.
+// awaitCertificate waits for the signed certificate and returns it. It deletes the
+// CertificateRequest once it is finished, whatever its result. An unfinished CertificateRequest
+// stays for the next call.
 func (e *Enroller) awaitCertificate(ctx context.Context, asked *cmapi.CertificateRequest) ([]byte, error) {
 	ended, err := e.awaitEnd(ctx, asked)
 	if err != nil {
@@ -115,7 +122,7 @@ func (e *Enroller) awaitCertificate(ctx context.Context, asked *cmapi.Certificat
 	return resultOf(ended)
 }
 
-// awaitEnd watches a request until it is finished.
+// awaitEnd waits until a CertificateRequest is finished, for IssueWait at most.
 func (e *Enroller) awaitEnd(ctx context.Context, asked *cmapi.CertificateRequest) (*cmapi.CertificateRequest, error) {
 	if hasEnded(asked) {
 		return asked, nil
@@ -157,7 +164,8 @@ func hasEnded(request *cmapi.CertificateRequest) bool {
 	return certificate != nil || err != nil
 }
 
-// resultOf returns nil, nil while a request is unfinished.
+// resultOf returns the certificate, or the error, with which a CertificateRequest has
+// finished. It returns nil, nil while it is unfinished.
 func resultOf(request *cmapi.CertificateRequest) ([]byte, error) {
 	for _, c := range request.Status.Conditions {
 		if c.Type == cmapi.CertificateRequestConditionDenied && c.Status == cmmeta.ConditionTrue {
@@ -180,8 +188,8 @@ func resultOf(request *cmapi.CertificateRequest) ([]byte, error) {
 	return nil, nil
 }
 
-// checkIssued verifies that the certificate is usable for its purpose and for nothing else: an
-// issuer may deviate from the request.
+// checkIssued returns an error unless the issued certificate can be used to authenticate the
+// cluster, and for nothing else. The issuer may have deviated from the request.
 func (e *Enroller) checkIssued(r *Request, certificate []byte, agentsCA *x509.CertPool) error {
 	chain, err := pki.ParseBundle(certificate)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Made is a new token, for the person who installs the agent.
+// Made is a newly created token, with its text for the person who installs the agent.
 type Made struct {
 	Token
-	// Text is the token itself. It is stored nowhere else.
+	// Text is the token as it must be given to the agent. It is not stored anywhere.
 	Text string
-	// Approved is false if the BrokerConfig does not admit the cluster yet. Then it needs an
-	// approval besides the token.
+	// Approved is false if the BrokerConfig admits only approved clusters and this one is
+	// not among them. Then the cluster needs an approval besides the token.
 	Approved bool
 }
 
-// MakeToken creates a token for a cluster in the broker's namespace.
+// MakeToken creates a token for a cluster, and stores its hash in the broker's namespace.
 func MakeToken(ctx context.Context, c client.Client, namespace, clusterID string, now time.Time) (*Made, error) {
 	if !pki.ValidClusterID(clusterID) {
 		return nil, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters, as in the installation of Liqo", clusterID, pki.MaxClusterIDLength)

@@ -11,20 +11,22 @@ import (
 )
 
 const (
-	// maxPending bounds what unauthenticated callers can make the broker write. The API has the
-	// same limit.
+	// maxPending is the maximum length of the list of waiting clusters, because callers that are
+	// not authenticated can extend it. The schema of BrokerConfig has the same limit.
 	maxPending = 32
-	// pendingLifetime is how long an entry stays after the cluster's last request.
+	// pendingLifetime is how long an entry stays in the list after the cluster's last request.
 	pendingLifetime = time.Hour
-	// askedEvery is the granularity of LastAsked, so that repeated requests do not cause a write
-	// each.
+	// askedEvery is how often LastAsked of an entry is updated at most, so that not every
+	// repeated request causes a write.
 	askedEvery = 10 * time.Minute
 )
 
 type pendingList = []brokerv1alpha1.PendingEnrolment
 
-// addPending returns the list after a request. Each key has its own entry, so a second key
-// cannot take a cluster's place. room is false if the list is full and the cluster was not added.
+// addPending returns the list with the cluster that has just asked. There is one entry for each
+// cluster ID and key, so that a caller with another key cannot replace a cluster's entry. isNew
+// is true if the entry was not in the list before. room is false if the list is full and the
+// cluster was not added.
 func addPending(list pendingList, clusterID, fingerprint string, now time.Time) (after pendingList, isNew, room bool) {
 	after = slices.Clone(list)
 	same := func(p brokerv1alpha1.PendingEnrolment) bool {
@@ -45,14 +47,15 @@ func addPending(list pendingList, clusterID, fingerprint string, now time.Time) 
 	}), true, true
 }
 
-// dropStale returns the list without clusters that stopped asking or were denied.
+// dropStale returns the list without clusters that have not asked for pendingLifetime or are
+// denied.
 func dropStale(list pendingList, policy access.Policy, now time.Time) pendingList {
 	return slices.DeleteFunc(slices.Clone(list), func(p brokerv1alpha1.PendingEnrolment) bool {
 		return now.Sub(p.LastAsked.Time) >= pendingLifetime || policy.Denied(p.ClusterID)
 	})
 }
 
-// dropPending returns the list without an enrolled cluster's key.
+// dropPending returns the list without the entry of a cluster that has enrolled with this key.
 func dropPending(list pendingList, clusterID, fingerprint string) pendingList {
 	return slices.DeleteFunc(slices.Clone(list), func(p brokerv1alpha1.PendingEnrolment) bool {
 		return p.ClusterID == clusterID && p.KeyFingerprint == fingerprint

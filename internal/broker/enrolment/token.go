@@ -18,11 +18,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// TokenLifetime is how long a token can be used.
+// TokenLifetime is how long after its creation a token can be used.
 const TokenLifetime = time.Hour
 
 const (
-	// TokenLabel marks the ConfigMaps that hold tokens; its value is the cluster's ID.
+	// TokenLabel is the label of the ConfigMaps that store tokens. Its value is the
+	// cluster's ID.
 	TokenLabel = "broker.fluidos.eu/enrolment-token"
 
 	tokenPrefix = "enrolment-token-"
@@ -33,8 +34,8 @@ const (
 	usedByKey  = "usedBy"
 )
 
-// ID and secret consist of unambiguous lower-case letters and digits (base32): 50 bits of ID,
-// 160 bits of secret.
+// Lengths of the ID and of the secret of a token, in characters. Both consist of lower-case
+// letters and digits (base32), so the ID has 50 bits and the secret 160 bits.
 const (
 	idLength     = 10
 	secretLength = 32
@@ -42,18 +43,20 @@ const (
 
 var tokenPattern = regexp.MustCompile(`^([a-z2-7]{10})\.([a-z2-7]{32})$`)
 
-// Token is the broker's record of a token. It does not contain the secret.
+// Token is what the broker stores about a token. It does not contain the secret.
 type Token struct {
 	ID        string
 	ClusterID string
-	// Digest is the SHA-256 of the whole token in hexadecimal digits.
+	// Digest is the SHA-256 of the whole text of the token, in hexadecimal digits.
 	Digest  string
 	Expires time.Time
-	// UsedBy is the fingerprint of the key that first used the token; "" if unused.
+	// UsedBy is the fingerprint of the key that used the token first; "" if it was not used
+	// yet.
 	UsedBy string
 }
 
-// NewToken creates a token for one cluster. text is the token itself, which is stored nowhere.
+// NewToken creates a token for one cluster. text is the token as it must be given to the
+// agent. It is not stored anywhere.
 func NewToken(clusterID string, now time.Time) (token Token, text string) {
 	id, secret := rand.Text()[:idLength], (rand.Text() + rand.Text())[:secretLength]
 	text = strings.ToLower(id + "." + secret)
@@ -68,7 +71,8 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tokenID returns the public part of a token; false if text does not have the form of a token.
+// tokenID returns the ID in the text of a token; false if text does not have the form of a
+// token.
 func tokenID(text string) (string, bool) {
 	parts := tokenPattern.FindStringSubmatch(text)
 	if parts == nil {
@@ -77,12 +81,12 @@ func tokenID(text string) (string, bool) {
 	return parts[1], true
 }
 
-// matchesText reports whether text is this token, in constant time.
+// matchesText reports whether text is the text of this token. The comparison takes constant
+// time.
 func (t *Token) matchesText(text string) bool {
 	return subtle.ConstantTimeCompare([]byte(t.Digest), []byte(digestOf(text))) == 1
 }
 
-// toConfigMap returns the ConfigMap that stores the token.
 func (t *Token) toConfigMap(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -94,13 +98,12 @@ func (t *Token) toConfigMap(namespace string) *corev1.ConfigMap {
 	}
 }
 
-// labelsFor returns the labels of an object that was created for a cluster. Uninstalling the
-// broker selects its objects by the first label.
+// labelsFor returns the labels of an object that the broker creates for a cluster. When the
+// broker is uninstalled, its objects are found by the managed-by label.
 func labelsFor(name, clusterID string) map[string]string {
 	return map[string]string{brokerv1alpha1.ManagedByLabel: brokerv1alpha1.ManagedByBroker, name: clusterID}
 }
 
-// tokenOf reads the token that toConfigMap has stored.
 func tokenOf(cm *corev1.ConfigMap) (*Token, error) {
 	id, ok := strings.CutPrefix(cm.Name, tokenPrefix)
 	if !ok {

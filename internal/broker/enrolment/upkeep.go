@@ -12,11 +12,12 @@ import (
 
 const (
 	upkeepEvery = time.Minute
-	// tokenAfterlife is how long an expired token is kept, so that its user learns that it expired.
+	// tokenAfterlife is how long an expired token is kept, so that a cluster that uses it is told
+	// that it has expired.
 	tokenAfterlife = time.Hour
 )
 
-// Start runs the upkeep until ctx ends.
+// Start removes expired objects and updates the Facts every upkeepEvery, until ctx ends.
 func (e *Enroller) Start(ctx context.Context) error {
 	ticker := e.Clock.NewTicker(upkeepEvery)
 	defer ticker.Stop()
@@ -32,7 +33,7 @@ func (e *Enroller) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection returns false: every replica enrols.
+// NeedLeaderElection returns false, because every replica can enrol clusters.
 func (*Enroller) NeedLeaderElection() bool { return false }
 
 func (e *Enroller) runUpkeep(ctx context.Context) error {
@@ -72,7 +73,7 @@ func (e *Enroller) sweepRequests(ctx context.Context) error {
 func (e *Enroller) sweepPending(ctx context.Context) error {
 	policy, err := e.Access.Policy()
 	if err != nil {
-		return nil // the policy arrives once the broker has started
+		return nil // the broker has not read its configuration yet
 	}
 	_, err = e.changePending(ctx, func(list pendingList) pendingList { return dropStale(list, policy, e.Clock.Now()) })
 	return err

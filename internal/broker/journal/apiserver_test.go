@@ -86,8 +86,7 @@ func testKill(t *testing.T, cluster *controlplane.ControlPlane, settle time.Dura
 	if _, err := journal.Verify(t.Context(), store, name, journal.Options{}); err != nil {
 		t.Error(err)
 	}
-	// A call without a listener is certainly refused. It ends a term even if OutcomeTimeout is
-	// not over.
+	// An outage that is shorter than OutcomeTimeout need not end a term.
 	if opened := s.opened.Load(); opened < 3 && settle < time.Second {
 		t.Errorf("the journal was opened %d times, want once and after each of two outages", opened)
 	}
@@ -97,10 +96,11 @@ func testKill(t *testing.T, cluster *controlplane.ControlPlane, settle time.Dura
 type service struct {
 	store  journal.Store
 	settle time.Duration
-	// present is replaced whenever the journal is opened again.
+	// present is the current term. It is replaced whenever the journal is opened again.
 	present atomic.Pointer[term]
 	opened  atomic.Int64
-	// count is the number of acknowledged records; progress receives a value for each.
+	// count is the number of acknowledged records. progress has a value if count grew since the
+	// last receive.
 	count    atomic.Int64
 	progress chan struct{}
 	cancel   context.CancelFunc
@@ -133,7 +133,8 @@ func startService(t *testing.T, store journal.Store, settle time.Duration) *serv
 	return s
 }
 
-// open tries until it succeeds or ctx ends.
+// open opens the journal and makes it the present term. It tries again every 50 ms until it
+// succeeds, and returns nil if ctx ends before.
 func (s *service) open(ctx context.Context) *term {
 	for ctx.Err() == nil {
 		j, _, err := journal.Open(ctx, s.store, name, journal.Options{OutcomeTimeout: s.settle})
@@ -165,7 +166,7 @@ func (s *service) keepOpen(ctx context.Context, present *term) {
 	}
 }
 
-// work starts goroutines that append, each one record at a time.
+// work starts goroutines that append, each one record at a time, until the service stops.
 func (s *service) work(t *testing.T, appenders int) {
 	for range appenders {
 		s.wg.Go(func() {
@@ -202,7 +203,7 @@ func (s *service) note(text string, position uint64, err error) {
 	}
 }
 
-// await waits for more acknowledged records.
+// await waits until the service has acknowledged the given number of further records.
 func (s *service) await(t *testing.T, more int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -221,8 +222,8 @@ func (s *service) stop() {
 	s.wg.Wait()
 }
 
-// wantAcknowledged checks that every acknowledged record is stored at its acknowledged
-// position, and that no refused record is stored.
+// wantAcknowledged checks that every acknowledged record is stored at its acknowledged position,
+// and that no record is stored which was refused with ErrUnavailable.
 func (s *service) wantAcknowledged(t *testing.T, stored []journal.Record) {
 	t.Helper()
 	s.mu.Lock()
@@ -243,7 +244,7 @@ func (s *service) wantAcknowledged(t *testing.T, stored []journal.Record) {
 		len(s.acknowledged), len(s.refused), len(stored), s.opened.Load())
 }
 
-// unique numbers records over a whole run.
+// unique numbers records and ConfigMaps, so that no two in a run are equal.
 var unique atomic.Int64
 
 // newStore returns a store in a new namespace.

@@ -19,11 +19,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 )
 
-// typical is a record of the size of a reservation's.
+// typical has the size of a record about a reservation.
 const typical = `{"reserve":{"key":"0f8b2f9e-5a0d-4a71-9a37-1f2f5d1c9f10/1","name":"res-abcdefghij","requester":"rome","provider":"paris","amounts":{"cpu":500,"memory":536870912,"pods":10},"expires":"2030-01-01T00:00:00Z","digest":"c0ffee00c0ffee00c0ffee00"}}`
 
-// BenchmarkAppend measures several goroutines that append, each waiting for its own record. In
-// turns, it measures as many goroutines that create a ConfigMap for each record. It reports
+// BenchmarkAppend measures several goroutines that append, each waiting for its own record.
+// Alternately, it measures as many goroutines that create a ConfigMap for each record. It reports
 // both rates and their ratio; on a busy machine only the ratio is meaningful.
 func BenchmarkAppend(b *testing.B) {
 	config := controlplanetest.Start(b).RESTConfig()
@@ -47,7 +47,7 @@ func benchmarkAppend(b *testing.B, config *rest.Config, segment, appenders int) 
 	appendOne := func(ctx context.Context) error { return j.Append([]byte(typical)).Wait(ctx) }
 	createOne := creator(b, config)
 
-	// One turn is a batch of calls of either kind; the first warms up.
+	// turn is the number of calls of one kind in a row. The first turn of each kind warms up.
 	turn := 20 * appenders
 	share(b, appenders, turn, createOne)
 	share(b, appenders, turn, appendOne)
@@ -65,7 +65,7 @@ func benchmarkAppend(b *testing.B, config *rest.Config, segment, appenders int) 
 	b.ReportMetric(created.Seconds()/appended.Seconds(), "ratio")
 }
 
-// creator returns a call that creates a ConfigMap.
+// creator returns a function that creates a ConfigMap with a typical record.
 func creator(b *testing.B, config *rest.Config) func(context.Context) error {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -104,8 +104,8 @@ func share(b *testing.B, goroutines, n int, call func(context.Context) error) ti
 	return time.Since(start)
 }
 
-// BenchmarkOpen recovers from a checkpoint and some records after it. It uses the fake store,
-// so it measures the cost without the API server.
+// BenchmarkOpen recovers from a large checkpoint and 10,000 records after it. It uses the fake
+// store, so it measures the cost without the API server.
 func BenchmarkOpen(b *testing.B) {
 	server := journaltest.NewServer()
 	j, _, err := journal.Open(b.Context(), server.Client(), name, journal.Options{})

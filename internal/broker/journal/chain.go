@@ -18,8 +18,9 @@ type digest [sha256.Size]byte
 
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
-// shortText returns the part of a digest that object names and lines contain. It is enough
-// to locate a break in the chain; the head in the segment's header proves the whole chain.
+// shortText returns the first 16 hexadecimal digits of a digest. The names of objects and the
+// lines of a segment contain only these: they are enough to locate a break in the chain. The
+// segment's header contains the full digest at its last record, which proves the whole chain.
 func (d digest) shortText() string { return hex.EncodeToString(d[:8]) }
 
 func (d digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
@@ -38,8 +39,8 @@ type link struct {
 	Hash     digest `json:"hash"`
 }
 
-// genesisOf returns the place before the first record. Two journals have different ones, and
-// so different chains.
+// genesisOf returns the place before the first record. It depends on the journal's ID, so two
+// journals have different chains.
 func genesisOf(id string) link {
 	return link{Hash: sha256.Sum256([]byte("journal " + id))}
 }
@@ -57,7 +58,7 @@ func (l link) after(kind kind, payload []byte) link {
 	return l
 }
 
-// kind is the field of a line that holds its payload.
+// kind is the kind of a record. In a line, it is the name of the field with the payload.
 type kind string
 
 const (
@@ -68,7 +69,8 @@ const (
 	// kindCheckpoint makes a checkpoint valid.
 	kindCheckpoint kind = "checkpoint"
 
-	// fieldBytes holds, in base64, a record of the owner that is not one line of JSON.
+	// fieldBytes is the field with the owner's record in base64, if the record is not one line of
+	// JSON.
 	fieldBytes = "bytes"
 )
 

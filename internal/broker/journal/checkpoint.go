@@ -13,7 +13,7 @@ import (
 // keyChunk is the key of a checkpoint chunk's content.
 const keyChunk = "chunk"
 
-// checkpointRef names a checkpoint and proves it.
+// checkpointRef identifies a checkpoint. Hash is the SHA-256 of its content.
 type checkpointRef struct {
 	Position uint64 `json:"position"`
 	Hash     digest `json:"hash"`
@@ -21,14 +21,14 @@ type checkpointRef struct {
 	Chunks   int    `json:"chunks"`
 }
 
-// Checkpoint stores state, which stands for all records up to and including position, so that
-// the next Open needs only the later ones. Position must be committed and must not lie before
-// the last checkpoint. Appends may continue meanwhile.
+// Checkpoint stores state, the result of all records up to and including position, so that the
+// next Open needs only the later records. The position must be committed and must not lie before the
+// last checkpoint. Append may be called while Checkpoint runs.
 //
 // The chunks have no effect until a record names them. After that, Checkpoint deletes older
-// checkpoints. It also deletes sealed segments that the new checkpoint covers and whose
-// retention is over at now. After an error the journal is as valid as before; if the checkpoint
-// is valid and only the deletion failed, the next checkpoint deletes the rest.
+// checkpoints. It also deletes sealed segments that the new checkpoint covers and whose retention
+// is over at now. After an error the journal is as valid as before; if the checkpoint is valid and
+// only the deletion failed, the next checkpoint deletes the rest.
 func (j *Journal) Checkpoint(ctx context.Context, state []byte, position uint64, now time.Time) error {
 	j.checkpointing.Lock()
 	defer j.checkpointing.Unlock()
@@ -65,8 +65,8 @@ func (j *Journal) checkCheckpoint(ref checkpointRef) error {
 	if j.cause != nil {
 		return fmt.Errorf("%w: journal %q has stopped: %w", ErrUnavailable, j.name, j.cause)
 	}
-	if ref.Position == 0 || ref.Position > j.committed {
-		return fmt.Errorf("journal %q: checkpoint at position %d: only positions from 1 to %d are committed", j.name, ref.Position, j.committed)
+	if ref.Position == 0 || ref.Position > j.committed.Position {
+		return fmt.Errorf("journal %q: checkpoint at position %d: only positions from 1 to %d are committed", j.name, ref.Position, j.committed.Position)
 	}
 	if j.checkpoint != nil && ref.Position < j.checkpoint.Position {
 		return fmt.Errorf("journal %q: checkpoint at position %d lies before the last one at %d", j.name, ref.Position, j.checkpoint.Position)

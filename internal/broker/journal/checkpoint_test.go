@@ -87,13 +87,15 @@ func TestRetention(t *testing.T) {
 		retainFor      time.Duration
 		retainSegments int
 		want           int
+		// atLimit is true if the journal may have deleted segments that are younger than retainFor.
+		atLimit bool
 	}{
 		"by default a day":       {want: 9},
 		"by age":                 {retainFor: 4*time.Hour + time.Minute, want: 4},
-		"by number":              {retainFor: 1000 * time.Hour, retainSegments: 6, want: 6},
-		"by number if that ends": {retainFor: 5*time.Hour + time.Minute, retainSegments: 2, want: 2},
+		"by number":              {retainFor: 1000 * time.Hour, retainSegments: 6, want: 6, atLimit: true},
+		"by number if that ends": {retainFor: 5*time.Hour + time.Minute, retainSegments: 2, want: 2, atLimit: true},
 		"not at all by age":      {retainFor: -1, want: 0},
-		"not at all by number":   {retainSegments: -1, want: 0},
+		"not at all by number":   {retainSegments: -1, want: 0, atLimit: true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -110,13 +112,17 @@ func TestRetention(t *testing.T) {
 			if err := o.Checkpoint(t.Context(), []byte("state"), o.Committed(), now); err != nil {
 				t.Fatalf("checkpoint: %v", err)
 			}
-			// The checkpoint's own record has sealed one more segment, after the count.
+			// The segments to keep are chosen before the record of the checkpoint is written, which
+			// seals one more.
 			if got := countParts(server)[journal.PartSegment] - 1; got != test.want {
 				t.Errorf("%d segments are kept, want %d", got, test.want)
 			}
-			verified, err := journal.Verify(t.Context(), server.Client(), name, opts)
+			verified, err := journal.VerifyAnchored(t.Context(), server.Client(), name, opts, nil)
 			if err != nil {
 				t.Fatalf("verify: %v", err)
+			}
+			if verified.AtLimit != test.atLimit {
+				t.Errorf("with %d segments the journal is at its limit: %t, want %t", verified.Segments, verified.AtLimit, test.atLimit)
 			}
 			if want := test.want + 2; verified.Segments != want {
 				t.Errorf("verified %d segments, want %d", verified.Segments, want)

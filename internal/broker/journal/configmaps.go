@@ -29,11 +29,11 @@ const annotationTouched = "broker.fluidos.eu/journal-touched"
 // not need it: the tail has one writer, and its header names that writer.
 var untracked = []metav1.ManagedFieldsEntry{{}}
 
-// listPage bounds one answer of a list.
+// listPage is how many objects one answer to a list contains at most.
 const listPage = 500
 
-// ConfigMaps is the Store in a namespace of a cluster. There it needs the verbs get, list,
-// create, update, patch and delete on ConfigMaps.
+// ConfigMaps is a Store that keeps each object as a ConfigMap in one namespace. There it needs the
+// verbs get, list, create, update, patch and delete on ConfigMaps.
 type ConfigMaps struct {
 	objects typedcorev1.ConfigMapInterface
 	// names lists objects without their content, which may be many megabytes.
@@ -46,7 +46,7 @@ var _ Store = (*ConfigMaps)(nil)
 func NewConfigMaps(config *rest.Config, namespace string) (*ConfigMaps, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
-	// One call is in flight at a time, and the API server has its own fairness. For such calls
+	// Only a few calls are in flight at a time, and the API server has its own fairness. For such calls
 	// HTTP/1.1 costs both sides less, and a dead connection is dropped with the first call that
 	// it does not answer.
 	config.QPS = -1
@@ -169,9 +169,9 @@ func fromConfigMap(cm *corev1.ConfigMap) Object {
 	}
 }
 
-// classifyError marks errors which guarantee that nothing was changed. A 500 or another 5xx is
-// no such guarantee: the API server answers 500 also when etcd did not answer in time, and a
-// proxy may answer 5xx for a request that it passed on.
+// classifyError marks errors which guarantee that nothing was changed. A 5xx status is no such
+// guarantee: the API server also answers 500 if etcd did not answer in time, and a proxy may answer
+// 5xx for a request that it passed on.
 func classifyError(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):

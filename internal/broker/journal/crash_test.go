@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// crashes are the two sides of a call at which a process can die.
+// crashes maps the two sides of a call to the faults with which a process dies there.
 var crashes = map[string]journaltest.Fault{
 	"before": journaltest.Stopped,
 	"after":  journaltest.StoppedAfter,
@@ -42,7 +42,8 @@ func TestCrashAtEveryCall(t *testing.T) {
 	t.Logf("%d crash points, then %d in recoveries", 2*calls, points)
 }
 
-// crashRecovery kills recoveries at each of their calls, and returns how many.
+// crashRecovery kills recoveries before and after each of their calls, checks that another one
+// succeeds, and returns how many it killed.
 func crashRecovery(t *testing.T, server *journaltest.Server, life deceased) int {
 	dry := server.Clone().Client()
 	recoverUntil(t, dry, nil)
@@ -75,17 +76,17 @@ func dieAt(n int, fault journaltest.Fault) func(journaltest.Call) journaltest.Fa
 	}
 }
 
-// deceased is the knowledge of a process when it died.
+// deceased is what a process knew when it died.
 type deceased struct {
 	client *journaltest.Client
-	// acknowledged holds the records known to be stored. tried also holds the one whose outcome
-	// is unknown.
+	// acknowledged holds the records known to be stored. tried may hold one more, whose outcome is
+	// unknown.
 	acknowledged, tried []string
 	// checkpoint is the last position known to be checkpointed.
 	checkpoint uint64
 }
 
-// lifeUntil plays the story until the process dies: appends through several segments,
+// lifeUntil runs a process until a fault kills it: the process appends through several segments,
 // checkpoints, trims, and opens the journal again in between.
 func lifeUntil(t *testing.T, server *journaltest.Server, faults func(journaltest.Call) journaltest.Fault) deceased {
 	life := deceased{client: server.Client()}
@@ -120,7 +121,8 @@ func lifeUntil(t *testing.T, server *journaltest.Server, faults func(journaltest
 	return life
 }
 
-// wantRecovered checks that a new process finds all acknowledged records, and continues.
+// wantRecovered checks that a new process finds all acknowledged records and the last checkpoint,
+// and can append, checkpoint and verify.
 func wantRecovered(t *testing.T, server *journaltest.Server, life deceased) {
 	t.Helper()
 	client := server.Client()
@@ -146,7 +148,7 @@ func wantRecovered(t *testing.T, server *journaltest.Server, life deceased) {
 	wantNoRemains(t, server, o)
 }
 
-// wantNoRemains checks that a checkpoint which needs no older object leaves none.
+// wantNoRemains checks that only one chunk of a checkpoint is stored, after a new checkpoint.
 func wantNoRemains(t *testing.T, server *journaltest.Server, o *owner) {
 	t.Helper()
 	chunks := 0

@@ -23,11 +23,12 @@ var (
 	ErrTooLarge = errors.New("record is too large")
 )
 
-// ErrDiverged means that the stored journal does not continue the part that a Follower has read.
+// ErrDiverged means that the stored journal does not continue the part that a Follower or Walker has
+// read, or does not contain the place up to which a Walker was to read.
 var ErrDiverged = errors.New("the journal does not continue from the position that was read")
 
 // Refusals of a Store. Each of them, and ErrUnavailable, means that the call changed nothing.
-// After any other error of a write, its outcome is unknown.
+// After any other error of a write, the outcome of the write is unknown.
 var (
 	ErrNotFound = errors.New("no such object")
 	ErrExists   = errors.New("object exists already")

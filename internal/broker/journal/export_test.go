@@ -1,8 +1,8 @@
 package journal
 
-// Committed is the last position known to be stored.
+// Committed returns the last position known to be stored.
 func (j *Journal) Committed() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.committed
+	return j.committed.Position
 }

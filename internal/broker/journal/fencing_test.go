@@ -13,8 +13,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// TestFormerWriter takes a journal over from a writer that is still alive, with the
-// former tail empty, filled, and due to be sealed.
+// TestFormerWriter takes a journal over from a writer that is still alive. The tail of that writer
+// is empty, has a few records, is due to be sealed, or follows sealed segments.
 func TestFormerWriter(t *testing.T) {
 	tests := map[string]int{
 		"after its opening alone":         0,
@@ -50,8 +50,9 @@ func TestFormerWriter(t *testing.T) {
 	}
 }
 
-// TestOpenAgainstABusyWriter lets the former writer append just before each attempt of the
-// opening one. So an update that needs a resourceVersion never succeeds.
+// TestOpenAgainstABusyWriter opens the journal while the former writer appends just before each
+// update of the new one. So every update with a resourceVersion conflicts, and the new writer needs
+// another way to take over.
 func TestOpenAgainstABusyWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := journaltest.NewServer()
@@ -75,8 +76,8 @@ func TestOpenAgainstABusyWriter(t *testing.T) {
 	})
 }
 
-// TestOpenDuringTrim checkpoints and trims while another writer opens the journal: objects that
-// are missing then are no damage.
+// TestOpenDuringTrim checkpoints and trims while another writer opens the journal: objects that the
+// opening writer no longer finds are no damage.
 func TestOpenDuringTrim(t *testing.T) {
 	for _, part := range []string{"test-checkpoint-", "test-journal-0"} {
 		t.Run(part, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestOpenDuringTrim(t *testing.T) {
 }
 
 // TestContention lets many writers open one journal again and again while all append. Every
-// acknowledged record must be stored once, in one order for all writers.
+// acknowledged record must be stored at its acknowledged position.
 func TestContention(t *testing.T) {
 	const writers, lives, records = 6, 20, 20
 	server := journaltest.NewServer()

@@ -8,8 +8,8 @@ import (
 
 // Follower reads a journal that another process writes, so that little is left to read when it
 // takes the journal over. Every read verifies by the chain of hashes that the journal still
-// contains all records read before. ErrDiverged means that it does not; the Follower is then
-// unusable. It is not safe for concurrent use.
+// contains all records read before. If it does not, the error wraps ErrDiverged and the Follower
+// is unusable from then on. A Follower is not safe for concurrent use.
 type Follower struct {
 	writer
 	journal string
@@ -49,9 +49,9 @@ func (f *Follower) Open(ctx context.Context) (*Journal, Recovery, error) {
 	return f.takeOver(ctx, f.readOn)
 }
 
-// readOn returns the contents after the place of f.
+// readOn returns the contents of the journal after the place up to which f has read.
 func (f *Follower) readOn(ctx context.Context) (contents, error) {
-	r := newReader(f.writer) // it caches what it has read
+	r := newReader(f.writer) // a new one each time, because a reader keeps all segments that it has read
 	obj, err := r.getObject(ctx, f.name.tailName())
 	if errors.Is(err, ErrNotFound) {
 		return contents{}, fmt.Errorf("%w: %w", ErrDiverged, err)

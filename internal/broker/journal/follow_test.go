@@ -12,7 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// follower is a process that follows a journal.
+// follower is a process that follows a journal, with the records that it has read.
 type follower struct {
 	*journal.Follower
 	state []journal.Record
@@ -81,7 +81,8 @@ func TestFollowerKeepsUp(t *testing.T) {
 	}
 }
 
-// takeOver opens the journal and leaves it.
+// takeOver opens the journal from where the follower has read, and adds the further records to its
+// state. The opened journal is not used.
 func (f *follower) takeOver(t *testing.T) error {
 	t.Helper()
 	_, found, err := f.Open(t.Context())
@@ -127,8 +128,8 @@ func TestFollowerNoticesOtherHistory(t *testing.T) {
 	}
 }
 
-// An API server that comes back from a snapshot goes on with other records at the same
-// positions, and even under the same resourceVersion.
+// After an API server was restored from a snapshot, other records may have the same positions, even
+// under the same resourceVersion.
 func TestFollowerNoticesEarlierJournal(t *testing.T) {
 	for _, more := range []int{0, 1, 2, 3, 4, 30} {
 		t.Run(fmt.Sprintf("and has %d other records", more), func(t *testing.T) {

@@ -11,9 +11,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
-// A batch stays open until no record has arrived for gatherPause, but at most for
-// longestGather. The latter is a few times the duration of an update on an otherwise idle
-// machine.
+// While fewer records than expected are queued, Run waits until no record has arrived for gatherPause, but at most for
+// longestGather, which is a few times the duration of an update on an otherwise idle machine. See gatherRecords.
 const (
 	gatherPause   = 3 * time.Millisecond
 	longestGather = 12 * time.Millisecond
@@ -24,7 +23,7 @@ type Journal struct {
 	writer
 	id string
 
-	// tail is the last committed segment as stored. It belongs to Run.
+	// tail is the last committed segment as stored. Only Run uses it.
 	tail tail
 
 	// checkpointing allows one checkpoint at a time.
@@ -37,10 +36,10 @@ type Journal struct {
 	// queue holds the batches that have not been sent.
 	queue  []*batch
 	queued int
-	// next is the place of the newest record.
+	// next is the place of the newest record, which may not be stored yet.
 	next link
-	// committed is the last position known to be stored.
-	committed uint64
+	// committed is the last place known to be stored.
+	committed link
 	// checkpoint is the newest valid checkpoint. Sealed segments up to the position trimmed may
 	// be gone.
 	checkpoint *checkpointRef
@@ -54,7 +53,8 @@ type batch struct {
 	lines   []byte
 	records int
 	head    link
-	// checkpoint and trimmed are set if one of the records belongs to a checkpoint.
+	// checkpoint and trimmed are new values for the fields Checkpoint and Trimmed of the header. They are set if one of
+	// the records belongs to a checkpoint.
 	checkpoint *checkpointRef
 	trimmed    uint64
 	// callers counts the commits on which a caller waits.
@@ -76,8 +76,8 @@ type Commit struct {
 	awaited  atomic.Bool
 }
 
-// Position returns the record's place in the journal, 0 if it was refused. Positions only grow.
-// The journal's own records take some, so an owner sees gaps.
+// Position returns the record's place in the journal, 0 if the record was refused. Positions only grow. The journal's
+// own records also take positions, so the owner's positions have gaps.
 func (c *Commit) Position() uint64 { return c.position }
 
 // Done returns a channel that is closed when the outcome is known.
@@ -221,14 +221,12 @@ func (j *Journal) gatherRecords(ctx context.Context, expected int) {
 	}
 }
 
-// queuedRecords counts the records in the queue.
 func (j *Journal) queuedRecords() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.queued
 }
 
-// takeBatch removes the next batch from the queue.
 func (j *Journal) takeBatch() *batch {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -241,8 +239,7 @@ func (j *Journal) takeBatch() *batch {
 	return b
 }
 
-// acknowledgeBatch ends the waits for a stored batch, and returns the number of records for which the next
-// one should wait.
+// acknowledgeBatch finishes the commits of a stored batch, and returns for how many records the next batch should wait.
 func (j *Journal) acknowledgeBatch(b *batch) int {
 	j.mu.Lock()
 	callers := int(b.callers.Load())
@@ -250,7 +247,7 @@ func (j *Journal) acknowledgeBatch(b *batch) int {
 	if callers < j.queued {
 		expected = 0
 	}
-	j.committed = b.head.Position
+	j.committed = b.head
 	if b.checkpoint != nil {
 		j.checkpoint, j.trimmed = b.checkpoint, b.trimmed
 	}
@@ -273,11 +270,16 @@ func (j *Journal) stopWith(cause error) {
 // commitBatch stores one batch in the tail.
 func (j *Journal) commitBatch(ctx context.Context, b *batch) error {
 	failpoint.Hit(failpoint.JournalAppending)
+	done := func() {}
+	if j.opts.OnCommit != nil {
+		done = j.opts.OnCommit(b.records)
+	}
 	stored, err := j.tail.extendWith(ctx, j.writer, b)
 	if err != nil {
 		return fmt.Errorf("journal %q, append up to position %d: %w", j.name, b.head.Position, err)
 	}
 	failpoint.Hit(failpoint.JournalAppended)
+	done()
 	j.tail = stored
 	return nil
 }

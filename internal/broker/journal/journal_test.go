@@ -84,15 +84,16 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// TestCallersThatComeAgain lets callers append again as soon as they get an answer. Whatever
-// their initial order, they soon share every update. A single caller never waits for others.
+// TestCallersThatComeAgain lets callers append again as soon as they get an answer. Whatever their
+// initial order, they soon share every update. A single caller waits only for its own updates.
 func TestCallersThatComeAgain(t *testing.T) {
 	const rounds, latency = 20, 20 * time.Millisecond
 	for title, test := range map[string]struct {
 		callers int
-		// records bounds how many each caller writes at a time; it waits for the last.
+		// records bounds how many records each caller appends at a time. It then waits for the
+		// last.
 		records int
-		// most bounds the number of updates, longest their duration.
+		// most bounds the number of updates, longest the time that all of them take.
 		most    int
 		longest time.Duration
 	}{
@@ -219,7 +220,8 @@ func TestInvalidOptions(t *testing.T) {
 	}
 }
 
-// wantErrors checks that err wraps all of want, or is nil if there are none.
+// wantErrors checks that err wraps every error in want that is not nil. If there is none, err must
+// be nil.
 func wantErrors(t *testing.T, err error, want ...error) {
 	t.Helper()
 	want = slices.DeleteFunc(want, func(w error) bool { return w == nil })
@@ -230,5 +232,27 @@ func wantErrors(t *testing.T, err error, want ...error) {
 		if !errors.Is(err, w) {
 			t.Errorf("got error %v, want %v", err, w)
 		}
+	}
+}
+
+// TestOpeningAJournalThatAnotherWriterHasJustBegun lets another writer create the journal and seal
+// segments after the first writer has seen no tail.
+func TestOpeningAJournalThatAnotherWriterHasJustBegun(t *testing.T) {
+	server := journaltest.NewServer()
+	late, begun := server.Client(), false
+	late.Inject(func(call journaltest.Call) journaltest.Fault {
+		if call.Verb == "list" && !begun {
+			begun = true
+			other := mustOpen(t, server.Client(), smallSegments)
+			for _, record := range series("n", 30) {
+				other.append(t, record)
+			}
+			other.end()
+		}
+		return journaltest.None
+	})
+	o := mustOpen(t, late, smallSegments)
+	if !begun || len(o.state) != 30 {
+		t.Errorf("%d records were found, want 30", len(o.state))
 	}
 }

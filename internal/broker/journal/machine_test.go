@@ -18,9 +18,9 @@ import (
 // machine drives several processes on one API server with faults at random.
 type machine struct {
 	server *journaltest.Server
-	// owners holds the processes, alive or cut off, each with its appended records.
+	// owners holds the processes, alive or cut off, each with its recovered and appended records.
 	owners []*owner
-	// followed is a follower, nil if there is none.
+	// followed follows the journal; nil before the first follow.
 	followed *follower
 	pending  []attempt
 	// records counts all appended records, so that each is unique.
@@ -37,11 +37,12 @@ type attempt struct {
 // that a refused one is not, and that no record is duplicated, reordered or invented.
 func TestMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A bubble has no deadline, and rapid asks only a plain *testing.T for one. It
-		// stops after a day, which the time in the bubble reaches in some 3,000 runs.
+		// T.Deadline must not be called in a bubble. Rapid calls it only on a plain *testing.T, so
+		// this wrapper prevents the call. Rapid then stops after a day, which the clock of the
+		// bubble reaches in some 3,000 runs.
 		rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) {
 			m := &machine{server: journaltest.NewServer()}
-			// Rapid may also abandon a run in the middle.
+			// Rapid may abandon a run in the middle, before finish ends the owners.
 			rt.Cleanup(func() {
 				for _, o := range m.owners {
 					o.end()
@@ -57,7 +58,7 @@ func TestMachine(t *testing.T) {
 				"faults":     m.faults,
 				"deliver":    func(*rapid.T) { m.server.DeliverLate() },
 				"crash":      m.crash,
-				// Let everything finish that needs no time to pass.
+				// After each action, let everything finish that needs no time to pass.
 				"": func(*rapid.T) { synctest.Wait() },
 			})
 			m.finish(rt)
@@ -77,7 +78,7 @@ func (m *machine) open(rt *rapid.T) {
 	}
 }
 
-// follow follows the owners' records.
+// follow begins to follow the journal, or reads the records that are new since the last call.
 func (m *machine) follow(rt *rapid.T) {
 	if m.followed == nil {
 		f, err := follow(m.server.Client())
@@ -89,7 +90,7 @@ func (m *machine) follow(rt *rapid.T) {
 	}
 	records, err := m.followed.Next(rt.Context())
 	if errors.Is(err, journal.ErrDiverged) {
-		m.followed = nil // it was trimmed behind its back
+		m.followed = nil // the journal no longer has the record that the follower has reached
 		return
 	}
 	if err != nil {
@@ -98,7 +99,8 @@ func (m *machine) follow(rt *rapid.T) {
 	m.followed.state = append(m.followed.state, records...)
 }
 
-// takeOver checks that a follower's takeover gives the same result as reading everything.
+// takeOver checks that a follower that opens the journal has the same state as a reader of all
+// objects.
 func (m *machine) takeOver(rt *rapid.T) {
 	f := m.followed
 	if f == nil {
@@ -126,7 +128,7 @@ func (m *machine) takeOver(rt *rapid.T) {
 	m.owners = append(m.owners, start(j, m.server.Client(), found, state))
 }
 
-// pick draws an owner, mostly the last one, nil if there is none.
+// pick draws one of the three owners opened last; nil if there is none.
 func (m *machine) pick(rt *rapid.T) *owner {
 	if len(m.owners) == 0 {
 		return nil
@@ -153,7 +155,7 @@ func (m *machine) faults(rt *rapid.T) {
 	}
 }
 
-// drawFaults draws the faults of the next calls; later calls succeed.
+// drawFaults draws the faults of up to twelve calls. Later calls succeed.
 func drawFaults(rt *rapid.T) func(journaltest.Call) journaltest.Fault {
 	list := rapid.SliceOfN(rapid.SampledFrom([]journaltest.Fault{
 		journaltest.None, journaltest.None, journaltest.None, journaltest.Refused, journaltest.Lost,
@@ -186,7 +188,7 @@ func (m *machine) checkpoint(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	state = slices.DeleteFunc(state, func(r journal.Record) bool { return r.Position > position })
-	_ = o.saveAt(rt.Context(), state, position) // It may meet faults, or be fenced off.
+	_ = o.saveAt(rt.Context(), state, position) // the call may meet faults, or the owner may be fenced off
 }
 
 func (m *machine) crash(rt *rapid.T) {

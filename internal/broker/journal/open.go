@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
@@ -50,9 +51,10 @@ func Open(ctx context.Context, store Store, name string, opts Options) (*Journal
 	})
 }
 
-// takeOver appends the record that fences off former writers to the contents that read returns.
+// takeOver reads the journal with read, and then appends a record that fences off former writers.
 func (w writer) takeOver(ctx context.Context, read func(context.Context) (contents, error)) (*Journal, Recovery, error) {
-	// lost is the head after which another writer appended first.
+	// lost is the head at this writer's last attempt to append, if another writer appended first;
+	// else nil.
 	var lost *link
 	for {
 		found, err := read(ctx)
@@ -91,7 +93,7 @@ func newJournal(w writer, t tail) *Journal {
 		tail:       t,
 		wake:       make(chan struct{}, 1),
 		next:       t.header.Head,
-		committed:  t.header.Head.Position,
+		committed:  t.header.Head,
 		checkpoint: t.header.Checkpoint,
 		trimmed:    t.header.Trimmed,
 	}
@@ -124,7 +126,7 @@ func (w writer) createTail(ctx context.Context) (contents, error) {
 	if err != nil {
 		return contents{}, fmt.Errorf("look for remains: %w", err)
 	}
-	if len(remains) > 0 && !isTail(remains, w.name.tailName()) {
+	if len(remains) > 0 && !hasTail(remains, w.name.tailName()) {
 		return contents{}, &CorruptError{
 			Journal: string(w.name), Object: w.name.tailName(),
 			Reason: fmt.Sprintf("it is missing, while %d others of this journal exist, such as %q", len(remains), remains[len(remains)-1].Name),
@@ -145,5 +147,8 @@ func (w writer) createTail(ctx context.Context) (contents, error) {
 	return newReader(w).readAll(ctx)
 }
 
-// isTail reports whether the only object is a tail, which another writer has just created.
-func isTail(found []Object, name string) bool { return len(found) == 1 && found[0].Name == name }
+// hasTail reports whether a tail is among the objects found. If so, another writer has just
+// created it, and may have sealed segments since then.
+func hasTail(found []Object, name string) bool {
+	return slices.ContainsFunc(found, func(o Object) bool { return o.Name == name })
+}

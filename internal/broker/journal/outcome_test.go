@@ -21,12 +21,12 @@ func TestOutcomes(t *testing.T) {
 	)
 	type faults = []journaltest.Fault
 	tests := map[string]struct {
-		// faults occur in this order; the last one repeats forever if endless is set.
+		// The faults occur in this order. If endless is set, the last one repeats forever.
 		faults  faults
 		endless bool
-		// meanwhile happens between the first update and the second.
+		// meanwhile is called just before the second update.
 		meanwhile func(*journaltest.Server)
-		// reads always meet this fault.
+		// reads is the fault of every read.
 		reads journaltest.Fault
 		want  error
 		// wantStored is true if the record must be in the journal after late calls have
@@ -113,8 +113,9 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestSealOutcomes appends one record to a tail that is due for its seal, while the
-// creation of the copy meets faults. The tail is not touched before the copy is safe.
+// TestSealOutcomes appends one record to a tail that is due to be sealed, while the creation of the
+// sealed copy meets faults. The tail is not changed before the copy is stored, so a failure has a
+// known outcome.
 func TestSealOutcomes(t *testing.T) {
 	tests := map[string]struct {
 		first, then journaltest.Fault
@@ -157,7 +158,7 @@ func TestSealOutcomes(t *testing.T) {
 	}
 }
 
-// labelTail changes the tail's version and nothing that counts.
+// labelTail adds a label to the tail, which changes its resourceVersion but no record.
 func labelTail(server *journaltest.Server) {
 	server.Tamper("test-journal-tail", func(obj *journal.Object) bool {
 		obj.Labels["example.com/seen"] = "yes"

@@ -13,7 +13,7 @@ import (
 
 const name = "test"
 
-// smallSegments make a few records fill a segment, and keep nothing that a
+// smallSegments are options with which a few records fill a segment, and nothing is kept that a
 // checkpoint makes unnecessary.
 var smallSegments = journal.Options{SegmentBytes: 200, RetainFor: -1}
 
@@ -58,7 +58,7 @@ func mustOpen(t *testing.T, client *journaltest.Client, opts journal.Options) *o
 	return o
 }
 
-// end stops Run and waits for it.
+// end stops Run and waits until it has returned.
 func (o *owner) end() {
 	o.stop()
 	if err, ok := <-o.ended; ok {
@@ -67,7 +67,7 @@ func (o *owner) end() {
 	}
 }
 
-// append appends records and waits for all of them.
+// append appends records, waits for all of them, and adds them to the state.
 func (o *owner) append(t *testing.T, records ...string) {
 	t.Helper()
 	var commits []*journal.Commit
@@ -82,7 +82,7 @@ func (o *owner) append(t *testing.T, records ...string) {
 	}
 }
 
-// save checkpoints the state.
+// save writes a checkpoint of the state, at the last committed position.
 func (o *owner) save(ctx context.Context) error {
 	return o.saveAt(ctx, o.state, o.Committed())
 }
@@ -95,7 +95,7 @@ func (o *owner) saveAt(ctx context.Context, state []journal.Record, position uin
 	return o.Checkpoint(ctx, encoded, position, time.Time{})
 }
 
-// replay is the state that a recovery stands for.
+// replay returns the state that results from a recovery.
 func replay(found journal.Recovery) ([]journal.Record, error) {
 	var state []journal.Record
 	if found.CheckpointPosition > 0 {
@@ -106,7 +106,7 @@ func replay(found journal.Recovery) ([]journal.Record, error) {
 	return append(state, found.Records...), nil
 }
 
-// texts are the records without positions.
+// texts returns the records without positions.
 func texts(records []journal.Record) []string {
 	var all []string
 	for _, r := range records {

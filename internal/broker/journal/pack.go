@@ -15,7 +15,7 @@ import (
 // rewriting it, so the cost of a batch does not depend on the length of the file.
 type pack struct {
 	deflate *flate.Writer
-	// begun is the file up to the last batch, without its end.
+	// begun is the file so far, without the end that addLines appends.
 	begun bytes.Buffer
 	sum   uint32
 	lines int
@@ -37,7 +37,6 @@ func newPack() *pack {
 	return p
 }
 
-// resetFile begins a new file.
 func (p *pack) resetFile() {
 	p.begun.Reset()
 	p.begun.Write(packHead)
@@ -45,7 +44,7 @@ func (p *pack) resetFile() {
 	p.sum, p.lines, p.batches = 0, 0, 0
 }
 
-// addLines continues the file and returns the whole of it. Writing to memory cannot fail.
+// addLines appends lines to the file and returns the whole file. Writing to memory cannot fail.
 func (p *pack) addLines(lines []byte) []byte {
 	_, _ = p.deflate.Write(lines)
 	_ = p.deflate.Flush()
@@ -58,7 +57,6 @@ func (p *pack) addLines(lines []byte) []byte {
 	return binary.LittleEndian.AppendUint32(whole, uint32(p.lines)) //nolint:gosec // modulo 2^32, as gzip has it
 }
 
-// unpackLines reads a whole file.
 func unpackLines(file []byte) (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {

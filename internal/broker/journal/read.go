@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,8 +13,8 @@ import (
 // reader reads and verifies a journal, from its tail backwards.
 type reader struct {
 	writer
-	// sealed and states cache the segments by name and the checkpoints by hash. They never
-	// change, so reading again after a conflict is quick.
+	// sealed and states cache the segments by name and the checkpoints by hash. Segments and
+	// checkpoints never change, so reading again after a conflict is quick.
 	sealed map[string]history
 	states map[digest][]byte
 	// fetched are sealed segments that were read in advance.
@@ -32,7 +33,8 @@ type contents struct {
 	recovery Recovery
 }
 
-// readAll returns the last checkpoint and all records since, or ErrNotFound without a tail.
+// readAll returns the last checkpoint and all records since. Without a tail, its error wraps
+// ErrNotFound.
 func (r reader) readAll(ctx context.Context) (found contents, err error) {
 	err = r.readStable(ctx, func(obj Object) (err error) {
 		found, err = r.readFrom(ctx, obj)
@@ -78,6 +80,9 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
+	if err := r.checkCheckpointOf(chain); err != nil {
+		return contents{}, err
+	}
 	found.recovery.Records = recordsAfter(chain, found.recovery.CheckpointPosition)
 	if last.header.Checkpoint != nil {
 		found.recovery.Checkpoint, err = r.readCheckpoint(ctx, *last.header.Checkpoint)
@@ -85,7 +90,8 @@ func (r reader) readFrom(ctx context.Context, obj Object) (contents, error) {
 	return found, err
 }
 
-// contentsUpTo returns the contents that follow from a tail alone, without records.
+// contentsUpTo returns contents that are filled from the tail alone. The caller adds the records
+// and the checkpoint.
 func contentsUpTo(last history, version string) contents {
 	return contents{last: last, version: version, recovery: Recovery{
 		ID: last.header.Journal, CheckpointPosition: last.checkpointPosition(), Head: last.header.Head.Position,
@@ -141,7 +147,7 @@ func (r reader) prefetchSegments(ctx context.Context, sealed []stored, position 
 	}
 }
 
-// walkBack returns the segments from the one after position up to last.
+// walkBack returns the segments with the records after position, oldest first. The newest is last.
 func (r reader) walkBack(ctx context.Context, last history, position uint64) ([]history, error) {
 	chain := []history{last}
 	for at := last; at.header.Anchor.Position > position; {
@@ -158,6 +164,30 @@ func (r reader) walkBack(ctx context.Context, last history, position uint64) ([]
 	}
 	slices.Reverse(chain)
 	return chain, nil
+}
+
+// checkCheckpointOf returns an error unless the tail's header names the checkpoint of the last
+// checkpoint record. The chain's hashes and the members' anchors cover the record but not the header,
+// so without this check a replaced checkpoint would not be noticed if the records are unchanged.
+// chain must contain every record after the checkpoint's position.
+func (r reader) checkCheckpointOf(chain []history) error {
+	var recorded *checkpointRef
+	for _, s := range chain {
+		for _, e := range s.entries {
+			if e.kind != kindCheckpoint {
+				continue
+			}
+			recorded = &checkpointRef{}
+			if err := json.Unmarshal(e.payload, recorded); err != nil {
+				return r.corruptError(r.name.tailName(), e.at.Position, "its checkpoint record is not readable: "+err.Error())
+			}
+		}
+	}
+	named := chain[len(chain)-1].header.Checkpoint
+	if recorded == nil && named == nil || recorded != nil && named != nil && *recorded == *named {
+		return nil
+	}
+	return r.corruptError(r.name.tailName(), chain[len(chain)-1].checkpointPosition(), "its header does not name the checkpoint of the last checkpoint record: the checkpoint was replaced")
 }
 
 // segmentBefore reads the segment to which the anchor of s refers.

@@ -25,13 +25,13 @@ const (
 const maxUnpacked = 16
 
 // maxBatches is the number of updates after which a tail is sealed, however small it is. Every
-// update writes the whole tail, so small batches are mostly repetition. A seal costs two
-// updates. With a seal every 32 updates, an update writes half as much and takes a fifth less
-// time than with tails of 8 KiB.
+// update writes the whole tail, so with small batches most of what is written was stored before. A
+// seal costs two updates. With a seal every 32 updates, an update writes half as much and takes a
+// fifth less time than with tails of 8 KiB.
 const maxBatches = 32
 
-// header describes the place of a segment. The tail's header is the root from which all other
-// objects are found and verified.
+// header describes a segment and its place in the chain. The tail's header is the root from which
+// all other objects are found and verified.
 type header struct {
 	// Format is the version of the layout.
 	Format int `json:"format"`
@@ -39,12 +39,12 @@ type header struct {
 	Journal string `json:"journal"`
 	// Writer is the random ID of the writer that wrote this version.
 	Writer string `json:"writer"`
-	// Anchor is the last place of the previous segment. The name of that segment derives from
-	// it.
+	// Anchor is the place of the previous segment's last record. The name of
+	// the previous segment is derived from this place.
 	Anchor link `json:"anchor"`
-	// Head is the last place of this segment.
+	// Head is the place of this segment's last record.
 	Head link `json:"head"`
-	// Trimmed is the last position whose segment may be deleted. Every later segment must
+	// Trimmed is the position up to which segments may have been deleted. Every later segment must
 	// exist.
 	Trimmed uint64 `json:"trimmed"`
 	// Checkpoint is the newest valid checkpoint.
@@ -60,7 +60,7 @@ type content struct {
 // size returns the size of the packed records.
 func (c content) size() int { return len(c.binary[keyRecords]) }
 
-// segment is a run of records.
+// segment is one object of the journal with consecutive records: the tail, or a sealed segment.
 type segment struct {
 	header header
 	content
@@ -109,7 +109,7 @@ func (s segment) isFull(limit int) bool {
 	return s.size() >= limit || s.records.lines >= maxUnpacked*limit || s.records.batches >= maxBatches
 }
 
-// successor returns the empty segment that follows.
+// successor returns an empty segment that follows this one.
 func (s segment) successor() segment {
 	s.header.Anchor = s.header.Head
 	s.records.resetFile()
@@ -175,7 +175,7 @@ func decodeHistory(obj Object) (history, uint64, error) {
 	return h, 0, nil
 }
 
-// readLines reads the records after anchor, and returns the last good place.
+// readLines reads the records after anchor, and returns the place of the last intact one.
 func readLines(lines string, anchor link) ([]entry, link, error) {
 	at := anchor
 	entries := make([]entry, 0, strings.Count(lines, "\n"))

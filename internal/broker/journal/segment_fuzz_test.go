@@ -2,8 +2,8 @@ package journal
 
 import "testing"
 
-// FuzzSegment checks that a segment is accepted only if it is byte for byte as a writer wrote
-// it.
+// FuzzSegment checks that only packed segments with the right checksum are accepted, and that a
+// segment can be continued after it was accepted: it is then read with the same lines and one more.
 func FuzzSegment(f *testing.F) {
 	s, err := newSegment("fuzz")
 	if err != nil {

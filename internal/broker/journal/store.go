@@ -10,12 +10,13 @@ import (
 
 // Labels of every stored object.
 const (
-	// LabelManagedBy has the value ManagedBy.
+	// LabelManagedBy is the label whose value is always ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "liqo-resource-broker"
-	// LabelJournal has the journal's name as its value.
+	// LabelJournal is the label whose value is the name of the journal.
 	LabelJournal = "broker.fluidos.eu/journal"
-	// LabelPart has one of the values PartTail, PartSegment and PartCheckpoint.
+	// LabelPart is the label that says what the object stores: PartTail, PartSegment or
+	// PartCheckpoint.
 	LabelPart      = "broker.fluidos.eu/journal-part"
 	PartTail       = "tail"
 	PartSegment    = "segment"
@@ -36,7 +37,7 @@ type Object struct {
 	Created time.Time
 }
 
-// Store keeps objects. Get and List see every write that was answered before them.
+// Store keeps objects. Get and List see every write that was answered before the call.
 //
 // A method whose error wraps ErrNotFound, ErrExists, ErrConflict or ErrUnavailable has changed
 // nothing and never will. After any other error a write may have happened, or may still happen
@@ -57,7 +58,8 @@ type Store interface {
 	List(ctx context.Context, labels map[string]string) ([]Object, error)
 }
 
-// names are the object names of one journal.
+// names is the name of a journal, with which the names of its objects begin. Its methods make and
+// parse these names.
 type names string
 
 func (n names) tailName() string { return string(n) + "-journal-tail" }

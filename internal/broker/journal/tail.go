@@ -25,7 +25,7 @@ type tail struct {
 	version string
 }
 
-// writer repeats calls until their outcome is known.
+// writer makes calls to a store, and repeats them until their outcome is known.
 type writer struct {
 	// id is random, so that no two writers ever store the same tail.
 	id    string
@@ -90,7 +90,7 @@ func (w writer) putObject(ctx context.Context, obj Object) error {
 	})
 }
 
-// checkSame returns an error if the stored object of that name has another content.
+// checkSame returns an error if the stored object of the same name has another content.
 func (w writer) checkSame(ctx context.Context, obj Object) error {
 	stored, err := w.store.Get(ctx, obj.Name)
 	if err != nil {
@@ -123,10 +123,10 @@ func (w writer) repeatUntilKnown(ctx context.Context, call func(context.Context)
 	}
 }
 
-// swapTail replaces the tail that was stored under version. If an attempt gets no answer,
-// swapTail repeats it to learn its outcome. Either the repetition is stored, or it is refused
-// because version is gone. In the latter case no earlier attempt can be stored later, and the
-// stored tail shows whether an attempt of this writer replaced the old one.
+// swapTail replaces the tail that was stored under version. If an attempt gets no answer, swapTail
+// repeats it to learn its outcome. Either the repetition is stored, or it is refused because
+// version is gone. If it is refused, no earlier attempt can be stored later, and the stored tail
+// shows whether an attempt of this writer replaced the old one.
 func (w writer) swapTail(ctx context.Context, version string, next content) (string, error) {
 	obj := Object{Name: w.name.tailName(), Labels: w.name.labelsOf(PartTail), Data: next.text, Binary: next.binary, ResourceVersion: version}
 	ctx, cancel := context.WithTimeout(ctx, w.opts.OutcomeTimeout)

@@ -18,10 +18,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 )
 
-// audited keeps all segments.
+// audited are options with which a test keeps all its segments.
 var audited = journal.Options{SegmentBytes: 600}
 
-// longHistory returns a journal with sealed segments before and after its checkpoint.
+// longHistory returns a journal with sealed segments before and after its checkpoint, and its last
+// owner, which has ended.
 func longHistory(t *testing.T) (*journaltest.Server, *owner) {
 	t.Helper()
 	server := journaltest.NewServer()
@@ -49,13 +50,11 @@ func TestTampering(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
-		// object is the one to edit, or the first whose name begins like this.
-		object string
-		edit   func(*journal.Object) bool
-		// wantObject is the same as object if empty.
-		wantObject   string
+		// object is the name of the object to edit, or the beginning of the first such name.
+		object       string
+		edit         func(*journal.Object) bool
 		wantPosition uint64
-		// wantOpen is true if Open does not depend on the damaged part.
+		// wantOpen is true if Open succeeds because it does not need the damaged part.
 		wantOpen bool
 	}{
 		"a deleted tail": {
@@ -122,7 +121,8 @@ func TestTampering(t *testing.T) {
 			_, err := journal.Verify(t.Context(), server.Client(), name, audited)
 			var corrupt *journal.CorruptError
 			if object == tail && !errors.As(err, &corrupt) {
-				// Without a tail, Verify has nothing to verify; Open reports the damage.
+				// If the tail is missing, Verify reports that there is no journal. Only Open
+				// reports the damage.
 				wantErrors(t, err, journal.ErrNotFound)
 			} else {
 				wantCorrupt(t, err, object, test.wantPosition)
@@ -175,7 +175,8 @@ type place struct {
 	position uint64
 }
 
-// sealedAt are the sealed segments of a longHistory, at least three.
+// sealedAt returns the sealed segments of a longHistory, of which there are at least three, in
+// order of their positions.
 func sealedAt(t *testing.T, server *journaltest.Server) []place {
 	t.Helper()
 	var found []place
@@ -197,7 +198,7 @@ func sealedAt(t *testing.T, server *journaltest.Server) []place {
 
 func remove(*journal.Object) bool { return false }
 
-// text edits records as a person would who unpacks and repacks them.
+// text returns an edit of the unpacked records, which are then packed again.
 func text(edit func(string) string) func(*journal.Object) bool {
 	return func(obj *journal.Object) bool {
 		obj.Binary["records"] = pack(edit(unpack(obj.Binary["records"])))
@@ -237,8 +238,8 @@ func lines(edit func([]string) []string) func(*journal.Object) bool {
 	})
 }
 
-// TestRandomTampering makes one random edit at a time. Verify finds every edit. If Open accepts
-// the journal because it does not need the damaged part, the state is the true one.
+// TestRandomTampering makes one random edit at a time. Verify finds every edit. Open either refuses
+// the journal or returns the true state, because it does not need the damaged part.
 func TestRandomTampering(t *testing.T) {
 	const edits = 3000
 	server, former := longHistory(t)
@@ -275,7 +276,7 @@ func TestRandomTampering(t *testing.T) {
 	}
 }
 
-// tamper makes a random edit and returns its kind, empty if it changed nothing.
+// tamper makes a random edit and returns its kind; "" if it changed nothing.
 func tamper(random *rand.Rand, server *journaltest.Server, objects []journal.Object) string {
 	victim, other := objects[random.IntN(len(objects))], objects[random.IntN(len(objects))]
 	kind := ""

@@ -17,12 +17,19 @@ type Verified struct {
 	Records int
 }
 
-// Verify reads all kept objects, including those before the last checkpoint. It returns a
-// *CorruptError for the newest place at which they do not fit together. It changes nothing.
+// Verify reads all kept segments, including those before the last checkpoint, and this checkpoint. If
+// they do not fit together, its error wraps a *CorruptError for the newest place where they do not. It
+// changes nothing.
 func Verify(ctx context.Context, store Store, name string, opts Options) (Verified, error) {
+	verified, _, err := verifyChain(ctx, store, name, opts)
+	return verified, err
+}
+
+// verifyChain does what Verify does, and also returns the kept segments, oldest first.
+func verifyChain(ctx context.Context, store Store, name string, opts Options) (Verified, []history, error) {
 	w, err := newWriter(store, name, opts)
 	if err != nil {
-		return Verified{}, err
+		return Verified{}, nil, err
 	}
 	r := newReader(w)
 	var chain []history
@@ -37,13 +44,16 @@ func Verify(ctx context.Context, store Store, name string, opts Options) (Verifi
 		if chain, err = r.walkBack(ctx, last, last.header.Trimmed); err != nil {
 			return err
 		}
+		if err := r.checkCheckpointOf(chain); err != nil {
+			return err
+		}
 		if last.header.Checkpoint != nil {
 			_, err = r.readCheckpoint(ctx, *last.header.Checkpoint)
 		}
 		return err
 	})
 	if err != nil {
-		return Verified{}, fmt.Errorf("verify journal %q: %w", name, err)
+		return Verified{}, nil, fmt.Errorf("verify journal %q: %w", name, err)
 	}
 	first, last := chain[0].header, chain[len(chain)-1].header
 	return Verified{
@@ -52,5 +62,5 @@ func Verify(ctx context.Context, store Store, name string, opts Options) (Verifi
 		Head:     last.Head.Position,
 		Segments: len(chain),
 		Records:  int(last.Head.Position - first.Anchor.Position),
-	}, nil
+	}, chain, nil
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Adopt enters a placement that the book has lost and that its provider reports. It takes the
-// placement's capacity whether it fits or not, because the placement already runs.
+// Adopt adds a placement that its provider reports but that the book has lost, after the journal
+// was restored from an older state. It locks the placement's capacity even if it does not fit,
+// because the placement already runs.
 //
-// If the book does not have the reservation either, Adopt enters it as unclaimed. The requester
-// does not learn of it before it has claimed it. So no provider can create a reservation in
-// another cluster's name.
+// If the book has lost the whole reservation, Adopt adds the reservation as well, as unclaimed.
+// The broker tells the requester nothing about an unclaimed reservation until the requester has
+// claimed it. So no provider can create a reservation in another cluster's name.
 type Adopt struct {
 	PlacementRef
 	Provider  string           `json:"provider"`
@@ -22,26 +23,32 @@ type Adopt struct {
 	Amounts   quantity.Amounts `json:"amounts"`
 	Duration  time.Duration    `json:"duration,omitempty"`
 	Until     time.Time        `json:"until"`
+	// Price is the price that follows from the provider's present offer, because the book has lost
+	// the locked price.
+	Price *Price `json:"price,omitempty"`
 	// Acknowledged is true if the provider had accepted the placement.
 	Acknowledged bool `json:"acknowledged,omitempty"`
-	// Withdrawn is the reason with which the provider was told to give the placement up, "" for
-	// none.
+	// Withdrawn is the reason for giving the placement up if the provider was told to release it,
+	// else "".
 	Withdrawn string `json:"withdrawn,omitempty"`
 }
 
 const (
 	// Superseded is the reason for giving up a placement when a newer one is adopted.
 	Superseded = "Superseded"
-	// withdrawnLost marks a placement that no provider has announced.
+	// withdrawnLost is the reason for which a placement counts as given up if the book has lost it and
+	// no provider has announced it.
 	withdrawnLost = "Lost"
 	// maxAdopted is the highest number of an adopted placement. A reservation that retried once
 	// a minute for a year has fewer.
 	maxAdopted = 1_000_000
-	// maxLost bounds the placements without an announcement that one adoption may add.
+	// maxLost is how many lost placements one Adopt may add besides the adopted one: those whose
+	// numbers lie between the placements in the book and the adopted one.
 	maxLost = 16
 )
 
-// RequestKey returns the key of the agent's request, "" if no agent made one.
+// RequestKey returns the key of the agent's request that made the reservation. It returns "" if a
+// Reservation object asked for it, or if the request is lost.
 func (r *Reservation) RequestKey() string {
 	if r.Object != nil || r.Key == adoptedKey(r.Name) {
 		return ""
@@ -49,8 +56,8 @@ func (r *Reservation) RequestKey() string {
 	return r.Key
 }
 
-// Adoptable reports whether a provider may enter the placement with that number, because
-// the book does not have it.
+// Adoptable reports whether a provider's announcement may add the placement with the given number,
+// because the book has lost it.
 func (r *Reservation) Adoptable(number int32) bool {
 	p := r.Placement(number)
 	return p == nil || p.isLost()
@@ -64,7 +71,7 @@ func (a *Adopt) checkAgainst(s *State) error {
 	if c == nil {
 		return fmt.Errorf("provider %q: %w", a.Provider, ErrUnknown)
 	}
-	amounts := a.Amounts
+	amounts, asked := a.Amounts, &Request{Amounts: a.Amounts}
 	if r := s.reservations[a.Name]; r != nil {
 		if p := r.Placement(a.Placement); r.Requester != a.Requester || p != nil && !p.isLost() {
 			return fmt.Errorf("placement %s: %w", a.PlacementRef, ErrTaken)
@@ -73,11 +80,14 @@ func (a *Adopt) checkAgainst(s *State) error {
 			return fmt.Errorf("placement %s: %w: nothing is known of %d placements beside it, at most %d are left open",
 				a.PlacementRef, ErrMalformed, n, maxLost)
 		}
-		amounts = r.Amounts
+		amounts, asked = r.Amounts, &r.Request
 	} else if err := s.checkKeyFree(a.Requester, adoptedKey(a.Name)); err != nil {
 		return err
 	}
-	// Beyond the limit sums would saturate, see Cluster.addHold.
+	if err := s.clusters.checkPrice(a.Provider, asked, a.Price); err != nil {
+		return err
+	}
+	// Sums above quantity.Limit would saturate, see Cluster.addHold.
 	if c.hasRoomBelow(quantity.Limit, amounts) {
 		return nil
 	}
@@ -104,7 +114,7 @@ func (a *Adopt) checkFields() error {
 func (a *Adopt) applyTo(s *State, at time.Time) {
 	r := s.reservations[a.Name]
 	if r == nil {
-		r = &Reservation{CreatedAt: instantOf(at), Unclaimed: true, Reserve: Reserve{
+		r = &Reservation{By: s.shared.internActor(s.by), CreatedAt: instantOf(at), Unclaimed: true, Reserve: Reserve{
 			Name: a.Name, Until: a.Until,
 			Request: Request{Key: adoptedKey(a.Name), Requester: a.Requester, Amounts: a.Amounts, Duration: a.Duration},
 		}}
@@ -112,17 +122,17 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 	}
 	r.ensurePlacement(a.Placement, a.Provider)
 	p := r.Placement(a.Placement)
-	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: instantOf(at), Withdrawn: a.Withdrawn}
+	*p = Placement{Number: a.Placement, Provider: a.Provider, AssignedAt: instantOf(at), Withdrawn: a.Withdrawn, Price: s.shared.internPrice(a.Price)}
 	if a.Withdrawn != "" {
 		p.WithdrawnAt = instantOf(at)
 	}
 	if a.Acknowledged {
-		// The placement may run already, so no deadline for its node applies.
+		// The placement may run already, so there must be no deadline for its node.
 		p.AcknowledgedAt, p.EverReady = instantOf(at), true
 	}
 	s.Cluster(a.Provider).addHold(brokerv1alpha1.PlacementName(r.Name, p.Number), r.Amounts)
 	if r.Waiting != nil && r.Stands(p) {
-		// The record that granted it is lost.
+		// The event that granted the placement is lost.
 		s.leaveQueue(r)
 		r.Until = a.Until
 		r.updateHistory(func(h *History) { h.GrantedAt = at })
@@ -134,11 +144,11 @@ func (a *Adopt) applyTo(s *State, at time.Time) {
 	}
 }
 
-// Claim notes that the requester has confirmed an adopted reservation.
+// Claim records that the requester has confirmed an adopted reservation.
 type Claim struct {
 	Name string `json:"name"`
-	// Request is the original request with its key, nil for none. Amounts and duration stay those
-	// of the adopted placement.
+	// Request is the original request with its key; nil if the requester announced none. The
+	// reservation keeps the amounts and the duration of the adopted placement.
 	Request *Request `json:"request,omitempty"`
 	Digest  string   `json:"digest,omitempty"`
 }
@@ -161,7 +171,7 @@ func (c *Claim) checkAgainst(s *State) error {
 
 func (c *Claim) applyTo(s *State, _ time.Time) {
 	r := s.reservations[c.Name]
-	r.Unclaimed, r.Changed = false, s.position
+	r.Unclaimed, r.Changed, r.By = false, s.position, s.shared.internActor(s.by)
 	if c.Request == nil {
 		return
 	}
@@ -173,8 +183,9 @@ func (c *Claim) applyTo(s *State, _ time.Time) {
 	s.keys[keyRef{r.Requester, r.Key}] = r
 }
 
-// hasRoomBelow reports whether the claimed capacity plus more stays below a limit. The claimed
-// capacity is never less than the held one.
+// hasRoomBelow reports whether the sum of the claimed amounts and the given ones stays within the
+// limit. The sum of the held amounts and the given ones then stays within it as well, because the
+// held amounts are never larger than the claimed ones.
 func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	for name, amount := range more {
 		if c.claimed[name] > limit-amount {
@@ -184,7 +195,8 @@ func (c *Cluster) hasRoomBelow(limit int64, more quantity.Amounts) bool {
 	return true
 }
 
-// countMissing returns how many numbers lie between a new placement and those in the book.
+// countMissing returns how many placement numbers lie between the given one and the placements in
+// the book. It returns 0 if the book has no placement yet.
 func (r *Reservation) countMissing(number int32) int32 {
 	switch first, last := r.Skipped+1, r.lastNumber(); {
 	case len(r.Placements) == 0:
@@ -196,8 +208,10 @@ func (r *Reservation) countMissing(number int32) int32 {
 	}
 }
 
-// ensurePlacement extends Placements so that it contains the number. It marks missing
-// placements in between as lost. Those before the first known placement are only skipped.
+// ensurePlacement makes sure that the book has a placement with the given number. It adds this
+// placement, and all placements whose numbers lie between it and those in the book, each marked as
+// lost. If the book has no placement of the reservation yet, it adds only the one with the given
+// number and counts the lower numbers in Skipped.
 func (r *Reservation) ensurePlacement(number int32, provider string) {
 	if len(r.Placements) == 0 {
 		r.Skipped = number - 1
@@ -214,7 +228,7 @@ func (r *Reservation) ensurePlacement(number int32, provider string) {
 	}
 }
 
-// withdrawOthers gives up all standing placements except the current one.
+// withdrawOthers gives up all placements that were not given up before, except the current one.
 func (s *State) withdrawOthers(at time.Time, r *Reservation) {
 	current := r.Current()
 	for i := range r.Placements {

@@ -8,10 +8,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Pending is a change of amounts that the provider's agent has not answered. Until then, the
-// larger of both amounts is held for each resource, and the consumer may use the old amounts.
+// Pending is a change of amounts that the provider's agent has not answered yet. Until the answer,
+// the larger of the old and the new amount is held for each resource, and the consumer may use the
+// old amounts.
 type Pending struct {
-	// Generation is that of the Edit.
+	// Generation is the generation of the Edit that asked for the change.
 	Generation int64
 	// Placement is the placement whose provider has to answer.
 	Placement int32
@@ -20,17 +21,17 @@ type Pending struct {
 	Fallback string
 }
 
-// Refusal is why the last change of amounts did not take effect.
+// Refusal says why the last change of amounts did not take effect.
 type Refusal struct {
 	Generation int64
 	Reason     string
 }
 
-// GivenUp is the reason of a Refusal if the placement was given up before its provider answered
-// the change.
+// GivenUp is the reason of a Refusal if the provider had not answered the change when the placement
+// was given up.
 const GivenUp = "its provider had not answered when the placement was given up"
 
-// Wanted returns the amounts that the requester last asked for and that were not refused.
+// Wanted returns the amounts of the pending change, or else the amounts of the reservation.
 func (r *Reservation) Wanted() quantity.Amounts {
 	if r.Pending != nil {
 		return r.Pending.Amounts
@@ -38,7 +39,8 @@ func (r *Reservation) Wanted() quantity.Amounts {
 	return r.Amounts
 }
 
-// AgreedWith returns the amounts that the provider of a placement last acknowledged.
+// AgreedWith returns the amounts that the provider of a placement has accepted: those of the last
+// change that it accepted, or else those of the grant.
 func (r *Reservation) AgreedWith(p *Placement) quantity.Amounts {
 	if p.Amounts != nil {
 		return p.Amounts
@@ -54,7 +56,9 @@ func (r *Reservation) AskedOf(p *Placement) *Pending {
 	return r.Pending
 }
 
-// HeldBy returns the amounts that are locked at the provider of a placement.
+// HeldBy returns the amounts that a placement locks at its provider: those that the provider has
+// accepted or, while it has to answer a change, the larger of these and the requested ones for each
+// resource.
 func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 	held, asked := r.AgreedWith(p), r.AskedOf(p)
 	if asked == nil {
@@ -67,8 +71,7 @@ func (r *Reservation) HeldBy(p *Placement) quantity.Amounts {
 type Settle struct {
 	PlacementRef
 	Generation int64 `json:"generation"`
-	// Refused is the reason why the provider keeps the old amounts, "" if it accepted the new
-	// ones.
+	// Refused is the reason why the provider keeps the old amounts; "" if it accepts the new ones.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -81,7 +84,8 @@ func (e *Settle) checkAgainst(s *State) error {
 		return fmt.Errorf("placement %s: %w: nobody waits for an answer to change %d", e.PlacementRef, ErrTaken, e.Generation)
 	}
 	if r.Beside(p) != nil {
-		// One of the two will serve the reservation, with the amounts it has agreed to.
+		// Only one of the two placements will serve the reservation, with the amounts to which its
+		// provider has agreed.
 		return fmt.Errorf("placement %s: %w: another provider may take over", e.PlacementRef, ErrTaken)
 	}
 	return nil
@@ -99,8 +103,9 @@ func (e *Settle) applyTo(s *State, _ time.Time) {
 	s.clusters.refreshHold(r, p)
 }
 
-// Restate corrects the amounts of a placement after the book has lost a change. The provider
-// reports the amounts. They apply whether they fit or not, because they are in use.
+// Restate corrects the amounts of a placement to those that its provider reports, after the book
+// has lost a change of amounts. It corrects them even if the reported amounts do not fit, because
+// they are in use.
 type Restate struct {
 	PlacementRef
 	Amounts quantity.Amounts `json:"amounts"`
@@ -145,8 +150,9 @@ func (e *Restate) applyTo(s *State, _ time.Time) {
 	s.clusters.refreshHold(r, p)
 }
 
-// checkAmountsOf refuses a change of amounts that does not fit, or that comes before the
-// provider has answered an earlier one.
+// checkAmountsOf returns an error if a change of amounts is not possible now: the new amounts are
+// invalid or do not fit, the provider has not yet acknowledged the placement or answered an
+// earlier change, or another placement may take over.
 func (cs *clusters) checkAmountsOf(r *Reservation, wanted quantity.Amounts) error {
 	if wanted.IsZero() {
 		return fmt.Errorf("reservation %q: %w: change to no amount", r.Name, ErrMalformed)
@@ -171,8 +177,9 @@ func (cs *clusters) checkAmountsOf(r *Reservation, wanted quantity.Amounts) erro
 	return nil
 }
 
-// Growth reports whether the provider of the current placement has room for the additional
-// amounts. If not, it returns the shortage of the first short resource by name.
+// growthOf reports whether the provider of the current placement has room for the growth to the wanted
+// amounts. The growth counts from the larger of the held and the used amounts. If there is no room,
+// growthOf returns the shortage of the first resource, by name, that does not fit.
 func (cs *clusters) growthOf(r *Reservation, wanted quantity.Amounts) (quantity.Shortage, bool) {
 	p := r.Current()
 	c := cs.byID[p.Provider]
@@ -180,8 +187,9 @@ func (cs *clusters) growthOf(r *Reservation, wanted quantity.Amounts) (quantity.
 	return quantity.Fits(now.Max(wanted).Sub(now), c.Available())
 }
 
-// changeAmounts asks the provider for other amounts. They take effect at once if the provider
-// has no agent or the reservation has no standing placement.
+// changeAmounts changes the amounts of a reservation. The change is pending until the provider's
+// agent answers. If the provider has no agent, or the reservation has no standing placement, the
+// change takes effect at once.
 func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	p := r.Current()
 	if r.Stands(p) && s.HasAgent(p.Provider) {
@@ -192,9 +200,9 @@ func (s *State) changeAmounts(r *Reservation, c *Edit) {
 	s.clusters.refreshHold(r, p)
 }
 
-// setAmounts gives the reservation new amounts. They apply to the placement with, if it stands, and
-// to later placements. All other placements keep their amounts until their providers change
-// them.
+// setAmounts gives the reservation new amounts. They apply to all later placements and to the
+// placement in the parameter with, unless it was given up. Every other placement keeps its old
+// amounts until its provider reports others.
 func (r *Reservation) setAmounts(with *Placement, amounts quantity.Amounts) {
 	for i := range r.Placements {
 		switch p := &r.Placements[i]; {
@@ -207,7 +215,7 @@ func (r *Reservation) setAmounts(with *Placement, amounts quantity.Amounts) {
 	r.Amounts = amounts
 }
 
-// refreshHold locks the amounts of HeldBy instead of the former ones.
+// refreshHold changes what a placement locks at its provider to the present result of HeldBy.
 func (cs *clusters) refreshHold(r *Reservation, p *Placement) {
 	if p == nil || p.ProviderGone {
 		return
@@ -217,10 +225,11 @@ func (cs *clusters) refreshHold(r *Reservation, p *Placement) {
 	c.addHold(name, r.HeldBy(p))
 }
 
-// dropPending decides a change whose provider will no longer answer. The placement keeps both
-// amounts locked until it is gone. A change to smaller amounts needs no consent: it takes
-// effect, unless another provider has taken over with the old amounts. Any other change is
-// dropped.
+// dropPending decides a change of amounts that a placement's provider will no longer answer,
+// because the placement is given up. The placement keeps the larger amounts locked until it is
+// gone. If the reservation has ended, the change is dropped. A change to smaller amounts needs no
+// consent and takes effect, unless another placement that stands has the old amounts. Any other
+// change is refused with GivenUp.
 func (r *Reservation) dropPending(p *Placement) {
 	asked := r.AskedOf(p)
 	if asked == nil {

@@ -34,7 +34,7 @@ func TestThreeReservationsOnOneProvider(t *testing.T) {
 	b.wantAvailable(paris, cpu(5000))
 }
 
-// TestAvailable follows the amounts that paris can still grant of 8 cores.
+// TestAvailable checks how much of 8 cores paris can still grant after a sequence of events.
 func TestAvailable(t *testing.T) {
 	own := offer(paris, cpu(8000))
 	own.Change.(*Offer).Allocated = cpu(2500)

@@ -26,7 +26,7 @@ var begin = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func timeOf(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
 
-// book writes events at consecutive positions.
+// book is a State whose events follow each other without gaps. Failures end the test.
 type book struct {
 	testing.TB
 	*State
@@ -99,6 +99,19 @@ func reserve(name, provider string, amounts quantity.Amounts) Event {
 func reserveFor(requester, name, provider string, amounts quantity.Amounts) Event {
 	e := reserve(name, provider, amounts)
 	e.Change.(*Reserve).Requester = requester
+	return e
+}
+
+// priced sets the price of a Reserve, Keep or Take.
+func priced(e Event, p *Price) Event {
+	switch change := e.Change.(type) {
+	case *Reserve:
+		change.Price = p
+	case *Keep:
+		change.Price = p
+	case *Take:
+		change.Price = p
+	}
 	return e
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// TestCheck checks one event against a book with every kind of reservation. Apply must give the
-// same answer as Check, and change nothing if it refuses.
+// TestCheck checks each event against the same book, which has reservations in many states. Apply
+// must give the same answer as Check, and change nothing if it refuses.
 func TestCheck(t *testing.T) {
 	before := []Event{
 		offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)), handWritten(oslo, cpu(4000)),

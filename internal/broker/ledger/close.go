@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Close ends the wait for a requester whose agent is silent, once every provider is gone. If
-// the agent returns, it still gets its instruction to release. The reservation is not forgotten
-// before the agent has done so.
+// Close records that the broker no longer waits for the requester of an ended reservation: the
+// requester's agent is silent, and every provider has reported its placements as gone. If the
+// agent returns, it still gets its instruction to release. The reservation stays in the book until
+// the agent has reported the placements as gone.
 type Close struct {
 	Name string `json:"name"`
 }
 
-// Closable reports whether an ended reservation only waits for its requester.
+// Closable reports whether an ended reservation waits only for its requester.
 func (r *Reservation) Closable() bool {
 	return r.Phase() == Releasing && r.allProvidersGone()
 }
@@ -36,7 +37,7 @@ func (c *Close) applyTo(s *State, _ time.Time) {
 	r.updateHistory(func(h *History) { h.Closed = true })
 }
 
-// allProvidersGone reports whether every provider has confirmed that nothing is left.
+// allProvidersGone reports whether every provider has reported its placements as gone.
 func (r *Reservation) allProvidersGone() bool {
 	for i := range r.Placements {
 		if !r.Placements[i].ProviderGone {

@@ -8,8 +8,9 @@ import (
 
 func closeEvent(name string) Event { return Event{Change: &Close{Name: name}} }
 
-// A requester's agent still gets its instruction after the broker stopped waiting for it. Its
-// reservation stays in the book until it has answered.
+// After the broker has closed a reservation without waiting for its requester, the requester's
+// agent still gets its instruction. The reservation stays in the book until the agent has
+// confirmed.
 func TestReservationClosesWithoutRequester(t *testing.T) {
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), reserve("r", paris, cpu(1000)), end("r", EndExpired), providerGone("r", 1))
 	steps := []struct {
@@ -31,8 +32,8 @@ func TestReservationClosesWithoutRequester(t *testing.T) {
 	}
 }
 
-// anyClose takes an ending reservation one step further, until only its requester has not
-// confirmed.
+// anyClose usually returns the next event on the way of a reservation to its Close: its end, the
+// confirmation of its provider, or the Close.
 func (m *machine) anyClose(c choose) Event {
 	ref := m.anyPlacement(c)
 	for _, g := range m.naive.grants {

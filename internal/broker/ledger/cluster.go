@@ -7,39 +7,48 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Cluster is one cluster in the book.
+// Cluster is what the book stores about one cluster: its offer, and the capacity that is held
+// there.
 type Cluster struct {
 	Offer
-	// OfferedAt is when Offer was made.
+	// OfferedAt is the time of the last Offer or, if it is later, of the last ForgetCluster.
 	OfferedAt time.Time
-	// AgentSince is when its agent first made an offer; zero before.
+	// AgentSince is when the cluster's agent first made an offer; zero if it never did.
 	AgentSince time.Time
-	// LostSince is when its agent last reported, if it is silent; else zero.
+	// LostSince is when the cluster's agent last called, if the agent is recorded as silent; else
+	// zero.
 	LostSince time.Time
-	// AnnouncedIn is the newest lineage in which it announced its holdings; "" for none.
+	// AnnouncedIn is the ID of the newest lineage in which the cluster announced its holdings; ""
+	// for none.
 	AnnouncedIn string
 	// Record counts the outcomes of the placements on the cluster.
 	Record Record
 	// Providing counts the cluster's recent failures as a provider, Consuming those as a
 	// consumer that exceeded its grants. Each is nil if there are none.
 	Providing, Consuming *Conduct
-	// Lifted is the mark with which an operator last lifted its pauses; "" for none.
+	// Lifted is the mark of the last LiftPauses, with which an operator cleared the cluster's
+	// failures; "" for none.
 	Lifted string
-	// holds holds the locked amounts of each placement here, by placement name.
+	// holds are the amounts that each placement locks on this cluster, by placement name.
 	holds map[string]quantity.Amounts
-	// quoted are the quotes that hold capacity here, by name.
+	// quoted are the quotes that hold capacity on the cluster, by name.
 	quoted map[string]*Quote
-	// claimed is the sum of max(held, used) over all placements, with or without a hold, plus
-	// the amounts of quotes.
+	// claimed is what is not free for new placements: the sum of max(held, used) over all
+	// placements, plus the amounts of quotes. It includes placements that use capacity without
+	// holding any.
 	claimed quantity.Amounts
-	// stretch is OverSubscription bounded by the ceilings.
+	// stretch is how many times each resource may be promised: the offered OverSubscription,
+	// bounded by the administrator's ceilings.
 	stretch quantity.Ratios
+	// tariff is Cost, parsed.
+	tariff money.Tariff
 }
 
-// Held sums the amounts that placements and quotes hold.
+// Held returns the sum of the amounts that placements and quotes hold on the cluster.
 func (c *Cluster) Held() quantity.Amounts {
 	sum := c.sumQuoted()
 	for _, h := range c.holds {
@@ -48,11 +57,11 @@ func (c *Cluster) Held() quantity.Amounts {
 	return sum
 }
 
-// Claimed returns the sum of the larger of held and used for each placement, plus the amounts
-// of quotes.
+// Claimed returns what is not free for new placements: for each placement, the larger of what it
+// holds and what it uses, plus the amounts of quotes.
 func (c *Cluster) Claimed() quantity.Amounts { return c.claimed }
 
-// Available returns what can still be granted, never below zero.
+// Available returns the amounts that can still be granted. They are never below zero.
 func (c *Cluster) Available() quantity.Amounts {
 	free := c.Lendable().Sub(c.Allocated).Sub(c.claimed)
 	for name, amount := range free {
@@ -61,16 +70,16 @@ func (c *Cluster) Available() quantity.Amounts {
 	return free
 }
 
-// Holds reports whether a placement holds capacity here.
+// Holds reports whether a placement holds capacity on the cluster.
 func (c *Cluster) Holds(placement string) bool {
 	_, ok := c.holds[placement]
 	return ok
 }
 
-// Placements returns how many placements hold capacity here.
+// Placements returns how many placements hold capacity on the cluster.
 func (c *Cluster) Placements() int { return len(c.holds) }
 
-// Reservations returns the names of the reservations that hold capacity here, sorted.
+// Reservations returns the names of the reservations that hold capacity on the cluster, sorted.
 func (c *Cluster) Reservations() []string {
 	var out []string
 	for placement := range maps.Keys(c.holds) {
@@ -93,10 +102,10 @@ func (c *Cluster) recountClaimed() {
 	c.claimed = claimed
 }
 
-// addHold and removeHold change claimed by the difference that one placement makes, so their
-// cost does not depend on the number of placements. Neither saturates, so each undoes the
-// other: the sum of holds is at most quantity.Limit, and the sum of usage is less (see
-// Offer.checkAgainst).
+// addHold adds what one placement contributes to claimed, and removeHold subtracts it, so their
+// cost does not depend on the number of placements. Each exactly undoes the other, because the
+// sums cannot saturate: the sum of holds is at most quantity.Limit, and the sum of usage is below
+// it (see checkUsed).
 func (c *Cluster) addHold(placement string, amounts quantity.Amounts) {
 	c.claimed = c.claimed.Add(amounts.Max(c.Used[placement]).Sub(c.Used[placement]))
 	c.holds[placement] = amounts
@@ -107,15 +116,16 @@ func (c *Cluster) removeHold(placement string) {
 	delete(c.holds, placement)
 }
 
-// clusters are all clusters in the book.
+// clusters holds all clusters in the book, and the broker's configuration.
 type clusters struct {
 	byID map[string]*Cluster
-	// manifests holds the clusters whose offer is in an object.
-	manifests map[objectName]*Cluster
-	ceilings  Ceilings
+	// manifests maps the name of each object that contains an offer to the cluster to which the
+	// offer belongs.
+	manifests     map[objectName]*Cluster
+	configuration Configuration
 }
 
-// objectName identifies an object that contains an offer, independently of its UID.
+// objectName is the name of an object that contains an offer. It does not include the UID.
 type objectName struct{ namespace, name string }
 
 func newClusters() clusters {
@@ -138,8 +148,8 @@ func (cs *clusters) checkFits(provider string, amounts quantity.Amounts) error {
 	return nil
 }
 
-// indexManifest makes ByManifest find the cluster by the object of its current offer instead of
-// that of the earlier one.
+// indexManifest updates the index of ByManifest for a cluster's new offer. earlier is the object of
+// the cluster's former offer, nil for none.
 func (cs *clusters) indexManifest(c *Cluster, earlier *Manifest) {
 	if earlier != nil {
 		if key := (objectName{earlier.Namespace, earlier.Name}); cs.manifests[key] == c {

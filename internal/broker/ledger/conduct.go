@@ -7,86 +7,90 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Conduct counts the recent failures between one cluster and each of its counterparts, and
-// pauses the cluster after too many. A provider's counterparts are its requesters; a
-// requester's are its providers.
+// Conduct counts the recent failures between one cluster and each of its counterparts, and pauses
+// the cluster after too many. A provider's counterparts are its requesters; a requester's are its
+// providers.
 //
-// Every counterpart has its own tally, because a counterpart may lie. A single one can only
-// keep the cluster away from itself: the cluster is paused for all counterparts only after
-// reports from two of them. Likewise, a success takes points only from its own counterpart's
-// tally: an accomplice cannot make up for failures that others report.
+// Every counterpart has its own tally, because a counterpart may lie. The reports of one
+// counterpart can only pause the cluster for that counterpart: a pause for all needs reports from
+// at least two. A success subtracts points only from the tally of the counterpart that was served.
+// So each counterpart without failures makes up for at most one failure that others report,
+// however many successes it reports.
 //
-// All of it follows from events that are journaled for other reasons, and from their times.
+// Conduct needs no events of its own: it is computed from events that are journaled for other
+// reasons, and from their times.
 type Conduct struct {
 	// Tallies holds one tally for each counterpart, by cluster ID.
 	Tallies map[string]Tally `json:"tallies,omitempty"`
-	// Pause is in force for all counterparts.
+	// Pause applies to all counterparts.
 	Pause
 }
 
 // Tally counts the failures with one counterpart.
 type Tally struct {
 	Points int32 `json:"points,omitempty"`
-	// Served reports whether the counterpart was served and has no points.
+	// Served is true if the last success with the counterpart left it without points. See Points.
 	Served bool `json:"served,omitempty"`
-	// At is when the tally changed last.
+	// At is when Points or Served last changed.
 	At time.Time `json:"at"`
-	// Pause is in force for this counterpart alone.
+	// Pause applies to this counterpart alone.
 	Pause
 }
 
-// Pause blocks new placements until an instant. After it, as long as there are too many points,
-// one placement at a time is admitted as a trial.
+// Pause blocks new placements until a point in time. After that, as long as there are still too
+// many points, one placement at a time is admitted as a trial.
 type Pause struct {
-	// Until is when the newest pause ends or ended; zero before the first.
+	// Until is when the latest pause ends or ended; zero if there was none.
 	Until time.Time `json:"until,omitzero"`
-	// Level counts consecutive pauses, see levelAt.
+	// Level is the number of consecutive pauses, see levelAt. It determines their length.
 	Level int32 `json:"level,omitempty"`
-	// Trial names the placement or the quote that was admitted after Until; "" for none.
+	// Trial is the placement or quote that was admitted as a trial after Until; "" for none.
 	Trial string `json:"trial,omitempty"`
 }
 
-// Suspension is why a cluster gets no new placements.
+// Suspension says why and until when a cluster gets no new placements.
 type Suspension struct {
-	// Until is when the pause ends; zero while a placement is on trial.
+	// Until is when the pause ends; zero during a trial.
 	Until time.Time
-	// Failures is the number of failures in a row to which the points amount.
+	// Failures is how many recent failures the present points stand for: the points divided by
+	// failurePoints, rounded up.
 	Failures int32
-	// Trial names the placement or quote on trial; "" during a pause.
+	// Trial is the name of the placement or quote that is the trial; "" during a pause.
 	Trial string
-	// Level counts consecutive pauses.
+	// Level is the number of consecutive pauses.
 	Level int32
 }
 
 const (
-	// failurePoints are added by a failure, refusalPoints by a refusal before the placement was
-	// accepted, which costs the requester little time. A success subtracts successPoints.
+	// A failure adds failurePoints. A refusal before the placement was accepted adds only
+	// refusalPoints, because it costs the requester little time. A success subtracts successPoints.
 	failurePoints int32 = 2
 	refusalPoints int32 = 1
 	successPoints int32 = 1
-	// pauseAt is the number of points that pauses a cluster: three failures in a row, or over a
-	// long time more than one failure in three placements. A tally never exceeds it, so that
-	// one success ends a trial.
+	// pauseAt is the number of points at which a cluster is paused: three failures in a row or,
+	// over a long time, more than one failure in three placements. A tally never has more points,
+	// so one success suffices to end a trial.
 	pauseAt int32 = 3 * failurePoints
-	// mostOfOne bounds the points that one counterpart contributes to a pause for all
+	// mostOfOne is how many points one counterpart contributes at most to a pause for all
 	// counterparts.
 	mostOfOne int32 = 2 * failurePoints
-	// shortestPause is the first pause. Each further one is twice as long, up to
-	// longestPause.
+	// shortestPause is the length of the first pause. Each further pause is twice as long as the
+	// one before, up to longestPause.
 	shortestPause = time.Minute
 	longestPause  = time.Hour
-	// levelLasts is the time without a pause that lowers the level of the next one by one.
+	// levelLasts is how long there must be no pause for Pause.Level to fall by one.
 	levelLasts = 2 * time.Hour
 	// maxLevel is the level of the longest pause.
 	maxLevel int32 = 7
-	// tallyLasts is how long an unchanged tally counts.
+	// tallyLasts is how long the points of a tally count after its last change.
 	tallyLasts = 24 * time.Hour
-	// maxTallies bounds the memory for one cluster.
+	// maxTallies is the number of tallies that a cluster may have, to limit memory.
 	maxTallies = 64
 )
 
-// Points sums the tallies of all counterparts, each up to mostOfOne, and subtracts one failure
-// for every counterpart that was served since.
+// Points returns the sum of the points of all tallies, each counted up to mostOfOne. For every
+// counterpart that was served and has no points, it subtracts failurePoints. It ignores tallies
+// that did not change within tallyLasts. The result is never negative.
 func (c *Conduct) Points(at time.Time) int32 {
 	if c == nil {
 		return 0
@@ -103,7 +107,7 @@ func (c *Conduct) Points(at time.Time) int32 {
 	return max(sum, 0)
 }
 
-// Suspended returns why no counterpart gets new placements, nil if they may.
+// Suspended returns the suspension that applies to all counterparts, nil if there is none.
 func (c *Conduct) Suspended(now time.Time) *Suspension {
 	if c == nil {
 		return nil
@@ -111,7 +115,8 @@ func (c *Conduct) Suspended(now time.Time) *Suspension {
 	return c.suspensionFor(c.Points(now), now)
 }
 
-// SuspendedFor calls f, in no order, for every counterpart that gets no new placements.
+// SuspendedFor calls f for every counterpart with a suspension because of its own tally, in random
+// order.
 func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Suspension)) {
 	if c == nil {
 		return
@@ -123,7 +128,8 @@ func (c *Conduct) SuspendedFor(now time.Time, f func(counterpart string, s *Susp
 	}
 }
 
-// Failures returns the number of recent failures with each counterpart.
+// Failures returns, for each counterpart whose tally has points, how many recent failures these
+// stand for: the points divided by failurePoints, rounded up.
 func (c *Conduct) Failures(now time.Time) map[string]int32 {
 	if c == nil {
 		return nil
@@ -137,7 +143,7 @@ func (c *Conduct) Failures(now time.Time) map[string]int32 {
 	return out
 }
 
-// Next returns when time alone ends the next pause or tally; zero for never.
+// Next returns when the next pause or tally ends merely because time passes; zero if none does.
 func (c *Conduct) Next(now time.Time) time.Time {
 	var next time.Time
 	note := func(at time.Time) {
@@ -156,20 +162,20 @@ func (c *Conduct) Next(now time.Time) time.Time {
 	return next
 }
 
-// noteFailed records that a provider failed a requester.
+// noteFailed adds points for a failure of a provider towards a requester.
 func (cs *clusters) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
 	cs.updateProviding(at, p.Provider, true, func(c *Conduct) {
 		c.addFailure(at, r.Requester, brokerv1alpha1.PlacementName(r.Name, p.Number), points)
 	})
 }
 
-// noteServed records that a provider served a requester.
+// noteServed records that a provider has served a requester, which subtracts points.
 func (cs *clusters) noteServed(at time.Time, r *Reservation, p *Placement) {
 	cs.updateProviding(at, p.Provider, false, func(c *Conduct) { c.addSuccess(at, r.Requester, brokerv1alpha1.PlacementName(r.Name, p.Number)) })
 }
 
-// updateProviding changes the conduct of a provider, updateConsuming that of a requester.
-// Neither has an effect for a cluster that is not in the book.
+// updateProviding changes the conduct of a cluster as a provider, and updateConsuming its conduct
+// as a requester. Neither does anything for a cluster that is not in the book.
 func (cs *clusters) updateProviding(at time.Time, id string, begin bool, change func(*Conduct)) {
 	if c := cs.byID[id]; c != nil {
 		c.Providing = updateConduct(c.Providing, at, begin, change)
@@ -182,7 +188,7 @@ func (cs *clusters) updateConsuming(at time.Time, id string, begin bool, change 
 	}
 }
 
-// updateConduct applies a change. It creates a missing Conduct only if begin is set.
+// updateConduct applies a change to c. If c is nil, it creates a Conduct only if begin is true.
 func updateConduct(c *Conduct, at time.Time, begin bool, change func(*Conduct)) *Conduct {
 	if c == nil && !begin {
 		return nil
@@ -194,7 +200,8 @@ func updateConduct(c *Conduct, at time.Time, begin bool, change func(*Conduct)) 
 	return c.orNil(at)
 }
 
-// addFailure adds points to a counterpart's tally, for the named placement.
+// addFailure adds points to a counterpart's tally for a failure of the named placement, and begins
+// a pause if there are now too many.
 func (c *Conduct) addFailure(at time.Time, counterpart, placement string, points int32) {
 	before, tried := c.Points(at), c.Trial == placement
 	t := c.Tallies[counterpart]
@@ -208,7 +215,8 @@ func (c *Conduct) addFailure(at time.Time, counterpart, placement string, points
 	}
 }
 
-// addSuccess subtracts points from a counterpart's tally.
+// addSuccess subtracts points from a counterpart's tally for a success of the named placement, and
+// ends the trial of this placement.
 func (c *Conduct) addSuccess(at time.Time, counterpart, placement string) {
 	t := c.Tallies[counterpart]
 	if t.Trial == placement {
@@ -222,7 +230,9 @@ func (c *Conduct) addSuccess(at time.Time, counterpart, placement string) {
 	c.setTally(at, counterpart, t)
 }
 
-// beginTrial notes a new placement: the first one after a pause is the trial.
+// beginTrial marks a new placement as the trial if it is the first one after a pause and there are
+// still too many points. It does so for the pause for all counterparts, and for the pause for the
+// given one.
 func (c *Conduct) beginTrial(at time.Time, counterpart, placement string) {
 	if c.Trial == "" && !at.Before(c.Until) && c.Points(at) >= pauseAt {
 		c.Trial = placement
@@ -233,8 +243,9 @@ func (c *Conduct) beginTrial(at time.Time, counterpart, placement string) {
 	}
 }
 
-// endTrial ends the trial of a placement that was given up. Its counterpart has to wait for
-// another trial; otherwise it could keep other counterparts from theirs.
+// endTrial ends the trial of a placement that was given up without a result. If the placement was
+// the trial for all counterparts, its counterpart is paused again. Otherwise this counterpart
+// could use up every trial, and the other counterparts would never get one.
 func (c *Conduct) endTrial(at time.Time, counterpart, placement string) {
 	t, ok := c.Tallies[counterpart]
 	if t.Trial == placement {
@@ -250,8 +261,9 @@ func (c *Conduct) endTrial(at time.Time, counterpart, placement string) {
 	}
 }
 
-// setTally replaces a tally. If there are too many, it drops the one that changed first, and
-// tallies without points before others.
+// setTally stores a counterpart's tally and drops outdated ones. If there are then more than
+// maxTallies, it drops those without points first, and among equals the one that has not changed for
+// the longest time.
 func (c *Conduct) setTally(at time.Time, counterpart string, t Tally) {
 	if c.Tallies == nil {
 		c.Tallies = map[string]Tally{}
@@ -263,7 +275,9 @@ func (c *Conduct) setTally(at time.Time, counterpart string, t Tally) {
 	}
 }
 
-// dropOutdated drops tallies that are too old, and successes if no failure is left.
+// dropOutdated drops tallies that no longer have any effect: those that are too old to count, and
+// those without points if no tally has any points. It keeps a tally whose pause still has an
+// effect.
 func (c *Conduct) dropOutdated(at time.Time) {
 	failed := false
 	for _, t := range c.Tallies {
@@ -291,7 +305,7 @@ func (c *Conduct) leastTally() string {
 	return least
 }
 
-// orNil returns nil for a conduct that has no effect, to save memory.
+// orNil returns nil for a Conduct without any effect, to save memory, else c.
 func (c *Conduct) orNil(at time.Time) *Conduct {
 	if len(c.Tallies) == 0 && c.isOver(at) {
 		return nil
@@ -307,7 +321,7 @@ func (c *Conduct) copyConduct() *Conduct {
 	return &Conduct{Tallies: maps.Clone(c.Tallies), Pause: c.Pause}
 }
 
-// isRecent reports whether the tally changed within tallyLasts.
+// isRecent reports whether the tally changed within the last tallyLasts.
 func (t *Tally) isRecent(at time.Time) bool { return at.Sub(t.At) < tallyLasts }
 
 func (t *Tally) pointsAt(at time.Time) int32 {
@@ -317,8 +331,8 @@ func (t *Tally) pointsAt(at time.Time) int32 {
 	return t.Points
 }
 
-// beginPause starts a pause unless one is in force. Failures during a pause are no new
-// information: their placements were granted before it.
+// beginPause begins a pause unless one is already in force. Failures during a pause do not extend
+// it, because their placements were granted before the pause.
 func (p *Pause) beginPause(at time.Time) {
 	if at.Before(p.Until) {
 		return
@@ -335,7 +349,7 @@ func (p *Pause) levelAt(at time.Time) int32 {
 	return p.Level - int32(min(calm/levelLasts, time.Duration(p.Level)))
 }
 
-// pauseLength returns how long a pause of a level lasts.
+// pauseLength returns how long a pause of the given level lasts.
 func pauseLength(level int32) time.Duration {
 	return min(shortestPause<<(max(level, 1)-1), longestPause)
 }

@@ -5,15 +5,18 @@ import (
 	"time"
 )
 
-// Connect notes that the requester has everything of a placement but the network between the two
-// clusters, which is being set up. From then on Limits.Network applies instead of Limits.Ready.
+// Connect records a report of the requester: the placement is complete except for the network
+// between the two clusters, which is being set up. From then on, Limits.Network applies instead of
+// Limits.Ready.
 //
-// Only the requester reports it: a provider that never serves would profit from more time, while the
-// requester is the one that waits. The broker records it only if State.MayConnect allows it.
+// The broker accepts the report only from the requester, and only if State.MayConnect allows it. A
+// provider that never serves would gain from more time, while the requester only makes itself
+// wait.
 type Connect struct{ PlacementRef }
 
-// maxConnecting bounds the placements that a provider without any success may have in this state
-// at a time. With each of them, it can keep a request waiting for Limits.Network.
+// maxConnecting is how many placements may be setting up their network at the same time on a
+// provider whose nodes have never become Ready. Each of them can make a request wait for
+// Limits.Network in vain.
 const maxConnecting = 4
 
 func (e *Connect) checkAgainst(s *State) error {
@@ -30,12 +33,15 @@ func (e *Connect) applyTo(s *State, at time.Time) {
 	s.changePlacement(e.PlacementRef, func(p *Placement) { p.NodeSince = instantOf(at) })
 }
 
-// IsConnecting reports whether a placement has the longer time to set up its network.
+// IsConnecting reports whether the network for the placement is being set up, so that
+// Limits.Network applies.
 func (p *Placement) IsConnecting() bool { return !p.EverReady && !p.NodeSince.IsZero() }
 
-// MayConnect reports whether a placement whose network is being set up gets the longer time for it.
-// It does not on a provider that failed its requester recently or is paused for all, so that a
-// provider that never serves costs each requester the longer time only once.
+// MayConnect reports whether a placement gets the longer time to set up its network. The placement
+// must stand and be acknowledged, and must neither have been Ready nor have the longer time already.
+// MayConnect also returns false if the provider recently failed this requester, or failed enough
+// requesters to be paused for all. So a provider that never serves costs each requester the longer
+// time only once. See also maxConnecting.
 func (s *State) MayConnect(r *Reservation, p *Placement, now time.Time) bool {
 	if !r.Stands(p) || p.EverReady || !p.NodeSince.IsZero() || !s.HasAgent(r.Requester) || p.AcknowledgedAt.IsZero() && s.HasAgent(p.Provider) {
 		return false
@@ -44,7 +50,8 @@ func (s *State) MayConnect(r *Reservation, p *Placement, now time.Time) bool {
 	return !c.Providing.isDoubted(r.Requester, now) && (c.Record.Ready > 0 || s.countConnecting(c) < maxConnecting)
 }
 
-// isDoubted reports whether a counterpart, or several of them, reported failures recently.
+// isDoubted reports whether the given counterpart's tally has at least the points of one failure, or
+// all tallies together have enough points to pause the cluster.
 func (c *Conduct) isDoubted(counterpart string, now time.Time) bool {
 	if c == nil {
 		return false
@@ -53,7 +60,7 @@ func (c *Conduct) isDoubted(counterpart string, now time.Time) bool {
 	return t.pointsAt(now) >= failurePoints || c.Points(now) >= pauseAt
 }
 
-// countConnecting returns how many placements on a provider set up their network.
+// countConnecting returns how many placements on a provider are setting up their network.
 func (s *State) countConnecting(c *Cluster) int {
 	n := 0
 	for _, name := range c.Reservations() {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,11 +102,69 @@ func TestDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t, tc.before...)
 			b.applyAll(tc.events...)
-			at, due := b.Deadline(b.Reservation("r"), limits)
+			at, due := b.Deadline(b.Reservation("r"), limits, nil)
 			if diff := cmp.Diff(tc.want, deadline{at, due}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPostponedDeadlineHidesNoOther(t *testing.T) {
+	limits := Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: 10 * time.Minute}
+	enrolled := []Event{offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)), reserve("r", paris, cpu(1000))}
+	running := slices.Concat(enrolled, []Event{acknowledge("r", 1), nodeReady("r", 1, true)})
+	leaseEnds := renew("r", timeOf(7))
+	notice := []Event{
+		{Change: &Enqueue{Request: &Reserve{Name: "high", Request: Request{Key: "key-high", Requester: rome, Amounts: cpu(8000)}}, Until: timeOf(3600)}},
+		{Change: &Preempt{Name: "high", Priority: 9, Provider: paris, Victims: []Victim{{PlacementRef: refTo("r", 1)}}, Ends: timeOf(20)}},
+	}
+	postponed := map[Due]time.Duration{DueExpiry: 24 * time.Hour, DueAcknowledgement: time.Hour, DueReady: time.Hour, DueNotice: time.Hour, DueRecall: 2 * time.Hour}
+
+	cases := map[string]struct {
+		events []Event
+		except Due // this deadline is not postponed
+		want   Due
+	}{
+		"the end of a lease hides no recall":         {slices.Concat(running, []Event{leaseEnds, calledBack("r", 1, 30*time.Second)}), DueRecall, DueRecall},
+		"the end of a lease hides no notice":         {slices.Concat(running, []Event{leaseEnds}, notice), DueNotice, DueNotice},
+		"the end of a lease hides no missing answer": {slices.Concat(enrolled, []Event{leaseEnds}), DueAcknowledgement, DueAcknowledgement},
+		"the end of a lease hides no missing node":   {slices.Concat(enrolled, []Event{acknowledge("r", 1), leaseEnds}), DueReady, DueReady},
+		"a missing answer hides no recall":           {slices.Concat(enrolled, []Event{calledBack("r", 1, 30*time.Second)}), DueRecall, DueRecall},
+		"a missing node hides no end":                {slices.Concat(enrolled, []Event{acknowledge("r", 1)}), DueExpiry, DueExpiry},
+		"a notice hides no recall":                   {slices.Concat(running, notice, []Event{calledBack("r", 1, 30*time.Second)}), DueRecall, DueRecall},
+		"a recall hides no notice":                   {slices.Concat(running, notice, []Event{calledBack("r", 1, 10*time.Second)}), DueNotice, DueNotice},
+		"of postponed deadlines the earliest counts": {slices.Concat(running, notice, []Event{calledBack("r", 1, 10*time.Second)}), DueNothing, DueNotice},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(t, tc.events...)
+			_, due := b.Deadline(b.Reservation("r"), limits, func(at time.Time, due Due) time.Time {
+				if due == tc.except {
+					return at
+				}
+				return at.Add(postponed[due])
+			})
+			if due != tc.want {
+				t.Errorf("due is %q, want %q", due, tc.want)
+			}
+		})
+	}
+}
+
+func TestDeadlineThatDoesNotCount(t *testing.T) {
+	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), reserve("r", paris, cpu(1000)))
+	limits := Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute}
+	for ignored, want := range map[Due]Due{DueAcknowledgement: DueExpiry, DueExpiry: DueAcknowledgement} {
+		_, due := b.Deadline(b.Reservation("r"), limits, func(at time.Time, due Due) time.Time {
+			if due == ignored {
+				return time.Time{}
+			}
+			return at
+		})
+		if due != want {
+			t.Errorf("without %q, %q is due, want %q", ignored, due, want)
+		}
 	}
 }
 
@@ -115,7 +174,7 @@ func connect(name string, placement int32) Event {
 
 func TestNetworkTimeNeverShortensTheNodesTime(t *testing.T) {
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(8000)), reserve("r", paris, cpu(1000)), acknowledge("r", 1), connect("r", 1))
-	at, due := b.Deadline(b.Reservation("r"), Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: time.Second})
+	at, due := b.Deadline(b.Reservation("r"), Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: time.Second}, nil)
 	if want := timeOf(3 + 120); due != DueReady || !at.Equal(want) {
 		t.Errorf("due %s at %s, want NeverReady at %s", due, at, want)
 	}

@@ -7,19 +7,19 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Edit changes a standing reservation.
+// Edit changes the duration or the amounts of a reservation that has not ended.
 type Edit struct {
 	Name string `json:"name"`
-	// Generation numbers the requester's changes. It grows with each.
+	// Generation is the requester's number for the change. It grows with each change.
 	Generation int64 `json:"generation"`
-	// Digest is the digest of the request after the change. The requester repeats the changed
-	// request.
+	// Digest is the digest of the request after the change. A requester that repeats its request
+	// sends the changed one.
 	Digest string `json:"digest,omitempty"`
-	// Duration and Until are as in Reserve.
+	// Duration and Until are the new values of Reserve.Duration and Reserve.Until.
 	Duration time.Duration `json:"duration,omitempty"`
 	Until    time.Time     `json:"until"`
-	// Amounts are the new amounts; nil for no change. If the provider has an agent, they take
-	// effect with its Settle.
+	// Amounts are the new amounts; nil to keep the old ones. If the provider has an agent, they
+	// take effect when it accepts them with a Settle.
 	Amounts quantity.Amounts `json:"amounts,omitempty"`
 	// Fallback is the digest of the request with the old amounts, which stays in force if the
 	// provider refuses the new ones; "" if Amounts is nil.
@@ -51,9 +51,12 @@ func (c *Edit) applyTo(s *State, _ time.Time) {
 	if c.Digest != "" {
 		r.Digest = c.Digest
 	}
+	if s.by != "" || r.History != nil {
+		r.updateHistory(func(h *History) { h.ChangedBy = s.shared.internActor(s.by) })
+	}
 	r.Refusal = nil
 	if r.Pending != nil {
-		pending := *r.Pending // views share the old one
+		pending := *r.Pending // views share the old Pending
 		pending.Fallback = c.Fallback
 		r.Pending = &pending
 	}
@@ -62,7 +65,8 @@ func (c *Edit) applyTo(s *State, _ time.Time) {
 	}
 }
 
-// timeLeft returns how long a waiting reservation will be held once it is granted.
+// timeLeft returns for how long a waiting reservation will be held after its grant, once the edit
+// is applied. duration is the duration before the edit, and left is how much of it was left.
 func (c *Edit) timeLeft(duration, left time.Duration) time.Duration {
 	switch {
 	case c.Duration == 0 || duration == 0:

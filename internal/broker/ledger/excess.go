@@ -8,29 +8,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Exceed notes a provider's report that a requester ran more for a placement than it was
-// granted, and that the provider evicted pods for it. Conduct explains how one provider's
+// Exceed records a provider's report that a requester ran more for a placement than it was granted,
+// and that the provider evicted pods for this reason. Conduct describes how much one provider's
 // reports count.
 type Exceed struct {
 	PlacementRef
 	// Pods is how many pods the provider has evicted so far.
 	Pods int32 `json:"pods"`
-	// Amounts are the largest excess over the grant that the provider has seen.
+	// Amounts are the largest amounts above the grant that the provider has seen.
 	Amounts quantity.Amounts `json:"amounts,omitempty"`
 }
 
-// Excess is the amount by which a requester exceeded the grant of a placement.
+// Excess is by how much a requester exceeded the grant of a placement.
 type Excess struct {
 	Pods    int32
 	Amounts quantity.Amounts `json:",omitempty"`
-	// At is when the figures last changed.
+	// At is when Pods or Amounts last changed.
 	At time.Time
 }
 
-// MaxExcess bounds the resources that an Exceed may name.
+// MaxExcess is how many resources an Exceed may name.
 const MaxExcess = 16
 
-// Grows reports whether the figures are larger than the known ones.
+// Grows reports whether any of the given figures is larger than the known one.
 func (x *Excess) Grows(pods int32, amounts quantity.Amounts) bool {
 	if x == nil {
 		return pods > 0 || !amounts.IsZero()
@@ -72,8 +72,8 @@ func (e *Exceed) applyTo(s *State, at time.Time) {
 	})
 }
 
-// noteKeptWithin records a success of the requester if no excess was reported for a
-// placement that is gone.
+// noteKeptWithin counts a success of the requester if no excess was reported for a placement that
+// is now gone.
 func (cs *clusters) noteKeptWithin(at time.Time, r *Reservation, p *Placement) {
 	if p.Excess == nil {
 		cs.updateConsuming(at, r.Requester, false, func(c *Conduct) { c.addSuccess(at, p.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number)) })

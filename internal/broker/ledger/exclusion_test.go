@@ -28,6 +28,7 @@ func TestProviderIsExcludedForAsLongAsItsFailuresPauseIt(t *testing.T) {
 		{"a recall excludes for good", []Placement{left(paris, Recalled, 0)}, 1000, []string{paris}, time.Time{}},
 		{"a recall after a failure excludes for good", []Placement{left(paris, "Refused", 0), left(paris, Recalled, 5)}, 1000, []string{paris}, time.Time{}},
 		{"a victim of preemption may return at once", []Placement{left(paris, Preempted, 0)}, 0, nil, time.Time{}},
+		{"after a drain it may return at once", []Placement{left(paris, Drained, 0)}, 0, nil, time.Time{}},
 		{"a lost provider may be returned to at once", []Placement{left(paris, ProviderLost, 0)}, 0, nil, time.Time{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

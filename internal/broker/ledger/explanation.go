@@ -10,11 +10,11 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// Explanation records why a provider was chosen, or why none was: the candidates, best first,
-// and the number of rejections for each reason. "" is no explanation.
+// Explanation records why a provider was chosen, or why none was: the candidates, best first, and
+// the number of rejections for each reason. "" is no explanation.
 //
-// Every grant in the journal and every reservation in the book has one. So it is a short text
-// that leaves out values equal to the previous candidate's:
+// Every grant in the journal and every reservation in the book has one. So it is a short text that
+// leaves out values equal to the previous candidate's:
 //
 //	availability cost
 //	*cluster-1 66.67 50 100 @0.5/EUR
@@ -24,21 +24,21 @@ import (
 //	#Stale=3 TooSmall=1
 //
 // The first line names the criteria. Each candidate has one line: its ID, its score, its score
-// under each criterion, and its price per hour. 8~2 is the first 8 characters of the previous
-// ID followed by 2, = is the previous value, - is no value, and == stands for all previous
-// values. A star marks candidates with the highest score. A reason and a message follow a !.
-// The last line counts the rejected candidates by reason.
+// under each criterion, and its price per hour after an @. 8~2 is the first 8 characters of the
+// previous ID followed by 2, = is the previous value, - is no value, and == means that all values
+// are the previous ones. A star marks the chosen candidate. A reason and a message follow a !. The
+// last line counts the rejected candidates by reason.
 type Explanation string
 
-// LowerScore is the reason of a candidate that could provide but was not chosen, because
-// another one has a higher score, or the same score and an earlier name.
+// LowerScore is the reason of a candidate that could provide but was not chosen, because another
+// one has a higher score, or the same score and an ID that sorts earlier.
 const LowerScore = "LowerScore"
 
-// Explain writes an Explanation. IDs, criteria, scores and reasons must not contain spaces, and
+// Explain encodes an Explanation. IDs, criteria, scores and reasons must not contain spaces, and
 // scores must have two decimals.
 func Explain(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) Explanation {
 	var text strings.Builder
-	text.Grow(512) // the result is a copy without the rest
+	text.Grow(512) // the result is a copy without the unused memory
 	criteria := criteriaOf(candidates)
 	text.WriteString(strings.Join(criteria, " "))
 	var before line
@@ -60,7 +60,7 @@ func Explain(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) E
 	return Explanation(strings.Clone(text.String()))
 }
 
-// Candidates returns the candidates of the explanation, best first.
+// Candidates returns the candidates of the explanation, in the order in which Explain got them.
 func (e Explanation) Candidates() []brokerv1alpha1.Candidate {
 	head, rest, _ := strings.Cut(string(e), "\n")
 	criteria := strings.Fields(head)
@@ -105,14 +105,15 @@ func criteriaOf(candidates []brokerv1alpha1.Candidate) []string {
 	return out
 }
 
-// line is a candidate in full, before equal values are left out.
+// line holds the values of one candidate, including those that the text leaves out.
 type line struct {
 	id     string
 	won    bool
 	scores []string
-	// price consists of the amount, a slash and the currency; "" for no price.
+	// price is the amount and the currency, separated by a slash; "" for no price.
 	price string
-	// why consists of the reason and the message; "" if score and star imply them.
+	// why is the reason and the message, separated by a space; "" if the score and the star imply
+	// them.
 	why string
 }
 
@@ -156,7 +157,7 @@ func (l line) writeTo(text *strings.Builder, before line) {
 	}
 }
 
-// ditto stands for the scores and the price of the previous candidate.
+// ditto means that the scores and the price are those of the previous candidate.
 const ditto = "=="
 
 func (l line) writeScores(text *strings.Builder, before line) {
@@ -185,7 +186,7 @@ func commonPrefix(a, b string) int {
 	return n
 }
 
-// shortenScore returns a score in its written form; expandScore is its inverse.
+// shortenScore returns a score as an Explanation contains it; expandScore is its inverse.
 func shortenScore(score string) string {
 	if score == "" {
 		return "-"

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Shut makes a key without reservation unusable. So a request that arrives after its own
-// release is refused.
+// Shut closes a key that names no reservation, so that a later request with this key is refused. A
+// requester closes the key of a request that it no longer wants and that may still be on its way.
 type Shut struct {
 	Requester string `json:"requester"`
 	Key       string `json:"key"`
 }
 
-// ShutKeys calls f for every shut key and the time of its Shut, in no order.
+// ShutKeys calls f for every closed key and the time at which it was closed, in random order.
 func (s *State) ShutKeys(f func(Shut, time.Time)) {
 	for ref, at := range s.shut {
 		f(Shut{Requester: ref.requester, Key: ref.key}, at)
@@ -28,7 +28,7 @@ func (k *Shut) applyTo(s *State, at time.Time) {
 	s.shut[keyRef{k.Requester, k.Key}] = at
 }
 
-// Forget drops ended reservations and shut keys from the book. Their keys can be used again.
+// Forget drops ended reservations and closed keys from the book. Their keys can then be used again.
 type Forget struct {
 	Names []string `json:"names,omitempty"`
 	Keys  []Shut   `json:"keys,omitempty"`
@@ -53,7 +53,7 @@ func (f *Forget) applyTo(s *State, _ time.Time) {
 	for _, name := range f.Names {
 		r := s.reservations[name]
 		if r == nil {
-			continue // the event names it twice
+			continue // the event names this reservation twice
 		}
 		delete(s.keys, keyRef{r.Requester, r.Key})
 		delete(s.reservations, name)

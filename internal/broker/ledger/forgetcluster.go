@@ -8,12 +8,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// ForgetCluster removes a cluster that is gone for good, although its agent never confirmed that
-// it holds nothing. Its placements and everything that it requested must have been given up
-// before. Both sides of them count as gone where they wait for this cluster.
+// ForgetCluster removes a cluster that is gone for good, although its agent never confirmed that the
+// cluster holds nothing. Before that, the placements on the cluster must have been given up, and all
+// reservations that it requested must have ended. ForgetCluster marks the cluster's side of all these
+// placements as gone.
 //
 // The cluster stays in the book without agent, offer and history, because ended placements name
-// it. Should its agent return, it is treated as a new one.
+// it. If its agent returns, it is treated as a new cluster.
 type ForgetCluster struct {
 	ClusterID string `json:"clusterID"`
 }
@@ -40,7 +41,7 @@ func (f *ForgetCluster) checkAgainst(s *State) error {
 	return nil
 }
 
-// standsOn reports whether a placement on the provider stands.
+// standsOn reports whether the reservation has a standing placement on the provider.
 func (r *Reservation) standsOn(provider string) bool {
 	for i := range r.Placements {
 		if p := &r.Placements[i]; p.Provider == provider && r.Stands(p) {
@@ -65,8 +66,8 @@ func (f *ForgetCluster) applyTo(s *State, at time.Time) {
 	s.clusters.indexManifest(c, earlier)
 }
 
-// forgetSides counts the sides of a reservation that wait for a cluster as gone, and reports
-// whether there were any.
+// forgetSides marks the cluster's side of every placement of the reservation as gone. It reports
+// whether any of these sides was not gone before.
 func (r *Reservation) forgetSides(clusterID string) bool {
 	changed := false
 	for i := range r.Placements {

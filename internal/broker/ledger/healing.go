@@ -5,51 +5,60 @@ import (
 	"time"
 )
 
-// Heal grants a second placement to a reservation whose provider is silent or has recalled it, or
-// whose node is no longer Ready.
-// Both placements hold capacity. The one that is given up holds it until its provider confirms
-// that it is gone.
+// Heal grants a second placement to a reservation whose provider is silent, whose placement is
+// recalled, or whose node is no longer Ready. Both placements hold capacity. One of them is given
+// up later, and frees its capacity when its provider confirms that the placement is gone.
 type Heal struct {
-	Name        string      `json:"name"`
-	Provider    string      `json:"provider"`
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	// Price is the price to lock for the placement, nil if the provider has no prices.
+	Price       *Price      `json:"price,omitempty"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
-// Reasons for giving up one of two standing placements.
+// Reasons for giving up a placement because of its provider or its node. Except with Forgotten, the
+// reservation has a second placement at that time.
 const (
-	// ProviderLost: the provider was silent, and another one now serves the reservation.
+	// ProviderLost: the provider of the older placement was silent, and another provider now serves
+	// the reservation.
 	ProviderLost = "ProviderLost"
+	// Forgotten: an administrator removed the provider from the broker. This reason does not depend
+	// on whether another provider can serve the reservation.
+	Forgotten = "ProviderForgotten"
 	// NodeLost: the requester reported that the node is no longer Ready, and another provider now
-	// serves the reservation. Without that, the requester may be at fault.
+	// serves the reservation. The second condition is needed because the requester itself may be at
+	// fault.
 	NodeLost = "NodeNotReady"
-	// ProviderBack: before the second provider served, the first one called again or withdrew
-	// its recall.
+	// ProviderBack: before the second provider served, the provider of the older placement came
+	// back, its recall was withdrawn, or its node became Ready again. So the second placement is
+	// given up.
 	ProviderBack = "ProviderBack"
 )
 
-// HealStep is the next step for a reservation whose provider is or was silent, or has recalled
-// it.
+// HealStep is the next step for a reservation that may have to change its provider, because the
+// provider is silent, the placement is recalled, or the node is no longer Ready.
 type HealStep string
 
-// Steps of healing. They follow from the book alone, so a broker that takes over continues at
-// the same step.
+// The steps of healing. They depend on the book alone, so another replica that takes over continues
+// at the same step.
 const (
-	// HealNothing: no step is possible, or another event has to come first.
+	// HealNothing: nothing can be done now.
 	HealNothing HealStep = ""
-	// HealBegin: find another provider.
+	// HealBegin: another provider must be found for a second placement.
 	HealBegin HealStep = "Begin"
-	// HealFinish: the new placement serves; give the older one up.
+	// HealFinish: the new placement serves; the older one must be given up.
 	HealFinish HealStep = "Finish"
-	// HealReturn: the older placement may stay and the new one does not serve yet; give the new
-	// one up.
+	// HealReturn: the older placement may stay and the new one does not serve yet; the new one must
+	// be given up.
 	HealReturn HealStep = "Return"
 )
 
 // Healing returns the next step for a reservation.
 //
-// Healing begins only if the placement has served; otherwise the placement is given up at its
-// own deadline. A reservation stays on its provider if it must make room anyway, if it asked
-// for one provider, or if it is unclaimed. Patience (healing: Wait) does not apply to a recall.
+// Healing begins only if the placement has served; otherwise the placement is given up at its own
+// deadline. A reservation stays on its provider if it must make room for another reservation
+// anyway, if its request names the provider, or if it is unclaimed. With healing: Wait, it leaves
+// the provider only if the placement is recalled.
 func (s *State) Healing(r *Reservation) HealStep {
 	p := r.Current()
 	if !r.Stands(p) || r.Waiting != nil {
@@ -72,11 +81,12 @@ func (s *State) Healing(r *Reservation) HealStep {
 	}
 }
 
-// WhyLeft returns the reason for giving up the older of two placements once the new one serves.
+// WhyLeft returns the reason for which the older of two placements is given up once the new one
+// serves.
 func (s *State) WhyLeft(r *Reservation, older *Placement) string {
 	switch {
 	case r.isCalledBack(older):
-		return Recalled
+		return r.CallBack.Reason()
 	case s.Cluster(older.Provider).LostSince.IsZero() && older.IsUnready():
 		return NodeLost
 	default:
@@ -84,10 +94,11 @@ func (s *State) WhyLeft(r *Reservation, older *Placement) string {
 	}
 }
 
-// IsUnready reports whether the node of a placement was Ready and no longer is.
+// IsUnready reports whether the node of a placement was Ready once but is not now.
 func (p *Placement) IsUnready() bool { return p.EverReady && !p.Ready && !p.NodeSince.IsZero() }
 
-// Beside returns the placement that stands beside another one, nil if there is none.
+// Beside returns the newest standing placement of the reservation other than p, nil if there is
+// none.
 func (r *Reservation) Beside(p *Placement) *Placement {
 	for i := len(r.Placements) - 1; i >= 0; i-- {
 		if other := &r.Placements[i]; other.Number != p.Number && r.Stands(other) {
@@ -97,7 +108,8 @@ func (r *Reservation) Beside(p *Placement) *Placement {
 	return nil
 }
 
-// Serving returns the newest placement that is Ready, or else the current one.
+// Serving returns the newest placement that is acknowledged and whose node is Ready. If there is
+// none, it returns the current one.
 func (r *Reservation) Serving() *Placement {
 	for i := len(r.Placements) - 1; i >= 0; i-- {
 		if p := &r.Placements[i]; r.Stands(p) && p.Ready && !p.AcknowledgedAt.IsZero() {
@@ -120,19 +132,20 @@ func (h *Heal) checkAgainst(s *State) error {
 	case h.Provider == r.Current().Provider:
 		return fmt.Errorf("reservation %q: %w: %q is the provider it leaves", h.Name, ErrTaken, h.Provider)
 	}
-	return s.clusters.checkFits(h.Provider, r.Amounts)
+	return s.clusters.checkGrant(h.Provider, &r.Request, h.Price)
 }
 
 func (h *Heal) applyTo(s *State, at time.Time) {
-	s.moveTo(at, h.Name, h.Provider, h.Explanation)
+	s.moveTo(at, h.Name, h.Provider, h.Price, h.Explanation)
 }
 
-// mustLeave reports whether another placement has to replace this one.
+// mustLeave reports whether the reservation needs another placement to replace this one.
 func (cs *clusters) mustLeave(r *Reservation, p *Placement) bool {
 	return r.isCalledBack(p) || !r.Patient && (!cs.byID[p.Provider].LostSince.IsZero() || p.IsUnready())
 }
 
-// isServing reports whether both sides that have an agent have confirmed a placement.
+// isServing reports whether a placement is confirmed by both sides: the provider has acknowledged
+// it and the consumer's node is Ready. A side without an agent need not confirm.
 func (cs *clusters) isServing(r *Reservation, p *Placement) bool {
 	return (!p.AcknowledgedAt.IsZero() || !cs.hasAgent(p.Provider)) &&
 		(p.Ready || !cs.hasAgent(r.Requester))

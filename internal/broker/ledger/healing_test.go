@@ -16,7 +16,7 @@ func isBack(cluster string) Event { return Event{Change: &Silence{ClusterID: clu
 
 func heal(name, provider string) Event { return Event{Change: &Heal{Name: name, Provider: provider}} }
 
-// calledBack returns a recall by paris, which serves r.
+// calledBack returns the recall of a placement, which ends at begin plus in.
 func calledBack(name string, placement int32, in time.Duration) Event {
 	return Event{Change: &Recall{PlacementRef: refTo(name, placement), Ends: begin.Add(in)}}
 }
@@ -25,7 +25,7 @@ func notCalledBack(name string, placement int32) Event {
 	return Event{Change: &Recall{PlacementRef: refTo(name, placement)}}
 }
 
-// served is the history of r, which paris serves for rome.
+// served is the history of r, which paris serves for rome, with a Ready node.
 var served = []Event{
 	offer(rome, nil), offer(paris, cpu(8000)), offer(berlin, cpu(8000)), handWritten(oslo, cpu(8000)),
 	reserve("r", paris, cpu(1000)), acknowledge("r", 1), nodeReady("r", 1, true),
@@ -234,7 +234,8 @@ func TestChangeUnansweredBySilentProvider(t *testing.T) {
 	}
 }
 
-// After a restore, each provider reports its amounts; those of the remaining placement apply.
+// After a restore, each provider reports its amounts. Once only one placement is left, the amounts
+// of its provider are in force.
 func TestRemainingProvidersAmountsAreInForce(t *testing.T) {
 	b := newBook(t, served...)
 	b.applyAll(isLost(paris), heal("r", berlin), Event{Change: &Restate{PlacementRef: refTo("r", 1), Amounts: cpu(3000)}})

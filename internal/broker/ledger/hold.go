@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// Keep holds capacity for a quote until its requester takes it over. The provider does not
-// learn of it.
+// Keep creates a quote that holds capacity until a reservation takes the quote over or the hold
+// ends. The provider learns nothing of the quote.
 type Keep struct {
-	// Reserve is the reservation that would be granted. Name and key are the quote's own, and
-	// Until is when the hold ends.
+	// Reserve is the reservation that the quote offers. Its name and key are those of the quote,
+	// and Until is when the hold ends.
 	Reserve
-	// PriceTotal and RatesDate are the quoted values. The ledger only stores them.
+	// PriceTotal and RatesDate repeat what the quote says: the total price, and the date of the
+	// exchange rates. The ledger only stores them.
 	PriceTotal string `json:"priceTotal,omitempty"`
 	RatesDate  string `json:"ratesDate,omitempty"`
 }
@@ -28,17 +29,18 @@ func (k *Keep) checkAgainst(s *State) error {
 	if err := s.checkRequest(&k.Reserve); err != nil {
 		return err
 	}
-	return s.clusters.checkFits(k.Provider, k.Amounts)
+	return s.clusters.checkGrant(k.Provider, &k.Request, k.Price)
 }
 
 func (k *Keep) applyTo(s *State, at time.Time) {
 	q := &Quote{Keep: *k, HeldAt: at, Changed: s.position}
+	q.Price = s.shared.internPrice(q.Price)
 	s.internRequest(&q.Reserve)
 	s.quotes.addQuote(q)
 	s.Cluster(q.Provider).addQuote(q)
 }
 
-// Take grants a reservation the capacity that is held for a quote.
+// Take grants a reservation on the capacity that is held for a quote.
 type Take struct {
 	Quote string `json:"quote"`
 	Reserve
@@ -46,8 +48,9 @@ type Take struct {
 
 func (t *Take) subject() string { return t.Name }
 
-// checkAgainst does not check the capacity again: it was granted with the quote, whatever the
-// provider has by now.
+// checkAgainst does not check whether the provider has room: the quote holds the capacity, even if
+// the provider offers less by now. Requester, provider, amounts and price must equal those of the
+// quote.
 func (t *Take) checkAgainst(s *State) error {
 	if err := s.checkRequest(&t.Reserve); err != nil {
 		return err
@@ -55,7 +58,7 @@ func (t *Take) checkAgainst(s *State) error {
 	if err := s.quotes.checkHeld(t.Quote); err != nil {
 		return err
 	}
-	if q := s.quotes.Named(t.Quote); q.Requester != t.Requester || q.Provider != t.Provider || !q.Amounts.Equal(t.Amounts) {
+	if q := s.quotes.Named(t.Quote); q.Requester != t.Requester || q.Provider != t.Provider || !q.Amounts.Equal(t.Amounts) || !q.Price.Equal(t.Price) {
 		return fmt.Errorf("reservation %q: %w: quote %q holds something else", t.Name, ErrMalformed, t.Quote)
 	}
 	return nil
@@ -68,7 +71,7 @@ func (t *Take) applyTo(s *State, at time.Time) {
 	t.Reserve.applyTo(s, at)
 }
 
-// LetGo ends the hold of a quote that was not taken over.
+// LetGo ends the hold of a quote that no reservation has taken over.
 type LetGo struct {
 	Name   string     `json:"name"`
 	Reason HoldEnding `json:"reason"`
@@ -85,7 +88,7 @@ func (l *LetGo) checkAgainst(s *State) error {
 
 func (l *LetGo) applyTo(s *State, _ time.Time) { s.releaseQuote(s.quotes.Named(l.Name), l.Reason) }
 
-// releaseQuote frees the capacity of a quote and stores the reason.
+// releaseQuote frees the capacity that a quote holds and stores why it ended.
 func (s *State) releaseQuote(q *Quote, why HoldEnding) {
 	s.Cluster(q.Provider).removeQuote(q)
 	q.Ended, q.Changed, q.Explanation = why, s.position, ""

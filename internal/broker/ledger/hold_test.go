@@ -24,7 +24,7 @@ func take(name, quote, provider string, amounts quantity.Amounts) Event {
 	return Event{Change: &Take{Quote: quote, Reserve: *reserve(name, provider, amounts).Change.(*Reserve)}}
 }
 
-// TestHeldForQuotes follows the amounts that paris can still grant of 8 cores.
+// TestHeldForQuotes checks how much of 8 cores paris can still grant after a sequence of events.
 func TestHeldForQuotes(t *testing.T) {
 	held := keep("q", paris, cpu(3000))
 	restored := func(seen uint64) Event {
@@ -87,7 +87,8 @@ func TestUnheldQuoteIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// The outcome of a quote is known until a hundred other quotes of its requester have ended.
+// The outcome of a quote is known until a hundred other quotes of its requester have ended after
+// it.
 func TestQuotesAreForgotten(t *testing.T) {
 	b := newBook(t, offer(paris, cpu(8000)), keep("still", paris, cpu(1000)))
 	for i := range 101 {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Instant is a time in nanoseconds since the Unix epoch. It takes a third of the size of a
-// time.Time, and every reservation has several. The zero Instant is the zero time.Time. In JSON
-// it is a time.
+// Instant is a time in nanoseconds since the Unix epoch. It takes a third of the memory of a
+// time.Time; every reservation has several. The zero Instant is the zero time.Time. In JSON, an
+// Instant is written like a time.Time.
 type Instant int64
 
 func instantOf(t time.Time) Instant {
@@ -24,6 +24,9 @@ func (i Instant) Time() time.Time {
 	}
 	return time.Unix(0, int64(i)).UTC()
 }
+
+// seconds returns the instant in whole seconds since the Unix epoch.
+func (i Instant) seconds() int64 { return int64(i) / int64(time.Second) }
 
 // IsZero reports whether the instant is not set.
 func (i Instant) IsZero() bool { return i == 0 }

@@ -1,20 +1,19 @@
 package ledger
 
-// InstructionState is the task of both sides of a placement.
+// InstructionState is what the agents on both sides of a placement have to do.
 type InstructionState string
 
 // States of an instruction.
 const (
-	// Hold: set the placement up and keep it.
+	// Hold: set up the placement and keep it.
 	Hold InstructionState = "Hold"
-	// Release: take down everything that was made for the placement, then report that it is
-	// gone.
+	// Release: remove everything that was made for the placement, then report it as gone.
 	Release InstructionState = "Release"
-	// Ended: both sides have reported that they are gone.
+	// Ended: both sides have reported the placement as gone.
 	Ended InstructionState = "Ended"
 )
 
-// Instruction derives the task of both sides of a placement.
+// Instruction returns what the agents on both sides of a placement have to do.
 func (r *Reservation) Instruction(p *Placement) InstructionState {
 	switch {
 	case r.Stands(p):

@@ -9,8 +9,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// newFleet returns a book of clusters whose reservations are spread evenly; every cluster has
-// room for one more.
+// newFleet returns a book of clusters whose reservations are spread evenly. Every cluster has room
+// for two more.
 func newFleet(b *testing.B, clusters, reservations int) book {
 	b.Helper()
 	amounts := quantity.Amounts{corev1.ResourceCPU: 500, corev1.ResourceMemory: 1 << 30}

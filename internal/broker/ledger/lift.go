@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// LiftPauses clears the failures of a cluster, as a provider and as a requester, after an
-// operator has investigated them.
+// LiftPauses clears the failures of a cluster, as a provider and as a requester, and thus ends its
+// pauses. An operator asks for it after investigating the failures.
 type LiftPauses struct {
 	ClusterID string `json:"clusterID"`
-	// Mark identifies one request of the operator. It stays on the cluster's object, so the
-	// same mark must not lift later pauses.
+	// Mark identifies one request of the operator. It stays on the cluster's object, so the same
+	// mark must not lift pauses that begin later.
 	Mark string `json:"mark"`
 }
 
-// MaxMark is the length of the longest mark.
+// MaxMark is the maximum length of LiftPauses.Mark in bytes.
 const MaxMark = 64
 
 func (*LiftPauses) subject() string { return "" }

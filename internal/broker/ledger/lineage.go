@@ -6,36 +6,39 @@ import (
 	"time"
 )
 
-// Lineage begins a new history of the book: the first one, or one that continues from an older
-// state after records were lost. Clusters acted on the lost records, so each of them has to
-// announce its holdings.
+// Lineage begins a new part of the book's history. The first one begins the book. A later one
+// continues from an older state after records were lost, for example because the journal was
+// restored from a backup. Clusters have acted on the lost records, so each of them has to announce
+// its holdings.
 type Lineage struct {
-	// ID is random and was never used before.
+	// ID is random, so no other lineage has it.
 	ID string `json:"id"`
-	// Key authenticates positions. Only the first lineage has one, so that every state that can
-	// be restored knows it.
+	// Key is the secret key with which the broker authenticates its cursors. A cursor is the newest
+	// position that a cluster has seen; the cluster sends it with its calls. Only the first lineage
+	// has one. It is recorded before any cursor is issued, so a state that clusters have seen
+	// contains the key, whichever backup it is restored from.
 	Key []byte `json:"key,omitempty"`
-	// Seen is a lost position that a cluster showed; 0 for the first lineage.
+	// Seen is the position in the cursor that revealed the loss; 0 for the first lineage.
 	Seen uint64 `json:"seen,omitempty"`
-	// By is the cluster that showed the lost position.
+	// By is the cluster that sent this cursor, or "the broker".
 	By string `json:"by,omitempty"`
 }
 
-// Branch is a lineage in the book.
+// Branch is a lineage with the position and the time at which it began.
 type Branch struct {
 	Lineage
-	// Since is the position at which the lineage began.
+	// Since is a position in the journal.
 	Since uint64
 	At    time.Time
 }
 
-// lineagesKept bounds the remembered lineages. Positions of an older lineage are treated as
+// lineagesKept is how many lineages are remembered. A position in an older lineage is treated as
 // unknown.
 const lineagesKept = 32
 
 // Lineages is the history of the book as a sequence of lineages.
 type Lineages struct {
-	// branches are ordered by age, oldest first.
+	// branches are sorted from the oldest to the newest.
 	branches []Branch
 	key      []byte
 }
@@ -51,18 +54,18 @@ func (ls *Lineages) Present() *Branch {
 	return &ls.branches[len(ls.branches)-1]
 }
 
-// Key returns the key that authenticates positions, nil before the first lineage.
+// Key returns the key of the MAC in cursors, nil before the first lineage.
 func (ls *Lineages) Key() []byte { return ls.key }
 
-// Restored reports whether the book continues from an older state. Clusters may then hold
-// placements that the book does not have.
+// Restored reports whether the book continues from an older state, after records were lost.
+// Clusters may then have placements that the book does not have.
 func (ls *Lineages) Restored() bool {
 	b := ls.Present()
 	return b != nil && b.By != ""
 }
 
-// LineageEnd returns the last position of a lineage that is part of this history, and reports
-// whether the lineage is known.
+// LineageEnd returns the last position up to which a lineage is part of the book, and whether the
+// book knows the lineage. Later positions of an earlier lineage were lost.
 func (s *State) LineageEnd(id string) (uint64, bool) {
 	branches := s.lineages.branches
 	for i := range branches {
@@ -77,7 +80,8 @@ func (s *State) LineageEnd(id string) (uint64, bool) {
 	return 0, false
 }
 
-// Awaits reports whether a cluster's agent has not announced its holdings yet.
+// Awaits reports whether the cluster's agent must still announce its holdings, because the book was
+// restored.
 func (s *State) Awaits(clusterID string) bool {
 	return s.lineages.Restored() && s.HasAgent(clusterID) && s.Cluster(clusterID).AnnouncedIn != s.lineages.Present().ID
 }
@@ -104,7 +108,7 @@ func (l *Lineage) applyTo(s *State, at time.Time) {
 	s.lineages.beginLineage(l, s.position, at)
 }
 
-// beginLineage appends a lineage and drops the oldest ones beyond lineagesKept.
+// beginLineage appends a lineage and drops the oldest ones if there are more than lineagesKept.
 func (ls *Lineages) beginLineage(l *Lineage, since uint64, at time.Time) {
 	if l.Key != nil {
 		ls.key = slices.Clone(l.Key)
@@ -117,7 +121,7 @@ func (ls *Lineages) beginLineage(l *Lineage, since uint64, at time.Time) {
 	}
 }
 
-// Announced notes that a cluster has announced all placements that it provides and consumes.
+// Announced records that a cluster has announced all placements that it provides and consumes.
 type Announced struct {
 	ClusterID string `json:"clusterID"`
 }

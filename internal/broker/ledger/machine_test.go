@@ -21,7 +21,7 @@ import (
 
 var simulatedSteps = flag.Int("ledger.steps", 100_000, "events that TestSimulation tries, over one seed for every 200")
 
-// resources of the random books; beds is in no offer.
+// resources are the resources of the random events. beds is in no offer.
 var resources = []corev1.ResourceName{corev1.ResourceCPU, gpu, "beds"}
 
 // choose returns a number from 0 to n-1.
@@ -33,10 +33,11 @@ type machine struct {
 	naive   *naive
 	history [][]byte // accepted events in the form of the journal
 	now     time.Time
-	// twin was restored from a snapshot and applies all later events from JSON.
+	// twin was restored from a snapshot and applies all later events from JSON; nil before the
+	// first restart.
 	twin *State
-	// snapshots is the interval, in events, at which the machine checks that a refused event
-	// leaves the whole snapshot unchanged; 1 checks every refused event.
+	// snapshots is the interval, in events, at which the machine checks that a refused event leaves
+	// the whole snapshot unchanged; 1 checks every refused event. tried counts the events.
 	snapshots, tried int
 }
 
@@ -47,8 +48,9 @@ func newMachine(snapshots int) *machine {
 // tryEvent applies one event to both books and compares them.
 func (m *machine) tryEvent(e Event) error {
 	m.now = m.now.Add(time.Second)
-	e.At = m.now
+	e.At, e.By = m.now, m.anyActor()
 	was, held := m.state.Position(), m.heldNow()
+	price := m.priceEvent(&e)
 	before, err := m.snapshotBefore(&e)
 	if err != nil {
 		return err
@@ -68,6 +70,7 @@ func (m *machine) tryEvent(e Event) error {
 		return fmt.Errorf("position %d, want %d", m.state.Position(), was+1)
 	}
 	m.naive.recordEvent(&e)
+	m.naive.notePrices(&e, price)
 	if err := m.keptHolds(&e, held); err != nil {
 		return err
 	}
@@ -92,8 +95,9 @@ func (m *machine) heldNow() map[string]quantity.Amounts {
 	return out
 }
 
-// keptHolds checks that capacity becomes free only by the provider's own report, or by the end
-// of a placement whose provider has no agent.
+// keptHolds checks that a cluster holds less only after an event that may free capacity: a report
+// of its provider, the end of a quote, a new lineage, the removal of the cluster, or, if the
+// cluster has no agent, the change or end of a placement.
 func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error {
 	mayFree := func(cluster string) bool {
 		switch e.Change.(type) {
@@ -118,7 +122,8 @@ func (m *machine) keptHolds(e *Event, before map[string]quantity.Amounts) error 
 	return nil
 }
 
-// snapshotBefore skips the snapshot if the event will be accepted.
+// snapshotBefore returns a snapshot if the event will be refused and is due for the check;
+// otherwise nil.
 func (m *machine) snapshotBefore(e *Event) ([]byte, error) {
 	if m.tried++; m.tried%m.snapshots != 0 {
 		return nil, nil
@@ -143,7 +148,8 @@ func (m *machine) checkUnchanged(position uint64, before []byte) error {
 	return err
 }
 
-// followEvent records an accepted event and lets the twin decode every event from JSON.
+// followEvent adds an accepted event to the history. The twin applies every event from JSON and
+// must give the same answer.
 func (m *machine) followEvent(e *Event, answer error) error {
 	if answer != nil && (m.twin == nil || e.Change == nil) {
 		return nil // an event without a change is never written
@@ -168,7 +174,8 @@ func (m *machine) followEvent(e *Event, answer error) error {
 	return nil
 }
 
-// restartTwin restores the twin from a new snapshot.
+// restartTwin restores the twin from a new snapshot, and compares the former and the new twin with
+// the book.
 func (m *machine) restartTwin() error {
 	if err := m.twinAgrees(); err != nil {
 		return err
@@ -193,7 +200,7 @@ func (m *machine) twinAgrees() error {
 	return sameSnapshot(m.state, m.twin)
 }
 
-// replayAccepted applies the accepted events to an empty book.
+// replayAccepted applies the accepted events to an empty book, which must then equal the State.
 func (m *machine) replayAccepted() error {
 	again := New()
 	for i, raw := range m.history {
@@ -220,8 +227,8 @@ func sameSnapshot(a, b *State) error {
 	return err
 }
 
-// trials are the events that a machine tries. Most may be accepted, some never are. The weights
-// keep a simulated book about half full.
+// trials are the kinds of events that a machine tries. The weights keep a simulated book about half
+// full.
 var trials = []struct {
 	name   string
 	weight int
@@ -240,8 +247,10 @@ var trials = []struct {
 	{"provider gone", 5, func(m *machine, c choose) Event { r := m.anyPlacement(c); return providerGone(r.Name, r.Placement) }},
 	{"consumer gone", 4, func(m *machine, c choose) Event { r := m.anyPlacement(c); return consumerGone(r.Name, r.Placement) }},
 	{"end", 3, (*machine).anyEnd},
-	{"renew", 2, func(m *machine, c choose) Event {
-		return renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
+	{"renew", 4, func(m *machine, c choose) Event {
+		e := renew(m.anyName(c), m.now.Add(time.Duration(c(99))*time.Minute))
+		e.Change.(*Renew).Repriced = c(2) == 0
+		return e
 	}},
 	{"change", 10, (*machine).anyChange},
 	{"settle", 14, (*machine).anySettle},
@@ -257,6 +266,7 @@ var trials = []struct {
 	}},
 	{"heal", 8, (*machine).anyHeal},
 	{"recall", 4, (*machine).anyRecall},
+	{"idle", 5, (*machine).anyIdle},
 	{"close", 5, (*machine).anyClose},
 	{"exceed", 6, (*machine).anyExceed},
 	{"lift pauses", 1, func(_ *machine, c choose) Event {
@@ -274,6 +284,13 @@ var trials = []struct {
 	{"grant", 5, (*machine).anyGrant},
 	{"preempt", 6, (*machine).anyPreempt},
 	{"ceilings", 1, (*machine).anyCeilings},
+	{"observe", 1, func(*machine, choose) Event { return Event{Change: &Observe{}} }},
+	{"close period", 1, func(_ *machine, c choose) Event {
+		return Event{Change: &ClosePeriod{Period: oneOf(c, "", "hour-2026-03-01t12"), Hash: strings.Repeat("a", 64-c(2))}}
+	}},
+	{"close batch", 5, func(_ *machine, c choose) Event {
+		return Event{Change: &CloseBatch{Batch: uint64(c(2)), Rows: c(3) - 1, Hash: strings.Repeat("a", 64-c(2))}}
+	}},
 	{"keep", 5, (*machine).anyKeep},
 	{"let go", 4, (*machine).anyLetGo},
 	{"take", 4, (*machine).anyTake},
@@ -300,7 +317,7 @@ func (m *machine) anyName(c choose) string { return fmt.Sprint("r", c(10)) }
 
 func (m *machine) anyKey(c choose) string { return fmt.Sprint("key-r", c(12)) }
 
-// anyPlacement usually returns an existing placement.
+// anyPlacement usually names an existing placement.
 func (m *machine) anyPlacement(c choose) PlacementRef {
 	if len(m.naive.grants) == 0 || c(12) == 0 {
 		return refTo(m.anyName(c), int32(c(4)))
@@ -322,8 +339,8 @@ func (m *machine) anyAmounts(c choose) quantity.Amounts {
 	return out
 }
 
-// anyOffer rises and falls, sometimes below the held amounts. The hand-written cluster and the
-// requester get an agent late or never.
+// anyOffer returns an offer of random amounts, sometimes below the held ones. The agents of the
+// hand-written cluster and of the requester appear late or never.
 func (m *machine) anyOffer(c choose) Event {
 	id := oneOf(c, paris, paris, berlin, berlin, oslo, rome)
 	if c(10) == 0 {
@@ -333,7 +350,7 @@ func (m *machine) anyOffer(c choose) Event {
 	o := &Offer{ClusterID: id, Agent: late[id] == 0 || c(late[id]) == 0, Allocatable: quantity.Amounts{
 		corev1.ResourceCPU: int64(c(13)) * 1000, gpu: int64(c(5)),
 	}}
-	o.Capacity = o.Allocatable
+	o.Capacity, o.Cost = o.Allocatable, m.anyCost(c)
 	if c(2) == 0 {
 		o.Allocated = cpu(int64(c(9)) * 250)
 	}
@@ -363,8 +380,7 @@ func (m *machine) anyReserve(c choose) Event {
 	return e
 }
 
-// anyMove usually moves a reservation whose placement was withdrawn and that needs another
-// provider.
+// anyMove usually moves a reservation that has not ended and has a withdrawn placement.
 func (m *machine) anyMove(c choose) Event {
 	name := m.anyName(c)
 	for _, g := range m.naive.grants {
@@ -381,7 +397,7 @@ func (m *machine) anyWithdraw(c choose) Event {
 	if c(20) == 0 {
 		e.Change.(*Withdraw).Reason = ""
 	} else {
-		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "NeverConnected", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack")
+		e.Change.(*Withdraw).Reason = oneOf(c, e.Change.(*Withdraw).Reason, "NeverReady", "NeverConnected", "HandshakeRefused", "Unacknowledged", "Unacknowledged", "ProviderLost", "ProviderBack", "ProviderForgotten")
 	}
 	e.Change.(*Withdraw).Refused = e.Change.(*Withdraw).Reason != "" && c(4) == 0
 	return e
@@ -416,7 +432,7 @@ func (m *machine) anySettle(c choose) Event {
 	return Event{Change: e}
 }
 
-// anyForget usually names ended reservations, sometimes twice or together with others.
+// anyForget usually names reservations that are over, sometimes twice or together with others.
 func (m *machine) anyForget(c choose) Event {
 	f := &Forget{}
 	for _, e := range m.naive.entries {
@@ -447,7 +463,8 @@ func (m *machine) anyForgetCluster(c choose) Event {
 	return Event{Change: &ForgetCluster{ClusterID: id}}
 }
 
-// anyLineage usually continues the previous lineage; sometimes it lacks required fields.
+// anyLineage usually continues the previous lineage. Sometimes it does not name the cluster whose
+// cursor showed the loss.
 func (m *machine) anyLineage(c choose) Event {
 	l := &Lineage{ID: fmt.Sprint("lineage-", len(m.history)), Key: []byte("key")}
 	if m.naive.lineage != "" {
@@ -459,7 +476,7 @@ func (m *machine) anyLineage(c choose) Event {
 	return Event{Change: l}
 }
 
-// anyAdopt often adds a placement to a reservation, sometimes with a gap.
+// anyAdopt often adds a placement to a reservation, sometimes with a gap in the numbers.
 func (m *machine) anyAdopt(c choose) Event {
 	a := &Adopt{
 		PlacementRef: refTo(m.anyName(c), int32(c(4)*oneOf(c, 1, 1, 1, 8))), Provider: oneOf(c, paris, berlin, oslo, "nowhere"),
@@ -491,16 +508,12 @@ func TestBookAgainstNaiveBook(t *testing.T) {
 	})
 }
 
-// TestSimulation runs the same machine without shrinking: fast enough for a million events
-// (-ledger.steps=1000000).
+// TestSimulation runs the machine without rapid and without shrinking, which is fast enough for a
+// million events (-ledger.steps=1000000).
 func TestSimulation(t *testing.T) {
 	const stepsPerSeed = 200
-	steps := *simulatedSteps
-	if testing.Short() {
-		steps = min(steps, 20_000)
-	}
 	tried, accepted := 0, map[string]int{}
-	for seed := 0; tried < steps; seed++ {
+	for seed := 0; tried < *simulatedSteps; seed++ {
 		random := rand.New(rand.NewPCG(uint64(seed), 0))
 		m := newMachine(16)
 		for range stepsPerSeed {
@@ -528,7 +541,6 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d events tried, accepted: %v", tried, accepted)
 }
 
-// pickTrial returns an index of trials.
 func pickTrial(random *rand.Rand) int {
 	sum := 0
 	for _, kind := range trials {

@@ -13,8 +13,8 @@ type naiveAsked struct {
 	amounts    quantity.Amounts
 }
 
-// mayHold returns the most that a provider may hold for a grant, since its progress with a
-// change is unknown.
+// mayHold returns the most that a provider may hold for a grant. While the provider has not
+// answered a change, that is the larger of both amounts.
 func (n *naive) mayHold(g *naiveGrant, resource corev1.ResourceName) int64 {
 	most := n.kept[g][resource]
 	if asked := g.entry.asked; asked != nil && asked.number == g.number {
@@ -23,7 +23,8 @@ func (n *naive) mayHold(g *naiveGrant, resource corev1.ResourceName) int64 {
 	return most
 }
 
-// newestGrant returns the last grant that was not given up; if all were given up, the last one.
+// newestGrant returns the last grant that was not given up; if all were given up, the last one; nil
+// if there is none.
 func (n *naive) newestGrant(entry *naiveEntry) *naiveGrant {
 	var newest, kept *naiveGrant
 	for _, newest = range n.grantsOf(entry) {
@@ -97,7 +98,9 @@ func (n *naive) settleAmounts(e *Settle) {
 	g.entry.asked = nil
 }
 
-// dropUnanswered decides a change that a provider will not answer.
+// dropUnanswered ends a change whose grant was given up before the provider answered. The grant
+// keeps the larger amounts. A reduction applies if no other grant stands; any other change is
+// dropped.
 func (n *naive) dropUnanswered(g *naiveGrant) {
 	asked := g.entry.asked
 	if asked == nil || asked.number != g.number {

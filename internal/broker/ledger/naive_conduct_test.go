@@ -27,7 +27,8 @@ type naiveExcess struct {
 	amounts quantity.Amounts
 }
 
-// naiveSpell is a pause: its end, its level, and the placement on trial.
+// naiveSpell is a pause: its end, its level, and the name of the placement on trial, whose outcome
+// decides whether the pause ends.
 type naiveSpell struct {
 	until time.Time
 	level int
@@ -47,7 +48,8 @@ func (n *naive) noteDealing(p naiveParty, d naiveDealing) {
 	}
 }
 
-// blameProvider notes a failure of the provider of a withdrawn placement.
+// blameProvider notes the points that the provider of a withdrawn placement gets for the reason of
+// the withdrawal; none for most reasons.
 func (n *naive) blameProvider(g *naiveGrant, e *Event) {
 	points := 0
 	if e.Change.(*Withdraw).Reason != "ProviderLost" {
@@ -119,7 +121,8 @@ func (b *naiveBook) sumPoints(at time.Time) int {
 	return max(sum, 0)
 }
 
-// levelsLeft returns how many levels of earlier pauses still count.
+// levelsLeft returns the level of a pause at a time. The level falls by one every two hours after
+// the end of the pause.
 func (p naiveSpell) levelsLeft(at time.Time) int {
 	level := p.level
 	for t := p.until.Add(2 * time.Hour); level > 0 && !t.After(at); t = t.Add(2 * time.Hour) {
@@ -223,8 +226,8 @@ func (p naiveSpell) describe(points int, now time.Time) string {
 	}
 }
 
-// conductDiffers recounts all dealings of a cluster. It returns an error unless the State
-// blocks the same counterparts for the same time.
+// conductDiffers recounts all dealings of a cluster. It returns an error unless the State pauses
+// the same counterparts for the same time.
 func (n *naive) conductDiffers(s *State, id string) error {
 	for _, consumes := range []bool{false, true} {
 		party := naiveParty{id, consumes}

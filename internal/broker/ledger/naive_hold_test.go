@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// naiveHold is a hold of a quote, current or ended: the naive book never forgets one.
+// naiveHold is a hold of a quote, current or ended. The naive book never forgets a hold.
 type naiveHold struct {
 	kept    Keep
 	ended   HoldEnding
 	takenBy string
-	// after counts the holds of the same requester that ended after this one.
+	// after counts the quotes of the same requester whose hold ended after that of this quote.
 	after int
 }
 
@@ -76,7 +76,7 @@ func (n *naive) recordHolds(e *Event) {
 		n.quotes = append(n.quotes, &naiveHold{kept: *change})
 	case *Take:
 		n.letGo(n.findHold(change.Quote), HoldTaken, change.Name)
-		n.recordEvent(&Event{At: e.At, Change: &change.Reserve})
+		n.recordEvent(&Event{At: e.At, By: e.By, Change: &change.Reserve})
 	}
 }
 
@@ -97,7 +97,7 @@ func (n *naive) loseHolds() {
 	}
 }
 
-// countRemembered counts the quotes that the book has not forgotten.
+// countRemembered counts the quotes that the book must still know.
 func (n *naive) countRemembered() int {
 	count := 0
 	for _, h := range n.quotes {
@@ -141,7 +141,7 @@ func (n *naive) holdsDiffer(s *State) error {
 	return nil
 }
 
-// anyHold usually returns a held quote.
+// anyHold usually returns the name of a held quote.
 func (m *machine) anyHold(c choose) string {
 	for _, h := range m.naive.quotes {
 		if h.ended == "" && c(5) > 0 {

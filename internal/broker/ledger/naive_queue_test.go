@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// naiveWait is one stay in the queue. The naive book never forgets one: a finished stay has
-// left set.
+// naiveWait is one stay in the queue. The naive book never forgets a stay, but sets left when the
+// stay has finished.
 type naiveWait struct {
 	entry    *naiveEntry
-	came     int // number of stays that began before it
+	came     int // number of stays that began earlier
 	until    time.Time
 	hold     time.Duration
 	left     bool
-	provider string // where it takes the place of victims; "" if it only waits
+	provider string // where the victims are; "" if the entry preempts none
 	victims  []PlacementRef
-	grants   []*naiveGrant // of the victims; a reused name has other grants
+	grants   []*naiveGrant // those of the victims, because a reused name refers to other grants
 	priority int32
 	ends     time.Time
 }
@@ -159,7 +159,8 @@ func (n *naive) recordQueue(e *Event) {
 	}
 }
 
-// queueDiffers describes how the queue of a State differs.
+// queueDiffers returns an error if the book has another queue, or other notices, recalls or idle
+// times.
 func (n *naive) queueDiffers(s *State) error {
 	for _, entry := range n.entries {
 		r, w := s.Reservation(entry.name), n.waitOf(entry)
@@ -188,7 +189,7 @@ func (n *naive) queueDiffers(s *State) error {
 			}
 		}
 	}
-	return errors.Join(n.noticesDiffer(s), n.recallsDiffer(s))
+	return errors.Join(n.noticesDiffer(s), n.recallsDiffer(s), n.idleDiffers(s))
 }
 
 func (n *naive) noticesDiffer(s *State) error {
@@ -213,7 +214,7 @@ func (n *naive) noticesDiffer(s *State) error {
 	return nil
 }
 
-// anyEnqueue queues a new request, or usually one whose placement was given up.
+// anyEnqueue queues a new request or an earlier one, which usually has lost its placement.
 func (m *machine) anyEnqueue(c choose) Event {
 	q := &Enqueue{Until: m.now.Add(time.Duration(c(99)+1) * time.Minute)}
 	if c(2) == 0 {
@@ -237,7 +238,7 @@ func (m *machine) anyEnqueue(c choose) Event {
 	return Event{Change: q}
 }
 
-// anyWaiting usually returns a waiting reservation.
+// anyWaiting usually returns the name of a waiting reservation.
 func (m *machine) anyWaiting(c choose) string {
 	var names []string
 	for _, entry := range m.naive.entries {

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// naiveOutcome is the outcome of a grant at an instant.
+// naiveOutcome is what became of a grant, and when. took is the time from the grant until the node
+// was Ready.
 type naiveOutcome struct {
 	provider, kind string
 	at             time.Time
 	took           time.Duration
 }
 
-// weights of outcomes, by kind, in promises kept and broken.
+// weights says, for each kind of outcome, how many kept and how many broken promises it counts as.
 var weights = map[string]struct{ kept, broken float64 }{
 	"ready": {1, 0}, "refused": {0, 0.5}, "unanswered": {0, 1}, "never ready": {0, 1}, "dropped": {0, 1},
 }
 
-// countDelivered counts a success. The immediately preceding grants whose node never became Ready
-// count as failures.
+// countDelivered counts a success of a grant. The grants before it, back to the last one that was
+// Ready, count as failures if they were withdrawn because their node did not become Ready.
 func (n *naive) countDelivered(g *naiveGrant, at time.Time) {
 	n.outcomes = append(n.outcomes, naiveOutcome{g.provider, "ready", at, at.Sub(g.assigned)})
 	n.noteDealing(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.placementName(), "good", 0})
@@ -52,8 +53,8 @@ func (n *naive) noteWithdrawn(g *naiveGrant, e *Event) {
 	n.outcomes = append(n.outcomes, naiveOutcome{provider: g.provider, kind: kind, at: e.At})
 }
 
-// recordDiffers recounts all outcomes of a cluster. It weighs the weekly decay exactly, so a
-// thousandth may be missing for every week.
+// recordDiffers recounts all outcomes of a cluster. It halves their weight every week exactly,
+// while the book rounds, so the sums may differ by two thousandths.
 func (n *naive) recordDiffers(s *State, id string) error {
 	record := s.Cluster(id).Record
 	counts, took := map[string]int64{}, time.Duration(0)

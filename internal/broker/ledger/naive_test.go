@@ -21,9 +21,9 @@ type naive struct {
 	queue    []*naiveWait
 	quotes   []*naiveHold
 	ceilings quantity.Ratios
-	// kept holds the amounts that the provider of a grant reported to keep.
+	// kept holds the amounts that the provider of a grant keeps, as far as the book knows.
 	kept map[*naiveGrant]quantity.Amounts
-	// outcomes holds the outcomes of grants, why the reasons for withdrawals.
+	// outcomes holds the outcomes of grants. why holds the reasons for which grants were withdrawn.
 	outcomes []naiveOutcome
 	why      map[*naiveGrant]string
 	// dealings holds the experiences of clusters with each other, by the party that earned
@@ -31,15 +31,24 @@ type naive struct {
 	dealings map[naiveParty][]naiveDealing
 	// exceeded holds how far a requester exceeded a grant.
 	exceeded map[*naiveGrant]naiveExcess
-	// lineage is the current one; restored is true if it is not the first.
+	// lineage is the ID of the current lineage; "" before the first. restored is true if it is not
+	// the first.
 	lineage  string
 	restored bool
+	// prices holds the prices of grants, heldPrices those of quotes, and periods the metered
+	// periods of entries. latest is the time of the last event.
+	prices     map[*naiveGrant]*naivePrice
+	heldPrices map[string]*naivePrice
+	periods    map[*naiveEntry][]naivePeriod
+	latest     time.Time
+	actors     map[string]naiveActors
+	settings   map[string]string
 }
 
 type naiveCluster struct {
 	last  Offer
-	since time.Time // of its agent; zero before the first offer
-	// announced is the lineage in which it announced its holdings.
+	since time.Time // when its agent first sent an offer; zero before that
+	// announced is the lineage in which the cluster last announced its holdings.
 	announced string
 	lost      time.Time
 	// lifted is the mark with which its pauses were last lifted.
@@ -80,21 +89,27 @@ type naiveGrant struct {
 	provider string
 	assigned time.Time
 	acked    time.Time
-	// connecting is when its requester reported that only the network is missing, or that the
-	// node is no longer Ready.
+	// connecting is when the requester reported that only the network is missing, or that the node
+	// is no longer Ready.
 	connecting time.Time
 	ready      bool
 	readyOnce  bool
 	withdrawn  bool
-	left       bool // the provider is gone
-	leftToo    bool // the consumer is gone
-	lost       bool // only its number is known
-	// recalled is the end of its recall, zero if its provider has not recalled it.
+	left       bool // the provider has confirmed that nothing is left
+	leftToo    bool // the consumer has confirmed that nothing is left
+	lost       bool // nothing but the number of the grant is known
+	// recalled is the end of the recall of the grant; zero if it is not recalled.
 	recalled time.Time
+	// drained is when the drain that caused the recall began; zero if the provider recalled the
+	// grant.
+	drained time.Time
+	// idle is the time since which no pod uses the grant; zero if none was recorded. idleEnds is
+	// when the grant may be released as idle.
+	idle, idleEnds time.Time
 }
 
 func newNaive() *naive {
-	return &naive{clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, dealings: map[naiveParty][]naiveDealing{}, exceeded: map[*naiveGrant]naiveExcess{}}
+	return &naive{actors: map[string]naiveActors{}, settings: map[string]string{}, clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, dealings: map[naiveParty][]naiveDealing{}, exceeded: map[*naiveGrant]naiveExcess{}, prices: map[*naiveGrant]*naivePrice{}, heldPrices: map[string]*naivePrice{}, periods: map[*naiveEntry][]naivePeriod{}}
 }
 
 func (g *naiveGrant) isStanding() bool { return g.entry.end == "" && !g.withdrawn }
@@ -125,7 +140,7 @@ func (n *naive) grantsOf(entry *naiveEntry) []*naiveGrant {
 	return out
 }
 
-// newestNumber returns the number of the newest grant, 0 before the first.
+// newestNumber returns the number of an entry's newest grant; 0 if there is none.
 func (n *naive) newestNumber(entry *naiveEntry) int32 {
 	all := n.grantsOf(entry)
 	if len(all) == 0 {
@@ -143,7 +158,8 @@ func (n *naive) findGrant(ref PlacementRef) *naiveGrant {
 	return nil
 }
 
-// sumClaimed returns Σ max(held, used), including usage without a hold.
+// sumClaimed returns the sum of max(held, used) over the placements on a cluster, including usage
+// without a hold, plus what quotes hold.
 func (n *naive) sumClaimed(cluster string, resource corev1.ResourceName) int64 {
 	used := n.clusters[cluster].last.Used
 	var sum int64
@@ -178,7 +194,7 @@ func (n *naive) freeBeside(claimed int64, cluster string, resource corev1.Resour
 	return max(0, n.stretchAmount(last.Allocatable[resource], resource, &last)-last.Allocated[resource]-claimed)
 }
 
-// refusalsOf returns all reasons against an event; State may give any of them.
+// refusalsOf returns all reasons against an event. State may refuse the event with any of them.
 func (n *naive) refusalsOf(e *Event) []error {
 	var no []error
 	refuse := func(when bool, reason error) {
@@ -186,6 +202,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 			no = append(no, reason)
 		}
 	}
+	refuse(len(e.By) > 400, ErrMalformed)
 	onGrant := func(ref PlacementRef, want bool, otherwise error) {
 		g := n.findGrant(ref)
 		refuse(g == nil, ErrUnknown)
@@ -206,6 +223,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 			refuse(want > n.freeAmount(provider, resource), ErrOverbooked)
 		}
 	}
+	refuse(n.refusesPrice(e), ErrMalformed)
 	switch change := e.Change.(type) {
 	case *Offer:
 		refuse(change.ClusterID == "", ErrMalformed)
@@ -244,6 +262,7 @@ func (n *naive) refusalsOf(e *Event) []error {
 		onLive(change.Name)
 	case *Renew:
 		onLive(change.Name)
+		no = append(no, n.refusalsToReprice(change)...)
 	case *Edit:
 		entry := onLive(change.Name)
 		refuse(entry != nil && change.Generation <= entry.generation, ErrTaken)
@@ -260,6 +279,8 @@ func (n *naive) refusalsOf(e *Event) []error {
 		no = append(no, n.refusalsToHeal(change)...)
 	case *Recall:
 		no = append(no, n.refusalsToRecall(change)...)
+	case *Idle:
+		no = append(no, n.refusalsToIdle(change)...)
 	case *Exceed:
 		no = append(no, n.refusalsToExceed(change)...)
 	case *LiftPauses:
@@ -282,7 +303,11 @@ func (n *naive) refusalsOf(e *Event) []error {
 			refuse(entry == nil, ErrUnknown)
 			refuse(entry != nil && !n.isOver(entry), ErrTaken)
 		}
-	case *Ceilings:
+	case *Configure, *Observe:
+	case *ClosePeriod:
+		refuse(change.Period == "" || len(change.Hash) != 64, ErrMalformed)
+	case *CloseBatch:
+		refuse(change.Batch < 1 || change.Rows <= 0 || len(change.Hash) != 64, ErrMalformed)
 	case *Lineage:
 		l := change
 		refuse(l.ID == "" || (n.lineage == "") != (l.Key != nil) || (n.lineage == "") != (l.By == ""), ErrMalformed)
@@ -352,7 +377,7 @@ func (n *naive) isOver(entry *naiveEntry) bool {
 	return entry.end != ""
 }
 
-// allLeft reports whether no provider holds anything for an entry.
+// allLeft reports whether every provider has confirmed that nothing of an entry is left.
 func (n *naive) allLeft(entry *naiveEntry) bool {
 	for _, g := range n.grantsOf(entry) {
 		if !g.left {
@@ -364,6 +389,7 @@ func (n *naive) allLeft(entry *naiveEntry) bool {
 
 // recordEvent stores an accepted event.
 func (n *naive) recordEvent(e *Event) {
+	n.noteActor(e)
 	switch change := e.Change.(type) {
 	case *Offer:
 		c := n.clusters[change.ClusterID]
@@ -439,8 +465,8 @@ func (n *naive) recordEvent(e *Event) {
 		n.changeAmounts(change, entry)
 	case *Settle:
 		n.settleAmounts(change)
-	case *Ceilings:
-		n.ceilings = change.OverSubscription
+	case *Configure:
+		n.configure(change)
 	case *Silence:
 		n.clusters[change.ClusterID].lost = change.Since
 	case *Restate:
@@ -450,7 +476,11 @@ func (n *naive) recordEvent(e *Event) {
 		number := n.newestNumber(entry) + 1
 		n.addGrant(&naiveGrant{entry: entry, number: number, provider: change.Provider, assigned: e.At})
 	case *Recall:
-		n.findGrant(change.PlacementRef).recalled = change.Ends
+		g := n.findGrant(change.PlacementRef)
+		g.recalled, g.drained = change.Ends, change.Drained
+	case *Idle:
+		g := n.findGrant(change.PlacementRef)
+		g.idle, g.idleEnds = change.Since, change.Ends
 	case *Exceed:
 		n.noteExcess(e)
 	case *LiftPauses:
@@ -487,7 +517,8 @@ func (n *naive) recordEvent(e *Event) {
 	}
 }
 
-// isUsed reports whether anything on a cluster, or requested by it, has not ended.
+// isUsed reports whether a cluster provides for a standing grant or a held quote, or has requested
+// a reservation or quote that has not ended.
 func (n *naive) isUsed(id string) bool {
 	for _, g := range n.grants {
 		if g.provider == id && g.isStanding() {
@@ -507,7 +538,8 @@ func (n *naive) isUsed(id string) bool {
 	return false
 }
 
-// forgetAllOf starts the history of a cluster anew, without an agent.
+// forgetAllOf resets a cluster to one without an agent and without history. Nothing is left of its
+// grants.
 func (n *naive) forgetAllOf(id string) {
 	n.clusters[id] = &naiveCluster{last: Offer{ClusterID: id}}
 	for _, g := range n.grants {
@@ -601,8 +633,11 @@ func (n *naive) dropForgotten(f *Forget) {
 	}
 }
 
-// compareTo describes how a State differs from this book.
+// compareTo returns an error if a State differs from this book.
 func (n *naive) compareTo(s *State) error {
+	if err := errors.Join(n.actorsDiffer(s), n.settingsDiffer(s)); err != nil {
+		return err
+	}
 	for id := range n.clusters {
 		if err := n.clusterDiffers(s, id); err != nil {
 			return fmt.Errorf("cluster %s: %w", id, err)
@@ -640,7 +675,7 @@ func (n *naive) compareTo(s *State) error {
 			return fmt.Errorf("reservation %s: %v and %+v, want %v and %+v", e.name, r.Amounts, r.Pending, e.amounts, e.asked)
 		}
 	}
-	if err := errors.Join(n.queueDiffers(s), n.holdsDiffer(s)); err != nil {
+	if err := errors.Join(n.queueDiffers(s), n.holdsDiffer(s), n.costsDiffer(s)); err != nil {
 		return err
 	}
 	seen := map[string]int{}
@@ -700,7 +735,8 @@ func (g *naiveGrant) compareTo(s *State) error {
 	got := naiveGrant{
 		entry: g.entry, number: p.Number, provider: p.Provider, assigned: p.AssignedAt.Time(), acked: p.AcknowledgedAt.Time(), connecting: p.NodeSince.Time(),
 		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
-		lost: p.Withdrawn == withdrawnLost, recalled: g.recalled, // see recallsDiffer
+		lost: p.Withdrawn == withdrawnLost, recalled: g.recalled, drained: g.drained, // recallsDiffer compares recalled and drained
+		idle: g.idle, idleEnds: g.idleEnds, // idleDiffers compares idle and idleEnds
 	}
 	if got != *g {
 		return fmt.Errorf("%+v, want %+v", got, *g)

@@ -6,6 +6,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -16,24 +17,26 @@ type Offer struct {
 	Endpoint    string `json:"endpoint,omitempty"`
 	Region      string `json:"region,omitempty"`
 	Zone        string `json:"zone,omitempty"`
-	// Agent is true for an offer from the cluster's agent, false for a hand-written one. Once a
+	// Agent is true if the cluster's agent made the offer, false if it was written by hand. Once a
 	// cluster has had an agent, it is always treated as having one.
 	Agent       bool             `json:"agent,omitempty"`
 	Capacity    quantity.Amounts `json:"capacity"`
 	Allocatable quantity.Amounts `json:"allocatable"`
 	// Allocated is the sum of the requests of the cluster's own pods.
 	Allocated quantity.Amounts `json:"allocated,omitempty"`
-	// Used holds the requests of each placement's pods, by placement name.
+	// Used holds the resource requests of the pods that run for each placement, by placement name.
 	Used map[string]quantity.Amounts `json:"used,omitempty"`
-	// UsedApart keeps Used from the former offer. Events of type Usage then change it: the
-	// usage of a cluster with many placements does not fit into one record.
+	// UsedApart is true if the offer leaves Used out, so that the cluster's former Used stays.
+	// Events of type Usage then change Used. The broker does this for a cluster with many
+	// placements, whose usage does not fit into one record.
 	UsedApart bool                 `json:"usedApart,omitempty"`
 	Shapes    []quantity.NodeShape `json:"shapes,omitempty"`
-	// OverSubscription holds the ratios at which the cluster's resources may be promised,
-	// within the ceilings.
+	// OverSubscription is how many times each resource may be promised, within the administrator's
+	// ceilings.
 	OverSubscription quantity.Ratios      `json:"overSubscription,omitempty"`
 	Cost             *brokerv1alpha1.Cost `json:"cost,omitempty"`
-	// Labels and Claims are matched by the constraints of requests.
+	// Labels and Claims are what the cluster states about itself. The constraints of requests are
+	// matched against them.
 	Labels map[string]string `json:"labels,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`
 	// Lending restricts the requesters to which the cluster lends; nil for no restriction.
@@ -52,7 +55,7 @@ type ObjectRef struct {
 // Manifest is an object that contains a hand-written offer.
 type Manifest struct {
 	ObjectRef
-	// Digest of the contained offer, to detect changes.
+	// Digest is the digest of the offer in the object, to detect changes.
 	Digest string `json:"digest"`
 }
 
@@ -60,8 +63,9 @@ func (*Offer) subject() string { return "" }
 
 func (o *Offer) checkAgainst(*State) error { return o.checkFields() }
 
-// checkFields keeps every sum in the book within an int64. A saturated sum would depend on the
-// order of additions, and so differ between a running and a restored book.
+// checkFields returns an error for impossible values. It also makes sure that every sum in the book
+// fits in an int64. A saturated sum would depend on the order of additions, so a running book and a
+// restored one could differ.
 func (o *Offer) checkFields() error {
 	if o.ClusterID == "" {
 		return fmt.Errorf("%w: offer without cluster", ErrMalformed)
@@ -98,7 +102,7 @@ func (o *Offer) applyTo(s *State, at time.Time) {
 	}
 	c.ClusterID = id
 	s.clusters.indexManifest(c, earlier)
-	c.stretch = s.clusters.stretchOf(o)
+	c.stretch, c.tariff = s.clusters.stretchOf(o), money.ReadTariff(o.Cost)
 	c.Agent = known || o.Agent
 	c.recountClaimed()
 	if c.Agent && !known {

@@ -1,9 +1,10 @@
 package ledger
 
-// Phase of a reservation. It is not stored but derived from the placements and the end.
+// Phase is the phase of a reservation. It is not stored, but computed from the placements and the
+// end of the reservation.
 type Phase string
 
-// Phases of a reservation that is in the book.
+// The phases of a reservation.
 const (
 	Queued    Phase = "Queued"
 	Reserved  Phase = "Reserved"
@@ -13,7 +14,7 @@ const (
 	Failed    Phase = "Failed"
 )
 
-// Phase derives the phase of a reservation from its placements and its end.
+// Phase returns the phase of the reservation.
 func (r *Reservation) Phase() Phase {
 	switch {
 	case r.EndReason != "" && !r.isGone() && !(r.Closed && r.allProvidersGone()):
@@ -41,14 +42,14 @@ type PlacementPhase string
 const (
 	Assigned     PlacementPhase = "Assigned"
 	Acknowledged PlacementPhase = "Acknowledged"
-	// Connecting: only the network between the two clusters is missing.
+	// Connecting: the placement is complete except for the network between the two clusters.
 	Connecting  PlacementPhase = "Connecting"
 	Ready       PlacementPhase = "Ready"
 	Withdrawing PlacementPhase = "Withdrawing"
 	Gone        PlacementPhase = "Gone"
 )
 
-// PlacementPhase derives the phase of a placement.
+// PlacementPhase returns the phase of a placement.
 func (r *Reservation) PlacementPhase(p *Placement) PlacementPhase {
 	switch {
 	case p.ProviderGone:
@@ -66,7 +67,7 @@ func (r *Reservation) PlacementPhase(p *Placement) PlacementPhase {
 	}
 }
 
-// isGone reports whether all placements have been taken down on both sides.
+// isGone reports whether all placements are gone on both sides.
 func (r *Reservation) isGone() bool {
 	for i := range r.Placements {
 		if !r.Placements[i].isGone() {
@@ -76,8 +77,8 @@ func (r *Reservation) isGone() bool {
 	return true
 }
 
-// isGone reports whether both sides have taken the placement down. A side that had no
-// agent when the placement was given up has nothing to take down.
+// isGone reports whether both sides have removed the placement. A side that had no agent when the
+// placement was given up has nothing to remove.
 func (p *Placement) isGone() bool {
 	return p.ProviderGone && p.ConsumerGone
 }

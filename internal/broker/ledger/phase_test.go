@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sight is the state derived from one reservation.
+// sight is what is derived from a reservation and one of its placements.
 type sight struct {
 	Phase       Phase
 	Placement   PlacementPhase

@@ -7,7 +7,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 )
 
-// PlacementRef names one placement.
+// PlacementRef identifies one placement by its reservation and its number.
 type PlacementRef struct {
 	Name      string `json:"name"`
 	Placement int32  `json:"placement"`
@@ -19,10 +19,13 @@ func (ref PlacementRef) String() string { return brokerv1alpha1.PlacementName(re
 // subject implements Change for every type that embeds PlacementRef.
 func (ref PlacementRef) subject() string { return ref.Name }
 
-// Move grants another placement on another provider.
+// Move grants a reservation whose placement was given up a new placement, usually on another
+// provider.
 type Move struct {
-	Name        string      `json:"name"`
-	Provider    string      `json:"provider"`
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	// Price is the price to lock for the placement, nil if the provider has no prices.
+	Price       *Price      `json:"price,omitempty"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
@@ -39,20 +42,20 @@ func (m *Move) checkAgainst(s *State) error {
 	if r.Stands(r.Current()) {
 		return fmt.Errorf("reservation %q: %w: placement %d still stands", m.Name, ErrTaken, r.Current().Number)
 	}
-	return s.clusters.checkFits(m.Provider, r.Amounts)
+	return s.clusters.checkGrant(m.Provider, &r.Request, m.Price)
 }
 
 func (m *Move) applyTo(s *State, at time.Time) {
-	s.moveTo(at, m.Name, m.Provider, m.Explanation)
+	s.moveTo(at, m.Name, m.Provider, m.Price, m.Explanation)
 }
 
-// Acknowledge notes that the provider has accepted a placement.
+// Acknowledge records that the provider has accepted a placement.
 type Acknowledge struct{ PlacementRef }
 
 func (a *Acknowledge) checkAgainst(s *State) error { return s.checkStanding(a.PlacementRef) }
 
-// applyTo counts a success of the provider if the requester has no agent that could report the
-// node as Ready.
+// applyTo counts the acknowledgement as a success of the provider if the requester has no agent.
+// Otherwise the success counts when the requester's agent reports that the node is Ready.
 func (a *Acknowledge) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(a.PlacementRef)
 	if p.AcknowledgedAt.IsZero() && !s.HasAgent(r.Requester) {
@@ -61,23 +64,23 @@ func (a *Acknowledge) applyTo(s *State, at time.Time) {
 	s.changePlacement(a.PlacementRef, func(p *Placement) { p.noteAcknowledged(at) })
 }
 
-// noteAcknowledged keeps the first instant, so that a provider cannot postpone the node's
-// deadline by repeating its report.
+// noteAcknowledged stores the time of the first acknowledgement. Later ones do not change it, so a
+// provider cannot postpone the node's deadline by repeating its report.
 func (p *Placement) noteAcknowledged(at time.Time) {
 	if p.AcknowledgedAt.IsZero() {
 		p.AcknowledgedAt = instantOf(at)
 	}
 }
 
-// Withdraw gives one placement up. Its capacity stays held until ProviderGone.
+// Withdraw gives up one placement. The placement holds its capacity until ProviderGone.
 type Withdraw struct {
 	PlacementRef
 	Reason string `json:"reason"`
-	// Refused is true if the provider itself gave it up.
+	// Refused is true if the provider itself gave the placement up.
 	Refused bool `json:"refused,omitempty"`
 }
 
-// checkAgainst requires a reason, because a placement without one counts as standing.
+// checkAgainst requires a reason, because a placement without one counts as not given up.
 func (w *Withdraw) checkAgainst(s *State) error {
 	if w.Reason == "" {
 		return fmt.Errorf("placement %s: %w: withdrawn without reason", w.PlacementRef, ErrMalformed)
@@ -96,8 +99,8 @@ func (w *Withdraw) applyTo(s *State, at time.Time) {
 	s.releaseSides(at, r, p)
 }
 
-// ProviderGone notes that the provider of a placement has taken everything down. It frees the
-// capacity.
+// ProviderGone records that the provider of a placement has removed everything that belongs to the
+// placement. It frees the capacity.
 type ProviderGone struct{ PlacementRef }
 
 func (g *ProviderGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
@@ -108,7 +111,7 @@ func (g *ProviderGone) applyTo(s *State, at time.Time) {
 	s.freeCapacity(r, p)
 }
 
-// ConsumerGone notes that the requester has taken its side of a placement down.
+// ConsumerGone records that the requester has removed its side of a placement.
 type ConsumerGone struct{ PlacementRef }
 
 func (g *ConsumerGone) checkAgainst(s *State) error { return s.checkLeft(g.PlacementRef) }
@@ -147,8 +150,8 @@ func (s *State) checkStanding(ref PlacementRef) error {
 	return nil
 }
 
-// checkLeft refuses a standing placement. Only a placement that was given up can be gone, so an
-// agent that reports Gone by mistake frees nothing.
+// checkLeft returns an error for a placement that still stands or is not in the book. So an agent
+// that reports a standing placement as gone by mistake frees nothing.
 func (s *State) checkLeft(ref PlacementRef) error {
 	r, p := s.findPlacement(ref)
 	if p == nil {
@@ -160,7 +163,8 @@ func (s *State) checkLeft(ref PlacementRef) error {
 	return nil
 }
 
-// checkHolds refuses a placement whose provider has confirmed that nothing is left.
+// checkHolds returns an error for a placement that holds no capacity: it is not in the book, or its
+// provider has confirmed that it is gone.
 func (s *State) checkHolds(ref PlacementRef) error {
 	_, p := s.findPlacement(ref)
 	if p == nil {
@@ -178,19 +182,23 @@ func (s *State) changePlacement(ref PlacementRef, change func(*Placement)) {
 	r.Changed = s.position
 }
 
-// moveTo gives a reservation a placement on another provider.
-func (s *State) moveTo(at time.Time, name, provider string, why Explanation) {
+// moveTo grants a reservation another placement, and stores the explanation.
+func (s *State) moveTo(at time.Time, name, provider string, price *Price, why Explanation) {
 	r := s.reservations[name]
 	r.Provider, r.Explanation = provider, why
-	s.addPlacement(at, r, provider)
+	s.addPlacement(at, r, provider, price)
 }
 
-// releaseSides marks the sides of a placement that have no agent as gone: nothing was set up
-// there, and no report will ever come. It does so at once, because an agent that enrols later
-// must not revive an old placement. It also ends the trial, notice and recall of the placement,
-// and decides its pending change.
+// releaseSides prepares the release of a placement that was given up or whose reservation has ended.
+// It marks each side without an agent as gone at once: nothing was set up there, no report will ever
+// come, and an agent that enrols later must not revive an old placement. The requester's side of an
+// unclaimed reservation is gone as well. releaseSides also ends the trial, notice, recall and idle
+// time of the placement, and decides its pending change.
 func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
 	s.clusters.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, brokerv1alpha1.PlacementName(r.Name, p.Number)) })
+	if i := r.IdleNow(); i != nil && i.Placement == p.Number {
+		r.updateHistory(func(h *History) { h.IdleTime = nil })
+	}
 	if r.Notice != nil && r.Notice.Placement == p.Number {
 		r.Notice = nil
 	}

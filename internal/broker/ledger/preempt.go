@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Preempt gives notice to placements that have to make room for a waiting reservation with
-// a higher priority.
+// Preempt gives notice to placements, the victims, that they have to make room for a waiting
+// reservation with a higher priority.
 type Preempt struct {
 	// Name is the name of the waiting reservation.
 	Name string `json:"name"`
-	// Priority is that of the waiting reservation. It is higher than that of every victim.
+	// Priority is the priority of the waiting reservation. It is higher than that of every victim.
 	Priority int32 `json:"priority"`
 	// Provider is the provider of all victims.
 	Provider string   `json:"provider"`
 	Victims  []Victim `json:"victims"`
-	// Ends is when the victims' placements are given up.
+	// Ends is when the placements of the victims are given up.
 	Ends time.Time `json:"ends"`
 }
 
@@ -26,28 +26,29 @@ type Victim struct {
 	Priority int32 `json:"priority"`
 }
 
-// Preemption is the state that a waiting reservation keeps of a Preempt.
+// Preemption is the part of a Preempt that is stored with the waiting reservation.
 type Preemption struct {
 	Provider string
 	Ends     time.Time
 	Victims  []PlacementRef
 }
 
-// Notice is the state that a victim keeps of a Preempt.
+// Notice is the part of a Preempt that is stored with each victim.
 type Notice struct {
 	Placement int32
-	// By is the waiting reservation, Priority its priority.
+	// By is the name of the waiting reservation, Priority its priority.
 	By       string
 	Priority int32
 	// Ends is when the placement is given up.
 	Ends time.Time
 }
 
-// Preempted is the reason for giving up a placement that makes room.
+// Preempted is the reason for giving up a placement to make room for a reservation with a higher
+// priority.
 const Preempted = "Preempted"
 
-// Victims returns the reservations that make or made room for a waiting one, without forgotten
-// ones.
+// Victims returns the reservations that make or made room for a waiting reservation, except those
+// that the book has forgotten.
 func (s *State) Victims(r *Reservation) []*Reservation {
 	if r == nil || r.Waiting == nil || r.Waiting.Preemption == nil {
 		return nil
@@ -61,7 +62,7 @@ func (s *State) Victims(r *Reservation) []*Reservation {
 	return out
 }
 
-// Spent reports whether all victims have made room.
+// Spent reports whether all victims of a preemption have made room.
 func (s *State) Spent(p *Preemption) bool { return !slices.ContainsFunc(p.Victims, s.Held) }
 
 // Held reports whether the provider of a placement still holds capacity for it.

@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// Enqueue makes a reservation wait for capacity: a new one that no cluster can serve, or
-// one whose placement was given up.
+// Enqueue puts a reservation into the queue, to wait for capacity: a new one that no cluster can
+// serve, or one whose placement was given up.
 type Enqueue struct {
-	// Request is a new reservation, without provider; nil if Name is set.
+	// Request is a new reservation, without a provider; nil if Name is set.
 	Request *Reserve `json:"request,omitempty"`
-	// Name is the name of a reservation in the book.
+	// Name is the name of a reservation that is in the book already.
 	Name string `json:"name,omitempty"`
 	// Until is when the wait ends without a grant.
 	Until time.Time `json:"until"`
-	// Explanation is why no cluster can serve it.
+	// Explanation says why no cluster can serve the reservation now.
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
 // Waiting is the state of a reservation in the queue.
 type Waiting struct {
-	// Position is that of its Enqueue in the log. Among equal priorities, the lower position is
-	// served first.
+	// Position is the position of the Enqueue in the log. Among equal priorities, the lower
+	// position is served first.
 	Position uint64
 	Since    time.Time
 	// Until is when the wait ends without a grant.
 	Until time.Time
-	// Left is how long the reservation lasts after its grant. It is 0 if the reservation has no
-	// duration and lasts as long as it is renewed.
+	// Left is how long the reservation will be held after its grant. It is 0 if the reservation has
+	// no duration and is held for as long as it is renewed.
 	Left time.Duration
-	// Preemption is set while other placements make room for the reservation.
+	// Preemption names the placements that make room for the reservation; nil if there are none.
 	Preemption *Preemption `json:",omitempty"`
 }
 
-// ReservedAt returns when capacity was first locked for the reservation, zero if never.
+// ReservedAt returns when capacity was first locked for the reservation, zero if it never was.
 func (r *Reservation) ReservedAt() time.Time {
 	switch {
 	case r.History != nil && !r.GrantedAt.IsZero():
@@ -57,8 +57,8 @@ func (q *Enqueue) checkAgainst(s *State) error {
 		return fmt.Errorf("%w: needs an end, and either a request or a name", ErrMalformed)
 	}
 	if q.Request != nil {
-		if q.Request.Provider != "" {
-			return fmt.Errorf("reservation %q: %w: it waits and has provider %q", q.Request.Name, ErrMalformed, q.Request.Provider)
+		if q.Request.Provider != "" || q.Request.Price != nil {
+			return fmt.Errorf("reservation %q: %w: it waits and has provider %q or a price", q.Request.Name, ErrMalformed, q.Request.Provider)
 		}
 		return s.checkRequest(q.Request)
 	}
@@ -76,7 +76,7 @@ func (q *Enqueue) applyTo(s *State, at time.Time) {
 	w := &Waiting{Position: s.position, Since: at, Until: q.Until}
 	r := s.reservations[q.Name]
 	if q.Request != nil {
-		r = &Reservation{Reserve: *q.Request, CreatedAt: instantOf(at)}
+		r = &Reservation{Reserve: *q.Request, By: s.shared.internActor(s.by), CreatedAt: instantOf(at)}
 		s.addReservation(r)
 		w.Left = r.Duration
 	} else if r.Duration != 0 {
@@ -86,12 +86,14 @@ func (q *Enqueue) applyTo(s *State, at time.Time) {
 	r.Waiting, r.Changed = w, s.position
 }
 
-// Grant gives a waiting reservation its placement.
+// Grant grants a waiting reservation a placement.
 type Grant struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
 	// Until is when the reservation ends unless it is renewed.
-	Until       time.Time   `json:"until"`
+	Until time.Time `json:"until"`
+	// Price is the price to lock for the placement, nil if the provider has no prices.
+	Price       *Price      `json:"price,omitempty"`
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
@@ -108,7 +110,7 @@ func (g *Grant) checkAgainst(s *State) error {
 	if r.Waiting == nil {
 		return fmt.Errorf("reservation %q: %w: it does not wait", g.Name, ErrTaken)
 	}
-	return s.clusters.checkFits(g.Provider, r.Amounts)
+	return s.clusters.checkGrant(g.Provider, &r.Request, g.Price)
 }
 
 func (g *Grant) applyTo(s *State, at time.Time) {
@@ -118,10 +120,11 @@ func (g *Grant) applyTo(s *State, at time.Time) {
 	if len(r.Placements) == 0 {
 		r.updateHistory(func(h *History) { h.GrantedAt = at })
 	}
-	s.addPlacement(at, r, g.Provider)
+	s.addPlacement(at, r, g.Provider, g.Price)
 }
 
-// leaveQueue removes a reservation from the queue and withdraws the notices to its victims.
+// leaveQueue removes a reservation from the queue and withdraws the notices to the victims of its
+// preemption.
 func (s *State) leaveQueue(r *Reservation) {
 	if r.Waiting == nil {
 		return

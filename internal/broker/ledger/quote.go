@@ -10,15 +10,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Quote is a decision in the book for which capacity is held.
+// Quote is an offer to a requester for which capacity is held for some time.
 type Quote struct {
 	Keep
 	HeldAt time.Time
-	// Ended is "" while it is held.
+	// Ended says why the quote ended; "" while it is held.
 	Ended HoldEnding `json:",omitempty"`
-	// TakenBy is the reservation that took it over, "" if none did.
+	// TakenBy is the reservation that took the quote over, "" if none did.
 	TakenBy string `json:",omitempty"`
-	// Changed is the position of the last event that changed it.
+	// Changed is the position of the last event that changed the quote.
 	Changed uint64
 }
 
@@ -27,32 +27,33 @@ type HoldEnding string
 
 // Reasons why a hold ends.
 const (
-	// HoldExpired: its time is over.
+	// HoldExpired: the time of the quote is over.
 	HoldExpired HoldEnding = "Expired"
-	// HoldReleased: its requester released it.
+	// HoldReleased: the requester released the quote.
 	HoldReleased HoldEnding = "Released"
-	// HoldDenied: its requester or its provider was denied.
+	// HoldDenied: an administrator denied the requester or the provider.
 	HoldDenied HoldEnding = "Denied"
-	// HoldTaken: a reservation took it over.
+	// HoldTaken: a reservation took the quote over.
 	HoldTaken HoldEnding = "Taken"
-	// HoldLost: the book was restored from an older state. The quote may have been taken over
-	// in the lost part.
+	// HoldLost: the book was restored from an older state. The lost events may have included one
+	// that took the quote over.
 	HoldLost HoldEnding = "Lost"
 )
 
 // Over reports whether the quote can no longer be taken over.
 func (q *Quote) Over() bool { return q.Ended != "" }
 
-// Quotes are the quotes in the book.
+// Quotes holds all quotes of the book, by name, by key and by requester.
 type Quotes struct {
 	named map[string]*Quote
 	keys  map[keyRef]*Quote
-	// of holds the quotes of each requester, in the order of their last change.
+	// of lists the quotes of each requester. A new quote is added at the end, and a quote that ends
+	// moves there.
 	of map[string][]*Quote
 }
 
-// endedQuotes bounds the ended quotes that are kept for each requester, so that a late
-// repetition of a request gets the outcome of its quote.
+// endedQuotes is how many ended quotes are kept for each requester, so that a requester that
+// repeats a request late learns what became of its quote.
 const endedQuotes = 100
 
 func newQuotes() Quotes {
@@ -62,16 +63,18 @@ func newQuotes() Quotes {
 // Quotes returns the quotes in the book. The caller must not change them.
 func (s *State) Quotes() *Quotes { return &s.quotes }
 
-// QuoteByKey returns the quote of a requester's key, and reports whether the key is shut.
+// QuoteByKey returns the quote that a requester requested under a key, nil if there is none, and
+// whether the key is closed.
 func (s *State) QuoteByKey(requester, key string) (q *Quote, shut bool) {
 	_, shut = s.shut[keyRef{requester, key}]
 	return s.quotes.keys[keyRef{requester, key}], shut
 }
 
-// Named returns a quote by its name, nil if it is unknown or ended long ago.
+// Named returns a quote by its name, nil if it is unknown or was dropped after its end, see
+// endedQuotes.
 func (qs *Quotes) Named(name string) *Quote { return qs.named[name] }
 
-// HeldFor returns the quotes that are held for a requester.
+// HeldFor returns the quotes that are held for a requester now.
 func (qs *Quotes) HeldFor(requester string) []*Quote {
 	var out []*Quote
 	for _, q := range qs.of[requester] {
@@ -82,7 +85,7 @@ func (qs *Quotes) HeldFor(requester string) []*Quote {
 	return out
 }
 
-// AllHeld returns the quotes that are held, sorted by name.
+// AllHeld returns all quotes that are held now, sorted by name.
 func (qs *Quotes) AllHeld() []*Quote {
 	var out []*Quote
 	for requester := range qs.of {
@@ -114,8 +117,8 @@ func (qs *Quotes) addQuote(q *Quote) {
 	qs.keys[keyRef{q.Requester, q.Key}] = q
 }
 
-// moveToEnded puts a quote that has just ended behind its requester's other quotes, and drops
-// the one that ended first if there are too many.
+// moveToEnded moves a quote that has just ended behind its requester's other quotes. If more than
+// endedQuotes have ended, it drops the one that ended first.
 func (qs *Quotes) moveToEnded(q *Quote) {
 	mine := slices.DeleteFunc(qs.of[q.Requester], func(o *Quote) bool { return o == q })
 	mine = append(mine, q)
@@ -128,7 +131,7 @@ func (qs *Quotes) moveToEnded(q *Quote) {
 	qs.of[q.Requester] = mine
 }
 
-// copyAll returns copies of all quotes.
+// copyAll returns a copy of every quote, in random order.
 func (qs *Quotes) copyAll() []*Quote {
 	out := make([]*Quote, 0, len(qs.named))
 	for _, q := range qs.named {
@@ -154,7 +157,7 @@ func (c *Cluster) removeQuote(q *Quote) {
 	}
 }
 
-// sumQuoted sums the amounts that quotes hold on the cluster.
+// sumQuoted returns the sum of the amounts that quotes hold on the cluster.
 func (c *Cluster) sumQuoted() quantity.Amounts {
 	sum := quantity.Amounts{}
 	for _, q := range c.quoted {

@@ -24,7 +24,7 @@ func TestRecallEndsOnTime(t *testing.T) {
 			b := newBook(t, served...)
 			b.applyAll(renew("r", begin.Add(time.Hour)))
 			b.applyAll(c.events...)
-			if at, due := b.Deadline(b.Reservation("r"), limits); due != c.want || !at.Equal(begin.Add(c.in)) {
+			if at, due := b.Deadline(b.Reservation("r"), limits, nil); due != c.want || !at.Equal(begin.Add(c.in)) {
 				t.Errorf("%s at %s", due, at.Sub(begin))
 			}
 		})

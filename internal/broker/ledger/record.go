@@ -5,40 +5,44 @@ import (
 	"time"
 )
 
-// Record counts the outcomes of the placements on a provider. It follows from events that are
-// journaled for other reasons.
+// Record counts the outcomes of the placements on a provider. It needs no events of its own: it is
+// computed from events that are journaled for other reasons.
 //
-// Its share is the mean of a Beta distribution over kept and broken promises (A. Jøsang, R.
-// Ismail, The Beta Reputation System, 2002) that begins with one of each. At the end of every
-// week, all counts are halved. Whole weeks and integers give the same result on every machine.
+// The share of kept promises is the mean of a Beta distribution that begins with one kept and one
+// broken promise (A. Jøsang, R. Ismail, The Beta Reputation System, 2002). At the end of every
+// week, Kept and Broken are halved. Only whole weeks and integers are used, so that the result is
+// the same on every machine.
 type Record struct {
 	// Granted counts all placements, Ready those whose virtual node became Ready.
 	Granted int64 `json:"granted,omitempty"`
 	Ready   int64 `json:"ready,omitempty"`
-	// Refused counts placements that the provider itself gave up, Unanswered those that it did
-	// not acknowledge in time. NeverReady counts those whose node did not become Ready in time,
-	// but only if another provider's node did for the same reservation: otherwise the consumer
-	// may be at fault.
+	// Refused counts the placements that the provider itself gave up before their nodes were Ready,
+	// Unanswered those that it did not acknowledge in time. NeverReady counts those whose node did not
+	// become Ready in time, although another provider's node then became Ready for the same
+	// reservation. Without this success elsewhere, the consumer may be at fault.
 	Refused    int64 `json:"refused,omitempty"`
 	Unanswered int64 `json:"unanswered,omitempty"`
 	NeverReady int64 `json:"neverReady,omitempty"`
-	// Dropped counts placements that had served and were given up because of the provider.
+	// Dropped counts the placements that had served and were then given up because of the provider.
 	Dropped int64 `json:"dropped,omitempty"`
-	// ToReady is the sum of the times from grant to Ready.
+	// ToReady is the sum, over all placements in Ready, of the time from grant to Ready.
 	ToReady time.Duration `json:"toReady,omitempty"`
-	// Kept and Broken are in thousandths of a promise, as of Week.
+	// Kept and Broken count promises in thousandths. They include the weekly halvings up to Week,
+	// which is a number of weeks since the Unix epoch.
 	Kept   int64 `json:"kept,omitempty"`
 	Broken int64 `json:"broken,omitempty"`
 	Week   int64 `json:"week,omitempty"`
 }
 
 const (
-	// promise is the weight of one promise. A refusal counts half, because it comes at once.
+	// promise is the weight of one promise. A refused placement adds only half of it to Broken,
+	// because the provider refuses at once.
 	promise = 1000
 	week    = int64(7 * 24 * time.Hour / time.Second)
 )
 
-// Share returns the share of promises kept, 0 to 1, and reports whether there is any record.
+// Share returns the share of promises that the provider has kept, from 0 to 1. It returns false if
+// there is no record yet.
 func (r Record) Share(now time.Time) (float64, bool) {
 	r.ageTo(now)
 	if r.Kept+r.Broken == 0 {
@@ -47,7 +51,7 @@ func (r Record) Share(now time.Time) (float64, bool) {
 	return float64(r.Kept+promise) / float64(r.Kept+r.Broken+2*promise), true
 }
 
-// MeanToReady returns the mean time from grant to Ready, 0 if no node became Ready yet.
+// MeanToReady returns the mean time from grant to Ready, 0 if no node has become Ready yet.
 func (r Record) MeanToReady() time.Duration {
 	if r.Ready == 0 {
 		return 0
@@ -55,15 +59,16 @@ func (r Record) MeanToReady() time.Duration {
 	return r.ToReady / time.Duration(r.Ready)
 }
 
-// HandshakeRefused is the reason of a requester that gives a placement up because its provider
-// sent an invalid handshake message, which no honest provider sends. Only the requester says
-// so. So it counts like a node that did not become Ready: once another provider has served.
+// HandshakeRefused is the reason with which a requester gives up a placement whose provider sent
+// an invalid handshake message. No honest provider sends such a message, but only the requester
+// can report it. So this reason counts against the provider only once another provider has served
+// the reservation, like the reason that a node did not become Ready.
 const HandshakeRefused = "HandshakeRefused"
 
-// neverServed lists the reasons for giving up a placement because its node did not become Ready.
+// neverServed lists the reasons for giving up a placement whose node never became Ready.
 var neverServed = []string{string(DueReady), string(DueNetwork), HandshakeRefused}
 
-// NodeReady reports whether the consumer's virtual node is Ready.
+// NodeReady records a report of the consumer that its virtual node is Ready, or no longer Ready.
 type NodeReady struct {
 	PlacementRef
 	Ready bool `json:"ready"`
@@ -71,9 +76,10 @@ type NodeReady struct {
 
 func (e *NodeReady) checkAgainst(s *State) error { return s.checkStanding(e.PlacementRef) }
 
-// applyTo notes the consumer's report about a placement's node. If the node is Ready for the
-// first time, its provider has kept its promise. The providers of the immediately preceding
-// placements that never became Ready have broken theirs.
+// applyTo stores whether the node is Ready. If the node is Ready for the first time, the provider has
+// kept its promise. In that case, the earlier placements that were given up because their nodes never
+// became Ready count as broken promises of their providers, back to the last placement whose node was
+// Ready.
 func (e *NodeReady) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(e.PlacementRef)
 	p.Ready, r.Changed = e.Ready, s.position
@@ -105,7 +111,8 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 	}
 }
 
-// recordLeft counts a placement that is given up if its provider is responsible.
+// recordLeft updates the record and the conduct of a provider when a placement is given up, if the
+// provider is to blame for it.
 func (cs *clusters) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
 	in := cs.recordOf(p)
 	switch {
@@ -121,9 +128,9 @@ func (cs *clusters) recordLeft(at time.Time, r *Reservation, p *Placement, w *Wi
 	}
 }
 
-// pointsOf returns the points that giving a placement up adds to its provider's tally. It
-// returns 0 for a silent provider, which gets no new placements anyway, and if the provider
-// refused a cluster to which it does not lend.
+// pointsOf returns how many points are added to the provider's tally when a placement is given up. It
+// returns 0 if the provider is not to blame, if it refused a requester to which it does not lend, and
+// if it was silent, because a silent provider gets no new placements anyway.
 func (cs *clusters) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
 	switch {
 	case w.Reason == ProviderLost:
@@ -155,7 +162,7 @@ func (r *Record) addKept(at time.Time) {
 	r.Kept += promise
 }
 
-// addBroken increments a count and adds thousandths of a broken promise.
+// addBroken increments count, and adds a broken promise, given in thousandths, to Broken.
 func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
 	r.ageTo(at)
 	*count++

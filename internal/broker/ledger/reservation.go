@@ -6,47 +6,65 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Reservation is one entry of the book.
+// Reservation is what the book stores about a reservation: the request, its placements, and how it
+// ended.
 type Reservation struct {
 	Reserve
+	// By is who asked for the reservation, nil if that is unknown; see ActorOf. Equal actors share
+	// one value.
+	By        *Actor `json:",omitempty"`
 	CreatedAt Instant
 	// EndReason is "" until the reservation ends.
 	EndReason EndReason
-	// Placements have consecutive numbers.
+	// Placements are sorted by number, without gaps.
 	Placements []Placement
-	// Skipped is the number before the first placement. It is 0 unless earlier placements were
-	// lost and not announced.
+	// Skipped is how many placement numbers come before the first placement in Placements. It is 0
+	// unless the book has lost these placements and no provider announced them.
 	Skipped int32 `json:",omitempty"`
-	// Waiting is set while the reservation waits in the queue.
+	// MeteredPlacement is the number of the placement that is charged for, 0 for none; see Metered.
+	MeteredPlacement int32 `json:",omitempty"`
+	// Bill is what the reservation has cost. It is nil as long as nothing was charged, or the cost can
+	// be computed from the only placement that was metered.
+	Bill *Bill `json:",omitempty"`
+	// Waiting is the reservation's state in the queue; nil if it does not wait.
 	Waiting *Waiting `json:",omitempty"`
-	// Notice is set while its placement has to make room.
+	// Notice says that a placement must make room for a reservation with a higher priority, and
+	// until when; nil if no placement has to.
 	Notice *Notice `json:",omitempty"`
-	// History is nil as long as all its fields are zero.
+	// History holds rarely used fields; nil as long as all of them are zero.
 	*History
-	// Unclaimed is true if only the provider has confirmed the reservation, see Adopt.
+	// Unclaimed is true while only the provider has confirmed the reservation, see Adopt.
 	Unclaimed bool `json:",omitempty"`
-	// Generation is that of the last Edit, 0 before the first.
+	// Generation is the generation of the last Edit, 0 if there was none.
 	Generation int64 `json:",omitempty"`
 	// Pending is a change of amounts that the provider has not answered, nil if there is none.
 	Pending *Pending `json:",omitempty"`
-	// Refusal is that of the last Edit, nil if it was not refused.
+	// Refusal says why the amounts of the last Edit were refused, nil if they were not.
 	Refusal *Refusal `json:",omitempty"`
-	// Changed is the position of the last event that changed it.
+	// Changed is the position of the last event that changed the reservation.
 	Changed uint64
 }
 
-// History holds fields that most reservations do not need, to save memory. It is never changed
-// in place: views share it.
+// History holds fields that most reservations do not need; it is separate to save memory. It is
+// never modified, only replaced, because views share it.
 type History struct {
-	// EndMessage explains the end to users, EndedAt is its time.
+	// EndMessage explains the end to people; EndedAt is when the reservation ended.
 	EndMessage string
 	EndedAt    time.Time
-	// GrantedAt is when a reservation that had to wait got its first placement; else zero.
+	// EndedBy and ChangedBy are who caused the end and the last Edit, nil if that is unknown.
+	EndedBy   *Actor `json:",omitempty"`
+	ChangedBy *Actor `json:",omitempty"`
+	// GrantedAt is when a reservation that had to wait in the queue got its first placement; zero
+	// for other reservations.
 	GrantedAt time.Time `json:",omitzero"`
-	// Left is the number of the placement that was given up last, 0 for the newest one.
+	// Left is the number of the placement that was given up last; 0 means the newest placement.
 	Left int32 `json:",omitempty"`
-	// CallBack is the recall by its provider; use CalledBack.
+	// CallBack is the last recall of a placement, by its provider or by a drain. The placement may
+	// have been given up since; CalledBack returns the recall only for a placement that stands.
 	CallBack *CallBack `json:",omitempty"`
+	// IdleTime is the last recorded idle time of a placement, which may have been given up since.
+	// Read it with IdleNow, which returns it only for a placement that stands.
+	IdleTime *IdleTime `json:",omitempty"`
 	// Closed is true once the broker no longer waits for the requester's agent, see Close.
 	Closed bool `json:",omitempty"`
 }
@@ -54,33 +72,40 @@ type History struct {
 // Placement is one attempt to serve a reservation on one provider.
 type Placement struct {
 	Number int32
-	// Ready reports the state of the consumer's virtual node.
+	// Ready is true while the consumer's virtual node is Ready.
 	Ready bool
-	// EverReady is true once the node has been Ready.
+	// EverReady is true once the node has been Ready. It is also true if the placement was adopted
+	// after its provider had accepted it, see Adopt.
 	EverReady    bool
 	ProviderGone bool
 	ConsumerGone bool
 	Provider     string
-	// AssignedAt is when it was granted.
+	// AssignedAt is when the placement was granted.
 	AssignedAt Instant
-	// AcknowledgedAt is when the provider accepted it; zero before.
+	// AcknowledgedAt is when the provider accepted the placement; zero before.
 	AcknowledgedAt Instant
-	// NodeSince is when its requester reported that the network of its node is being set up, or,
-	// once the node was Ready, that it no longer is; zero for neither.
+	// NodeSince has two meanings. Before the node was Ready, it is when the requester reported that
+	// only the network is missing. After that, it is when the requester reported that the node is
+	// no longer Ready. It is zero if neither applies.
 	NodeSince Instant `json:",omitzero"`
-	// Withdrawn is why the placement was given up before the reservation's end; "" if it was
+	// Withdrawn is why the placement was given up before the end of the reservation; "" if it was
 	// not.
 	Withdrawn string
-	// WithdrawnAt is when that happened; zero before.
+	// WithdrawnAt is when the placement was given up; zero if it was not, or if that time is lost.
 	WithdrawnAt Instant `json:",omitzero"`
-	// Amounts are the amounts that it holds if they differ from the reservation's, else nil.
+	// Amounts are the placement's own amounts if they differ from the reservation's, else nil; see
+	// AgreedWith.
 	Amounts quantity.Amounts `json:",omitempty"`
-	// Excess is how far its requester exceeded the grant; nil for not at all.
+	// Price is the locked price of the placement, nil if its provider has no prices. Placements
+	// with equal prices share one value.
+	Price *Price `json:",omitempty"`
+	// Excess is by how much the requester exceeded the grant; nil if it did not.
 	Excess *Excess `json:",omitempty"`
 }
 
-// Current returns the newest placement that was not given up before the reservation's end. If
-// all were given up, it returns the last of them. It returns nil before the first placement.
+// Current returns the newest placement that was not given up before the end of the reservation. If
+// all were given up, it returns the one that was given up last. It returns nil before the first
+// placement.
 func (r *Reservation) Current() *Placement {
 	for i := len(r.Placements) - 1; i >= 0; i-- {
 		if p := &r.Placements[i]; p.Withdrawn == "" {
@@ -93,7 +118,7 @@ func (r *Reservation) Current() *Placement {
 	return r.Placement(r.lastNumber())
 }
 
-// Placement returns the placement with that number, nil if there is none.
+// Placement returns the placement with the given number, nil if there is none.
 func (r *Reservation) Placement(number int32) *Placement {
 	if number <= r.Skipped || number > r.lastNumber() {
 		return nil
@@ -101,7 +126,8 @@ func (r *Reservation) Placement(number int32) *Placement {
 	return &r.Placements[number-r.Skipped-1]
 }
 
-// Stands reports whether the placement is neither given up nor ended; false for nil.
+// Stands reports whether the placement is in force: it was not given up, and the reservation has
+// not ended. It returns false for nil.
 func (r *Reservation) Stands(p *Placement) bool {
 	return p != nil && r.EndReason == "" && p.Withdrawn == ""
 }
@@ -117,5 +143,5 @@ func (r *Reservation) updateHistory(change func(*History)) {
 	}
 }
 
-// lastNumber returns the number of the newest placement, 0 before the first.
+// lastNumber returns the number of the newest placement, 0 if there is none.
 func (r *Reservation) lastNumber() int32 { return r.Skipped + int32(len(r.Placements)) }

@@ -8,33 +8,39 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Request is what an agent or a user asks for. Events store it, the book keeps it, and later
-// providers have to meet it.
+// Request is what an agent or a user asks for. It is part of events and of the book, and every
+// later provider of the reservation has to meet it.
 type Request struct {
 	Requester string `json:"requester"`
-	// Key makes repetitions harmless. Each requester has its own keys.
+	// Key identifies the request, so that a repeated request creates no second reservation. Each
+	// requester has its own keys.
 	Key      string `json:"key"`
 	Tenant   string `json:"tenant,omitempty"`
 	Priority int32  `json:"priority,omitempty"`
-	// Queue is true if the request waits whenever no cluster can serve it.
+	// Queue is true if the request waits in the queue when no cluster can serve it.
 	Queue bool `json:"queue,omitempty"`
-	// Patient is true if the reservation stays with a silent provider (healing: Wait).
+	// Patient is true if the reservation stays with its provider even if the provider falls silent
+	// or the node is no longer Ready (healing: Wait).
 	Patient bool `json:"patient,omitempty"`
-	// Wait is how long it may wait in the queue; 0 for the configured time.
+	// Idle says what happens when the reservation is idle, nil for nothing. It must not be
+	// modified, because views share it.
+	Idle *IdlePolicy `json:"idle,omitempty"`
+	// Wait is how long the request may wait in the queue; 0 for the configured time.
 	Wait    time.Duration    `json:"wait,omitempty"`
 	Amounts quantity.Amounts `json:"amounts"`
 	// Target is the only acceptable provider, "" for any.
 	Target string `json:"target,omitempty"`
-	// Duration is how long it is held; 0 for as long as it is renewed.
+	// Duration is how long the reservation is held; 0 for as long as it is renewed.
 	Duration time.Duration `json:"duration,omitempty"`
-	// Object is the Reservation object that a user created in the broker cluster, nil for an
-	// agent's request.
+	// Object is the Reservation object that a user created in the broker cluster, nil for a request
+	// of an agent.
 	Object *ObjectRef `json:"object,omitempty"`
-	// Requirements for every provider, nil for none. They must not be changed: views share them.
+	// Requirements has the requirements for every provider, nil for none. It must not be modified,
+	// because views share it.
 	Requirements *brokerv1alpha1.Requirements `json:"requirements,omitempty"`
 }
 
-// Demands returns the requirements, empty ones for none.
+// Demands returns the requirements, or empty ones if there are none.
 func (r *Request) Demands() brokerv1alpha1.Requirements {
 	if r.Requirements == nil {
 		return brokerv1alpha1.Requirements{}
@@ -42,15 +48,18 @@ func (r *Request) Demands() brokerv1alpha1.Requirements {
 	return *r.Requirements
 }
 
-// Reserve grants a request its first placement.
+// Reserve creates a reservation for a request, with its first placement.
 type Reserve struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest"`
 	Request
-	// Until is when it ends unless it is renewed.
+	// Until is when the reservation ends unless it is renewed.
 	Until    time.Time `json:"until"`
 	Provider string    `json:"provider"`
-	// Explanation of the decision. The ledger does not read it.
+	// Price is the price to lock for the placement, nil if the provider has no prices. In the book
+	// it is nil, because each placement has its own.
+	Price *Price `json:"price,omitempty"`
+	// Explanation says why the provider was chosen. The ledger only stores it.
 	Explanation Explanation `json:"explanation,omitempty"`
 }
 
@@ -60,16 +69,16 @@ func (r *Reserve) checkAgainst(s *State) error {
 	if err := s.checkRequest(r); err != nil {
 		return err
 	}
-	return s.clusters.checkFits(r.Provider, r.Amounts)
+	return s.clusters.checkGrant(r.Provider, &r.Request, r.Price)
 }
 
 func (r *Reserve) applyTo(s *State, at time.Time) {
-	reservation := &Reservation{Reserve: *r, CreatedAt: instantOf(at)}
+	reservation := &Reservation{Reserve: *r, By: s.shared.internActor(s.by), CreatedAt: instantOf(at)}
 	s.addReservation(reservation)
-	s.addPlacement(at, reservation, r.Provider)
+	s.addPlacement(at, reservation, r.Provider, r.Price)
 }
 
-// checkRequest checks a new reservation, whether it is granted, queued or quoted.
+// checkRequest returns an error for a new reservation with invalid fields.
 func (s *State) checkRequest(r *Reserve) error {
 	if r.Name == "" || r.Requester == "" || r.Key == "" || r.Amounts.IsZero() {
 		return fmt.Errorf("%w: reservation without name, requester, key or amounts", ErrMalformed)
@@ -93,14 +102,18 @@ func (s *State) checkKeyFree(requester, key string) error {
 
 // addReservation indexes a new reservation by its name and by its key.
 func (s *State) addReservation(r *Reservation) {
+	r.Price = nil // each placement has its own price
 	s.internRequest(&r.Reserve)
+	s.shared.internActors(r)
 	s.reservations[r.Name] = r
 	s.keys[keyRef{r.Requester, r.Key}] = r
 }
 
-func (s *State) addPlacement(at time.Time, r *Reservation, provider string) {
+func (s *State) addPlacement(at time.Time, r *Reservation, provider string, price *Price) {
 	number := r.lastNumber() + 1
-	r.Placements = append(r.Placements, Placement{Number: number, Provider: s.Cluster(provider).ClusterID, AssignedAt: instantOf(at)})
+	r.Placements = append(r.Placements, Placement{
+		Number: number, Provider: s.Cluster(provider).ClusterID, AssignedAt: instantOf(at), Price: s.shared.internPrice(price),
+	})
 	r.Changed = s.position
 	name := brokerv1alpha1.PlacementName(r.Name, number)
 	s.Cluster(provider).addHold(name, r.Amounts)

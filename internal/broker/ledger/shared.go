@@ -6,30 +6,33 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// shared interns amounts and strings. Most reservations have the same few amounts and strings
-// and name the same few clusters. Without interning, each of 100,000 reservations would have
-// its own copies. Interned values must not be changed.
+// shared interns amounts, strings, prices and actors: equal values are stored only once. Most
+// reservations have one of a few values. Without interning, each of 100,000 reservations would have
+// its own copies. Interned values must not be modified.
 type shared struct {
 	amounts map[string]quantity.Amounts
 	words   map[string]string
+	prices  map[string]*Price
+	actors  map[Actor]*Actor
 }
 
-// maxShared bounds the number of interned amounts and that of strings, in case hardly any are
-// equal.
+// maxShared is how many values of each kind are remembered. If hardly any values are equal, this
+// limits memory.
 const maxShared = 1024
 
 func newShared() shared {
-	return shared{amounts: map[string]quantity.Amounts{}, words: map[string]string{}}
+	return shared{amounts: map[string]quantity.Amounts{}, words: map[string]string{}, prices: map[string]*Price{}, actors: map[Actor]*Actor{}}
 }
 
-// internRequest replaces amounts and strings of a request by interned ones.
+// internRequest replaces the amounts and strings of a request by interned ones.
 func (s *State) internRequest(r *Reserve) {
 	r.Amounts = s.shared.internAmounts(r.Amounts)
 	r.Requester, r.Provider, r.Target = s.internClusterID(r.Requester), s.internClusterID(r.Provider), s.internClusterID(r.Target)
 	r.Tenant, r.Digest = s.shared.internWord(r.Tenant), s.shared.internWord(r.Digest)
 }
 
-// internClusterID returns the string of the cluster itself if it is known.
+// internClusterID returns an interned cluster ID: the string in the Cluster itself, if the cluster
+// is in the book.
 func (s *State) internClusterID(id string) string {
 	if c := s.Cluster(id); c != nil {
 		return c.ClusterID
@@ -37,7 +40,7 @@ func (s *State) internClusterID(id string) string {
 	return s.shared.internWord(id)
 }
 
-// internAmounts returns amounts equal to a.
+// internAmounts returns interned amounts that are equal to a.
 func (s shared) internAmounts(a quantity.Amounts) quantity.Amounts {
 	if len(a) == 0 {
 		return a
@@ -50,7 +53,7 @@ func (s shared) internAmounts(a quantity.Amounts) quantity.Amounts {
 	return internIn(s.amounts, string(key), a)
 }
 
-// internWord returns a string equal to w.
+// internWord returns an interned string that is equal to w.
 func (s shared) internWord(w string) string {
 	if w == "" {
 		return w
@@ -58,7 +61,7 @@ func (s shared) internWord(w string) string {
 	return internIn(s.words, w, w)
 }
 
-func internIn[T any](known map[string]T, key string, value T) T {
+func internIn[K comparable, T any](known map[K]T, key K, value T) T {
 	if found, ok := known[key]; ok {
 		return found
 	}
@@ -69,5 +72,6 @@ func internIn[T any](known map[string]T, key string, value T) T {
 	return value
 }
 
-// Equal makes cmp ignore interned values: they are not part of the book.
+// Equal makes github.com/google/go-cmp ignore the interned values when tests compare two States:
+// they are not part of the book.
 func (shared) Equal(shared) bool { return true }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Silence notes that a cluster's agent fell silent, or that it called again. Holds stay as they
-// are; the reservations on the cluster are marked as changed.
+// Silence records that a cluster's agent fell silent, or that it was heard again. It changes no
+// capacity. The reservations on the cluster are marked as changed.
 type Silence struct {
 	ClusterID string `json:"clusterID"`
-	// Since is when the agent last reported; zero if it is no longer silent.
+	// Since is when the agent last reported; zero if the agent is no longer silent.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -32,7 +32,7 @@ func (e *Silence) applyTo(s *State, _ time.Time) {
 	s.markHolders(c)
 }
 
-// markHolders marks the reservations on a provider as changed.
+// markHolders marks the reservations that hold capacity on a provider as changed.
 func (s *State) markHolders(c *Cluster) {
 	for _, name := range c.Reservations() {
 		s.reservations[name].Changed = s.position

@@ -9,37 +9,38 @@ import (
 	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Frozen is a copy of the book at one position. It can be encoded while the book changes.
+// Frozen is a copy of the book at one position. It can be encoded while the book keeps changing.
 type Frozen struct{ snapshot }
 
-// Snapshot encodes the present book.
+// Snapshot encodes the book as it is now.
 func (s *State) Snapshot() ([]byte, error) { return s.Freeze().Bytes() }
 
-// Restore decodes a snapshot. Holds are not stored but derived from the placements, so the two
-// cannot disagree.
+// Restore decodes a snapshot. A snapshot does not contain the amounts that placements hold: Restore
+// computes them from the placements, so the two cannot disagree.
 func Restore(b []byte) (*State, error) {
 	var in snapshot
 	if err := json.Unmarshal(b, &in); err != nil {
 		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
 	}
 	s := New()
-	if err := s.restoreAll(&in); err != nil {
+	if err := restoreAll(s, &in); err != nil {
 		return nil, fmt.Errorf("reading a snapshot of the ledger: %w", err)
 	}
 	return s, nil
 }
 
-// Freeze copies the parts that later events change in place. It takes a small part of the time
-// of encoding.
+// Freeze copies the parts of the book that later events modify in place. Copying takes much less
+// time than encoding.
 func (s *State) Freeze() *Frozen {
-	out := snapshot{Position: s.position, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Ceilings: s.clusters.ceilings}
+	out := snapshot{Position: s.position, Latest: s.latest, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Configuration: s.clusters.configuration}
 	for _, c := range s.clusters.byID {
 		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
 	}
-	// One allocation for all of them.
+	// One allocation for all copies.
 	copies := make([]Reservation, 0, len(s.reservations))
 	for _, r := range s.reservations {
 		copies = append(copies, r.copyReservation())
@@ -53,7 +54,7 @@ func (s *State) Freeze() *Frozen {
 	return &Frozen{out}
 }
 
-// Bytes encodes the whole book. Equal states give equal bytes.
+// Bytes encodes the whole book. Equal books have equal encodings.
 func (f *Frozen) Bytes() ([]byte, error) {
 	slices.SortFunc(f.Clusters, func(a, b snapshotCluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	slices.SortFunc(f.Reservations, func(a, b *Reservation) int { return cmp.Compare(a.Name, b.Name) })
@@ -67,14 +68,15 @@ func (f *Frozen) Bytes() ([]byte, error) {
 }
 
 type snapshot struct {
-	Position     uint64            `json:"position"`
-	Clusters     []snapshotCluster `json:"clusters,omitempty"`
-	Reservations []*Reservation    `json:"reservations,omitempty"`
-	Shut         []snapshotShut    `json:"shut,omitempty"`
-	Branches     []Branch          `json:"branches,omitempty"`
-	Quotes       []*Quote          `json:"quotes,omitempty"`
-	Ceilings     Ceilings          `json:"ceilings,omitzero"`
-	Key          []byte            `json:"key,omitempty"`
+	Position      uint64            `json:"position"`
+	Latest        Instant           `json:"latest,omitzero"`
+	Clusters      []snapshotCluster `json:"clusters,omitempty"`
+	Reservations  []*Reservation    `json:"reservations,omitempty"`
+	Shut          []snapshotShut    `json:"shut,omitempty"`
+	Branches      []Branch          `json:"branches,omitempty"`
+	Quotes        []*Quote          `json:"quotes,omitempty"`
+	Configuration Configuration     `json:"configuration,omitzero"`
+	Key           []byte            `json:"key,omitempty"`
 }
 
 type snapshotCluster struct {
@@ -95,7 +97,8 @@ type snapshotShut struct {
 	At time.Time `json:"at"`
 }
 
-// copyReservation shares with r only values that events replace and never change.
+// copyReservation returns a copy that later events do not modify. The copy shares with r only
+// values that events replace but never modify.
 func (r *Reservation) copyReservation() Reservation {
 	out := *r
 	out.Placements = slices.Clone(r.Placements)
@@ -110,8 +113,8 @@ func (r *Reservation) copyReservation() Reservation {
 	return out
 }
 
-// marshalAll encodes reservations one by one: they make up most of a book, and encoding/json
-// needs three times the memory of its output.
+// marshalAll encodes the book. It encodes reservations one by one to save memory: they make up most
+// of a book, and encoding/json needs three times the memory of its output.
 func (f *Frozen) marshalAll() ([]byte, error) {
 	rest := f.snapshot
 	rest.Reservations = nil
@@ -135,23 +138,23 @@ func (f *Frozen) marshalAll() ([]byte, error) {
 	return append(b, "]}"...), nil
 }
 
-func (s *State) restoreAll(in *snapshot) error {
-	if err := in.Ceilings.checkAgainst(s); err != nil {
+func restoreAll(s *State, in *snapshot) error {
+	if err := in.Configuration.check(); err != nil {
 		return err
 	}
-	s.position, s.lineages, s.clusters.ceilings = in.Position, Lineages{in.Branches, in.Key}, in.Ceilings
+	s.position, s.latest, s.lineages, s.clusters.configuration = in.Position, in.Latest, Lineages{in.Branches, in.Key}, in.Configuration
 	for _, c := range in.Clusters {
 		if err := s.clusters.restoreCluster(&c); err != nil {
 			return err
 		}
 	}
 	for _, r := range in.Reservations {
-		if err := s.restoreReservation(r); err != nil {
+		if err := restoreReservation(s, r); err != nil {
 			return err
 		}
 	}
 	for _, q := range in.Quotes {
-		if err := s.restoreQuote(q); err != nil {
+		if err := restoreQuote(s, q); err != nil {
 			return err
 		}
 	}
@@ -178,14 +181,14 @@ func (cs *clusters) restoreCluster(c *snapshotCluster) error {
 		Offer: c.Offer, OfferedAt: c.OfferedAt, AgentSince: c.AgentSince, AnnouncedIn: c.AnnouncedIn, LostSince: c.LostSince, Record: c.Record,
 		Providing: c.Providing, Consuming: c.Consuming, Lifted: c.Lifted,
 		holds: map[string]quantity.Amounts{}, quoted: map[string]*Quote{},
-		stretch: cs.stretchOf(&c.Offer),
+		stretch: cs.stretchOf(&c.Offer), tariff: money.ReadTariff(c.Cost),
 	}
 	cs.byID[c.ClusterID] = restored
 	cs.indexManifest(restored, nil)
 	return nil
 }
 
-func (s *State) restoreReservation(r *Reservation) error {
+func restoreReservation(s *State, r *Reservation) error {
 	if r == nil || r.Name == "" || len(r.Placements) == 0 && r.Waiting == nil && r.EndReason == "" {
 		return fmt.Errorf("%w: reservation without name or placement", ErrMalformed)
 	}
@@ -201,14 +204,17 @@ func (s *State) restoreReservation(r *Reservation) error {
 	if err := s.checkKeyFree(r.Requester, r.Key); err != nil {
 		return fmt.Errorf("reservation %q: %w", r.Name, err)
 	}
-	if err := s.restorePlacements(r); err != nil {
+	if err := restorePlacements(s, r); err != nil {
 		return err
+	}
+	if r.MeteredPlacement != 0 && r.Placement(r.MeteredPlacement) == nil {
+		return fmt.Errorf("reservation %q: %w: placement %d is metered", r.Name, ErrMalformed, r.MeteredPlacement)
 	}
 	s.addReservation(r)
 	return nil
 }
 
-func (s *State) restorePlacements(r *Reservation) error {
+func restorePlacements(s *State, r *Reservation) error {
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		c := s.Cluster(p.Provider)
@@ -222,7 +228,10 @@ func (s *State) restorePlacements(r *Reservation) error {
 		if x := p.Excess; x != nil && checkAmounts(x.Amounts) != nil {
 			return fmt.Errorf("placement %d of reservation %q: excess: %w", p.Number, r.Name, ErrMalformed)
 		}
-		p.Provider = c.ClusterID
+		if err := p.Price.checkStored(); err != nil {
+			return fmt.Errorf("placement %d of reservation %q: %w", p.Number, r.Name, err)
+		}
+		p.Provider, p.Price = c.ClusterID, s.shared.internPrice(p.Price)
 		if !p.ProviderGone {
 			c.holds[brokerv1alpha1.PlacementName(r.Name, p.Number)] = r.HeldBy(p)
 		}
@@ -230,16 +239,17 @@ func (s *State) restorePlacements(r *Reservation) error {
 	return nil
 }
 
-func (s *State) restoreQuote(q *Quote) error {
+func restoreQuote(s *State, q *Quote) error {
 	if q == nil || q.Name == "" || s.Cluster(q.Provider) == nil {
 		return fmt.Errorf("%w: quote without name or provider", ErrMalformed)
 	}
 	if s.quotes.Named(q.Name) != nil {
 		return fmt.Errorf("quote %q: %w", q.Name, ErrTaken)
 	}
-	if err := checkAmounts(q.Amounts); err != nil {
+	if err := errors.Join(checkAmounts(q.Amounts), q.Price.checkStored()); err != nil {
 		return fmt.Errorf("quote %q: %w", q.Name, err)
 	}
+	q.Price = s.shared.internPrice(q.Price)
 	if err := s.checkKeyFree(q.Requester, q.Key); err != nil {
 		return fmt.Errorf("quote %q: %w", q.Name, err)
 	}

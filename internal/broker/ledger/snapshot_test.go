@@ -12,10 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// everyKindOfEvent returns one event of each kind with every field set.
+// everyKindOfEvent returns a sequence of events of the common kinds. Some set nearly all of their
+// fields.
 func everyKindOfEvent() []Event {
 	explanation := Explain([]brokerv1alpha1.Candidate{
 		{ClusterID: paris, Score: "80.00", Criteria: map[string]string{"cost": "50"}}, {ClusterID: berlin, Reason: "TooSmall", Message: "cpu"},
@@ -26,29 +28,34 @@ func everyKindOfEvent() []Event {
 		Used:             map[string]quantity.Amounts{"r-1": cpu(250), "left-over-1": cpu(125)},
 		OverSubscription: quantity.Ratios{"cpu": 150},
 		Shapes:           []quantity.NodeShape{{Count: 2, Free: cpu(3750)}},
-		Cost:             &brokerv1alpha1.Cost{CPUCost: "0.01", MemoryCost: "0.002", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{gpu: "1.5"}, Currency: "EUR"},
+		Cost:             &brokerv1alpha1.Cost{CPUCost: "0.01", MemoryCost: "0.002", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{gpu: "1.5"}, StorageCost: "0.2", EgressCost: "0.2", Currency: "EUR"},
 	}}
 	byHand := handWritten(oslo, cpu(4000))
 	byHand.Change.(*Offer).Source = &Manifest{ObjectRef: ObjectRef{Namespace: "default", Name: "oslo", UID: "1"}, Digest: "sha256"}
+	perCore := &Price{Currency: "EUR", Rates: map[corev1.ResourceName]money.Price{"cpu": money.Unit / 100}}
 	granted := Event{Change: &Reserve{
 		Name: "r", Digest: "sha256", Until: begin.Add(time.Hour), Provider: paris, Explanation: explanation,
+		Price: &Price{Currency: "EUR", Rates: map[corev1.ResourceName]money.Price{"cpu": money.Unit / 100, "storage": money.Unit / 5}, Once: money.Unit,
+			Dearest: &Price{Currency: "EUR", Rates: map[corev1.ResourceName]money.Price{"cpu": money.Unit, "storage": 0}, Once: 2 * money.Unit}},
 		Request: Request{
 			Key: "key", Requester: rome, Tenant: "blue", Priority: 7, Amounts: cpu(3000), Target: paris, Duration: time.Hour,
 			Object:       &ObjectRef{Namespace: "default", Name: "wish", UID: "2"},
-			Requirements: &brokerv1alpha1.Requirements{Group: "web", Data: &brokerv1alpha1.DataVolume{Volume: quantity.ToQuantity("storage", 5<<30)}},
+			Requirements: &brokerv1alpha1.Requirements{Group: "web", Data: &brokerv1alpha1.DataVolume{Volume: quantity.ToQuantity("storage", 5<<30), Region: "us"}},
 		},
 	}}
 	moved := Event{Change: &Move{Name: "r", Provider: oslo, Explanation: explanation}}
 	held := keep("q", paris, cpu(500))
 	held.Change.(*Keep).PriceTotal, held.Change.(*Keep).RatesDate, held.Change.(*Keep).Explanation = "1.5", "2026-03-01", explanation
+	held.Change.(*Keep).Price = perCore
+	lost, taken := priced(reserve("s", paris, cpu(1)), perCore), priced(take("t", "taken", paris, cpu(250)), perCore)
 	ended := Event{Change: &End{Name: "s", Reason: EndFailed, Message: "no provider is left"}}
 	return []Event{
-		{Change: &Ceilings{OverSubscription: quantity.Ratios{"cpu": 120, "memory": 200}}},
+		{Change: &Configure{Difference: []byte(`{"a":{"b":1},"c":null}`), Ceilings: Ceilings{OverSubscription: quantity.Ratios{"cpu": 120, "memory": 200}}}},
 		offer(rome, nil), full, byHand, granted, acknowledge("r", 1), nodeReady("r", 1, true), renew("r", begin.Add(2*time.Hour)),
-		withdraw("r", 1), moved, providerGone("r", 1), consumerGone("r", 1), reserve("s", paris, cpu(1)), ended,
+		withdraw("r", 1), moved, providerGone("r", 1), consumerGone("r", 1), lost, ended,
 		reserve("over", oslo, cpu(1)), end("over", EndReleased), consumerGone("over", 1), shut(rome, "closed"), shut(rome, "old"),
 		{Change: &Forget{Names: []string{"over"}, Keys: []Shut{{rome, "old"}}}},
-		held, keep("taken", paris, cpu(250)), take("t", "taken", paris, cpu(250)), keep("expired", oslo, cpu(1)), letGo("expired", HoldExpired),
+		held, priced(keep("taken", paris, cpu(250)), perCore), taken, keep("expired", oslo, cpu(1)), letGo("expired", HoldExpired),
 	}
 }
 
@@ -103,7 +110,7 @@ func TestRestoreRefuses(t *testing.T) {
 	)
 	cases := map[string]struct {
 		snapshot string
-		want     error // nil: any
+		want     error // nil if any error will do
 	}{
 		"what is no JSON":              {`{`, nil},
 		"a number that is no amount":   {`{"clusters":[{"clusterID":"paris","allocatable":{"cpu":1e99}}]}`, nil},
@@ -117,6 +124,9 @@ func TestRestoreRefuses(t *testing.T) {
 		"a key of a reservation shut":  {`{` + clusters + `,"reservations":[{"name":"r","key":"a",` + placed + `}],"shut":[{"requester":"","key":"a"}]}`, ErrTaken},
 		"a key shut twice":             {`{"shut":[{"requester":"rome","key":"a"},{"requester":"rome","key":"a"}]}`, ErrTaken},
 		"a cluster named twice":        {`{"clusters":[{"clusterID":"paris"},{"clusterID":"paris"}]}`, ErrTaken},
+		"a price below zero":           {`{` + clusters + `,"reservations":[{"name":"r","key":"a","Placements":[{"Number":1,"Provider":"paris","Price":{"currency":"EUR","rates":{"cpu":"-1"}}}]}]}`, nil},
+		"a price in no currency":       {`{` + clusters + `,"reservations":[{"name":"r","key":"a","Placements":[{"Number":1,"Provider":"paris","Price":{"currency":"euro"}}]}]}`, ErrMalformed},
+		"a meter on no placement":      {`{` + clusters + `,"reservations":[{"name":"r","key":"a","MeteredPlacement":2,` + placed + `}]}`, ErrMalformed},
 		"a cluster below zero":         {`{"clusters":[{"clusterID":"paris","allocatable":{"cpu":-1}}]}`, ErrMalformed},
 		"an end at no time":            {`{` + clusters + `,"reservations":[{"name":"r","key":"a","EndReason":"Released",` + placed + `}]}`, ErrMalformed},
 		"a hold below zero":            {`{` + clusters + `,"reservations":[{"name":"r","key":"a","amounts":{"cpu":-1},` + placed + `}]}`, ErrMalformed},
@@ -131,8 +141,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRestore checks that a restored book encodes to the same bytes again and accepts events
-// without panic.
+// FuzzRestore checks that the snapshot of a restored book can be restored and encoded to the same
+// bytes, and that no event makes a restored book panic.
 func FuzzRestore(f *testing.F) {
 	b := newBook(f)
 	f.Add([]byte(b.encodeSnapshot()))
@@ -156,19 +166,20 @@ func FuzzRestore(f *testing.F) {
 		}
 		for _, r := range s.reservations {
 			r.Phase()
-			s.Deadline(r, Limits{Acknowledge: time.Second, Ready: time.Second})
+			s.Deadline(r, Limits{Acknowledge: time.Second, Ready: time.Second}, nil)
 			for _, p := range r.Placements {
 				r.Instruction(&p)
 				r.PlacementPhase(&p)
 			}
 		}
 		for _, e := range everyKindOfEvent() {
-			_ = s.Apply(s.Position()+1, &e) // a made-up book may refuse it
+			_ = s.Apply(s.Position()+1, &e) // a restored book may refuse the event
 		}
 	})
 }
 
-// FuzzEvent checks that no decodable event panics, and that a refused one changes nothing.
+// FuzzEvent checks that no decodable event panics, that a refused event changes nothing, and that
+// the claims of clusters are right after an accepted one.
 func FuzzEvent(f *testing.F) {
 	for _, e := range everyKindOfEvent() {
 		raw, err := json.Marshal(e)
@@ -229,6 +240,8 @@ func TestUnreadableEvents(t *testing.T) {
 		"an event of an unknown kind":     {at + `"fly":{}}`, `unknown kind of event "fly"`},
 		"an event with two changes":       {at + `"shut":{"requester":"rome","key":"k"},"forget":{}}`, `event of kind "shut"`},
 		"an event whose change has holes": {at + `"shut":{"requester":}}`, ""},
+		"an event of two actors":          {at + `"by":"rome:alice","by":"rome:bob","forget":{}}`, `unknown kind of event "by"`},
+		"an event of an actor alone":      {at + `"by":"rome:alice"}`, "the actor of an event has no end"},
 		"an event at no time":             {`{"at":"noon","shut":{}}`, "time of an event"},
 	}
 	for name, tc := range cases {

@@ -2,14 +2,18 @@ package ledger
 
 import "time"
 
-// State is the book. The zero value is not usable; see New. It is not safe for concurrent
-// use.
+// State is the book, see the package comment. The zero value is not usable; see New. It is not safe
+// for concurrent use.
 type State struct {
-	position     uint64
+	position uint64
+	// latest is the latest time of any applied event.
+	latest Instant
+	// by is the actor of the event that is being applied, "" between events.
+	by           Actor
 	clusters     clusters
 	reservations map[string]*Reservation
-	// keys holds the reservation of each key, shut the time at which each unusable key was
-	// shut.
+	// keys maps each key to its reservation. shut maps each closed key, which cannot be used, to
+	// the time at which it was closed.
 	keys     map[keyRef]*Reservation
 	shut     map[keyRef]time.Time
 	quotes   Quotes
@@ -31,7 +35,7 @@ func New() *State {
 	}
 }
 
-// Size returns how many clusters and reservations are in the book.
+// Size returns the number of clusters plus the number of reservations in the book.
 func (s *State) Size() int { return len(s.clusters.byID) + len(s.reservations) }
 
 // Position returns the position of the last event that was applied.
@@ -46,7 +50,7 @@ func (s *State) ByManifest(namespace, name string) *Cluster {
 	return s.clusters.manifests[objectName{namespace, name}]
 }
 
-// Clusters calls f for every cluster, in no order.
+// Clusters calls f for every cluster, in random order.
 func (s *State) Clusters(f func(*Cluster)) {
 	for _, c := range s.clusters.byID {
 		f(c)
@@ -57,18 +61,20 @@ func (s *State) Clusters(f func(*Cluster)) {
 // must not change it.
 func (s *State) Reservation(name string) *Reservation { return s.reservations[name] }
 
-// Reservations calls f for every reservation, in no order.
+// Reservations calls f for every reservation, in random order.
 func (s *State) Reservations(f func(*Reservation)) {
 	for _, r := range s.reservations {
 		f(r)
 	}
 }
 
-// ByKey returns the reservation of a requester's key, and reports whether the key is shut.
+// ByKey returns the reservation that a requester requested under a key, nil if there is none, and
+// whether the key is closed.
 func (s *State) ByKey(requester, key string) (r *Reservation, shut bool) {
 	_, shut = s.shut[keyRef{requester, key}]
 	return s.keys[keyRef{requester, key}], shut
 }
 
-// HasAgent reports whether the cluster's agent has ever made an offer.
+// HasAgent reports whether the cluster's agent has made an offer, and the cluster was not forgotten
+// since.
 func (s *State) HasAgent(clusterID string) bool { return s.clusters.hasAgent(clusterID) }

@@ -10,8 +10,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Unused yields the amounts that each placement holds here but does not use, sorted by
-// placement name. It leaves out placements that use everything they hold.
+// Unused yields the amounts that each placement holds on the cluster but does not use, sorted by
+// placement name. It omits placements that use everything they hold.
 func (c *Cluster) Unused() iter.Seq2[string, quantity.Amounts] {
 	return func(yield func(string, quantity.Amounts) bool) {
 		for _, name := range slices.Sorted(maps.Keys(c.holds)) {
@@ -22,8 +22,8 @@ func (c *Cluster) Unused() iter.Seq2[string, quantity.Amounts] {
 	}
 }
 
-// Placed returns the reservation of a placement by the placement's name, nil if there
-// is none.
+// Placed returns the reservation to which the placement with the given name belongs, nil if there
+// is no such placement.
 func (s *State) Placed(placement string) *Reservation {
 	cut := strings.LastIndexByte(placement, '-')
 	if cut < 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Usage changes Offer.Used of one cluster.
+// Usage changes Offer.Used of one cluster: it stores the amounts in Set and deletes the placements
+// in Drop.
 type Usage struct {
 	ClusterID string                      `json:"clusterID"`
 	Set       map[string]quantity.Amounts `json:"set,omitempty"`
@@ -31,7 +32,6 @@ func (u *Usage) applyTo(s *State, _ time.Time) {
 	c.recountClaimed()
 }
 
-// appliedTo returns the usage of a cluster after the change.
 func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.Amounts {
 	out := maps.Clone(used)
 	if out == nil {
@@ -44,8 +44,8 @@ func (u *Usage) appliedTo(used map[string]quantity.Amounts) map[string]quantity.
 	return out
 }
 
-// checkUsed returns an error if the sum of the usage exceeds the limit for the sums in the
-// book.
+// checkUsed returns an error if an amount is impossible, or if the sum of a resource over all
+// placements reaches quantity.Limit.
 func checkUsed(clusterID string, used map[string]quantity.Amounts) error {
 	running := quantity.Amounts{}
 	for placement, amounts := range used {

@@ -9,24 +9,26 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Waiter is a waiting request.
+// Waiter is a request that waits in a Line for capacity.
 type Waiter struct {
 	ID string
-	// Class groups waiters that have equal needs and can be served by the same clusters.
+	// Class is the same for waiters that have equal needs and can be served by the same
+	// clusters.
 	Class string
 	Needs quantity.Amounts
 	Rank  Rank
 }
 
-// Rank is a place in the order of service. No two waiters have the same position.
+// Rank is the place of a waiter in the order of service. No two waiters have the same
+// Position.
 type Rank struct {
-	// Priority: higher comes first.
+	// Priority is compared first: a higher one is served earlier.
 	Priority int32
-	// Position breaks ties among equal priorities: lower comes first.
+	// Position decides between waiters with equal priority: a lower one is served earlier.
 	Position uint64
 }
 
-// Before reports whether a is served before b if both can be.
+// Before reports whether a waiter with rank a is served before one with rank b.
 func (a Rank) Before(b Rank) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
@@ -34,13 +36,13 @@ func (a Rank) Before(b Rank) bool {
 	return a.Position < b.Position
 }
 
-// Line holds all waiters. The zero value is empty and usable. It is not safe for concurrent
-// use.
+// Line holds all waiters in the order of service. The zero value is an empty Line. It is
+// not safe for concurrent use.
 type Line struct {
 	waiters map[string]*waiter
 	order   tree
 	classes map[string]*class
-	// heads holds the first waiter of each class.
+	// heads holds the first waiter of each class, in the order of service.
 	heads   tree
 	columns map[corev1.ResourceName]int
 }
@@ -48,7 +50,8 @@ type Line struct {
 type waiter struct {
 	Waiter
 	class *class
-	// needs holds the needs by column; columns beyond the end are zero.
+	// needs holds the amount of each resource that the waiter needs, by the resource's
+	// column. Columns beyond the end are zero.
 	needs []int64
 }
 
@@ -90,7 +93,7 @@ func (l *Line) Remove(id string) bool {
 	return true
 }
 
-// updateClass changes the members of a class and keeps heads consistent.
+// updateClass applies change to the members of a class, and keeps heads up to date.
 func (l *Line) updateClass(c *class, change func(*tree)) {
 	was := c.members.firstWaiter()
 	change(&c.members)
@@ -106,7 +109,8 @@ func (l *Line) updateClass(c *class, change func(*tree)) {
 	}
 }
 
-// toColumns converts amounts to columns. A new resource gets the next column.
+// toColumns converts amounts to a list with one entry per column. A resource that has no
+// column yet gets the next one.
 func (l *Line) toColumns(amounts quantity.Amounts) []int64 {
 	var out []int64
 	for _, name := range amounts.Names() {
@@ -123,7 +127,8 @@ func (l *Line) toColumns(amounts quantity.Amounts) []int64 {
 	return out
 }
 
-// Place returns a waiter's place in the line, from 1; 0 if it does not wait.
+// Place returns a waiter's place in the line, beginning with 1; 0 if the waiter is not in
+// the line.
 func (l *Line) Place(id string) int {
 	entry := l.waiters[id]
 	if entry == nil {
@@ -132,7 +137,7 @@ func (l *Line) Place(id string) int {
 	return l.order.countBefore(entry.Rank) + 1
 }
 
-// Rank returns a waiter's rank; false if it does not wait.
+// Rank returns a waiter's rank; false if the waiter is not in the line.
 func (l *Line) Rank(id string) (Rank, bool) {
 	entry := l.waiters[id]
 	if entry == nil {
@@ -141,13 +146,15 @@ func (l *Line) Rank(id string) (Rank, bool) {
 	return entry.Rank, true
 }
 
-// First returns the first waiter whose needs fit into free and that accept approves; "" if
-// there is none. It calls accept once per class.
+// First returns the ID of the first waiter whose needs fit into free and for which accept
+// returns true; "" if there is none. It calls accept only for the first waiter of each
+// class.
 func (l *Line) First(free quantity.Amounts, accept func(id string) bool) string {
 	return l.FirstOf(math.MinInt32, free, accept)
 }
 
-// FirstOf does the same as First, but only for waiters with at least the given priority.
+// FirstOf works like First, but ignores waiters whose priority is below the minimum, the parameter
+// least.
 func (l *Line) FirstOf(least int32, free quantity.Amounts, accept func(id string) bool) string {
 	room := make([]int64, len(l.columns))
 	for name, at := range l.columns {
@@ -159,5 +166,5 @@ func (l *Line) FirstOf(least int32, free quantity.Amounts, accept func(id string
 	return ""
 }
 
-// All calls f for every waiter in order, until f returns false.
+// All calls f for every waiter, in the order of service, until f returns false.
 func (l *Line) All(f func(id string) bool) { l.order.root.walkInOrder(f) }

@@ -18,7 +18,8 @@ func cpus(n int64) quantity.Amounts { return quantity.Amounts{corev1.ResourceCPU
 
 func acceptAny(string) bool { return true }
 
-// lineOf adds waiters in the given order; each has a class of its own.
+// lineOf returns a line to which the waiters were added in the given order. A waiter without a
+// class gets one of its own.
 func lineOf(waiters ...Waiter) *Line {
 	l := &Line{}
 	for i, w := range waiters {

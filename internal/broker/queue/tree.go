@@ -1,7 +1,7 @@
 package queue
 
-// tree is a treap of waiters, ordered by rank. The weights derive from the positions, so that
-// the same waiters always form the same tree.
+// tree is a treap of waiters, ordered by rank. The weights are hashes of the positions, so the same
+// waiters always form the same tree.
 type tree struct{ root *node }
 
 type node struct {
@@ -9,12 +9,13 @@ type node struct {
 	weight      uint64
 	left, right *node
 	size        int
-	// least is the minimum need of any waiter in this branch, by column; columns beyond the end are
-	// zero.
+	// least holds, by column, the smallest need of all waiters in this branch. Columns beyond the
+	// end are zero.
 	least []int64
 }
 
-// sumWeights hashes a position (the finalizer of splitmix64).
+// sumWeights returns the weight for a position: a hash of the position, computed as in the
+// finalizer of splitmix64.
 func sumWeights(position uint64) uint64 {
 	x := position + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -48,7 +49,7 @@ func (t *tree) firstWaiter() *waiter {
 	return n.waiter
 }
 
-// countBefore counts the waiters that come before a rank.
+// countBefore returns how many waiters are served before one with the given rank.
 func (t *tree) countBefore(r Rank) int {
 	count, n := 0, t.root
 	for n != nil {
@@ -71,8 +72,8 @@ func (n *node) subtreeSize() int {
 	return n.size
 }
 
-// childToward returns the branch on the way to a rank. If n has exactly that rank,
-// it returns the left branch.
+// childToward returns the branch of n in which to look for a rank. If n itself has that rank, it
+// returns the left branch.
 func (n *node) childToward(r Rank) *node {
 	if n.Waiter.Rank.Before(r) {
 		return n.right
@@ -80,7 +81,7 @@ func (n *node) childToward(r Rank) *node {
 	return n.left
 }
 
-// recompute recomputes size and least from the branches.
+// recompute updates size and least of n after a change of its branches.
 func (n *node) recompute() *node {
 	n.size = n.left.subtreeSize() + n.right.subtreeSize() + 1
 	n.least = append(n.least[:0], n.needs...)
@@ -96,7 +97,7 @@ func (n *node) recompute() *node {
 	return n
 }
 
-// splitAt divides a tree into the waiters before a rank and the rest.
+// splitAt splits a tree into the waiters that are served before a rank, and the other waiters.
 func (n *node) splitAt(r Rank) (before, rest *node) {
 	if n == nil {
 		return nil, nil
@@ -109,7 +110,7 @@ func (n *node) splitAt(r Rank) (before, rest *node) {
 	return before, n.recompute()
 }
 
-// mergeTrees joins two trees; everything in a must come before everything in b.
+// mergeTrees joins two trees. All waiters in a must be served before those in b.
 func mergeTrees(a, b *node) *node {
 	switch {
 	case a == nil:
@@ -139,8 +140,9 @@ func (n *node) removeRank(r Rank) *node {
 	return n.recompute()
 }
 
-// firstFitting returns the first waiter in order, of priority least or higher, whose needs fit
-// into room and that accept approves.
+// firstFitting returns the first waiter in the order of service whose priority is at least the
+// given one (least), whose needs fit into room, and for which accept returns true; nil if there is
+// none.
 func (n *node) firstFitting(least int32, room []int64, accept func(id string) bool) *waiter {
 	if n == nil || !fitsInto(n.least, room) {
 		return nil

@@ -10,46 +10,48 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Holder holds capacity that a waiter of higher priority may take.
+// Holder is a placement that holds capacity, and that may be evicted for a waiter of higher
+// priority.
 type Holder struct {
 	ID string
-	// Priority is that of the placement.
+	// Priority is the priority of the placement.
 	Priority int32
-	// Since is when it was placed.
+	// Since is when the placement was made.
 	Since time.Time
-	// Amounts are the amounts that become free if the holder is evicted.
+	// Amounts are the resources that become free when the holder is evicted.
 	Amounts quantity.Amounts
 }
 
-// Site is a cluster that could serve a waiter after evicting some holders.
+// Site is a cluster that could serve a waiter if some of its holders were evicted.
 type Site struct {
 	ID string
-	// Free is the amount that is free without an eviction; it may be negative.
+	// Free are the resources that are free without an eviction. They may be negative.
 	Free    quantity.Amounts
 	Holders []Holder
 }
 
-// Sacrifice is a set of victims on one site.
+// Sacrifice is a set of holders on one cluster whose eviction would make room for a waiter.
 type Sacrifice struct {
 	Site string
-	// Victims are ordered from the first to be evicted to the last, see compareEviction.
+	// Victims are the holders to evict, in the order of compareEviction.
 	Victims []Holder
 }
 
-// compareEviction sorts holders in the order of eviction: lower priority first, then the
-// younger, then the first by name.
+// compareEviction orders holders by who is evicted first: the lower priority, then the younger
+// placement, then the smaller ID.
 func (a Holder) compareEviction(b Holder) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Since.Compare(a.Since), cmp.Compare(a.ID, b.ID))
 }
 
-// searchSteps bounds the search on one site. If it is exhausted, the greedy result is used,
-// which may evict more holders than necessary.
+// searchSteps is the maximum number of steps of the search on one cluster. If they do not
+// suffice, the result of pickGreedily is used, which may evict more holders than necessary.
 const searchSteps = 20_000
 
-// Preempt returns the site where evicting the fewest holders of lower priority makes room for
-// needs; false if there is no such site. Among sets of equal size it compares the last victims,
-// then those before them, and prefers the set whose victim is evicted first. Among equal sets
-// it takes the first site by name.
+// Preempt returns the cluster on which evicting holders of lower priority makes room for needs,
+// and these holders; false if there is no such cluster. It chooses the set with the fewest
+// holders. Among sets of equal size, it prefers holders of lower priority, then younger ones. It
+// compares two sets holder by holder, beginning with the last one in the order of eviction. If two
+// sets are equal in all of this, it chooses the set on the cluster whose name sorts first.
 func Preempt(needs quantity.Amounts, priority int32, sites []Site) (Sacrifice, bool) {
 	var best Sacrifice
 	for _, s := range sites {
@@ -78,8 +80,8 @@ func (s Sacrifice) compareSacrifice(other Sacrifice) int {
 	return cmp.Compare(s.Site, other.Site)
 }
 
-// findVictims returns the victims on one site, or none if the needs already fit. It returns
-// false if evicting all holders of lower priority does not make enough room.
+// findVictims returns the holders to evict on one cluster. It returns false if no eviction is
+// needed, or if evicting all holders of lower priority would not make enough room.
 func (s *Site) findVictims(needs quantity.Amounts, priority int32) ([]Holder, bool) {
 	lower := slices.DeleteFunc(slices.Clone(s.Holders), func(h Holder) bool { return h.Priority >= priority })
 	slices.SortFunc(lower, Holder.compareEviction)
@@ -106,7 +108,8 @@ func (s *Site) findVictims(needs quantity.Amounts, priority int32) ([]Holder, bo
 	return some, true
 }
 
-// lackOf returns the missing amount of each resource, without resources that are not short.
+// lackOf returns how much is missing of each resource. Resources of which enough is free are
+// not included.
 func lackOf(needs, free quantity.Amounts) quantity.Amounts {
 	lack := needs.Sub(free)
 	for name, missing := range lack {
@@ -117,8 +120,9 @@ func lackOf(needs, free quantity.Amounts) quantity.Amounts {
 	return lack
 }
 
-// pickGreedily takes holders in order until there is room. Then it spares unnecessary ones, the
-// last ones first. It returns nil if there is never room.
+// pickGreedily picks holders in the order of eviction until there is enough room. Then it
+// removes holders that are not needed from this set, the last ones first. It returns nil if
+// even all holders would not make enough room.
 func pickGreedily(lack quantity.Amounts, lower []Holder) []Holder {
 	sum, taken := quantity.Amounts{}, 0
 	for ; taken < len(lower) && !coversLack(sum, lack); taken++ {
@@ -141,12 +145,13 @@ func coversLack(sum, lack quantity.Amounts) bool {
 	return ok
 }
 
-// search tries sets of holders of one size in the order of preference: sets whose last member
-// is evicted earlier come first.
+// search looks for a set of a given number of holders that makes enough room. It tries the sets
+// in the order of preference: a set whose last holder comes earlier in the order of eviction is
+// tried first.
 type search struct {
 	lower []Holder
-	// amounts holds the amounts of lower by resource; most[i] is the maximum among the first i
-	// of them.
+	// amounts[i] are the amounts of lower[i], one for each missing resource. most[i] are the
+	// maxima of these amounts among the first i holders.
 	amounts, most [][]int64
 	lack          []int64
 	picked        []int
@@ -175,8 +180,9 @@ func toColumnsOf(names []corev1.ResourceName, amounts quantity.Amounts) []int64 
 	return out
 }
 
-// searchSets picks n more among the first holders of lower so that they cover the missing
-// amounts.
+// searchSets picks n holders, in addition to those already picked, so that all picked holders
+// together cover what is missing. It picks them among the first holders of lower; the parameter
+// among is the number of these. It reports whether it succeeded.
 func (s *search) searchSets(n, among int) bool {
 	if n == 0 {
 		return !slices.ContainsFunc(s.lack, func(l int64) bool { return l > 0 })
@@ -199,8 +205,8 @@ func (s *search) searchSets(n, among int) bool {
 	return false
 }
 
-// canCover reports whether the holder at last and the largest n-1 before it can cover the
-// missing amounts.
+// canCover reports whether n holders, of which the last one is lower[last], can possibly cover
+// what is missing. It assumes that each of the other holders has the maximum amounts.
 func (s *search) canCover(n, last int) bool {
 	for k, lack := range s.lack {
 		rest := lack - s.amounts[last][k]

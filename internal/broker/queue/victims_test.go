@@ -115,7 +115,8 @@ func anySite(t *rapid.T, id string) Site {
 	return s
 }
 
-// every returns every set of holders of lower priority that makes room.
+// every returns every set of holders of lower priority that makes room, each in the order of
+// eviction.
 func every(s Site, needs quantity.Amounts, priority int32) (out []Sacrifice) {
 	for set := 1; set < 1<<len(s.Holders); set++ {
 		free, some, allowed := s.Free, []Holder{}, true

@@ -5,9 +5,10 @@
 //	agent ─▶ Front┤                                             │ TCP, spliced
 //	              └ follows ────────────────────────────────────┘ to the leader
 //
-// The lease says who should lead and where the leader is reached. It does not fence; the
-// journal does. So a lost lease ends a term of leadership and not the process, and a lease that
-// expires early costs only connections.
+// The lease says which replica should lead, and at which address other replicas reach it. It does
+// not prevent two replicas from writing at the same time; the journal does. Therefore a replica
+// that loses the lease stops leading but keeps running, and a lease that expires too early only
+// interrupts connections.
 //
 // A follower cannot read what it forwards: TLS ends at the leader.
 package replica

@@ -21,60 +21,66 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/lease"
 )
 
-// Timing of the lease. It is shorter than usual because a false alarm is cheap: the journal is
-// the fence, and agents reconnect.
+// Timing of the lease. The times are shorter than usual, because an unnecessary change of leader
+// does little harm: the journal ensures that only one replica writes, and agents reconnect.
 const (
 	leaseDuration = 8 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
 )
 
-// Options of an Election. Address and Log are optional.
+// Options configure an Election. Address, Webhooks and Log are optional.
 type Options struct {
-	// Config and Cache belong to the API server that holds the lease.
+	// Config and Cache are for access to the API server that stores the Lease.
 	Config *rest.Config
 	Cache  cache.Cache
-	// Namespace and Name of the Lease.
+	// Namespace and Name are those of the Lease.
 	Namespace, Name string
-	// Address, host:port, is this replica's direct listener for other replicas; empty if it has
-	// none.
+	// Address is the host:port of the listener at which other replicas can reach this one directly;
+	// empty if there is none.
 	Address string
-	// Follow runs while this replica does not lead. Its context ends, and Follow has returned,
-	// before Lead is called.
+	// Webhooks is the host:port of this replica's webhooks; empty if it serves none.
+	Webhooks string
+	// Follow runs while this replica does not lead. When the replica is elected, the context of
+	// Follow ends, and Lead is called after Follow has returned.
 	Follow func(ctx context.Context)
-	// Lead serves until its context ends, and returns after all work is done.
+	// Lead serves agents until its context ends. It returns when all work is done.
 	Lead func(ctx context.Context) error
 	Log  logr.Logger
-	// Clock measures the age of the lease. It must be monotonic.
+	// Clock measures the age of the lease. It must be monotonic, so that it does not jump.
 	Clock clock.PassiveClock
 }
 
-// Election makes this replica a candidate for leader again and again, until it is stopped. It
-// is a runnable of a controller-runtime manager.
+// Election lets this replica compete for leadership until it is stopped, and again after every lost
+// term. It is a runnable of a controller-runtime manager.
 type Election struct {
 	options  Options
 	identity string
 	lock     resourcelock.Interface
-	// freed receives when the holder releases the lease.
+	// plain is the lock without the protection against releasing another holder's lease.
+	plain resourcelock.Interface
+	// freed receives a value when the lease has no holder any longer.
 	freed chan struct{}
 
-	// mu guards the following.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// synced is true once the lease has been read, even if it does not exist.
+	// synced is true once this replica has read the lease or knows that it does not exist.
 	synced bool
-	// leading is true from the call of Lead until it returns.
+	// leading is true from just before the call of Lead until Lead has returned.
 	leading bool
-	// renewed is when the last successful renewal was requested.
+	// renewed is when this replica sent the request of its last successful renewal of the lease.
 	renewed time.Time
-	// holder of the lease, as last observed.
+	// holder is the identity that the lease names, as last observed.
 	holder string
-	// changed is closed and replaced when Leader changes.
+	// changed is closed, and replaced by a new channel, when the result of Leader changes.
 	changed chan struct{}
 }
 
-// New returns an Election; nothing runs before Start.
+// New returns an Election. It does nothing before Start.
 func New(o Options) (*Election, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -82,36 +88,49 @@ func New(o Options) (*Election, error) {
 	}
 	e := &Election{
 		options:  o,
-		identity: identityOf(host, o.Address),
+		identity: identityOf(host, o.Webhooks, o.Address),
 		freed:    make(chan struct{}, 1),
 		changed:  make(chan struct{}),
 	}
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, o.Name,
+	e.plain, err = resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.Namespace, o.Name,
 		resourcelock.ResourceLockConfig{Identity: e.identity}, o.Config, renewDeadline)
 	if err != nil {
 		return nil, fmt.Errorf("election: %w", err)
 	}
-	e.lock = &datedLock{Interface: lock, election: e}
+	e.lock = &datedLock{Interface: &lease.Lock{Interface: e.plain}, election: e}
 	return e, nil
 }
 
-// identityOf returns an identity that is unique per process: after a restart, the lease belongs
-// to another identity.
-func identityOf(host, address string) string {
-	return strings.Join([]string{host, string(uuid.NewUUID()), address}, "_")
+// identityOf returns the identity with which this process holds the lease. It is unique: after a
+// restart, the replica has another identity.
+func identityOf(host, webhooks, address string) string {
+	return strings.Join([]string{host, string(uuid.NewUUID()), webhooks, address}, "_")
 }
 
-// addressOf returns the address in a holder's identity. An address contains no underscore.
+// addressOf returns the address that is contained in the identity of a holder. It is the part after
+// the last underscore, because an address contains none.
 func addressOf(identity string) string {
 	return identity[strings.LastIndex(identity, "_")+1:]
 }
 
-// isPredecessor reports whether the holder is an earlier process with this replica's address.
+// webhooksOf returns the address of the webhooks that is contained in the identity of a holder. It
+// precedes the address for agents.
+func webhooksOf(identity string) string {
+	parts := strings.Split(identity, "_")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[len(parts)-2]
+}
+
+// isPredecessor reports whether the holder is an earlier process of this replica, which had the same
+// address.
 func (e *Election) isPredecessor(holder string) bool {
 	return holder != e.identity && e.options.Address != "" && addressOf(holder) == e.options.Address
 }
 
-// datedLock records when a renewal was requested: other candidates wait from that moment.
+// datedLock records when a renewal of the lease was requested. The time of the request counts, not
+// that of the answer, because other candidates may count from the request.
 type datedLock struct {
 	resourcelock.Interface
 	election *Election
@@ -138,12 +157,16 @@ func (l *datedLock) recordRenewal(r resourcelock.LeaderElectionRecord, write fun
 	return nil
 }
 
-// Leader identifies the broker that serves agents.
+// Leader says which replica serves agents.
 type Leader struct {
-	// Here means that this replica leads.
+	// Here is true if this replica leads.
 	Here bool
-	// Address of another replica's direct listener; empty if the leader is unknown.
+	// Address is the address of the leader's direct listener if another replica leads; empty if the
+	// leader is unknown.
 	Address string
+	// Webhooks is the address of the leader's webhooks if another replica leads; empty if the
+	// leader is unknown or serves none.
+	Webhooks string
 }
 
 // Leader returns the current leader, and a channel that is closed when the leader changes.
@@ -153,21 +176,22 @@ func (e *Election) Leader() (Leader, <-chan struct{}) {
 	return e.currentLeader(), e.changed
 }
 
-// currentLeader needs mu.
+// currentLeader returns the result of Leader. The caller must hold mu.
 func (e *Election) currentLeader() Leader {
 	switch {
 	case e.leading:
 		return Leader{Here: true}
 	case e.holder == e.identity, e.isPredecessor(e.holder):
-		// This replica is about to lead or no longer leads, or the holder is a process that no
-		// longer exists.
+		// No replica serves agents: this one holds the lease but does not lead yet or no longer
+		// leads, or an earlier process of this replica holds it.
 		return Leader{}
 	default:
-		return Leader{Address: addressOf(e.holder)}
+		return Leader{Address: addressOf(e.holder), Webhooks: webhooksOf(e.holder)}
 	}
 }
 
-// applyChange applies a change and wakes those that wait for another leader.
+// applyChange calls change with mu locked. If the leader is another one afterwards, it closes
+// changed, which wakes callers that wait for a new leader.
 func (e *Election) applyChange(change func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,15 +204,16 @@ func (e *Election) applyChange(change func()) {
 	}
 }
 
-// Leads reports whether no other replica can have taken over yet. A process that was paused
-// learns from it that its lease may have expired.
+// Leads reports whether this replica leads and no other replica can be leading. It returns false
+// when the lease may have expired, for example because the process was suspended.
 func (e *Election) Leads() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.leading && e.options.Clock.Since(e.renewed) < leaseDuration
 }
 
-// Ready returns nil while this replica leads or knows the leader.
+// Ready returns nil if this replica leads or knows the leader's address. Otherwise it returns an
+// error, for the readiness probe.
 func (e *Election) Ready() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -202,8 +227,8 @@ func (e *Election) Ready() error {
 	}
 }
 
-// Start campaigns until ctx ends. A leader finishes its work before it releases the lease, so that
-// the next leader need not wait.
+// Start competes for leadership until ctx ends. A leader finishes its work and then releases the
+// lease, so that the next leader need not wait until it expires.
 func (e *Election) Start(ctx context.Context) error {
 	if err := e.watchLease(ctx); err != nil {
 		return err
@@ -217,23 +242,24 @@ func (e *Election) Start(ctx context.Context) error {
 	return nil
 }
 
-// releasePredecessor releases the lease of the process that had this address before, so that
-// no replica waits for its expiry. If that process still runs, the journal fences it.
+// releasePredecessor releases the lease if an earlier process of this replica holds it, so that no
+// replica has to wait until it expires. If that process still runs, it can no longer write once
+// another process has opened the journal.
 func (e *Election) releasePredecessor(ctx context.Context) {
-	held, _, err := e.lock.Get(ctx)
+	held, _, err := e.plain.Get(ctx)
 	if err != nil || !e.isPredecessor(held.HolderIdentity) {
 		return
 	}
 	former := held.HolderIdentity
 	held.HolderIdentity, held.LeaseDurationSeconds = "", 1
-	if err := e.lock.Update(ctx, *held); err != nil {
+	if err := e.plain.Update(ctx, *held); err != nil {
 		e.options.Log.Info("cannot release the lease of the previous process; waiting until it expires", "holder", former, "error", err.Error())
 		return
 	}
 	e.options.Log.Info("released the lease of the previous process", "holder", former)
 }
 
-// watchLease follows the lease.
+// watchLease starts a watch of the lease, and waits until the lease has been read.
 func (e *Election) watchLease(ctx context.Context) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: e.options.Namespace, Name: e.options.Name}}
 	informer, err := e.options.Cache.GetInformer(ctx, lease)
@@ -254,6 +280,7 @@ func (e *Election) watchLease(ctx context.Context) error {
 	return nil
 }
 
+// ownLease returns the lease of this election if obj, from the watch, is that lease.
 func (e *Election) ownLease(obj any) (*coordinationv1.Lease, bool) {
 	if final, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = final.Obj
@@ -285,10 +312,11 @@ func (e *Election) setHolder(holder string) {
 	}
 }
 
-// runCandidacy runs one candidacy. It ends with ctx, with the lease, or when another holder releases
-// the lease, so that the next candidacy starts immediately.
+// runCandidacy waits until this replica is elected, and then leads. While it waits, it runs
+// Follow. It returns when ctx ends, when the lease is lost, or when another holder releases the
+// lease; the caller then starts the next candidacy immediately.
 func (e *Election) runCandidacy(ctx context.Context) error {
-	// The lease outlives ctx until everything is done.
+	// The lease must be kept after ctx ends, until the leader has finished its work.
 	standing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	elected := make(chan context.Context, 1)
@@ -323,7 +351,7 @@ func (e *Election) runCandidacy(ctx context.Context) error {
 	return err
 }
 
-// startFollowing returns a function that ends it.
+// startFollowing runs Follow in the background. end stops Follow and waits until it has returned.
 func (e *Election) startFollowing(ctx context.Context) (end func()) {
 	following, stop := context.WithCancel(ctx)
 	var followed sync.WaitGroup
@@ -331,7 +359,7 @@ func (e *Election) startFollowing(ctx context.Context) (end func()) {
 	return func() { stop(); followed.Wait() }
 }
 
-// serveAsLeader serves until the lease is lost or ctx ends.
+// serveAsLeader calls Lead, whose context ends when the lease is lost or ctx ends.
 func (e *Election) serveAsLeader(ctx, leading context.Context) error {
 	leading, end := context.WithCancel(leading)
 	defer end()

@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// leaderTimeout is how long a connection waits for a leader. It is less than agents' handshake
-	// timeout.
+	// leaderTimeout is how long a connection waits until a leader is known and answers. It is shorter than
+	// the timeout of the agents' TLS handshake.
 	leaderTimeout = 1500 * time.Millisecond
-	// dialTimeout of a connection to the leader.
+	// dialTimeout is the timeout for connecting to the leader.
 	dialTimeout = time.Second
-	// redial is the pause after a leader that did not answer.
+	// redial is the pause before the next attempt if the leader does not answer.
 	redial = 100 * time.Millisecond
-	// linger is how long responses in flight may finish after a change of leader, before their
-	// connections are cut and agents connect to the new leader.
+	// linger is how long responses may still be sent after a change of leader. After that, the connections
+	// are closed, and the agents connect to the new leader.
 	linger = 250 * time.Millisecond
 )
 
-// Elected reports the current leader. Election implements it.
+// Elected knows the current leader. Election implements it.
 type Elected interface {
 	Leader() (Leader, <-chan struct{})
 }
 
-// Front is the listener that agents connect to. Its Accept returns the connections that this
-// replica serves itself: all while it leads, and those for which no leader is found, which the
-// server then refuses. It forwards all others to the leader.
+// Front is the listener to which agents connect. It forwards their connections to the leader, if that is another
+// replica. Accept returns only the connections that this replica serves itself: all of them while it leads, otherwise
+// those for which no leader is found, whose requests the server refuses.
 //
-// It is a runnable of a controller-runtime manager; Accept returns nothing before Start.
+// Front is a runnable of a controller-runtime manager. Accept returns no connection before Start.
 type Front struct {
 	listener net.Listener
 	elected  Elected
 	log      logr.Logger
 	own      chan net.Conn
-	// closed is cancelled by Close.
+	// closed is a context that ends with Close.
 	closed context.Context
 	close  context.CancelFunc
 }
 
-// NewFront takes over a TCP listener.
+// NewFront returns a Front that accepts connections from a TCP listener. Front.Close closes the listener.
 func NewFront(listener net.Listener, elected Elected, log logr.Logger) *Front {
 	closed, closeNow := context.WithCancel(context.Background())
 	return &Front{
@@ -55,7 +55,7 @@ func NewFront(listener net.Listener, elected Elected, log logr.Logger) *Front {
 
 var _ net.Listener = (*Front)(nil)
 
-// Accept returns a connection to serve here.
+// Accept returns the next connection that this replica serves itself.
 func (f *Front) Accept() (net.Conn, error) {
 	select {
 	case c := <-f.own:
@@ -68,22 +68,23 @@ func (f *Front) Accept() (net.Conn, error) {
 // Addr returns the listener's address.
 func (f *Front) Addr() net.Addr { return f.listener.Addr() }
 
-// Close closes the listener and cuts the forwarded connections.
+// Close closes the listener and all forwarded connections.
 func (f *Front) Close() error {
 	f.close()
 	if err := f.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
-	return nil // Start closed it first
+	return nil // Start has already closed the listener
 }
 
-// NeedLeaderElection returns false: followers need the Front most.
+// NeedLeaderElection returns false, because the Front must also run on followers, which forward
+// connections.
 func (*Front) NeedLeaderElection() bool { return false }
 
 // Start accepts connections until the Front is closed or ctx ends.
 func (f *Front) Start(ctx context.Context) error {
 	defer context.AfterFunc(ctx, f.close)()
-	defer context.AfterFunc(f.closed, func() { _ = f.listener.Close() })() // a second close at worst
+	defer context.AfterFunc(f.closed, func() { _ = f.listener.Close() })() // the listener may already be closed, which does no harm
 	var under sync.WaitGroup
 	defer under.Wait()
 	for {
@@ -96,14 +97,15 @@ func (f *Front) Start(ctx context.Context) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			// Out of file descriptors, or the client disconnected before it was accepted.
+			// For example, the process has no file descriptors left, or the client has already disconnected.
 			f.log.Error(err, "accepting a connection failed")
 			pauseFor(f.closed, redial)
 		}
 	}
 }
 
-// routeConnection connects one connection to the leader, and cuts it when the leader changes.
+// routeConnection forwards a connection to the leader until the connection ends or the leader changes. If
+// this replica leads or no leader is found, this replica's server gets the connection.
 func (f *Front) routeConnection(c net.Conn) {
 	leader, changed := f.dialLeader()
 	if leader == nil {
@@ -116,18 +118,18 @@ func (f *Front) routeConnection(c net.Conn) {
 		spliceConnections(c, leader)
 	}()
 	f.awaitEnd(changed, ended)
-	_, _ = c.Close(), leader.Close() // they may have ended by themselves
+	_, _ = c.Close(), leader.Close() // an error means that the connection has already ended
 	<-ended
 }
 
-// serveHere hands a connection to this replica's server, which then owns it; only a change of
-// leader cuts it.
+// serveHere passes a connection to this replica's server through Accept. The server then decides when to close it. If
+// the leader changes, serveHere closes the connection after a pause, the constant linger.
 func (f *Front) serveHere(c net.Conn, changed <-chan struct{}) {
 	own := &ownConn{Conn: c, ended: make(chan struct{})}
 	select {
 	case f.own <- own:
 	case <-f.closed.Done():
-		_ = c.Close() // nothing was sent yet
+		_ = c.Close() // an error is harmless, because nothing was sent
 		return
 	}
 	select {
@@ -145,7 +147,7 @@ func (f *Front) serveHere(c net.Conn, changed <-chan struct{}) {
 	}
 }
 
-// awaitEnd returns when a connection has ended or must be cut.
+// awaitEnd returns when a forwarded connection has ended or must be closed because the leader has changed.
 func (f *Front) awaitEnd(changed, ended <-chan struct{}) {
 	select {
 	case <-ended:
@@ -159,8 +161,8 @@ func (f *Front) awaitEnd(changed, ended <-chan struct{}) {
 	}
 }
 
-// dialLeader connects to the leader. It returns nil if this replica leads, or if no leader
-// answers in time; changed is closed when that changes.
+// dialLeader connects to the leader. It returns nil if this replica leads, or if no leader answers in
+// time. The returned channel is closed when the leader changes.
 func (f *Front) dialLeader() (net.Conn, <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(f.closed, leaderTimeout)
 	defer cancel()
@@ -186,8 +188,8 @@ func (f *Front) dialLeader() (net.Conn, <-chan struct{}) {
 	}
 }
 
-// spliceConnections copies in both directions until both sides have ended. After one side half-closes, the
-// other can still respond.
+// spliceConnections copies data in both directions until both sides have ended. If one side closes only
+// its direction, the other side can still send.
 func spliceConnections(a, b net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() { copyHalf(b, a) })
@@ -196,13 +198,13 @@ func spliceConnections(a, b net.Conn) {
 }
 
 func copyHalf(to, from net.Conn) {
-	_, _ = io.Copy(to, from) // whichever side failed, both are closed
+	_, _ = io.Copy(to, from) // after an error on either side, both connections are closed
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 }
 
-// ownConn signals when the server has closed it.
+// ownConn is a connection that this replica serves. It closes the channel ended when the server closes it.
 type ownConn struct {
 	net.Conn
 	once  sync.Once

@@ -47,8 +47,8 @@ func listener(t *testing.T) net.Listener {
 	return l
 }
 
-// parrot sends its name and echoes each line until the client half-closes; then it says
-// goodbye.
+// parrot sends its name on each connection and echoes what it reads. When the client has closed its
+// sending side, parrot says goodbye.
 func parrot(t *testing.T, name string, l net.Listener) {
 	t.Helper()
 	var under sync.WaitGroup
@@ -101,7 +101,7 @@ func call(t *testing.T, f *Front) *caller {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return &caller{c, t, bufio.NewReader(c)}

@@ -25,32 +25,35 @@ type Broker interface {
 	Ping(ctx context.Context, clusterID string) (*v1.Pong, error)
 	// PublishAdvertisement accepts the offer of clusterID.
 	PublishAdvertisement(ctx context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error)
-	// RequestReservation returns once the decision is durable. One key of one cluster stands for one reservation.
+	// RequestReservation returns once the decision is durable. Requests of one cluster with the same key are about the
+	// same reservation.
 	RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
-	// RequestQuote decides without reserving. If req.HoldSeconds is set, it holds the chosen capacity; then key is
-	// not empty, and one key of one cluster stands for one hold.
+	// RequestQuote decides without reserving. If req.HoldSeconds is set, it holds the chosen capacity; then key is not
+	// empty, and requests of one cluster with the same key are about the same hold.
 	RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error)
-	// ReleaseQuote releases what is held for clusterID. If nothing is held, later quotes with the key nameOrKey are
-	// refused.
+	// ReleaseQuote releases a quote that is held for clusterID. If there is none, later quotes with the key nameOrKey
+	// are refused.
 	ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error
 	// GetReservation returns a reservation that clusterID requested or provides.
 	GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
 	// ChangeReservation changes the duration or the amounts of a reservation of clusterID.
 	ChangeReservation(ctx context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error)
-	// ReleaseReservation ends a reservation of clusterID. It returns nil, nil if there was none; later requests with
-	// the key nameOrKey are refused.
-	ReleaseReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error)
-	// ReportStatus accepts the progress of clusterID with a placement.
+	// ReleaseReservation ends a reservation of clusterID. user is the user who asked for it, "" if clusterID names
+	// none. If there is no such reservation, ReleaseReservation returns nil, nil, and later requests with the key
+	// nameOrKey are refused.
+	ReleaseReservation(ctx context.Context, clusterID, nameOrKey, user string) (*v1.Reservation, error)
+	// ReportStatus accepts a report of clusterID about its progress with a placement.
 	ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error
 	// AnnounceHoldings accepts the complete list of placements that clusterID provides and
 	// consumes.
 	AnnounceHoldings(ctx context.Context, clusterID string, h *v1.Holdings) error
-	// Witness records the cursor that clusterID sent with a call, before the call.
+	// Witness processes the cursor that clusterID sent with a call. The server calls it before it carries out that
+	// call.
 	Witness(clusterID, cursor string)
-	// FetchInstructions returns the instructions after cursor, all for "". If there are none, it waits up to wait and
-	// returns an empty list. It returns as soon as ctx ends.
+	// FetchInstructions returns the instructions after cursor, or all instructions if cursor is "". If there are
+	// none, it waits for new ones until the time wait is over or ctx ends. If none come, it returns an empty list.
 	FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error)
-	// SendMessage stores an envelope for msg.To. msg.From is clusterID.
+	// SendMessage stores the message for msg.To. msg.From is clusterID.
 	SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error
 	// ReceiveMessages returns the messages after cursor, and waits like FetchInstructions.
 	ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error)

@@ -16,14 +16,15 @@ import (
 // denialGrace is how long the connections of a denied cluster stay open, so that in-flight requests get their answer.
 const denialGrace = 500 * time.Millisecond
 
-// connections are the open connections.
+// connections holds the open connections of a server.
 type connections struct {
 	// mu guards the following field.
 	mu   sync.Mutex
 	open map[net.Conn]*connection
 }
 
-// beginConnection gives a connection a context that ends with it. The contexts of its requests derive from it.
+// beginConnection registers a connection and gives it a context, from which the contexts of its requests derive. This
+// context ends when the connection is shut.
 func (cs *connections) beginConnection(ctx context.Context, c net.Conn) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	connected := &connection{raw: rawConn(c), shut: func(why error) {
@@ -40,7 +41,7 @@ func (cs *connections) beginConnection(ctx context.Context, c net.Conn) context.
 	return context.WithValue(ctx, connectionKey{}, connected)
 }
 
-// connectionOf returns an open connection, nil for a closed one.
+// connectionOf returns what is registered for an open connection; nil if the connection is closed.
 func (cs *connections) connectionOf(c net.Conn) *connection {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -57,8 +58,8 @@ func (cs *connections) endConnection(c net.Conn) {
 	}
 }
 
-// enterGate registers the connection at the gate on the first request, so that the gate can close it. Every request
-// checks whether the cluster still takes part.
+// enterGate registers the connection at the gate on the first request, so that the gate can close the connection. On
+// every request it checks whether the cluster still takes part.
 func (c *connection) enterGate(gate *access.Gate, clusterID string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +85,8 @@ func (c *connection) endRequests() {
 	}
 }
 
-// countForCluster counts the connection for the cluster of its certificate, once. It returns the cluster that lost a
-// connection for it, "" for none, and that cluster's limit.
+// countForCluster counts the connection for the cluster of its certificate, once. If a limit is exceeded, it returns
+// the cluster whose oldest connection was closed, and the limit; else "".
 func (c *connection) countForCluster(m *members, lobby *lobby, id string) (over string, most int) {
 	c.mu.Lock()
 	if c.forget != nil || c.over {
@@ -98,8 +99,8 @@ func (c *connection) countForCluster(m *members, lobby *lobby, id string) (over 
 	return m.joinMember(id, c.raw)
 }
 
-// explainDenial answers the in-flight requests of a cluster that is denied with the reason. It replaces the error
-// that the operation returned when its context ended.
+// explainDenial answers the in-flight requests of a denied cluster with the reason for the denial. It replaces the
+// error that the operation returned when its context ended.
 func explainDenial(next v1.StrictHandlerFunc, _ string) v1.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
 		answer, err := next(ctx, w, r, request)

@@ -47,7 +47,7 @@ type description struct {
 	arrived func(*http.Request) (done func(), err error)
 }
 
-// operation is one operation of the API. Its key is its pattern in http.ServeMux.
+// operation is one operation of the API. description.operations has it under its pattern for http.ServeMux.
 type operation struct {
 	id string
 	// enrolment marks operations for clusters without a certificate.
@@ -76,9 +76,10 @@ type (
 		Tags        []string           `json:"tags"`
 		Parameters  []openAPIParameter `json:"parameters"`
 		RequestBody *struct{}          `json:"requestBody"`
-		// NewerCallers is "tolerated" or empty.
+		// NewerCallers is "tolerated" if the operation ignores unknown fields from callers with a newer minor version;
+		// otherwise it is empty.
 		NewerCallers string `json:"x-newer-callers"`
-		// Body is "large" or empty.
+		// Body is "large" if the operation accepts larger bodies than the others; otherwise it is empty.
 		Body string `json:"x-body"`
 	}
 	openAPIParameter struct {
@@ -114,7 +115,7 @@ func newDescription(openAPIYAML []byte, now func() time.Time) (*description, err
 }
 
 // newCompiler reads the schemas of the document and makes them strict: they refuse fields that are not described. An
-// empty map may be null, because Go encodes it so.
+// empty map may be null, because Go encodes a nil map as null.
 func newCompiler(document []byte) (*jsonschema.Compiler, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
 	if err != nil {
@@ -195,8 +196,7 @@ func compileParameters(at string, described []openAPIParameter, schemas *jsonsch
 	return parameters, nil
 }
 
-// checkRequest passes on only requests that satisfy the description. The body it passes on is the very value that was
-// validated.
+// checkRequest passes on only requests that satisfy the description. It passes on exactly the body that was validated.
 func (d *description) checkRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, known := d.operations[r.Pattern]
@@ -254,7 +254,8 @@ func (p parameter) valuesIn(r *http.Request) []string {
 	}
 }
 
-// parseText returns text that is not a number unchanged, so that the schema refuses it.
+// parseText returns the value to validate: if the parameter is an integer, text as a number, otherwise text itself. It
+// returns text that is not a number unchanged, so that the schema refuses it.
 func (p parameter) parseText(text string) any {
 	if p.schema.Types == nil || !slices.Contains(p.schema.Types.ToStrings(), "integer") {
 		return text
@@ -266,7 +267,6 @@ func (p parameter) parseText(text string) any {
 	return value
 }
 
-// bodyLimit returns the largest body that an operation accepts.
 func (d *description) bodyLimit(o operation) int64 {
 	if o.large {
 		return d.maxBody
@@ -320,8 +320,8 @@ func (d *description) parseBody(w http.ResponseWriter, r *http.Request, o operat
 	return io.NopCloser(bytes.NewReader(raw)), nil
 }
 
-// dropBody reads a body that the operation does not use. Otherwise net/http would read it before answering, and wait
-// for a body that never ends.
+// dropBody reads a body that the operation does not use, within the limits of readAll. Without dropBody, net/http would
+// read the body before it answers, and wait even for a body that never ends.
 func (d *description) dropBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
@@ -330,8 +330,8 @@ func (d *description) dropBody(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// readAll gives the whole body bodyTimeout to arrive. The server's ReadTimeout would also end long polls over
-// HTTP/1.1.
+// readAll reads a body, which must arrive within bodyTimeout. The server's ReadTimeout cannot be used for this, because
+// it would also end long polls over HTTP/1.1.
 func (d *description) readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	control := http.NewResponseController(w)
 	late := time.AfterFunc(d.bodyTimeout, func() {
@@ -372,8 +372,8 @@ func listFindings(err error) string {
 	return strings.Join(texts, "; ")
 }
 
-// mostFound limits the search for mistakes: a body can have as many as it has bytes, and the refusal lists only
-// maxFindings.
+// mostFound limits the search for mistakes. A body can have as many mistakes as it has bytes, but the refusal lists
+// only maxFindings.
 const mostFound = 1000
 
 func collectFindings(e *jsonschema.ValidationError, found map[string]bool) {

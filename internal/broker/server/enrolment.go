@@ -18,13 +18,13 @@ const enrolmentTag = "enrolment"
 
 // Limits of the enrolment listener, which is open to anyone.
 const (
-	// enrolmentRate and enrolmentBurst apply to one address. Many clusters may share an address behind a gateway;
-	// each asks every half minute while it waits for approval.
+	// enrolmentRate and enrolmentBurst limit the requests from one address, per second and at once. Many clusters may
+	// share an address behind a gateway; each asks every half minute while it waits for approval.
 	enrolmentRate rate.Limit = 5
 
 	enrolmentBurst = 20
-	// enrolmentTotal and enrolmentTotalBurst apply to all addresses together. Each request costs the API server one
-	// or two reads.
+	// enrolmentTotal and enrolmentTotalBurst limit the requests from all addresses together. Each request costs the API
+	// server one or two reads.
 	enrolmentTotal rate.Limit = 50
 
 	enrolmentTotalBurst = 100
@@ -36,11 +36,11 @@ const (
 	enrolmentRead = 10 * time.Second
 	// enrolmentBody fits the largest request that the description allows.
 	enrolmentBody = 64 << 10
-	// enrolmentWrite leaves an issuer time to sign.
+	// enrolmentWrite is long enough for an issuer to sign a certificate.
 	enrolmentWrite = 45 * time.Second
 )
 
-// Limits of one cluster's renewals. Each costs the issuer a signature, and a certificate lasts for hours.
+// Limits of one cluster's renewals. Each renewal costs the issuer a signature, and a certificate lasts for hours.
 const (
 	renewalRate rate.Limit = 0.1
 
@@ -86,7 +86,7 @@ func NewEnrolment(o Options) (*Server, error) {
 	// with endless bodies block others behind the same gateway.
 	s.description.bodies.each, s.description.bodies.rate = s.description.bodies.total, rate.Inf
 	s.http.HTTP2.MaxConcurrentStreams = enrolmentStreams
-	// Requests that never arrive must not use up the rate of their address.
+	// Requests whose bodies never arrive completely must not use up the rate of their address.
 	s.admitsLate, s.description.arrived = true, s.admitArrived
 	s.registerRoutes(operations{certificates: o.Certificates}, func(op operation) bool { return op.enrolment })
 	s.http.TLSConfig = s.files.EnrolmentTLS("h2", "http/1.1")
@@ -111,7 +111,7 @@ func (s *Server) admitArrived(r *http.Request) (func(), error) {
 	return func() { unseat(); done() }, nil
 }
 
-// addressOf returns the caller's address, which stands for the identity of a caller without a certificate.
+// addressOf returns the caller's address, by which a caller without a certificate is identified.
 func addressOf(r *http.Request) (string, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	return host, err

@@ -24,7 +24,7 @@ type exchange struct {
 }
 
 const (
-	// maxCursor is the limit in the API description.
+	// maxCursor is the length of the longest cursor that the API description allows.
 	maxCursor = 128
 	// maxLogged limits the length of an error in a log line, because callers influence it.
 	maxLogged = 2048
@@ -37,7 +37,8 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// callerOf returns the calling cluster. It is never empty in a handler that serve calls.
+// callerOf returns the calling cluster, or on the enrolment listener the caller's address. It is never empty in a
+// handler that serveRequest calls.
 func callerOf(ctx context.Context) string {
 	if x := exchangeOf(ctx); x != nil {
 		return x.cluster
@@ -62,7 +63,7 @@ func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	x.operation = s.operationOf(pattern)
 	var err error
 	if x.cluster, err = s.identify(r); err != nil {
-		// A renewed certificate is used only on a new connection.
+		// The connection is closed, because a caller uses a renewed certificate only on a new connection.
 		a.Header().Set("Connection", "close")
 		writeProblem(a, r, err)
 		return
@@ -120,8 +121,8 @@ func (s headerRecorder) Header() http.Header       { return s.header }
 func (headerRecorder) Write(b []byte) (int, error) { return len(b), nil }
 func (headerRecorder) WriteHeader(int)             {}
 
-// recoverPanic turns a panic into an answer. If an answer was already begun, it cuts the connection, so that the caller
-// does not take it for complete.
+// recoverPanic turns a panic into an answer. If an answer was already begun, recoverPanic cuts the connection, so
+// that the caller does not take the incomplete answer for a complete one.
 func recoverPanic(a *answer, r *http.Request) {
 	p := recover()
 	if p == nil {
@@ -137,7 +138,8 @@ func recoverPanic(a *answer, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// refusalKey returns the key under which repetitions of a refusal are not logged; "" if the request was not refused.
+// refusalKey returns a text that is the same for repetitions of a refusal, which are logged only now and then; "" if
+// the request was not refused.
 func (x *exchange) refusalKey() string {
 	if x.err == nil {
 		return ""
@@ -145,7 +147,8 @@ func (x *exchange) refusalKey() string {
 	return x.operation + " " + string(x.reason)
 }
 
-// recordExchange writes the request's only log line. It never contains bodies or headers.
+// recordExchange writes the request's only log line, unless mayLog suppresses it. The line never contains bodies or
+// headers.
 func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took time.Duration) {
 	code := a.statusCode()
 	if x.gone {
@@ -174,12 +177,12 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 		}
 		s.log.Error(x.err, "request failed", pairs...)
 	case x.reason == fault.KeyReused:
-		// every edit of a request begins with one
-		s.log.V(1).Info("request is known in another version", pairs...)
+		// Every edit of a request begins with this refusal, so it is no sign of a problem.
+		s.log.V(1).Info("request differs from the earlier one with its key", pairs...)
 	case x.err != nil:
 		s.log.Info("request refused", append(pairs, "detail", message.Clip(x.err.Error(), maxLogged))...)
 	default:
-		// the broker logs what a request changed
+		// This line is only for debugging: the broker itself logs what a request changed.
 		s.log.V(1).Info("request served", pairs...)
 	}
 }

@@ -59,7 +59,7 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 			if !strings.HasPrefix(response.Status, tc.want) || !response.Close {
 				t.Errorf("got %s, closing: %t; want %s and the end of the connection", response.Status, response.Close, tc.want)
 			}
-			_, _ = io.Copy(io.Discard, response.Body) // read to the end
+			_, _ = io.Copy(io.Discard, response.Body) // the whole answer, so that wantEnd sees only the end of the connection
 			wantEnd(t, conn)
 		})
 	}
@@ -96,7 +96,7 @@ func TestConnectionsOfOneClusterAreLimited(t *testing.T) {
 				wantEnd(t, c)
 			}
 			s.log.await(t, "holds 4 of 4 connections")
-			// The connection is closed before it is counted.
+			// A surplus connection is closed before the refusal is counted.
 			for counted := 0.0; counted < 2*most; time.Sleep(time.Millisecond) {
 				counted = testutil.ToFloat64(s.metrics.refusals.WithLabelValues("connections"))
 			}
@@ -193,7 +193,7 @@ func (s *site) enrolAmongOthers(t *testing.T) {
 	}
 }
 
-// dawdle sends single bytes of bodies, on one connection after the other.
+// dawdle sends single bytes of bodies, on one connection after the other, until stop is closed.
 func (s *site) dawdle(t *testing.T, path string, stop <-chan struct{}) {
 	config := s.tlsConfig()
 	config.NextProtos = []string{"http/1.1"}
@@ -307,12 +307,17 @@ func TestBytesPerSecondOfOneCallerAreLimited(t *testing.T) {
 	}
 	err := send("evil")
 	refusal, ok := errors.AsType[*fault.Error](err)
-	if !ok || refusal.Figure != "bodyRate" || refusal.RetryAfter != 2*time.Second || !strings.Contains(refusal.Detail, `"evil" sends more than 524288 bytes`) {
+	if !ok || refusal.Figure != "bodyRate" || refusal.RetryAfter != 16*time.Second || !strings.Contains(refusal.Detail, `"evil" sends more than 65536 bytes`) {
 		t.Fatalf("beyond its burst: %v", err)
 	}
 	if err := send("rome"); err != nil {
 		t.Errorf("another cluster: %v", err)
 	}
+	done, err := b.takeRoom("evil", smallestBody)
+	if err != nil {
+		t.Fatalf("a small body: %v", err)
+	}
+	done()
 	clock.step(refusal.RetryAfter)
 	if err := send("evil"); err != nil {
 		t.Errorf("after the announced wait: %v", err)

@@ -14,8 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// connection caches the last check of its certificate. A connection may outlive the certificate or the CA. So every
-// request asks again, and the chain is verified again after a change of the CA or an expiry.
+// connection caches the last check of its certificate. The connection may outlive the certificate or the CA. So the
+// chain is verified again at the first request after a change of the CA or an expiry.
 type connection struct {
 	// shut cancels every request on the connection with the given cause, then closes it.
 	shut func(error)
@@ -28,10 +28,11 @@ type connection struct {
 	clusterID string
 	// until is the first expiry in the certificate chain.
 	until time.Time
-	// leave is set once the gate has let the connection in; over is set once it is closed.
+	// leave tells the gate that the connection has ended; it is set once the gate has let the connection in. over is
+	// set once the connection is closed.
 	leave func()
 	over  bool
-	// forget is set once the connection is counted for its cluster.
+	// forget ends counting the connection for its cluster; it is set once the connection is counted.
 	forget func()
 }
 
@@ -39,20 +40,20 @@ type connectionKey struct{}
 
 type vouchedKey struct{}
 
-// Answer serves a request of clusterID that did not come over mTLS. The caller vouches for clusterID. Everything else
-// is as for a request on its own connection.
+// Answer serves a request of clusterID that did not come over mTLS. The caller vouches for clusterID. In all other
+// respects, the request is served like one that came over mTLS.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request, clusterID string) {
 	ctx, shut := context.WithCancelCause(r.Context())
 	defer shut(nil)
 	if s.access != nil {
-		// serve refuses a cluster that is not let in.
+		// If Enter refuses the cluster, serveRequest refuses the request.
 		if leave, err := s.access.Enter(clusterID, shut); err == nil {
 			defer leave()
 		}
 	}
 	defer func() {
-		// net/http recovers from ErrAbortHandler, with which a handler breaks off an answer. Here the reader finds
-		// the answer incomplete.
+		// A handler panics with ErrAbortHandler to break off an answer. Usually net/http recovers from this panic, but
+		// here net/http is not the caller. The reader of the answer notices that it is incomplete.
 		p := recover()
 		if err, ok := p.(error); p != nil && !(ok && errors.Is(err, http.ErrAbortHandler)) {
 			panic(p)
@@ -116,7 +117,7 @@ func (c *connection) identifyCaller(state *tls.ConnectionState, agentsCA *x509.C
 	return id, nil
 }
 
-// verifyChain returns the time until which the chain is valid.
+// verifyChain verifies a certificate chain, and returns the time until which the chain is valid.
 func verifyChain(certificates []*x509.Certificate, roots *x509.CertPool, now time.Time) (time.Time, error) {
 	intermediates := x509.NewCertPool()
 	for _, cert := range certificates[1:] {

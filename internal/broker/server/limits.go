@@ -18,7 +18,8 @@ const (
 
 	defaultBurst    = 100
 	defaultInFlight = 64
-	// maxClients bounds memory. A client dropped to make room starts again with a full burst.
+	// maxClients is how many callers are remembered, to bound memory. A caller that was forgotten starts again with a
+	// full burst.
 	maxClients = 8192
 )
 
@@ -33,7 +34,8 @@ type limits struct {
 	// total limits all callers together. It is nil if callers are authenticated.
 	total *rate.Limiter
 
-	// set returns the limits that an administrator has set, zero for defaults. It is nil if there are none to set.
+	// set returns the limits that an administrator has set; a zero field means the default. It is nil on a listener
+	// for which an administrator cannot set limits.
 	set func() access.Limits
 
 	// mu guards the following field.
@@ -44,7 +46,7 @@ type limits struct {
 type client struct {
 	limiter *rate.Limiter
 	running int
-	// lines limits the log lines; suppressed counts the requests since the last line that got none.
+	// lines limits the log lines; suppressed counts the requests since the last line that were not logged.
 	lines      *rate.Limiter
 	suppressed int
 	// refusals is when each kind of refusal was last logged.
@@ -55,7 +57,6 @@ func newLimits(r rate.Limit, burst int) *limits {
 	return &limits{noun: "cluster", rate: r, burst: burst, inFlight: defaultInFlight, room: maxClients, clients: map[string]*client{}}
 }
 
-// inForce returns the limits in force.
 func (l *limits) inForce() (perSecond rate.Limit, burst, inFlight int) {
 	var set access.Limits
 	if l.set != nil {
@@ -90,7 +91,6 @@ func (l *limits) admitRequest(caller string, now time.Time) (done func(), err er
 	}, nil
 }
 
-// setLimits applies changed limits to an existing client.
 func (c *client) setLimits(perSecond rate.Limit, burst int, now time.Time) {
 	if c.limiter.Limit() != perSecond {
 		c.limiter.SetLimitAt(now, perSecond)
@@ -100,7 +100,7 @@ func (c *client) setLimits(perSecond rate.Limit, burst int, now time.Time) {
 	}
 }
 
-// clientOf returns the counters of a caller. The caller holds mu.
+// clientOf returns the counters of a caller. mu must be locked.
 func (l *limits) clientOf(caller string, now time.Time) *client {
 	if c, ok := l.clients[caller]; ok {
 		return c
@@ -114,7 +114,8 @@ func (l *limits) clientOf(caller string, now time.Time) *client {
 	return c
 }
 
-// dropIdle drops clients with nothing to remember. If none is idle, it drops an arbitrary one.
+// dropIdle drops the clients that run no request and may send a full burst. If there are still too many, it drops
+// arbitrary ones.
 func (l *limits) dropIdle(now time.Time) {
 	for id, c := range l.clients {
 		if c.running == 0 && c.limiter.TokensAt(now) >= float64(c.limiter.Burst()) {

@@ -16,8 +16,9 @@ const (
 	logAgain = time.Minute
 )
 
-// mayLog reports whether a request of caller may be logged, and how many earlier requests were not. refusal names what
-// was refused and why; it is empty for other requests, and must have few values.
+// mayLog reports whether a request of caller may be logged. If so, suppressed is how many of the caller's requests
+// were not logged since its last line. refusal says what was refused and why; it is empty if the request was not
+// refused. There must be few different refusals, because limits remembers each of them for each caller.
 func (l *limits) mayLog(caller, refusal string, now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// lobbyRoom is the number of open connections whose cluster is not known yet.
+	// lobbyRoom is the maximum number of open connections whose cluster is not known yet.
 	lobbyRoom = 1024
-	// lobbyGrace is how long such a connection is safe from being closed. A handshake takes milliseconds; three
+	// lobbyGrace is how long a connection in the lobby is safe from being closed. A handshake takes milliseconds; three
 	// seconds suffice on a busy machine.
 	lobbyGrace = 3 * time.Second
 )
 
-// lobby limits the connections that are not authenticated yet. While it is full, new connections wait in the backlog
-// of the operating system. The address with the most connections loses its oldest one as soon as that one's grace
-// period is over. So an address that opens many idle connections delays others by at most the grace period.
+// lobby limits the connections that are not authenticated yet. While it is full, new connections wait in the backlog of
+// the operating system. The address with the most connections loses its oldest connection, but only after that
+// connection's grace period. So an address that opens many idle connections delays others by at most the grace period.
 type lobby struct {
 	room  int
 	grace time.Duration
@@ -27,14 +27,14 @@ type lobby struct {
 	// mu guards the following fields.
 	mu     sync.Mutex
 	guests map[net.Conn]*guest
-	// changed is closed and replaced when a guest leaves.
+	// changed is closed and replaced when a connection leaves the lobby.
 	changed chan struct{}
 }
 
 type guest struct {
 	address string
 	since   time.Time
-	// seated guests keep their place: their request has arrived and is being served.
+	// seated is true while a request of the guest is served. Such a guest does not lose its connection.
 	seated bool
 }
 
@@ -66,14 +66,14 @@ func (l *lobby) tryEnter(c net.Conn) bool {
 			return false
 		}
 		delete(l.guests, out)
-		_ = out.Close() // it was idle beyond its grace period
+		_ = out.Close() // the guest was idle beyond its grace period
 	}
 	l.guests[c] = &guest{address: hostOf(c), since: l.clock.Now()}
 	return true
 }
 
-// findVictim returns the oldest guest of the address with the most connections, nil while every guest is within its grace
-// period.
+// findVictim returns the oldest guest of the address with the most connections. It ignores guests that are seated or
+// within their grace period, and returns nil if there are no others.
 func (l *lobby) findVictim() net.Conn {
 	count := map[string]int{}
 	for _, g := range l.guests {
@@ -93,7 +93,7 @@ func (l *lobby) findVictim() net.Conn {
 	return out
 }
 
-// leaveLobby removes c, because its cluster is known or it is closed.
+// leaveLobby removes c from the lobby. It is called when the cluster of c is known, and when c is closed.
 func (l *lobby) leaveLobby(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

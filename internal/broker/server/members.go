@@ -48,7 +48,7 @@ func (m *members) joinMember(id string, c net.Conn) (over string, most int) {
 	}
 	oldest := m.open[over][0]
 	m.removeConnection(over, oldest)
-	_ = rawConn(oldest).Close() // its cluster has too many
+	_ = rawConn(oldest).Close() // this makes room for c
 	return over, most
 }
 
@@ -69,7 +69,7 @@ func (m *members) leaveMember(id string, c net.Conn) {
 	m.removeConnection(id, c)
 }
 
-// removeConnection drops a connection from the count. The caller holds mu.
+// removeConnection drops a connection from the count. mu must be locked.
 func (m *members) removeConnection(id string, c net.Conn) {
 	open := m.open[id]
 	for i := range open {

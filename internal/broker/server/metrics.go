@@ -10,7 +10,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// metrics have bounded labels: operations of the API description and status codes.
+// figures names the limits for which the metric of refusals exists, with the value 0, before the first refusal.
+var figures = []string{"inFlight", "rate", "bodies", "bodyRate", "connections", "journal", "reservations", "waiting", "messages"}
+
+// metrics have only labels with few values: operations of the API description, status codes and figures.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -28,11 +31,16 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Help: "Time from a request's header to its answer; long polls include their wait.",
 			// Decisions take milliseconds, long polls up to a minute.
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			// Servers that read native histograms get them instead of the buckets.
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"operation"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "broker_member_refusals_total",
 			Help: "Calls refused because a member exceeded its budget, by figure of the budget. The member's ClusterAdvertisement has details.",
 		}, []string{"figure"}),
+	}
+	for _, figure := range figures {
+		m.refusals.WithLabelValues(figure)
 	}
 	if registerer == nil {
 		return m, nil
@@ -71,7 +79,8 @@ func (s *Server) noteRefusal(x *exchange) {
 	}
 }
 
-// overBudget counts a member that exceeded its budget, logs a closed connection, and calls onRefusal.
+// overBudget counts a refused call or a closed connection of a member that exceeded its budget, and calls onRefusal. It
+// logs only closed connections; recordExchange logs refused calls.
 func (s *Server) overBudget(member, figure, detail string) {
 	s.metrics.refusals.WithLabelValues(figure).Inc()
 	if _, ok := s.limits.mayLog(member, "", s.clock.Now()); ok && figure == "connections" {

@@ -9,7 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// explainNewerCaller returns the remedy for a refused body if the caller speaks a newer minor version, "" otherwise.
+// explainNewerCaller returns a text for the refusal of a body that says what to do if the caller speaks a newer minor
+// version than this broker; "" if it does not.
 func (d *description) explainNewerCaller(minor int32) string {
 	if minor <= d.minor {
 		return ""

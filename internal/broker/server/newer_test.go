@@ -62,8 +62,8 @@ func TestUnknownFieldsAreToleratedOnlyInReportsOfNewerCallers(t *testing.T) {
 	}
 }
 
-// TestAgentWorksWithABrokerOneMinorVersionOlder connects the real client to a broker of the previous minor version,
-// in which each schema lacks one field.
+// TestAgentWorksWithABrokerOneMinorVersionOlder connects the real client to a broker of the
+// previous minor version, in which four schemas lack one field each.
 func TestAgentWorksWithABrokerOneMinorVersionOlder(t *testing.T) {
 	older := without(t, map[string]string{
 		"Advertisement": "lending", "NodeShape": "nodeLabels", "StatusReport": "reason", "ReservationRequest": "tenant",
@@ -119,7 +119,7 @@ func TestBrokerWorksWithAnAgentOneMinorVersionOlder(t *testing.T) {
 	if err != nil || r.Name == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	// Callers of the same or an older version must not send unknown fields.
+	// Callers of the same or an older version than the broker must not send unknown fields.
 	refused := s.send(t, s.client(t, "rome"), post, "/api/v1/advertisements", withField(`"mood":1`), v1.MinorHeader, strconv.Itoa(v1.Minor))
 	if refused.StatusCode != http.StatusBadRequest {
 		t.Errorf("an unknown field of an older caller: %s", refused.Status)
@@ -145,7 +145,7 @@ func (s *site) agent(t *testing.T) *httptransport.Transport {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = agent.Close() }) // never fails
+	t.Cleanup(func() { _ = agent.Close() }) // Close never fails
 	return agent
 }
 

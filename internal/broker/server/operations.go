@@ -14,7 +14,7 @@ import (
 // operations passes the API's operations on to the broker. The context holds the caller.
 type operations struct {
 	broker Broker
-	// certificates is nil if the broker issues none.
+	// certificates issues certificates to clusters; nil if the broker issues none.
 	certificates Certificates
 	// trust returns the digest of the roots that the broker distributes.
 	trust    func() (string, error)
@@ -105,7 +105,7 @@ func (o operations) ChangeReservation(ctx context.Context, r v1.ChangeReservatio
 }
 
 func (o operations) ReleaseReservation(ctx context.Context, r v1.ReleaseReservationRequestObject) (v1.ReleaseReservationResponseObject, error) {
-	reservation, err := o.broker.ReleaseReservation(ctx, callerOf(ctx), r.Name)
+	reservation, err := o.broker.ReleaseReservation(ctx, callerOf(ctx), r.Name, r.Params.Actor)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// statusError is a refusal with an HTTP status of its own, instead of the one of its reason.
+// statusError is a refusal with an HTTP status of its own, which replaces the status of its reason.
 type statusError struct {
 	status int
 	fault  *fault.Error
@@ -56,7 +56,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 		Rejected:   f.Rejected,
 	})
 	if err != nil {
-		panic(err) // the document has only strings and numbers
+		panic(err) // cannot happen: the document has only strings and numbers
 	}
 	stopReading(w, r)
 	w.Header().Set("Content-Type", "application/problem+json")
@@ -74,7 +74,8 @@ func isCut(err error) bool {
 	return ok && cut.Op == "write"
 }
 
-// retryAfter returns the seconds for the header Retry-After, 0 for none. A refusal for load always has one.
+// retryAfter returns the seconds for the header Retry-After; 0 if the answer does not need this header. Answers with
+// the reason Unavailable or TooManyRequests always have it.
 func retryAfter(f *fault.Error) int {
 	wait := f.RetryAfter
 	if wait <= 0 && (f.Reason == fault.Unavailable || f.Reason == fault.TooManyRequests) {

@@ -45,7 +45,7 @@ const (
 	documentPattern = http.MethodGet + " " + documentPath
 )
 
-// Options of a Server. CertDir is always required, Broker for New.
+// Options configure a Server. CertDir is always required. New also requires Broker.
 type Options struct {
 	// Addr is the address to listen on, ":8443" if empty.
 	Addr string
@@ -61,16 +61,16 @@ type Options struct {
 	// Access decides at every request whether the cluster takes part. It ends the requests and connections of a
 	// cluster that is denied later. If nil, a valid certificate is enough.
 	Access *access.Gate
-	// Certificates issues certificates. If nil, none is renewed.
+	// Certificates issues certificates to clusters. If it is nil, clusters cannot renew theirs here.
 	Certificates Certificates
-	// OnRefusal is called when a member exceeds its budget, with the exceeded figure and the message that the member
-	// got. It must not block.
+	// OnRefusal is called when a member exceeds its budget, with the name of the exceeded limit and a message that
+	// describes the refusal. It must not block.
 	OnRefusal func(member, figure, detail string)
-	// Log gets one line per request; repeated requests of agents are logged at V(1).
+	// Log gets at most one line per request. Requests that were served are logged at V(1).
 	Log logr.Logger
 	// Registerer registers the metrics if set.
 	Registerer prometheus.Registerer
-	// Clock is the wall clock if nil.
+	// Clock tells the time; nil means the wall clock.
 	Clock clock.PassiveClock
 	// Rate is how many requests per second one cluster may send over time, 50 if 0.
 	Rate rate.Limit
@@ -179,7 +179,7 @@ func newServer(o Options, name string) (*Server, error) {
 	return s, nil
 }
 
-// registerRoutes serves only the wanted operations.
+// registerRoutes registers the routes of the wanted operations.
 func (s *Server) registerRoutes(o operations, wanted func(operation) bool) {
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc(documentPattern, func(w http.ResponseWriter, _ *http.Request) {
@@ -232,7 +232,8 @@ func (s *Server) newHTTPServer() *http.Server {
 	}
 }
 
-// Start serves until ctx ends. Then polls are answered with 503 at once, and other requests may finish.
+// Start serves until ctx ends. Then it answers polls with 503 at once, and gives other requests shutdownGrace to
+// finish.
 func (s *Server) Start(ctx context.Context) error {
 	listeners, err := s.openListeners(ctx)
 	if err != nil {
@@ -278,7 +279,7 @@ func (s *Server) openListeners(ctx context.Context) ([]net.Listener, error) {
 	return []net.Listener{front, s.direct}, nil
 }
 
-// NeedLeaderElection returns false: followers serve too.
+// NeedLeaderElection returns false, because followers also serve.
 func (*Server) NeedLeaderElection() bool { return false }
 
 func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
@@ -296,7 +297,8 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// recogniseCluster counts a connection for its cluster right after the handshake: over HTTP/2 a request may never follow.
+// recogniseCluster counts a connection for its cluster right after the handshake, because a client may never send a
+// request.
 func (s *Server) recogniseCluster(c net.Conn) {
 	secured, ok := c.(*tls.Conn)
 	connected := s.connections.connectionOf(c)
@@ -309,14 +311,14 @@ func (s *Server) recogniseCluster(c net.Conn) {
 	}
 	id, err := pki.ClusterID(certificates[0])
 	if err != nil {
-		return // its first request is refused
+		return // the first request on this connection is refused
 	}
 	if over, most := connected.countForCluster(s.members, s.lobby, id); over != "" {
 		s.overBudget(over, "connections", fmt.Sprintf("member %q holds %d of %d connections; its oldest was closed", over, most, most))
 	}
 }
 
-// noteCertificates logs once that replaced files cannot be used, and once that they can again.
+// noteCertificates logs once when replaced certificate files cannot be used, and once when such files are used again.
 func (s *Server) noteCertificates() {
 	problem := s.files.Problem()
 	text := ""

@@ -92,7 +92,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 	request.Header.Set("X-Big", strings.Repeat("x", 2*maxHeaderBytes))
 	response, err := client.Do(request)
 	if err != nil {
-		return // a cut connection is fine too
+		return // the broker may also cut the connection
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -214,7 +214,7 @@ func TestRequestHasOneLogLineAndOneCount(t *testing.T) {
 	s.send(t, client, post, reservationsPath, `{"resources":{"cpu":"1"},"tenant":"canary-4711"}`, "Idempotency-Key", key, "Authorization", "canary-4711")
 	s.send(t, client, get, reservationsPath+"/canary-4711", "")
 	s.send(t, client, get, "/canary-4711/", "")
-	s.stop() // a line is written after its answer
+	s.stop() // a line is written only after the answer
 
 	for operation, want := range map[string]string{
 		"ping": `"cluster"="rome" "status"=200`, "requestReservation": `"cluster"="rome" "status"=200`,
@@ -296,7 +296,8 @@ func TestHalfClosedCallerIsToldToRetry(t *testing.T) {
 	}
 }
 
-// writing is a broker that is slow to reserve.
+// writing is a broker whose RequestReservation closes begun and then waits for proceed, like a
+// broker that waits for the journal.
 type writing struct {
 	*transporttest.Broker
 	begun, proceed chan struct{}
@@ -359,7 +360,7 @@ func wantEnd(t *testing.T, conn net.Conn) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(hangLimit):
 		t.Error("connection is still open")
 	}
 }

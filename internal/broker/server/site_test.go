@@ -28,6 +28,9 @@ import (
 
 const key = "0b2f7c1e-rome.1"
 
+// hangLimit ends a wait for something that must happen. It is far longer than the slowest machine needs.
+const hangLimit = 5 * time.Minute
+
 // site is a running server with a recording broker, and the credentials to reach it.
 type site struct {
 	*Server
@@ -39,7 +42,7 @@ type site struct {
 	certDir  string
 	address  string
 	log      *lines
-	// stop ends the server and waits for it.
+	// stop ends the server and waits until it has ended.
 	stop func()
 }
 
@@ -80,7 +83,7 @@ func (s *site) saveServer(t *testing.T, agentsCA *pkitest.Authority) {
 	s.later()
 }
 
-// later moves the clock to when the server reads its files again.
+// later moves the clock forward by a second, after which the server reads its files again.
 func (s *site) later() { s.clock.SetTime(s.clock.Now().Add(time.Second)) }
 
 // client returns a client with a valid certificate of a cluster.
@@ -166,7 +169,7 @@ func (s *site) try(t *testing.T, client *http.Client, method, path, body string,
 	return r, nil
 }
 
-// checkProblem checks the common properties of refusals.
+// checkProblem checks that a refusal is a complete problem document, and stores the document in r.
 func checkProblem(t *testing.T, r *reply) {
 	t.Helper()
 	if got := r.Header.Get("Content-Type"); got != "application/problem+json" {
@@ -186,7 +189,7 @@ func clientTemplate(commonName string) *x509.Certificate {
 	}
 }
 
-// lines are the lines of the log.
+// lines collects the lines that the broker logs.
 type lines struct {
 	// more has an element when there are lines that await has not seen.
 	more chan struct{}
@@ -224,7 +227,7 @@ func (l *lines) with(text string) []string {
 // await waits for lines that contain a text and returns them.
 func (l *lines) await(t *testing.T, text string) []string {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(hangLimit)
 	for {
 		if found := l.with(text); found != nil {
 			return found

@@ -8,8 +8,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 )
 
-// TestVouchedRequestIsHandledLikeAnyOther sends requests for a cluster that the caller vouches for.
-// They are handled like any other.
+// TestVouchedRequestIsHandledLikeAnyOther sends requests of a cluster for which the caller of
+// Answer vouches, instead of a certificate.
 func TestVouchedRequestIsHandledLikeAnyOther(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	ask := func(method, path string) *httptest.ResponseRecorder {
@@ -42,8 +42,8 @@ func (b breaking) Write(text []byte) (int, error) {
 	panic("disk full")
 }
 
-// TestBrokenVouchedAnswerAffectsOnlyItsRequest checks that a broken answer affects only its own
-// request.
+// TestBrokenVouchedAnswerAffectsOnlyItsRequest checks that a panic while an answer is written ends
+// only the request.
 func TestBrokenVouchedAnswerAffectsOnlyItsRequest(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	answer := httptest.NewRecorder()

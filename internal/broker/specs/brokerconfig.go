@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -19,28 +20,22 @@ import (
 func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	config := broker.DefaultConfig()
 	config.Access = access.PolicyOf(spec)
-	if spec.ScoringPreset != "" {
-		weights, err := decision.Preset(string(spec.ScoringPreset))
-		if err != nil {
-			return config, fmt.Errorf("scoringPreset: %w", err)
-		}
-		config.Weights = weights
-	}
-	if w := spec.ScoringWeights; w != nil {
-		config.Weights = decision.Weights{
-			decision.Availability: int(w.ResourceAvailability), decision.Cost: int(w.Cost),
-			decision.Latency: int(w.Latency), decision.Reliability: int(w.Reliability),
-		}
-		if err := config.Weights.Validate(); err != nil {
-			return config, fmt.Errorf("scoringWeights: %w", err)
-		}
+	var err error
+	if config.Weights, err = readWeights(spec, config.Weights); err != nil {
+		return config, err
 	}
 	config.Headroom = int(spec.Headroom)
+	config.Drains = readDrains(spec.Drains)
 	config.Budget = readBudget(spec.MemberBudget, config.Budget)
+	if a := spec.Accounts; a != nil {
+		config.Accounts = broker.AccountsRetention{Days: cmp.Or(int(a.Days), config.Accounts.Days), Months: cmp.Or(int(a.Months), config.Accounts.Months)}
+	}
+	if config.Notifications, err = readNotifications(spec.Notifications); err != nil {
+		return config, fmt.Errorf("notifications%w", err)
+	}
 	if v := spec.Visibility; v != nil {
 		config.Visibility = broker.Visibility{Candidates: v.Candidates, HidePrices: v.HidePrices}
 	}
-	var err error
 	if config.OverSubscription, err = quantity.ParseRatios(spec.OverSubscriptionCeilings); err != nil {
 		return config, fmt.Errorf("overSubscriptionCeilings: %w", err)
 	}
@@ -49,6 +44,9 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	}
 	if spec.StaleThreshold != nil {
 		config.StaleThreshold = spec.StaleThreshold.Duration
+	}
+	if spec.Idle != nil {
+		config.Idle = readIdle(spec.Idle)
 	}
 	config.Timeouts = readTimeouts(spec.Timeouts, config.Timeouts)
 	config.Queue, config.Preemption, config.PriorityLimits = readQueue(spec, config.Queue), readPreemption(spec, config.Preemption), readPriorityLimits(spec)
@@ -67,8 +65,29 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	return config, nil
 }
 
-// readTimeouts returns the timeouts of a BrokerConfig. A provider is silent before its
-// reservations move, so a longer silence postpones healing.
+// readWeights returns the weights of the criteria that a BrokerConfig sets, or else the given ones.
+func readWeights(spec *brokerv1alpha1.BrokerConfigSpec, weights decision.Weights) (decision.Weights, error) {
+	var err error
+	if spec.ScoringPreset != "" {
+		if weights, err = decision.Preset(string(spec.ScoringPreset)); err != nil {
+			return weights, fmt.Errorf("scoringPreset: %w", err)
+		}
+	}
+	if w := spec.ScoringWeights; w != nil {
+		weights = decision.Weights{
+			decision.Availability: int(w.ResourceAvailability), decision.Cost: int(w.Cost),
+			decision.Latency: int(w.Latency), decision.Reliability: int(w.Reliability),
+		}
+		if err := weights.Validate(); err != nil {
+			return weights, fmt.Errorf("scoringWeights: %w", err)
+		}
+	}
+	return weights, nil
+}
+
+// readTimeouts returns the timeouts that a BrokerConfig sets, or else the given ones. If it sets any,
+// the result has Healing at least as long as Silence, because the reservations of a provider are moved
+// only once the provider counts as silent.
 func readTimeouts(set *brokerv1alpha1.Timeouts, timeouts broker.Timeouts) broker.Timeouts {
 	if set == nil {
 		return timeouts
@@ -111,7 +130,7 @@ func readExchangeRates(table *brokerv1alpha1.ExchangeRates) (decision.Rates, err
 	}
 	rates := decision.Rates{Date: table.Date, Base: table.Base, Per: map[string]decision.Price{}}
 	for code, text := range table.Rates {
-		rate, err := decision.ParsePrice(string(text))
+		rate, err := money.ParsePrice(string(text))
 		if err != nil {
 			return decision.Rates{}, fmt.Errorf("rates[%s]: %w", code, err)
 		}
@@ -130,7 +149,30 @@ func readQueue(spec *brokerv1alpha1.BrokerConfigSpec, config broker.QueueConfig)
 	if spec.Queue.DefaultTimeout != nil {
 		config.Timeout = spec.Queue.DefaultTimeout.Duration
 	}
+	config.Paused = spec.Queue.Paused
 	return config
+}
+
+// defaultNotice is the notice of a drain that does not set one.
+const defaultNotice = 10 * time.Minute
+
+// readDrains returns the drains by cluster ID. It returns nil if the list is empty.
+func readDrains(list []brokerv1alpha1.ClusterDrain) map[string]broker.Drain {
+	var out map[string]broker.Drain
+	for _, d := range list {
+		if out == nil {
+			out = map[string]broker.Drain{}
+		}
+		drain := broker.Drain{CordonOnly: d.CordonOnly, Reason: d.Reason}
+		if !d.CordonOnly {
+			drain.Notice = defaultNotice
+			if d.Notice != nil {
+				drain.Notice = max(d.Notice.Duration, 0)
+			}
+		}
+		out[d.ClusterID] = drain
+	}
+	return out
 }
 
 func readPreemption(spec *brokerv1alpha1.BrokerConfigSpec, config broker.PreemptionConfig) broker.PreemptionConfig {

@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// ReadOffer returns the offer in a ClusterAdvertisement that was written by hand.
+// ReadOffer returns the offer in a ClusterAdvertisement that a person wrote, for a cluster without an agent.
 func ReadOffer(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) {
 	spec := &obj.Spec
 	digest, err := digestAuthored(spec)
@@ -60,7 +60,7 @@ func ReadOffer(obj *brokerv1alpha1.ClusterAdvertisement) (*ledger.Offer, error) 
 	return o, nil
 }
 
-// CheckOffer returns the error with which the broker would refuse a ClusterAdvertisement.
+// CheckOffer returns the error with which the broker would refuse a ClusterAdvertisement; nil if it would accept it.
 func CheckOffer(obj *brokerv1alpha1.ClusterAdvertisement) error {
 	offer, err := ReadOffer(obj)
 	if err != nil {
@@ -77,8 +77,8 @@ func readAmounts(field string, list corev1.ResourceList) (quantity.Amounts, erro
 	return a, nil
 }
 
-// digestAuthored returns the digest of the fields that a manifest's author can set. The broker's own figures are left
-// out, so that writing them does not look like a new offer.
+// digestAuthored returns a digest of those fields of a ClusterAdvertisement that its author can set. Amounts that the
+// broker itself writes into the spec are left out, so that writing them does not look like a new offer.
 func digestAuthored(spec *brokerv1alpha1.ClusterAdvertisementSpec) (string, error) {
 	authored := spec.DeepCopy()
 	authored.Resources.Reserved, authored.Resources.Available = nil, nil

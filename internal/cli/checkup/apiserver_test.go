@@ -101,7 +101,8 @@ func dropField(t *testing.T, crds []*unstructured.Unstructured, kind string, pat
 	t.Fatalf("no CRD of kind %q", kind)
 }
 
-// awaitFinding waits until the API server publishes the CRDs it was given.
+// awaitFinding repeats a check until its finding has the message says, because the API server
+// publishes changed CRDs with a delay.
 func awaitFinding(t *testing.T, check Check, says string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)

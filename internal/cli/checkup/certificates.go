@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Certificates checks that cert-manager has issued every Certificate in the namespace.
+// Certificates returns a check that cert-manager has issued every Certificate in the namespace.
+// It is skipped if cert-manager is not installed.
 func Certificates(c client.Reader, namespace string) Check {
 	return Check{"certificates", func(ctx context.Context) Finding {
 		list := &unstructured.UnstructuredList{}

@@ -15,10 +15,11 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// oldestKubernetes is the first version with ValidatingAdmissionPolicy and selectable fields.
+// oldestKubernetes is the oldest version of Kubernetes with what this product needs:
+// ValidatingAdmissionPolicy and selectable fields of CRDs.
 var oldestKubernetes = version.MustParseGeneric("1.31.0")
 
-// APIServer checks that the API server answers and is recent enough.
+// APIServer returns a check that the API server answers and is recent enough.
 func APIServer(client discovery.ServerVersionInterface) Check {
 	return Check{"API server", func(context.Context) Finding {
 		info, err := client.ServerVersion()
@@ -33,8 +34,9 @@ func APIServer(client discovery.ServerVersionInterface) Check {
 	}}
 }
 
-// CRDs checks that all CRDs of a group are installed and have every field that this version
-// writes. An older CRD would silently drop the others. The scheme says which kinds exist.
+// CRDs returns a check that a CRD is installed for every kind of the scheme in a group, and that it
+// has every field that this version of the product uses. The API server silently drops a field that
+// is not in the CRD.
 func CRDs(client discovery.DiscoveryInterface, group schema.GroupVersion, advice string, scheme *runtime.Scheme) Check {
 	return Check{"CRDs of " + group.Group, func(context.Context) Finding {
 		schemas, err := publishedSchemas(client, group)
@@ -60,7 +62,7 @@ func CRDs(client discovery.DiscoveryInterface, group schema.GroupVersion, advice
 	}}
 }
 
-// listTypes returns the types of a group's objects, sorted by name, without their lists.
+// listTypes returns the Go types of a group's objects, sorted by name. It omits the types of lists.
 func listTypes(scheme *runtime.Scheme, group schema.GroupVersion) []reflect.Type {
 	var out []reflect.Type
 	for _, goType := range scheme.KnownTypes(group) {
@@ -73,7 +75,7 @@ func listTypes(scheme *runtime.Scheme, group schema.GroupVersion) []reflect.Type
 	return out
 }
 
-// property is the part of an OpenAPI schema that CRDs compares.
+// property is the part of an OpenAPI schema that is needed to compare a CRD with a Go type.
 type property struct {
 	Properties           map[string]*property      `json:"properties"`
 	Items                *property                 `json:"items"`
@@ -82,7 +84,7 @@ type property struct {
 	Kinds                []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 }
 
-// publishedSchemas returns the schemas of a group, by kind.
+// publishedSchemas returns the schemas that the API server publishes for a group, by kind.
 func publishedSchemas(client discovery.DiscoveryInterface, group schema.GroupVersion) (map[string]*property, error) {
 	paths, err := client.OpenAPIV3().Paths()
 	if err != nil {
@@ -115,10 +117,12 @@ func publishedSchemas(client discovery.DiscoveryInterface, group schema.GroupVer
 	return found, nil
 }
 
-// apiPackages is the package prefix of the types whose fields are compared.
+// apiPackages is the prefix of the import paths of the packages under api/. Only the fields of
+// types in these packages are compared.
 var apiPackages = strings.TrimSuffix(reflect.TypeFor[Check]().PkgPath(), "internal/cli/checkup") + "api/"
 
-// missingFields returns the fields of a Go type that the published schema lacks.
+// missingFields returns the paths of the fields that a Go type has but the published schema does
+// not have. It looks only into types of this product's API.
 func missingFields(t reflect.Type, published *property, path []string) []string {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		switch {
@@ -149,7 +153,8 @@ func missingFields(t reflect.Type, published *property, path []string) []string 
 	return out
 }
 
-// jsonFields iterates over the fields of a type that are serialized under their own name.
+// jsonFields iterates over the fields of a struct that have a JSON name of their own. It omits
+// embedded fields and ObjectMeta.
 func jsonFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for field := range t.Fields() {
@@ -163,7 +168,8 @@ func jsonFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// unwrapAllOf unwraps the allOf that the API server puts around a schema to give it a default.
+// unwrapAllOf returns the schema inside an allOf of one element. The API server wraps schemas in
+// this way to give them a default. Any other schema is returned unchanged.
 func unwrapAllOf(p *property) *property {
 	if p != nil && len(p.Properties) == 0 && len(p.AllOf) == 1 {
 		return p.AllOf[0]

@@ -10,21 +10,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leaseGrace is how long after the end of a lease another replica may need to take over, plus
-// the difference between the clocks of two machines.
+// leaseGrace is how long a lease may have been expired before the check fails. In this time,
+// another replica can take over. It also allows for a difference between the clocks of two
+// machines.
 const leaseGrace = 10 * time.Second
 
-// Lease checks that a leader renews its lease. A process that hangs does not: the lease is the
-// only sign of life that it leaves in the API server.
+// Lease checks that the leader renews its lease. A process that hangs changes no object, so only
+// the age of its lease shows that it hangs.
 type Lease struct {
 	client.ObjectKey
-	// Process names the kind of process that leads, for messages.
+	// Process is the name of the process in messages: "agent" or "broker".
 	Process string
 	Now     func() time.Time
 }
 
-// Check reports who leads, and fails if the lease was not renewed in time. Without leader
-// election there is no lease, and the finding shows the text unused.
+// Check reports which process leads. It fails if the lease was not renewed in time. If the lease
+// does not exist, leader election is off, and the check is skipped. unused is the reason that the
+// skipped check reports.
 func (l Lease) Check(ctx context.Context, c client.Reader, unused string) Finding {
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, l.ObjectKey, lease)

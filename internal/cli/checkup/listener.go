@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// Listener is a TLS endpoint to check from outside.
+// Listener is a TLS endpoint that a check connects to as a client.
 type Listener struct {
 	// URL is the endpoint's https address.
 	URL string
-	// RootsFile holds the CA certificates to verify the endpoint with, in PEM form. If empty, the
-	// system's roots are used.
+	// RootsFile is a PEM file with the CA certificates with which the endpoint's certificate is
+	// verified. If it is empty, the CA certificates of the system are used.
 	RootsFile string
-	// Mutual endpoints must refuse callers without a certificate.
+	// Mutual is true if the endpoint must refuse callers without a certificate.
 	Mutual bool
-	// Now is the time that certificates are checked against.
+	// Now returns the present time, at which certificates must be valid.
 	Now func() time.Time
 }
 
-// Check checks that the endpoint answers, that its certificate stays valid, and that it demands
-// a client certificate if Mutual is set.
+// Check returns a check of the endpoint: it answers, its certificate stays valid for long enough,
+// and, if Mutual is set, it refuses callers without a certificate.
 func (l Listener) Check(subject string) Check {
 	return Check{subject, func(ctx context.Context) Finding {
 		if l.URL == "" {
@@ -57,14 +57,15 @@ func (l Listener) checkCertificate(ctx context.Context, address *url.URL, roots 
 	return validity
 }
 
-// fetchCertificate returns the endpoint's certificate, or a finding that says why there is none.
+// fetchCertificate connects to the endpoint and returns its certificate, or a finding that explains
+// the failure.
 func (l Listener) fetchCertificate(ctx context.Context, address, name string, roots *x509.CertPool) (*x509.Certificate, Finding) {
 	dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: name, Time: l.Now}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, Fail(adviceFor(err), "%s: %v", address, err)
 	}
-	defer conn.Close() //nolint:errcheck // nothing was sent
+	defer conn.Close() //nolint:errcheck // nothing was sent, so an error does not matter
 	state := conn.(*tls.Conn).ConnectionState()
 	if l.Mutual && !refusesStrangers(ctx, conn) {
 		return nil, Fail("another program listens there, or a proxy terminates TLS in front of the broker: pass TCP through", "%s lets callers in without a certificate", address)
@@ -72,15 +73,27 @@ func (l Listener) fetchCertificate(ctx context.Context, address, name string, ro
 	return state.PeerCertificates[0], Finding{}
 }
 
-// refusesStrangers reports whether the server demands a client certificate. In TLS 1.3 the
-// client finishes its handshake before the server has seen that a certificate is missing, so
-// the refusal is the first thing read.
+// refusesStrangers reports whether the server refuses this client, which has no certificate. In TLS
+// 1.3, the client's handshake succeeds before the server notices that the certificate is missing.
+// Therefore the client learns of the refusal only when it reads.
 func refusesStrangers(ctx context.Context, conn net.Conn) bool {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetReadDeadline(deadline) // at worst the read waits longer
 	}
 	_, err := conn.Read(make([]byte, 1))
-	return err != nil && strings.Contains(err.Error(), "certificate required")
+	return IsCertificateDemanded(err)
+}
+
+// IsRemoteAlert reports whether the other side has ended the TLS handshake with an alert.
+func IsRemoteAlert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
+}
+
+// IsCertificateDemanded reports whether the error means that the server refuses callers without a
+// certificate.
+func IsCertificateDemanded(err error) bool {
+	return IsRemoteAlert(err) && strings.Contains(err.Error(), "certificate required")
 }
 
 func adviceFor(err error) string {
@@ -96,8 +109,9 @@ func adviceFor(err error) string {
 	return "check the pods behind the address and the NetworkPolicies in between"
 }
 
-// Validity reports how long a certificate stays valid. It warns in the last quarter of its
-// lifetime: cert-manager renews after two thirds.
+// Validity reports how long a certificate stays valid. It warns if less than a quarter of the
+// certificate's lifetime is left, because the certificate should have been renewed after two thirds
+// of the lifetime.
 func Validity(leaf *x509.Certificate, now time.Time) Finding {
 	left, whole := leaf.NotAfter.Sub(now), leaf.NotAfter.Sub(leaf.NotBefore)
 	until := leaf.NotAfter.UTC().Format(time.RFC3339)

@@ -105,7 +105,7 @@ func startListener(t *testing.T, authority *pkitest.Authority, shows *x509.Certi
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = listener.Close() }) // the test is over
+	t.Cleanup(func() { _ = listener.Close() }) // the test is over, so an error does not matter
 	go func() {
 		for {
 			conn, err := listener.Accept()

@@ -1,5 +1,5 @@
-// Package checkup checks an installation and prints one line per check: what works, what does
-// not, and what to do about it. It changes nothing.
+// Package checkup checks an installation without changing it. It prints one line for each check,
+// which says whether something works. If it does not work, a second line says what to do.
 package checkup
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 )
 
-// perCheck is the timeout of one check.
+// perCheck is the time limit of one check.
 const perCheck = 15 * time.Second
 
 // Level is how serious a finding is.
@@ -24,20 +24,20 @@ type Level string
 
 // Levels of findings.
 const (
-	// OK: it works.
+	// OK means that the checked part works.
 	OK Level = "ok"
-	// Skipped: it could not be checked, or is not in use.
+	// Skipped means that the part could not be checked, or is not in use.
 	Skipped Level = "skip"
-	// Warning: it works, but needs attention.
+	// Warning means that the part works, but needs attention.
 	Warning Level = "warn"
-	// Failed: it does not work.
+	// Failed means that the part does not work.
 	Failed Level = "FAIL"
 )
 
 // Finding is the result of one check.
 type Finding struct {
 	Level Level
-	// Message says what was found, Advice what to do about it.
+	// Message says what the check found. Advice says what to do about it.
 	Message, Advice string
 }
 
@@ -46,29 +46,30 @@ func Found(format string, args ...any) Finding {
 	return Finding{Level: OK, Message: fmt.Sprintf(format, args...)}
 }
 
-// Skip returns a finding that says why the check did not run.
+// Skip returns a finding of level Skipped. The message says why the check did not run.
 func Skip(format string, args ...any) Finding {
 	return Finding{Level: Skipped, Message: fmt.Sprintf(format, args...)}
 }
 
-// Warn returns a finding about something that may become a failure.
+// Warn returns a finding of level Warning, about something that works but needs attention.
 func Warn(advice, format string, args ...any) Finding {
 	return Finding{Level: Warning, Message: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// Fail returns a finding about something that does not work.
+// Fail returns a finding of level Failed, about something that does not work.
 func Fail(advice, format string, args ...any) Finding {
 	return Finding{Level: Failed, Message: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// Check is one check and the part of the installation it covers.
+// Check is a check of one part of the installation.
 type Check struct {
-	// Subject names what is checked.
+	// Subject is the name of the checked part.
 	Subject string
 	Look    func(context.Context) Finding
 }
 
-// Body makes the body of a command that runs checks on its cluster and prints the findings.
+// Body returns the body of a cobra command. The command connects to the cluster, runs the checks
+// and prints their findings.
 func Body(
 	kinds func() (*runtime.Scheme, error), checks func(*rest.Config, client.Client) ([]Check, error),
 ) func(*cobra.Command, []string) error {
@@ -81,8 +82,8 @@ func Body(
 	})
 }
 
-// Run runs the checks in order and prints each finding as soon as it is known. The error counts
-// the failures.
+// Run runs the checks in order, each for at most perCheck, and prints each finding as soon as it is
+// known. If checks fail, it returns an error with their number.
 func Run(ctx context.Context, out io.Writer, checks []Check) error {
 	failed := 0
 	for _, check := range checks {

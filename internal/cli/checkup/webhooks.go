@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Webhooks checks that the API server can trust and reach the validating webhooks of a
-// configuration.
+// Webhooks returns a check of the ValidatingWebhookConfiguration with the given name. It checks
+// that each webhook has a CA bundle, and that the webhook's Service answers with a certificate of
+// that CA.
 func Webhooks(c client.Reader, name string, now func() time.Time) Check {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	missing := Warn("set webhook.enabled=true in the chart; without webhooks, invalid objects are refused later, by the controllers",
@@ -30,7 +31,7 @@ func Webhooks(c client.Reader, name string, now func() time.Time) Check {
 	return Check{"validating webhooks", look}
 }
 
-// MutatingWebhooks does the same for mutating webhooks.
+// MutatingWebhooks is like Webhooks, for a MutatingWebhookConfiguration.
 func MutatingWebhooks(c client.Reader, name string, now func() time.Time) Check {
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	missing := Warn("set guard.enabled=true and webhook.enabled=true in the chart where clusters lend to each other",
@@ -44,7 +45,7 @@ func MutatingWebhooks(c client.Reader, name string, now func() time.Time) Check 
 	return Check{"mutating webhooks", look}
 }
 
-// webhookClient is a webhook and how the API server reaches it.
+// webhookClient holds the name of a webhook and the settings with which the API server calls it.
 type webhookClient struct {
 	name   string
 	config admissionregistrationv1.WebhookClientConfig
@@ -103,7 +104,8 @@ func checkWebhook(ctx context.Context, hook webhookClient, now func() time.Time)
 	return Validity(leaf, now())
 }
 
-// inCluster reports whether this runs in a pod, where the names of Services resolve.
+// inCluster reports whether this program runs in a pod, where the names of Services can be
+// resolved.
 func inCluster() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 func canResolve(ctx context.Context, name string) bool {
@@ -112,7 +114,8 @@ func canResolve(ctx context.Context, name string) bool {
 	return !ok || !unknown.IsNotFound
 }
 
-// readFailure words a failed read; a missing permission is no failure of the installation.
+// readFailure returns a finding about an object that could not be read. If the account may not
+// read it, the check is skipped, because the installation may still be fine.
 func readFailure(err error) Finding {
 	if apierrors.IsForbidden(err) {
 		_, what, _ := strings.Cut(err.Error(), "forbidden: ")

@@ -1,5 +1,5 @@
-// Package cluster connects a program of this product to the cluster that it runs in, or that
-// --kubeconfig names.
+// Package cluster connects the programs of this product to a Kubernetes cluster: the one that
+// --kubeconfig names, or the one that the program runs in.
 package cluster
 
 import (
@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// BindKubeconfig adds the flag that Config follows. controller-runtime defines it once per
-// process.
+// BindKubeconfig adds the flag --kubeconfig, which Config reads. controller-runtime has already
+// defined this flag for the Go package flag.
 func BindKubeconfig(fs *pflag.FlagSet) {
 	fs.AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
 }
@@ -30,19 +30,20 @@ func Namespace() string {
 	return "default"
 }
 
-// Config returns the connection to the cluster.
+// Config returns the client configuration for the cluster.
 func Config() (*rest.Config, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to run in: give --kubeconfig, set KUBECONFIG or run in a pod: %w", err)
 	}
-	// The API server limits clients by priority and fairness. A second limit here would only add
-	// latency.
+	// There is no client-side rate limit, because the API server limits its clients itself and a
+	// second limit would only add latency.
 	config.QPS = -1
 	return config, nil
 }
 
-// NewScheme returns a scheme of the Kubernetes types and the added ones.
+// NewScheme returns a scheme with the types of Kubernetes and the types that the given functions
+// add.
 func NewScheme(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range append(added, clientgoscheme.AddToScheme) {
@@ -53,8 +54,8 @@ func NewScheme(added ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// RunOnce makes the body of a command that does one thing on the cluster and ends. Its client
-// reads from the API server, without a cache.
+// RunOnce returns the body of a cobra command that connects to the cluster, calls do once and ends.
+// The client that it passes to do reads from the API server, without a cache.
 func RunOnce(
 	kinds func() (*runtime.Scheme, error),
 	do func(cmd *cobra.Command, args []string, config *rest.Config, c client.Client) error,

@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
@@ -46,6 +48,9 @@ func TestOptionsErrorNamesWrongFlag(t *testing.T) {
 }
 
 func TestSecureMetricsRequireAuthorizedToken(t *testing.T) {
+	exemplar := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "took_seconds", Help: "For this test.", Buckets: []float64{1}})
+	metrics.Registry.MustRegister(exemplar)
+	defer metrics.Registry.Unregister(exemplar)
 	plane := controlplanetest.Start(t)
 	clients, err := kubernetes.NewForConfig(plane.RESTConfig())
 	if err != nil {
@@ -74,6 +79,19 @@ func TestSecureMetricsRequireAuthorizedToken(t *testing.T) {
 		})
 	}
 
+	t.Run("a scraper that asks for OpenMetrics", func(t *testing.T) {
+		exemplar.(prometheus.ExemplarObserver).ObserveWithExemplar(1, prometheus.Labels{"trace_id": "7f3a"})
+		request, err := http.NewRequest(http.MethodGet, "https://"+site.address+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+tests["a token with the right"].token)
+		request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+		status, body, err := site.send(request)
+		if err != nil || status != http.StatusOK || !strings.Contains(body, `# {trace_id="7f3a"} 1.0`) {
+			t.Errorf("got %d, %v and no exemplar", status, err)
+		}
+	})
 	t.Run("a client that only speaks TLS 1.2", func(t *testing.T) {
 		_, err := tls.Dial("tcp", site.address, &tls.Config{RootCAs: site.roots, ServerName: "metrics", MaxVersion: tls.VersionTLS12}) //nolint:gosec // the old version is what is tried
 		if err == nil || !strings.Contains(err.Error(), "protocol version") {
@@ -122,7 +140,7 @@ func tokenOf(t *testing.T, clients kubernetes.Interface, account string) string 
 	return token.Status.Token
 }
 
-// startListener serves metrics with a certificate of its own test CA.
+// site is a listener for metrics, with a certificate of a CA that only this test uses.
 type site struct {
 	address string
 	dir     string
@@ -176,10 +194,6 @@ func (s *site) mustScrape(t *testing.T, token string) (int, string) {
 }
 
 func (s *site) scrape(token string) (int, string, error) {
-	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig:   &tls.Config{RootCAs: s.roots, ServerName: "metrics", MinVersion: tls.VersionTLS13},
-		DisableKeepAlives: true,
-	}}
 	request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("https://%s/metrics", s.address), nil)
 	if err != nil {
 		return 0, "", err
@@ -187,11 +201,19 @@ func (s *site) scrape(token string) (int, string, error) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
+	return s.send(request)
+}
+
+func (s *site) send(request *http.Request) (int, string, error) {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: s.roots, ServerName: "metrics", MinVersion: tls.VersionTLS13},
+		DisableKeepAlives: true,
+	}}
 	answer, err := client.Do(request)
 	if err != nil {
 		return 0, "", err
 	}
-	defer answer.Body.Close() //nolint:errcheck // read to its end
+	defer answer.Body.Close() //nolint:errcheck // the body was read to its end, so an error does not matter
 	body, err := io.ReadAll(answer.Body)
 	return answer.StatusCode, string(body), err
 }

@@ -1,5 +1,5 @@
-// Package logging configures the log of broker and agent: one format for all lines, including those
-// of Kubernetes' client libraries, at the level that the flags set.
+// Package logging configures the log of the broker and the agent. All lines have one format and one
+// level, including those of Kubernetes' client libraries.
 package logging
 
 import (
@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// Defaults returns the options before the flags are read. Errors are logged without stack trace:
-// they name their causes, and a trace of the place that logs them adds nothing.
+// Defaults returns the default options of the log, which flags may change. Errors are logged
+// without a stack trace: their messages name the causes, and a trace would only show where the line
+// was logged.
 func Defaults() zap.Options {
 	return zap.Options{StacktraceLevel: zapcore.PanicLevel}
 }
 
-// Start creates the log, and makes controller-runtime and client-go write to it.
+// Start creates the log and makes controller-runtime and client-go use it.
 func Start(o *zap.Options) logr.Logger {
 	log := newLog(o)
 	ctrl.SetLogger(log)
@@ -27,7 +28,7 @@ func Start(o *zap.Options) logr.Logger {
 	return log
 }
 
-// newLog does not change the options.
+// newLog creates the log. It leaves the options unchanged.
 func newLog(o *zap.Options) logr.Logger {
 	set := *o
 	set.ZapOpts = append(slices.Clip(set.ZapOpts), uberzap.WrapCore(func(core zapcore.Core) zapcore.Core {
@@ -36,9 +37,10 @@ func newLog(o *zap.Options) logr.Logger {
 	return zap.New(zap.UseFlagOptions(&set))
 }
 
-// quietStart logs at debug level what controller-runtime says of each watch and controller that
-// starts, dozens of lines that identify a watch by its address in memory, and of each probe before
-// all have started, without names.
+// quietStart is a zapcore.Core that logs some messages of controller-runtime at debug level. When a
+// manager starts, controller-runtime logs dozens of lines about watches and controllers, which
+// contain memory addresses instead of names. It also logs a line for each probe that fails before
+// everything has started.
 type quietStart struct{ zapcore.Core }
 
 // With implements zapcore.Core.

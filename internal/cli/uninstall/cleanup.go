@@ -22,38 +22,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// certManagerAnnotation is on every Secret that cert-manager wrote. A Secret of the same name
-// without it belongs to someone else and must not be deleted.
+// certManagerAnnotation is the key of an annotation that cert-manager sets on every Secret that it
+// writes. A Secret without it was created by someone else and must not be deleted.
 const certManagerAnnotation = "cert-manager.io/certificate-name"
 
-// Made selects the objects that our binaries created.
+// Made returns a label selector for the objects that the broker or an agent has created.
 func Made() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "liqo-resource-broker"})
 }
 
-// CertificateRequests returns an empty list of cert-manager's CertificateRequests.
+// CertificateRequests returns an empty list of cert-manager's CertificateRequests, for a client to
+// fill.
 func CertificateRequests() client.ObjectList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "CertificateRequestList"})
 	return list
 }
 
-// Step is one part of a cleanup.
+// Step is one step of a cleanup.
 type Step func(context.Context) error
 
-// Cleanup removes what Helm does not know about, after the controllers are gone. Missing
-// objects and missing CRDs are no errors.
+// Cleanup removes the objects that Helm does not know, after the broker or agent has stopped. If an
+// object or a CRD does not exist, this is no error.
 type Cleanup struct {
-	// Client must not cache.
+	// Client must read from the API server, without a cache.
 	Client client.Client
-	// Namespace of the release.
+	// Namespace is the namespace of the Helm release.
 	Namespace string
-	// Out receives a line for everything removed.
+	// Out receives one line for each removed object.
 	Out io.Writer
 }
 
-// awaitPods waits until the controllers' pods are gone: a running controller would set its
-// finalizers again. It does not wait if the selector is empty.
+// awaitPods waits until the pods of the broker or agent have finished or are gone, because a
+// running controller would add its finalizers again. If the selector is empty, it does not wait.
 func (c *Cleanup) awaitPods(ctx context.Context, selector labels.Selector) error {
 	if selector.Empty() {
 		return nil
@@ -82,8 +83,8 @@ func hasFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Release removes a finalizer from every object of a kind, in all namespaces. It does not
-// delete the objects.
+// Release returns a step that removes a finalizer from all objects of a kind, in all namespaces. It
+// does not delete the objects.
 func (c *Cleanup) Release(list client.ObjectList, finalizer string) Step {
 	return func(ctx context.Context) error {
 		return c.forEach(ctx, list, func(obj client.Object) error {
@@ -98,7 +99,8 @@ func (c *Cleanup) Release(list client.ObjectList, finalizer string) Step {
 	}
 }
 
-// DeletePods deletes the pods with a label in the release's namespace.
+// DeletePods returns a step that deletes all pods in the release's namespace that have the given
+// label.
 func (c *Cleanup) DeletePods(label string) Step {
 	return func(ctx context.Context) error {
 		return c.forEach(ctx, &corev1.PodList{}, func(pod client.Object) error {
@@ -110,7 +112,8 @@ func (c *Cleanup) DeletePods(label string) Step {
 	}
 }
 
-// forEach lists a kind and calls do for every object.
+// forEach lists the objects of a kind and calls do for each of them. It does nothing if the kind is
+// not installed.
 func (c *Cleanup) forEach(ctx context.Context, list client.ObjectList, do func(client.Object) error, options ...client.ListOption) error {
 	err := c.Client.List(ctx, list, options...)
 	if isAbsent(err) {
@@ -131,8 +134,8 @@ func (c *Cleanup) forEach(ctx context.Context, list client.ObjectList, do func(c
 // isAbsent reports whether the error means that the object or its CRD does not exist.
 func isAbsent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// removeFinalizer writes the remaining finalizers. The resource version guards against a
-// concurrent change.
+// removeFinalizer removes one finalizer from an object. The patch contains the resource version, so
+// that it fails if someone has changed the object meanwhile.
 func (c *Cleanup) removeFinalizer(ctx context.Context, obj client.Object, finalizer string) error {
 	left := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer })
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -148,7 +151,8 @@ func (c *Cleanup) removeFinalizer(ctx context.Context, obj client.Object, finali
 	return nil
 }
 
-// Delete removes one object from the release's namespace.
+// Delete returns a step that deletes the object with the given name in the release's namespace, if
+// it exists.
 func (c *Cleanup) Delete(obj client.Object, name string) Step {
 	return func(ctx context.Context) error {
 		err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, obj)
@@ -162,8 +166,8 @@ func (c *Cleanup) Delete(obj client.Object, name string) Step {
 	}
 }
 
-// DeleteIssued removes the Secrets <release>-<suffix> that cert-manager filled, and keeps
-// Secrets of that name that someone else created.
+// DeleteIssued returns a step that deletes Secrets that cert-manager wrote. Their names are
+// <release>-<suffix>. It keeps Secrets with such a name that someone else created.
 func (c *Cleanup) DeleteIssued(release string, suffixes ...string) Step {
 	return c.deleteSecrets(release, suffixes, func(secret client.Object) bool {
 		_, issued := secret.GetAnnotations()[certManagerAnnotation]
@@ -171,14 +175,17 @@ func (c *Cleanup) DeleteIssued(release string, suffixes ...string) Step {
 	})
 }
 
-// DeleteMade removes the Secrets <release>-<suffix> that our binaries created.
+// DeleteMade returns a step that deletes Secrets that the broker or the agent created. Their names
+// are <release>-<suffix>.
 func (c *Cleanup) DeleteMade(release string, suffixes ...string) Step {
 	return c.deleteSecrets(release, suffixes, func(secret client.Object) bool {
 		return Made().Matches(labels.Set(secret.GetLabels()))
 	})
 }
 
-// deleteSecrets reads only metadata, never the content of a Secret.
+// deleteSecrets returns a step that deletes Secrets with the names <release>-<suffix> if the
+// function ours accepts them. Without a release name, the step keeps all Secrets and says so. It
+// reads only the metadata of the Secrets, never their content.
 func (c *Cleanup) deleteSecrets(release string, suffixes []string, ours func(client.Object) bool) Step {
 	return func(ctx context.Context) error {
 		if release == "" {
@@ -199,7 +206,8 @@ func (c *Cleanup) deleteSecrets(release string, suffixes []string, ours func(cli
 	}
 }
 
-// DeleteAll removes the objects of a kind with the given labels from the release's namespace.
+// DeleteAll returns a step that deletes the objects of a kind in the release's namespace that the
+// selector matches.
 func (c *Cleanup) DeleteAll(list client.ObjectList, with labels.Selector) Step {
 	return func(ctx context.Context) error {
 		return c.forEach(ctx, list, func(obj client.Object) error { return c.deleteObject(ctx, obj) },
@@ -216,7 +224,7 @@ func (c *Cleanup) deleteObject(ctx context.Context, obj client.Object) error {
 	return c.printf("deleted %s", c.describeObject(obj))
 }
 
-// describeObject returns kind, namespace and name of an object.
+// describeObject returns the kind, namespace and name of an object for messages.
 func (c *Cleanup) describeObject(obj client.Object) string {
 	kind := fmt.Sprintf("%T", obj)
 	if gvk, err := apiutil.GVKForObject(obj, c.Client.Scheme()); err == nil {

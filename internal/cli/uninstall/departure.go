@@ -12,30 +12,44 @@ import (
 )
 
 const (
-	// shown is the number of entries in use that are printed; the rest is counted.
+	// shown is the maximum number of lines of Departure.InUse that are printed. For the other
+	// lines, only their number is printed.
 	shown = 10
 	// pollInterval is how often a drain checks what is still in use.
 	pollInterval = time.Second
-	// tellEvery is how often a drain without progress prints what is left.
+	// progressInterval is how often a drain prints what is still in use if the number of lines has
+	// not changed.
 	progressInterval = 15 * time.Second
+	// stayTimeout limits Departure.Stay.
+	stayTimeout = 10 * time.Second
 )
 
-// Departure runs before an installation is deleted.
+// Departure decides whether an installation may be deleted. If something is in use, Policy says
+// what happens: Departure refuses the deletion, ends everything in use first, or allows the
+// deletion at once.
 type Departure struct {
 	Policy Policy
-	// Timeout bounds a drain.
+	// Timeout is how long a drain may take.
 	Timeout time.Duration
-	// InUse returns what an uninstallation would destroy, one line each.
+	// InUse returns one line for each thing that the deletion of the installation would destroy.
 	InUse func(context.Context) ([]string, error)
-	// End asks for the end of everything in use. Drain repeats it until nothing is left.
+	// Leave, if not nil, tells others to stop using the installation. It returns once they know, or
+	// an error that says what they may still do. Departure calls Leave before it ends anything, but
+	// not if the policy Refuse forbids the deletion at once. An error of Leave does not stop the
+	// deletion.
+	Leave func(context.Context) error
+	// Stay undoes Leave, and is required if Leave is set. Departure calls it if the deletion is
+	// refused after Leave.
+	Stay func(context.Context) error
+	// End begins to end everything in use. A drain calls it repeatedly until nothing is in use.
 	End func(context.Context) error
-	// Advice tells the user how to end it by hand.
+	// Advice tells the user how to end manually what is in use.
 	Advice string
-	// Clock measures the drain.
+	// Clock measures the time of a drain.
 	Clock clock.WithTicker
 }
 
-// Run returns nil if the installation may be deleted now.
+// Run applies the policy. It returns nil if the installation may be deleted now.
 func (d Departure) Run(ctx context.Context, out io.Writer) error {
 	if d.Policy == Ignore {
 		_, err := fmt.Fprintln(out, "policy Ignore: leaving everything in use as it is")
@@ -45,6 +59,32 @@ func (d Departure) Run(ctx context.Context, out io.Writer) error {
 	switch {
 	case err != nil:
 		return err
+	case len(inUse) > 0 && d.Policy == Refuse:
+		return d.refuseUninstall(out, inUse)
+	case d.Leave == nil:
+		return d.endUses(ctx, out, inUse)
+	}
+	if err := d.Leave(ctx); err != nil {
+		if _, err := fmt.Fprintf(out, "warning: %v\n", err); err != nil {
+			return err
+		}
+	}
+	// Others may have begun to use something before Leave returned.
+	if inUse, err = d.InUse(ctx); err == nil {
+		err = d.endUses(ctx, out, inUse)
+	}
+	if err == nil {
+		return nil
+	}
+	// Stay must run even if ctx has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stayTimeout)
+	defer cancel()
+	return errors.Join(err, d.Stay(ctx))
+}
+
+// endUses applies the policy to what is in use: Refuse returns an error, Drain ends it.
+func (d Departure) endUses(ctx context.Context, out io.Writer, inUse []string) error {
+	switch {
 	case len(inUse) == 0:
 		_, err := fmt.Fprintln(out, "nothing is in use")
 		return err
@@ -61,7 +101,8 @@ func (d Departure) refuseUninstall(out io.Writer, inUse []string) error {
 	return fmt.Errorf("not uninstalled: %d in use, the first: %s (policy Refuse)", len(inUse), inUse[0])
 }
 
-// drainUses repeats End, because new entries may appear while it waits.
+// drainUses waits until nothing is in use, and returns an error after Timeout. It calls End
+// again and again, because something new may come into use while it waits.
 func (d Departure) drainUses(ctx context.Context, out io.Writer, inUse []string) error {
 	deadline := d.Clock.Now().Add(d.Timeout)
 	look := d.Clock.NewTicker(pollInterval)
@@ -98,7 +139,7 @@ func (d Departure) drainUses(ctx context.Context, out io.Writer, inUse []string)
 	return err
 }
 
-// indentLines returns the first lines, indented, and counts the rest.
+// indentLines returns the first lines, indented, and the number of the other lines.
 func indentLines(lines []string) string {
 	rest := ""
 	if len(lines) > shown {

@@ -2,6 +2,7 @@ package uninstall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,6 +80,63 @@ func TestDeparture(t *testing.T) {
 				}
 				if diff := cmp.Diff(test.output, out.String()); diff != "" {
 					t.Errorf("output (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestDepartureLeavesBeforeItEndsUses checks that others know of the deletion before Departure ends what is in use.
+// Otherwise they would begin to use something else.
+func TestDepartureLeavesBeforeItEndsUses(t *testing.T) {
+	for name, test := range map[string]struct {
+		site   site
+		policy Policy
+		// arrives is the number of uses that begin during Leave.
+		arrives int
+		leaving error
+		calls   string
+		output  string
+		wrong   string
+	}{
+		"nothing is in use":               {policy: Refuse, calls: "Leave", output: "nothing is in use\n"},
+		"something is in use":             {site: site{inUse: 1}, policy: Refuse, wrong: "policy Refuse", calls: "", output: "in use:"},
+		"something comes into use":        {policy: Refuse, arrives: 1, wrong: "policy Refuse", calls: "Leave Stay", output: "in use:"},
+		"the drain ends":                  {site: site{inUse: 1, perPass: 1}, policy: Drain, calls: "Leave End", output: "drained: nothing is in use\n"},
+		"the drain ends what came late":   {site: site{perPass: 1}, policy: Drain, arrives: 1, calls: "Leave End", output: "drained: nothing is in use\n"},
+		"the drain fails":                 {site: site{inUse: 1}, policy: Drain, wrong: "after 1m0s still in use", calls: "Leave" + strings.Repeat(" End", 60) + " Stay"},
+		"others cannot be told":           {policy: Drain, leaving: errors.New("the broker is away"), calls: "Leave", output: "warning: the broker is away\nnothing is in use\n"},
+		"policy Ignore changes nothing":   {site: site{inUse: 1}, policy: Ignore, calls: ""},
+		"a drain starts though all is ok": {policy: Drain, calls: "Leave", output: "nothing is in use\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls []string
+				d := test.site.departure(test.policy)
+				end := d.End
+				d.End = func(ctx context.Context) error {
+					calls = append(calls, "End")
+					return end(ctx)
+				}
+				d.Leave = func(context.Context) error {
+					calls = append(calls, "Leave")
+					test.site.inUse += test.arrives
+					return test.leaving
+				}
+				d.Stay = func(context.Context) error {
+					calls = append(calls, "Stay")
+					return nil
+				}
+				var out strings.Builder
+				err := d.Run(t.Context(), &out)
+				if (err != nil) != (test.wrong != "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+					t.Errorf("got error %v, want %q", err, test.wrong)
+				}
+				if diff := cmp.Diff(test.calls, strings.Join(calls, " ")); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				if !strings.Contains(out.String(), test.output) {
+					t.Errorf("got output %q, want %q in it", out.String(), test.output)
 				}
 			})
 		})

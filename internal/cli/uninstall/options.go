@@ -17,31 +17,35 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 )
 
-// Remedy tells a Helm user how to end everything that blocks the uninstallation.
+// Remedy tells a Helm user how to end everything that prevents the uninstallation.
 const Remedy = "To end everything automatically: helm rollback RELEASE REVISION (Helm marks a release whose uninstallation failed as uninstalling; helm history shows its revision), helm upgrade --reuse-values --set uninstall.policy=Drain, and uninstall again."
 
-// Options are shared by the uninstall commands of broker and agent.
+// Options are the options of the uninstall commands of broker and agent.
 type Options struct {
-	// Policy of the departure; Refuse by default.
+	// Policy is the policy of the Departure. The default is Refuse.
 	Policy Policy
-	// Timeout of every wait; 10 minutes by default.
+	// Timeout limits how long a drain may take, and how long the cleanup waits until the program's
+	// pods are gone. The default is 10 minutes.
 	Timeout time.Duration
-	// Cleanup selects the second run, after the program is gone.
+	// Cleanup makes the command remove leftover objects after the program is gone. If it is not set,
+	// the command runs the Departure instead.
 	Cleanup bool
-	// Namespace of the release.
+	// Namespace is the namespace of the Helm release.
 	Namespace string
-	// Name is the prefix of the release's objects.
+	// Name is the prefix of the names of the release's objects.
 	Name string
-	// Pods is a label selector of the program's pods; if empty, the cleanup does not wait for them.
+	// Pods is a label selector for the program's pods. If it is empty, the cleanup does not wait until
+	// they are gone.
 	Pods string
 }
 
-// Defaults returns the options of a release in a namespace.
+// Defaults returns the default options for a release in the given namespace.
 func Defaults(namespace string) Options {
 	return Options{Policy: Refuse, Timeout: 10 * time.Minute, Namespace: namespace}
 }
 
-// Bind adds the flags; program is the name that their descriptions use.
+// Bind adds the flags. program is the name of the program in their descriptions: "broker" or
+// "agent".
 func (o *Options) Bind(fs *pflag.FlagSet, program string) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the "+program+"; POD_NAMESPACE if set")
 	fs.Var(&o.Policy, "policy", "what to do with everything in use: Refuse, Drain or Ignore")
@@ -51,7 +55,8 @@ func (o *Options) Bind(fs *pflag.FlagSet, program string) {
 	fs.StringVar(&o.Pods, "pod-selector", o.Pods, "label selector of the "+program+"'s pods; --cleanup waits until they are gone, or does not wait if unset")
 }
 
-// Body makes the body of the uninstall command.
+// Body returns the body of the uninstall command. With --cleanup it calls cleanUp, otherwise it
+// runs the Departure.
 func (o *Options) Body(
 	kinds func() (*runtime.Scheme, error),
 	departure func(client.Client) Departure, cleanUp func(context.Context, client.Client, io.Writer) error,
@@ -64,12 +69,12 @@ func (o *Options) Body(
 	})
 }
 
-// Departure returns a departure by these options; the caller sets InUse and End.
+// Departure returns a Departure with these options. The caller sets the functions InUse and End.
 func (o *Options) Departure() Departure {
 	return Departure{Policy: o.Policy, Timeout: o.Timeout, Clock: clock.RealClock{}}
 }
 
-// CleanUp waits until the program is gone and then runs the steps.
+// CleanUp waits until the program's pods are gone and then runs the steps.
 func (o *Options) CleanUp(ctx context.Context, c client.Client, out io.Writer, steps func(*Cleanup) []Step) error {
 	pods, err := labels.Parse(o.Pods)
 	if err != nil {

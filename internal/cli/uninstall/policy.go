@@ -1,23 +1,23 @@
-// Package uninstall removes an installation without destroying what users hold through it, and
-// without leaving objects behind.
+// Package uninstall removes an installation of the broker or the agent. It leaves no objects
+// behind, and it does not destroy what users still hold, unless the policy allows that.
 //
-// It runs twice, as hooks of the charts: before anything is deleted, while the controllers
-// still work (Departure), and after they are gone (Cleanup).
+// The charts run the uninstall command in two hooks. The first hook runs Departure before anything
+// is deleted, while the controllers still work. The second hook runs Cleanup after they are gone.
 package uninstall
 
 import "fmt"
 
-// Policy decides what happens to everything in use when an installation is removed. It is a
-// flag.
+// Policy says what happens to everything in use when an installation is removed. It is the value of
+// the flag --policy.
 type Policy string
 
-// Policies.
+// Values of Policy.
 const (
-	// Refuse stops the uninstallation and prints what is in use.
+	// Refuse prints what is in use and makes the uninstallation fail.
 	Refuse Policy = "Refuse"
 	// Drain ends everything in use, and waits until it has ended.
 	Drain Policy = "Drain"
-	// Ignore leaves everything as it is.
+	// Ignore leaves everything in use as it is, and lets the uninstallation continue.
 	Ignore Policy = "Ignore"
 )
 

@@ -1,5 +1,5 @@
-// Package pkitest issues certificates for tests and benchmarks. Installations use cert-manager or
-// their own CA.
+// Package pkitest issues certificates for tests and benchmarks. Real installations use
+// cert-manager or a CA of their own.
 package pkitest
 
 import (
@@ -21,11 +21,12 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// Lifetimes of certificates. They are long because nothing renews them.
+// Lifetimes of certificates of an authority and of certificates that it issues. They are long
+// because nothing renews these certificates.
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	LeafLifetime      = 365 * 24 * time.Hour
-	// backdating is how long before its authority's time a certificate becomes valid.
+	// backdating is how long before the time of its authority a certificate becomes valid.
 	backdating = 5 * time.Minute
 )
 
@@ -36,7 +37,8 @@ type Authority struct {
 	now  time.Time
 }
 
-// NewAuthority makes a self-signed authority. Its certificates are valid from now.
+// NewAuthority makes a self-signed authority. now is the time of the authority, from which its
+// certificates are valid.
 func NewAuthority(commonName string, now time.Time) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
@@ -64,7 +66,8 @@ func authorityTemplate(commonName string, now time.Time) *x509.Certificate {
 // Certificate returns the authority's own certificate.
 func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
-// TLS returns the authority's own certificate and key, for tests of what a CA must not do itself.
+// TLS returns the authority's own certificate and key, for tests in which a program uses a CA
+// certificate as a client or server.
 func (a *Authority) TLS() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.cert.Raw}, PrivateKey: a.key, Leaf: a.cert}
 }
@@ -79,7 +82,7 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Intermediate returns an authority whose certificate a signs.
+// Intermediate returns a new authority whose certificate is signed by a.
 func (a *Authority) Intermediate(commonName string) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
@@ -92,7 +95,7 @@ func (a *Authority) Intermediate(commonName string) (*Authority, error) {
 	return &Authority{cert: cert, key: key, now: a.now}, nil
 }
 
-// IssueServer issues a server certificate for the given names and addresses.
+// IssueServer issues a server certificate for the given DNS names and IP addresses.
 func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (pki.KeyPair, error) {
 	return a.Issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "broker"},
@@ -102,8 +105,8 @@ func (a *Authority) IssueServer(dnsNames []string, ips []net.IP) (pki.KeyPair, e
 	})
 }
 
-// IssueClient issues the certificate of a cluster's agent. Without a trust domain it has no URI
-// SAN.
+// IssueClient issues the certificate of a cluster's agent. If trustDomain is empty, the
+// certificate has no URI SAN.
 func (a *Authority) IssueClient(clusterID, trustDomain string) (pki.KeyPair, error) {
 	if !pki.ValidClusterID(clusterID) {
 		return pki.KeyPair{}, fmt.Errorf("cluster ID %q: want a lower-case DNS label of at most %d characters", clusterID, pki.MaxClusterIDLength)
@@ -118,8 +121,9 @@ func (a *Authority) IssueClient(clusterID, trustDomain string) (pki.KeyPair, err
 	return a.Issue(template)
 }
 
-// Issue signs template with a new key. It fills in the serial number, and lifetime and key
-// usage where template leaves them zero. Tests use it for invalid certificates, too.
+// Issue makes a new key and signs a certificate for it. It sets the serial number, and the
+// lifetime and key usage if the template does not set them. Tests also use it to make invalid
+// certificates.
 func (a *Authority) Issue(template *x509.Certificate) (pki.KeyPair, error) {
 	key, err := newKey()
 	if err != nil {
@@ -136,7 +140,7 @@ func (a *Authority) Issue(template *x509.Certificate) (pki.KeyPair, error) {
 	return pki.KeyPair{CertPEM: certPEM, KeyPEM: keyPEM}, nil
 }
 
-// Certify is Issue for a public key whose private key the caller keeps.
+// Certify signs a certificate as Issue does, but for a given public key.
 func (a *Authority) Certify(public crypto.PublicKey, template *x509.Certificate) (certPEM []byte, err error) {
 	leaf := *template
 	if leaf.NotBefore.IsZero() {
@@ -155,8 +159,8 @@ func (a *Authority) Certify(public crypto.PublicKey, template *x509.Certificate)
 	return pki.EncodeBundle([]*x509.Certificate{cert}), nil
 }
 
-// Save atomically writes the files that pki.Files reads: the pair, the CA of the peer's server
-// certificate and, unless empty, the CA of the agents.
+// Save atomically writes the files that pki.Files reads: certificate and key, the CA of the
+// broker's server certificate and, unless it is empty, the CA of the agents.
 func Save(dir string, pair pki.KeyPair, ca, agentsCA []byte) error {
 	content := map[string][]byte{pki.KeyFile: pair.KeyPEM, pki.CertFile: pair.CertPEM, pki.CAFile: ca}
 	if len(agentsCA) > 0 {

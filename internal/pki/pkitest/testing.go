@@ -8,7 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// New is NewAuthority for tests.
+// New returns an authority as NewAuthority does. It fails the test on an error.
 func New(t testing.TB, commonName string, now time.Time) *Authority {
 	t.Helper()
 	a, err := NewAuthority(commonName, now)
@@ -18,7 +18,8 @@ func New(t testing.TB, commonName string, now time.Time) *Authority {
 	return a
 }
 
-// Parse returns a function that takes the result of an Issue and parses the pair.
+// Parse returns a function that parses the result of Issue, IssueServer or
+// IssueClient, and fails the test on an error.
 func Parse(t testing.TB) func(pki.KeyPair, error) tls.Certificate {
 	return func(pair pki.KeyPair, err error) tls.Certificate {
 		t.Helper()

@@ -22,14 +22,16 @@ import (
 )
 
 const (
-	// The authority outlives every kept playground. Its certificates are renewed at each boot.
+	// authorityValidity is longer than any playground is kept, because the authority's certificate is not renewed. The
+	// certificates that it issues are renewed at each boot.
 	authorityValidity = 10 * 365 * 24 * time.Hour
 	leafValidity      = 365 * 24 * time.Hour
-	// backdating tolerates clocks that were set back.
+	// backdating is how long before the present time certificates become valid. A clock that was set back by
+	// less than this time still accepts them.
 	backdating = time.Hour
 )
 
-// Authority is a certificate authority kept in two files.
+// Authority is a certificate authority that is kept in two files.
 type Authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
@@ -65,13 +67,13 @@ func Open(dir, commonName string, now func() time.Time) (*Authority, error) {
 	return a, nil
 }
 
-// CertFile returns the file with the authority's certificate.
+// CertFile returns the path of the file with the authority's certificate.
 func (a *Authority) CertFile() string { return a.certFile }
 
-// KeyFile returns the file with the authority's private key.
+// KeyFile returns the path of the file with the authority's private key.
 func (a *Authority) KeyFile() string { return a.keyFile }
 
-// PEM returns the authority's certificate.
+// PEM returns the authority's certificate in PEM.
 func (a *Authority) PEM() []byte { return encodeCertificate(a.certificate.Raw) }
 
 func (a *Authority) load() error {
@@ -115,7 +117,8 @@ func (a *Authority) create(commonName string) error {
 	if err := os.MkdirAll(filepath.Dir(a.keyFile), 0o755); err != nil {
 		return err
 	}
-	// The certificate is written last: without it, load considers the authority missing.
+	// The certificate is written last, because load takes a missing certificate to mean that there is no
+	// authority.
 	if err := os.WriteFile(a.keyFile, keyPEM, 0o600); err != nil {
 		return err
 	}

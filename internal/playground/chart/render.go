@@ -1,4 +1,4 @@
-// Package chart renders Helm charts without Helm's command line and without a cluster.
+// Package chart renders Helm charts. It needs neither the program helm nor a cluster.
 package chart
 
 import (
@@ -27,12 +27,13 @@ type Release struct {
 	Values map[string]any
 }
 
-// Rendered holds the objects of a release.
+// Rendered holds the rendered objects of a release.
 type Rendered struct {
 	CRDs, Objects []*unstructured.Unstructured
-	// Hooks are run by Helm at certain events: before and after it deletes a release, or in a test.
+	// Hooks are the objects that Helm creates only at certain times: before or after it changes the release, or in a
+	// test.
 	Hooks []*unstructured.Unstructured
-	// Notes are printed by Helm after an installation.
+	// Notes is the text that Helm prints after an installation.
 	Notes string
 }
 
@@ -44,7 +45,7 @@ func LoadFS(files fs.FS) (*helmchart.Chart, error) {
 			return err
 		}
 		data, err := fs.ReadFile(files, name)
-		// cert-manager's release tool turns this template into a Chart.yaml. It is already a valid one.
+		// This template is already a valid Chart.yaml. cert-manager's release tool would give it that name.
 		name = strings.Replace(name, "Chart.template.yaml", "Chart.yaml", 1)
 		buffered = append(buffered, &loader.BufferedFile{Name: name, Data: data})
 		return err
@@ -112,7 +113,7 @@ func renderFiles(c *helmchart.Chart, r Release) (map[string]string, error) {
 	return files, nil
 }
 
-// add adds one manifest to the list that it belongs to.
+// add adds one manifest to the list that it belongs to. It ignores an empty manifest.
 func (r *Rendered) add(text string) error {
 	obj, err := decode(text)
 	if err != nil {

@@ -28,7 +28,7 @@ func (c *ControlPlane) startEtcd(ctx context.Context) error {
 		"--log-level=warn",
 	}
 	if !c.options.Fsync {
-		// Data is lost only if the machine crashes, not if etcd does.
+		// Without fsync, data is lost only if the machine crashes, not if etcd crashes.
 		args = append(args, "--unsafe-no-fsync")
 	}
 	etcd, err := c.startComponent(toolchain.Etcd, process.Storage, args...)
@@ -60,7 +60,8 @@ func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 		"--etcd-servers=" + etcd,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.ports.of("kube-apiserver")),
-		// The endpoint of the Service "kubernetes" may not be a loopback address.
+		// The API server may not publish a loopback address as the endpoint of the Service
+		// "kubernetes".
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + c.options.ServiceCIDR,
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
@@ -78,6 +79,13 @@ func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 	}
 	if timeout := c.options.RequestTimeout; timeout > 0 {
 		args = append(args, "--request-timeout="+timeout.String())
+	}
+	if c.options.RealPods != "" {
+		config, err := c.startEgress()
+		if err != nil {
+			return err
+		}
+		args = append(args, "--egress-selector-config-file="+config)
 	}
 	apiServer, err := c.startComponent(toolchain.APIServer, process.API, args...)
 	if err != nil {
@@ -126,7 +134,7 @@ func (c *ControlPlane) startScheduler() error {
 func (c *ControlPlane) startComponent(tool toolchain.Tool, layer process.Layer, args ...string) (*process.Process, error) {
 	return c.processes.Start(process.Spec{
 		Name: tool.Name, Path: c.options.Toolchain.Path(tool), Args: args, Layer: layer,
-		// etcd and the API server are not restarted: their end is reported as an error.
+		// etcd and the API server are not restarted, so that their end is reported as an error.
 		Restart: layer > process.API,
 	})
 }

@@ -1,8 +1,8 @@
-// Package controlplane runs Kubernetes control planes as local processes on loopback: etcd and an API server, and
-// optionally the controllers, the scheduler and nodes that KWOK simulates.
+// Package controlplane runs Kubernetes control planes as local processes on loopback addresses. A control plane
+// has etcd and an API server, and optionally the controllers, the scheduler and nodes that KWOK simulates.
 //
-// A control plane keeps its state in a folder and restarts with it at the same address. etcd has no authentication,
-// so other users of the machine can reach it. It holds only data of playgrounds and tests.
+// A control plane keeps its state in a folder. After a restart it has the same state and the same address. etcd
+// has no authentication, so other users of the machine can reach it. It holds only data of playgrounds and tests.
 package controlplane
 
 import (
@@ -33,25 +33,28 @@ type Options struct {
 	Name string
 	// Toolchain builds the programs. Default: the toolchain of the current checkout.
 	Toolchain *toolchain.Toolchain
-	// Progress receives the steps. Default: they are discarded.
+	// Progress receives the steps of the start. By default they are discarded.
 	Progress progress.Reporter
 	// ServiceCIDR is the range of Service addresses. Default: 10.96.0.0/16.
 	ServiceCIDR string
 	// PodCIDR is the range of KWOK's Pod addresses. Default: 10.244.0.0/16.
 	PodCIDR string
-	// ControllerManager runs kube-controller-manager. Without it, namespaces and dependents are never deleted, and
-	// Pods need no ServiceAccount.
+	// ControllerManager runs kube-controller-manager. Without it, namespaces and dependent objects are never
+	// deleted, and pods need no ServiceAccount.
 	ControllerManager bool
 	// Scheduler runs kube-scheduler.
 	Scheduler bool
-	// Nodes are simulated by KWOK, which runs only if there are any.
+	// Nodes are the nodes that KWOK simulates. KWOK runs only if there are any.
 	Nodes []Node
+	// RealPods is a label selector of the pods that KWOK does not simulate, because another program runs them and
+	// writes their status. If it is set, the API server also reaches Services by their cluster addresses; see Route.
+	RealPods string
 	// Fsync makes etcd wait for the disk, as in production. Benchmarks set it.
 	Fsync bool
 	// RequestTimeout is the longest time for one request. Listing very many objects may need more than the default of
 	// one minute.
 	RequestTimeout time.Duration
-	// Clock dates certificates. Default: the wall clock.
+	// Clock gives the time for the certificates. Default: the wall clock.
 	Clock clock.PassiveClock
 }
 
@@ -62,13 +65,16 @@ type ControlPlane struct {
 	ports     *ports
 	processes *process.Supervisor
 	config    *rest.Config
-	// lifetime ends with the processes.
+	// egress is the proxy through which the API server reaches webhooks. It is nil without RealPods.
+	egress *egress
+	// lifetime is done when Stop or Kill begins.
 	lifetime context.Context
 	end      context.CancelFunc
 }
 
-// readyTimeout suffices on a busy two-core machine.
-const readyTimeout = 90 * time.Second
+// readyTimeout is how long a component may take to become ready. It is long enough for a busy machine with two
+// cores.
+const readyTimeout = 5 * time.Minute
 
 // Programs returns the programs that a control plane with these options runs.
 func (o Options) Programs() []toolchain.Tool {
@@ -150,7 +156,7 @@ func (c *ControlPlane) bootAPI(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	// In a group, the end of etcd also ends the wait for the API server.
+	// Because of the group, startAPIServer stops waiting if startEtcd fails.
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.startEtcd(ctx) })
 	group.Go(func() error { return c.startAPIServer(ctx) })
@@ -182,12 +188,12 @@ func (c *ControlPlane) Name() string { return c.options.Name }
 // Dir returns the folder with the cluster's state.
 func (c *ControlPlane) Dir() string { return c.options.Dir }
 
-// URL returns the address of the API server. Restarts keep it.
+// URL returns the address of the API server. It stays the same after a restart.
 func (c *ControlPlane) URL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.of("kube-apiserver"))
 }
 
-// CA returns the authority that signed the API server's certificate, in PEM.
+// CA returns the certificate of the authority that signed the API server's certificate, in PEM.
 func (c *ControlPlane) CA() []byte { return c.authority.PEM() }
 
 // RESTConfig returns an administrator's client configuration.
@@ -200,7 +206,7 @@ func (c *ControlPlane) Kubeconfig() string { return c.path("admin.kubeconfig") }
 // cluster.
 func (c *ControlPlane) Processes() *process.Supervisor { return c.processes }
 
-// Port returns a free loopback port, always the same one for a name.
+// Port returns a free loopback port. It returns the same port every time that it is called with the same name.
 func (c *ControlPlane) Port(name string) (int, error) { return c.ports.allocate(name) }
 
 // path joins elements below the cluster's folder.
@@ -225,7 +231,7 @@ func (c *ControlPlane) Kill() error {
 	return c.processes.Kill()
 }
 
-// KillAPIServer kills the API server, like a crash.
+// KillAPIServer kills the API server without a shutdown, as if it had crashed.
 func (c *ControlPlane) KillAPIServer() error {
 	p, ok := c.processes.Process(toolchain.APIServer.Name)
 	if !ok {

@@ -23,10 +23,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 )
 
-// administrators is the group with all rights in Kubernetes.
+// administrators is the group that has all rights in Kubernetes.
 const administrators = "system:masters"
 
-// tokenValidity is longer than any playground runs without a reboot, which renews the tokens.
+// tokenValidity is longer than a playground runs between two boots. Each boot renews the tokens.
 const tokenValidity = 365 * 24 * time.Hour
 
 func (c *ControlPlane) serviceAccountKey() string { return c.path("pki", "serviceaccounts.key") }
@@ -65,7 +65,8 @@ func (c *ControlPlane) writeAdminKubeconfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// componentKubeconfig issues a client certificate for a control plane component.
+// componentKubeconfig issues a client certificate for a control plane component, writes a kubeconfig with it, and
+// returns the path of the file.
 func (c *ControlPlane) componentKubeconfig(subject authority.Subject) (string, error) {
 	pair, err := c.authority.Issue(subject)
 	if err != nil {
@@ -76,8 +77,8 @@ func (c *ControlPlane) componentKubeconfig(subject authority.Subject) (string, e
 		&clientcmdapi.AuthInfo{ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key}, metav1.NamespaceDefault)
 }
 
-// ServiceAccountKubeconfig issues a token for a ServiceAccount and writes a kubeconfig with it. Each call replaces
-// the previous file.
+// ServiceAccountKubeconfig issues a token for a ServiceAccount and writes a kubeconfig with it. It returns the path
+// of the file. Each call replaces the previous file.
 func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {

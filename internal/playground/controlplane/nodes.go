@@ -24,19 +24,20 @@ import (
 // Node is a simulated machine.
 type Node struct {
 	Name string
-	// Resources are both the capacity and the allocatable amounts.
+	// Resources are the amounts for both capacity and allocatable.
 	Resources corev1.ResourceList
-	// Labels are added to the usual ones.
+	// Labels are labels in addition to those that every node has.
 	Labels map[string]string
 }
 
-// simulated is the annotation of nodes that KWOK manages.
+// simulated is the annotation by which KWOK recognizes the nodes that it manages.
 const simulated = "kwok.x-k8s.io/node"
 
-// stages are KWOK's own fast stages in the life of nodes and Pods.
+// stages are files of KWOK. They define how nodes and pods become ready, complete and are deleted without delays. Nodes
+// report in their status that they are alive, instead of in a Lease.
 var stages = []string{
 	"node/fast/node-initialize.yaml",
-	"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+	"node/heartbeat/node-heartbeat.yaml",
 	"pod/fast/pod-ready.yaml",
 	"pod/fast/pod-complete.yaml",
 	"pod/fast/pod-delete.yaml",
@@ -97,20 +98,28 @@ func (c *ControlPlane) startKWOK(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	args := []string{
+		"--kubeconfig=" + kubeconfig, "--config=" + config,
+		"--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=" + simulated + "=fake",
+		// KWOK must not use leases. With them, a restarted instance would wait until the lease of its predecessor
+		// expires. It would then ignore existing pods until they change, if its cache did not contain its own lease
+		// yet.
+		"--cidr=" + c.options.PodCIDR, "--node-ip=127.0.0.1", "--node-lease-duration-seconds=0",
+		fmt.Sprintf("--server-address=127.0.0.1:%d", port), fmt.Sprintf("--node-port=%d", port),
+	}
+	if c.options.RealPods != "" {
+		args = append(args, "--disregard-status-with-label-selector="+c.options.RealPods)
+	}
 	_, err = c.processes.Start(process.Spec{
 		Name: toolchain.KWOK.Name, Path: c.options.Toolchain.Path(toolchain.KWOK), Layer: process.Controller, Restart: true,
-		Env: []string{"HOME=" + c.options.Dir}, // it keeps a work directory there
-		Args: []string{
-			"--kubeconfig=" + kubeconfig, "--config=" + config,
-			"--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=" + simulated + "=fake",
-			"--cidr=" + c.options.PodCIDR, "--node-ip=127.0.0.1", "--node-lease-duration-seconds=40",
-			fmt.Sprintf("--server-address=127.0.0.1:%d", port), fmt.Sprintf("--node-port=%d", port),
-		},
+		Env:  []string{"HOME=" + c.options.Dir}, // it keeps a work directory there
+		Args: args,
 	})
 	return err
 }
 
-// writeKWOKConfig writes the stages, and a log that every simulated container shows.
+// writeKWOKConfig writes KWOK's configuration, unless it exists, and returns the path of its file. It contains the
+// stages, and a log that every simulated container shows.
 func (c *ControlPlane) writeKWOKConfig(ctx context.Context) (string, error) {
 	file := c.path("kwok.yaml")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {

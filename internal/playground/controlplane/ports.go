@@ -12,23 +12,24 @@ import (
 	"sync"
 )
 
-// The ports are below the range that kernels use for outgoing connections, so that no such connection takes a
-// remembered port by chance.
+// firstPort and lastPort limit the ports that are allocated. They are below the range that kernels use for outgoing
+// connections, so that no such connection takes a remembered port by chance.
 const firstPort, lastPort = 20000, 32000
 
-// ErrPortTaken means that another program listens on a remembered port.
+// ErrPortTaken means that another program already listens on a remembered port.
 var ErrPortTaken = errors.New("taken by another program")
 
-// ports remembers the loopback port of each name, and holds a claim on each port.
+// ports remembers one loopback port for each name, and claims all these ports.
 type ports struct {
 	file string
 
-	mu     sync.Mutex // guards the following fields
+	mu     sync.Mutex // guards the fields below
 	named  map[string]int
 	claims []io.Closer
 }
 
-// openPorts loads the remembered ports and makes sure that the API server has one.
+// openPorts loads and claims the remembered ports, and makes sure that the API server has one. It returns ErrPortTaken
+// if another program uses one of them.
 func openPorts(file string) (*ports, error) {
 	p := &ports{file: file, named: map[string]int{}}
 	content, err := os.ReadFile(file)
@@ -53,7 +54,7 @@ func openPorts(file string) (*ports, error) {
 	return p, err
 }
 
-// release releases the claims, after the programs on the ports have ended.
+// release releases the claims. It is called after the programs that use the ports have ended.
 func (p *ports) release() {
 	if p == nil {
 		return // an earlier step of the boot failed
@@ -66,14 +67,14 @@ func (p *ports) release() {
 	p.claims = nil
 }
 
-// of returns the port of a name, 0 if there is none.
+// of returns the port with a name. It returns 0 if there is none.
 func (p *ports) of(name string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.named[name]
 }
 
-// allocate returns the port of a name. It picks a free one for a new name.
+// allocate returns the port with a name. For a new name it chooses a free port.
 func (p *ports) allocate(name string) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +90,8 @@ func (p *ports) allocate(name string) (int, error) {
 	return port, p.save()
 }
 
-// FreePort returns a loopback port on which nothing listens and which no control plane has claimed. It is not
-// remembered, so the caller must listen on it at once.
+// FreePort returns a loopback port on which nothing listens and which no control plane has claimed. It does not claim
+// the port, so the caller must listen on it at once.
 func FreePort() (int, error) {
 	port, claim, err := freePort()
 	if err != nil {
@@ -110,9 +111,9 @@ func freePort() (int, io.Closer, error) {
 	return 0, nil, fmt.Errorf("no free loopback port between %d and %d", firstPort, lastPort)
 }
 
-// claimFree claims a port on which nothing listens. A claim keeps other control planes, also of other processes, away
-// from a port while its program does not listen. It is an abstract socket: it exists in the same network namespace as
-// the port, and ends with the process.
+// claimFree claims a port on which nothing listens. It returns false if the port is taken. Until the port's program
+// listens, the claim keeps other control planes from taking the port, also those of other processes. The claim is an
+// abstract Unix socket: it exists in the same network namespace as the port, and ends with the process.
 func claimFree(port int) (io.Closer, bool) {
 	//nolint:noctx // it answers at once
 	claim, err := net.Listen("unix", fmt.Sprintf("@liqo-resource-broker/port/%d", port))
@@ -131,7 +132,7 @@ func claimFree(port int) (io.Closer, bool) {
 	return claim, true
 }
 
-// save replaces the file atomically: a partial file would lose the addresses.
+// save replaces the file atomically, because a partly written file would lose the ports.
 func (p *ports) save() error {
 	content, err := json.MarshalIndent(p.named, "", "  ")
 	if err != nil {

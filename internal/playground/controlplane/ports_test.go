@@ -46,7 +46,7 @@ func TestErrorNamesAPortTakenByAnotherProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // the test is over
+	defer listener.Close() //nolint:errcheck // the test is over, so an error does not matter
 	if _, err := openPorts(file); !errors.Is(err, ErrPortTaken) {
 		t.Errorf("got %v, want %v", err, ErrPortTaken)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// install applies the release, unless the same one was applied before.
+// install applies the objects of the release, unless the last installation applied the
+// same objects.
 func (l *Liqo) install(ctx context.Context, r *release) error {
 	c := l.cluster
 	digest, err := r.digest()

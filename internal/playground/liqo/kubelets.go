@@ -27,19 +27,20 @@ const kubeletSelector = "offloading.liqo.io/component=virtual-kubelet"
 // retry is the pause between attempts to start a virtual kubelet.
 const retry = 200 * time.Millisecond
 
-// kubelets acts as the kubelet for the Pods of virtual kubelets: while such a Pod is Running, so is a process. The
-// Pods of kept state are Running when a cluster comes back, so their processes are started again.
+// kubelets does for the pods of virtual kubelets what a kubelet would do: while such a pod is Running, a process runs
+// in its place. When a cluster starts with kept state, these pods are already Running, and their processes are
+// started again.
 type kubelets struct {
 	liqo *Liqo
 	log  *log.Logger
 
-	mu sync.Mutex // guards the following fields
-	// running holds the function that stops the process of a Pod.
+	mu sync.Mutex // guards the fields below
+	// running maps the UID of a pod to the function that stops the pod's process.
 	running map[types.UID]context.CancelFunc
 }
 
-// LaunchKubelets runs a virtual kubelet for each of Liqo's Pods for one, until ctx ends. It writes failed attempts to
-// logs/virtual-kubelets.log.
+// LaunchKubelets watches the pods that Liqo creates for virtual kubelets, and runs a process in place of each, until
+// ctx ends. It writes failed attempts to logs/virtual-kubelets.log.
 func (l *Liqo) LaunchKubelets(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(l.cluster.RESTConfig())
 	if err != nil {
@@ -65,7 +66,7 @@ func (l *Liqo) LaunchKubelets(ctx context.Context) error {
 	return nil
 }
 
-// sync starts the process of a Running Pod once, and stops the process of a Pod that is deleted.
+// sync starts the process of a Running pod, if it has none, and stops the process of a pod that is being deleted.
 func (k *kubelets) sync(ctx context.Context, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {
 		k.end(pod.UID)
@@ -99,7 +100,7 @@ func (k *kubelets) end(uid types.UID) {
 	}
 }
 
-// run keeps the process of a Pod running until ctx ends.
+// run starts the process of a Pod, tries again until that succeeds, and stops the process when ctx ends.
 func (k *kubelets) run(ctx context.Context, pod *corev1.Pod) {
 	err := wait.PollUntilContextCancel(ctx, retry, true, func(ctx context.Context) (bool, error) {
 		err := k.launch(ctx, pod)

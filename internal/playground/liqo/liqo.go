@@ -1,9 +1,10 @@
-// Package liqo runs Liqo's own release in a cluster without a kubelet. It renders Liqo's chart and applies it
-// unchanged. The programs that the chart runs in pods run as local processes, with the chart's arguments and the
-// tokens of its ServiceAccounts. So the rights of the chart are in force.
+// Package liqo runs Liqo's own release in a cluster without a kubelet. It renders Liqo's chart and applies the
+// objects, except those that need a kubelet or the network. Local processes replace the pods of the chart. They have
+// the arguments from the chart and the tokens of the chart's ServiceAccounts, and so the rights that the chart
+// grants.
 //
-// It installs authentication and offloading. The networking module needs kernel interfaces that an unprivileged
-// process cannot create, and is left out.
+// The package installs authentication and offloading. It leaves out the networking module, because an unprivileged
+// process cannot create the kernel interfaces that this module needs.
 package liqo
 
 import (
@@ -33,25 +34,25 @@ type Binaries struct {
 // Cluster is the cluster that Liqo is installed into.
 type Cluster struct {
 	*controlplane.ControlPlane
-	// PodCIDR and ServiceCIDR of the cluster.
+	// PodCIDR and ServiceCIDR are the address ranges of the cluster's pods and Services.
 	PodCIDR, ServiceCIDR string
-	// Labels that the virtual nodes for this cluster carry in its consumers.
+	// Labels are set on the virtual nodes for this cluster in other clusters.
 	Labels map[string]string
 	// Chart is the folder of Liqo's Helm chart.
 	Chart    string
 	Binaries Binaries
-	// Clock dates the webhook's certificate.
+	// Clock gives the time for the webhook's certificate.
 	Clock clock.PassiveClock
 }
 
-// Liqo is a running installation.
+// Liqo is a running installation of Liqo.
 type Liqo struct {
 	cluster Cluster
 	ports   ports
 }
 
-// Start installs Liqo, unless the same release is already there, and runs it with the control plane's name as cluster
-// ID. It returns once Liqo answers. Liqo stops together with the control plane.
+// Start installs Liqo, unless the same release is already installed, and runs it. The control plane's name is the
+// cluster ID. Start returns when Liqo answers. Liqo stops together with the control plane.
 func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 	l := &Liqo{cluster: c}
 	var err error
@@ -72,7 +73,7 @@ func Start(ctx context.Context, c Cluster) (*Liqo, error) {
 }
 
 // readyTimeout is how long Liqo may take to answer on a busy machine.
-const readyTimeout = 90 * time.Second
+const readyTimeout = 5 * time.Minute
 
 func (l *Liqo) run(ctx context.Context, r *release) error {
 	if err := os.MkdirAll(l.cluster.webhookDir(), 0o700); err != nil {

@@ -4,8 +4,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 )
 
-// ports are the ports of Liqo's processes. The control plane remembers them, because objects in the cluster contain
-// some of them.
+// ports are the ports on which Liqo's processes listen. The control plane remembers them, because objects in the
+// cluster contain some of them.
 type ports struct {
 	webhook, webhookHealth, webhookMetrics int
 	controllerHealth, controllerMetrics    int

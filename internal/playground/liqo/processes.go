@@ -13,7 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// programOf returns the binary for a container's command.
+// programOf returns the path of the program that replaces a container's command.
 func (b Binaries) programOf(container *corev1.Container) (string, error) {
 	if len(container.Command) == 0 {
 		return "", fmt.Errorf("container %q names no command", container.Name)
@@ -32,7 +32,7 @@ func (b Binaries) programOf(container *corev1.Container) (string, error) {
 	}
 }
 
-// specOf returns the process for a Deployment, with its arguments and credentials.
+// specOf returns the process that replaces the pods of a Deployment.
 func (l *Liqo) specOf(ctx context.Context, d *appsv1.Deployment) (process.Spec, error) {
 	pod := &d.Spec.Template.Spec
 	kubeconfig, err := l.cluster.ServiceAccountKubeconfig(ctx, Namespace, pod.ServiceAccountName)

@@ -11,13 +11,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
 
-// release is the rendered chart: the objects to apply, and the Deployments to run as processes.
+// release is the result of rendering the chart: the objects to apply, and the Deployments whose pods processes
+// replace.
 type release struct {
 	crds, objects []*unstructured.Unstructured
 	deployments   []appsv1.Deployment
 }
 
-// settings are the values that differ from cluster to cluster.
+// settings are the chart values that differ between clusters.
 type settings struct {
 	clusterID, apiURL    string
 	podCIDR, serviceCIDR string
@@ -31,7 +32,7 @@ func (c Cluster) settings(p ports) settings {
 	}
 }
 
-// values returns the values of the chart: only authentication and offloading.
+// values returns the values for Liqo's chart. They turn on only authentication and offloading.
 func (s settings) values() map[string]any {
 	p := s.ports
 	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
@@ -47,10 +48,10 @@ func (s settings) values() map[string]any {
 		"networking": map[string]any{"enabled": false, "reflectIPs": false},
 		"storage":    off, "proxy": off, "metricAgent": off, "telemetry": off,
 		"ipam": map[string]any{"podCIDR": s.podCIDR, "serviceCIDR": s.serviceCIDR},
-		// No kubelet certificate is requested, and the consumer's ServiceAccount tokens are not replicated.
+		// The virtual kubelet requests no certificate, and it does not copy the ServiceAccount tokens of the consumer.
 		"virtualKubelet": map[string]any{"extra": map[string]any{"args": []any{"--certificate-type=self-signed", "--enable-apiserver-support=false"}}},
 		"controllerManager": map[string]any{
-			// Liqo's quota would not count a pod without requests.
+			// Without these limits, Liqo's quota would not count a pod without requests.
 			"config": map[string]any{"defaultLimitsEnforcement": "Hard"},
 			"pod": map[string]any{"extraArgs": []any{
 				"--metrics-address=" + local(p.controllerMetrics), "--health-probe-address=" + local(p.controllerHealth)}}},
@@ -60,7 +61,7 @@ func (s settings) values() map[string]any {
 	}
 }
 
-// renderChart renders the chart in a folder.
+// renderChart renders Liqo's chart in a folder. It returns an error if the folder contains another chart.
 func renderChart(folder string, s settings) (*release, error) {
 	loaded, err := chart.LoadDir(folder)
 	if err != nil {
@@ -82,7 +83,7 @@ func renderChart(folder string, s settings) (*release, error) {
 	return r, nil
 }
 
-// add adds one manifest to the part of the release that it belongs to.
+// add adds one object of the chart to the release. It leaves out objects that need a kubelet or the networking module.
 func (r *release) add(obj *unstructured.Unstructured) error {
 	switch obj.GetKind() {
 	case "Deployment":
@@ -93,21 +94,22 @@ func (r *release) add(obj *unstructured.Unstructured) error {
 		r.deployments = append(r.deployments, d)
 		return r.addWithoutPods(obj)
 	case "Network", "FirewallConfiguration", "CronJob", "DaemonSet":
-		// Objects of the networking module are rendered even where it is off.
+		// The chart contains objects of the networking module even if this module is off.
 	default:
 		r.objects = append(r.objects, obj)
 	}
 	return nil
 }
 
-// addWithoutPods adds a Deployment without Pods. Agents read the version, the settings and the API server's address
-// of Liqo from it.
+// addWithoutPods adds a Deployment with zero replicas. Agents read Liqo's version, settings and API server address
+// from it.
 func (r *release) addWithoutPods(deployment *unstructured.Unstructured) error {
 	r.objects = append(r.objects, deployment)
 	return unstructured.SetNestedField(deployment.Object, int64(0), "spec", "replicas")
 }
 
-// prepare replaces what depends on Pods: the address and the certificate of the webhook.
+// prepare changes the objects that would need pods: the webhook's Service, which gets a local address, and the
+// Secret with the webhook's certificate.
 func (r *release) prepare(c Cluster, p ports) error {
 	for _, obj := range r.objects {
 		switch {
@@ -122,7 +124,7 @@ func (r *release) prepare(c Cluster, p ports) error {
 	return nil
 }
 
-// expandVariables replaces $(NAME) as a kubelet does.
+// expandVariables replaces $(NAME) by the value of the variable, as a kubelet does.
 func expandVariables(text string, env map[string]string) string {
 	for name, value := range env {
 		text = strings.ReplaceAll(text, "$("+name+")", value)

@@ -9,7 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/authority"
 )
 
-// Names of the webhook's Service and of the Secret with its certificate.
+// Names of the Service of Liqo's webhook and of the Secret with its certificate.
 const (
 	webhookService = "liqo-webhook"
 	webhookSecret  = "liqo-webhook-certs"
@@ -19,8 +19,8 @@ const (
 // its certificate.
 func (c Cluster) webhookDir() string { return filepath.Join(c.Dir(), webhookService) }
 
-// pointToWebhook makes the Service point to this machine. The API server resolves a webhook's Service itself, without
-// kube-proxy.
+// pointToWebhook makes the Service refer to this machine. It changes the Service's type to ExternalName, because the
+// API server resolves such a Service itself, without kube-proxy.
 func pointToWebhook(service *unstructured.Unstructured, port int) {
 	service.Object["spec"] = map[string]any{
 		"type": "ExternalName", "externalName": "localhost",
@@ -28,8 +28,7 @@ func pointToWebhook(service *unstructured.Unstructured, port int) {
 	}
 }
 
-// fillCertificate fills the Secret, so that Liqo keeps it. Liqo would otherwise generate RSA keys, which takes
-// seconds.
+// fillCertificate writes a certificate into the Secret. Otherwise Liqo would generate RSA keys, which takes seconds.
 func (c Cluster) fillCertificate(secret *unstructured.Unstructured) error {
 	ca, err := authority.Open(c.webhookDir(), webhookService, c.Clock.Now)
 	if err != nil {

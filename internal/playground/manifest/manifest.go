@@ -1,4 +1,4 @@
-// Package manifest applies manifests to the playground's clusters.
+// Package manifest applies Kubernetes manifests to the playground's clusters.
 package manifest
 
 import (
@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Object is one manifest.
+// Object is one object of a manifest.
 type Object = *unstructured.Unstructured
 
-// ReadFS reads the manifests in all .yaml files below a folder.
+// ReadFS reads the objects in all files in a folder and its subfolders.
 func ReadFS(files fs.FS, folder string) ([]Object, error) {
 	var out []Object
 	err := fs.WalkDir(files, folder, func(path string, d fs.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func ReadFS(files fs.FS, folder string) ([]Object, error) {
 	return out, err
 }
 
-// Read reads the manifests of one file.
+// Read reads the objects in the text of one file. It skips empty documents.
 func Read(text []byte) ([]Object, error) {
 	var out []Object
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -61,10 +61,12 @@ func Read(text []byte) ([]Object, error) {
 	}
 }
 
-// concurrent is the number of parallel applies: enough to keep one API server busy without starving the others.
+// concurrent is how many objects are applied in parallel. It keeps one API server busy, and leaves time for the
+// others.
 const concurrent = 4
 
-// Install applies namespaces and CRDs, waits for the CRDs, then applies the rest.
+// Install applies namespaces and CRDs first, waits until the CRDs are established, and then applies the other
+// objects.
 func Install(ctx context.Context, cl client.Client, objects []Object) error {
 	var namespaces, crds, rest []Object
 	for _, obj := range objects {
@@ -86,7 +88,7 @@ func Install(ctx context.Context, cl client.Client, objects []Object) error {
 	return Apply(ctx, cl, rest)
 }
 
-// Apply applies objects of known kinds, in any order.
+// Apply applies objects in any order. The API server must already know their kinds.
 func Apply(ctx context.Context, cl client.Client, objects []Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrent)
@@ -102,7 +104,8 @@ func Apply(ctx context.Context, cl client.Client, objects []Object) error {
 	return group.Wait()
 }
 
-// Place puts an object of a namespaced kind into the namespace of its release, as Helm does.
+// Place sets the namespace of an object to that of its release, as Helm does, unless the object already names
+// one or its kind is not namespaced.
 func Place(cl client.Client, obj Object, namespace string) error {
 	if obj.GetNamespace() != "" {
 		return nil
@@ -117,11 +120,11 @@ func Place(cl client.Client, obj Object, namespace string) error {
 	return nil
 }
 
-// crdTimeout is how long CRDs may take on a busy machine.
-const crdTimeout = 90 * time.Second
+// crdTimeout is how long CRDs may take to be established on a busy machine.
+const crdTimeout = 5 * time.Minute
 
-// awaitCRDs waits until all CRDs are established. It polls with one LIST, because waiting for each in turn takes
-// several times as long.
+// awaitCRDs waits until all CRDs are established. It reads all CRDs with one LIST request, because waiting for
+// one CRD after the other takes several times as long.
 func awaitCRDs(ctx context.Context, cl client.Client, crds []Object) error {
 	waiting := map[string]bool{}
 	for _, crd := range crds {

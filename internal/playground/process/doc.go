@@ -2,11 +2,11 @@
 //
 //	how the supervisor ends   what stops the children
 //	Supervisor.Stop           SIGTERM, then SIGKILL, layer by layer
-//	death of the process      the kernel: each child has a parent-death signal,
-//	                          which fires when the thread that forked it dies;
-//	                          that thread lives as long as the supervisor
+//	death of the process      the kernel: it sends each child its parent-death signal
+//	                          when the thread that started the child ends; this
+//	                          thread runs as long as the supervisor
 //	anything else             the next supervisor of the same folder: it kills the
-//	                          processes in the pid files that are still the same
+//	                          processes that the pid files name, if they still run
 //
-// It requires Linux, but no privileges.
+// The package requires Linux, but no privileges.
 package process

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// identity distinguishes a process from a later one with the same pid.
+// identity identifies a process, even if a later process has the same pid.
 type identity struct {
 	PID     int    `json:"pid"`
 	Path    string `json:"path"`
@@ -28,7 +28,7 @@ func (p *Process) pidFile() string {
 }
 
 func (p *Process) writePidFile(pid int) error {
-	started, _ := startedAt(pid) // 0 matches no process: it has ended already
+	started, _ := startedAt(pid) // 0 if the process has ended already; it then matches no later process
 	content, err := json.Marshal(identity{PID: pid, Path: p.spec.Path, Started: started})
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (p *Process) writePidFile(pid int) error {
 	return os.WriteFile(p.pidFile(), content, 0o644)
 }
 
-// reap kills the processes in the folder's pid files that are still alive.
+// reap kills the processes that are named in the folder's pid files and are still alive.
 func (s *Supervisor) reap() error {
 	files, err := filepath.Glob(filepath.Join(s.dir, "run", "*.pid"))
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Supervisor) reap() error {
 			return err
 		}
 		var id identity
-		// An incomplete file is ignored: its process died with the supervisor.
+		// An incomplete file is ignored, because its process died together with the supervisor.
 		if json.Unmarshal(content, &id) == nil && id.alive() {
 			if err := id.kill(); err != nil {
 				return err
@@ -61,7 +61,8 @@ func (s *Supervisor) reap() error {
 	return nil
 }
 
-// alive reports whether the pid still belongs to the program that started at that moment.
+// alive reports whether the process with this pid is still the same program with the same
+// start time.
 func (id identity) alive() bool {
 	started, ok := startedAt(id.PID)
 	if !ok || started != id.Started {
@@ -87,13 +88,15 @@ func (id identity) kill() error {
 	return nil
 }
 
-// startedAt returns the start time of a live process. A zombie counts as dead.
+// startedAt returns the start time of a process, in clock ticks since the machine was booted. ok is
+// false if the process is not alive. A zombie is not alive.
 func startedAt(pid int) (ticks uint64, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, false
 	}
-	// The second field, the name in parentheses, may itself contain spaces and parentheses.
+	// The second field is the name in parentheses. It may itself contain spaces and
+	// parentheses.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const state, startTime = 0, 19 // fields 3 and 22 of proc_pid_stat(5)
 	if len(fields) <= startTime || fields[state] == "Z" || fields[state] == "X" {

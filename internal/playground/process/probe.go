@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Answers returns a probe that succeeds when an HTTP endpoint answers 200.
+// Answers returns a probe that succeeds if an HTTP GET of the URL returns status 200.
 func Answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

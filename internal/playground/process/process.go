@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Layer orders the shutdown: a process stops before the processes of lower layers.
+// Layer decides the order in which processes are stopped: those of a higher layer first.
 type Layer int
 
-// Layers, from the bottom up.
+// Layers, the lowest first.
 const (
 	Storage Layer = iota
 	API
@@ -29,18 +29,18 @@ const (
 
 // Spec describes a program to run.
 type Spec struct {
-	// Name is unique in a supervisor; the log is logs/<Name>.log.
+	// Name is unique in a supervisor. The log is logs/<Name>.log.
 	Name string
-	// Path of the program.
+	// Path is the path of the program.
 	Path string
 	Args []string
-	// Env is added to the few variables that every process gets.
+	// Env is the environment of the program, in addition to the few variables that every process gets.
 	Env []string
 	// Dir is the working directory. Default: the supervisor's folder.
 	Dir string
-	// Layer decides when the process is stopped.
+	// Layer decides in which order the process is stopped.
 	Layer Layer
-	// Restart restarts the program when it ends by itself.
+	// Restart makes the supervisor start the program again when it ends by itself.
 	Restart bool
 	// Backoff is the longest pause before a restart. Default: 5 s.
 	Backoff time.Duration
@@ -50,34 +50,34 @@ const (
 	stopGrace      = 5 * time.Second // from SIGTERM to SIGKILL
 	firstBackoff   = 200 * time.Millisecond
 	defaultBackoff = 5 * time.Second // default of Spec.Backoff
-	// steady is how long a program must run before its next restart is immediate again.
+	// steady is how long a program must run without ending. Then the pause before its next restart is short again.
 	steady   = 10 * time.Second
 	logLimit = 16 << 20
 )
 
-// Process is a supervised program. All methods may be called concurrently.
+// Process is a supervised program. Its methods may be called concurrently.
 type Process struct {
 	supervisor *Supervisor
 	spec       Spec
 
 	change sync.Mutex // serializes starts and stops
 
-	mu   sync.Mutex // guards the following fields
+	mu   sync.Mutex // guards the fields below
 	life *life
 	cmd  *exec.Cmd
 }
 
-// life is the time from a start to an end without a restart.
+// life is the time from a start of the process until it has ended and is not restarted.
 type life struct {
 	end  context.CancelFunc
 	done chan struct{}
 	err  error // why the program ended; set once done is closed
 }
 
-// Name returns the name of the process in its supervisor.
+// Name returns the name of the process. It is unique in its supervisor.
 func (p *Process) Name() string { return p.spec.Name }
 
-// Log returns the file with the program's output.
+// Log returns the path of the file with the program's output.
 func (p *Process) Log() string {
 	return filepath.Join(p.supervisor.dir, "logs", p.spec.Name+".log")
 }
@@ -102,7 +102,8 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Done returns a channel that is closed when the process has ended and will not be restarted.
+// Done returns a channel that is closed when the process has ended and will not be restarted. It is closed already if
+// the process does not run.
 func (p *Process) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +115,17 @@ func (p *Process) Done() <-chan struct{} {
 	return p.life.done
 }
 
-// Start runs the program again after Stop or Kill.
+// Err returns why the program ended, or nil if it ended without an error. It may be called once Done is closed.
+func (p *Process) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life == nil {
+		return nil
+	}
+	return p.life.err
+}
+
+// Start starts the program. It returns an error if the program is running or is about to be restarted.
 func (p *Process) Start() error {
 	p.change.Lock()
 	defer p.change.Unlock()
@@ -137,7 +148,7 @@ func (p *Process) Start() error {
 // Stop asks the program to end, and kills it if it has not ended after 5 s.
 func (p *Process) Stop() { p.stopWith(syscall.SIGTERM) }
 
-// Kill ends the program at once, like a crash. It stays dead until Start.
+// Kill ends the program at once, as if it had crashed. It is not restarted until Start is called.
 func (p *Process) Kill() { p.stopWith(syscall.SIGKILL) }
 
 // Restart stops and starts the program.
@@ -167,8 +178,7 @@ func (p *Process) stopWith(sig syscall.Signal) {
 	}
 }
 
-// signal sends a signal to the running program, if there is one. The process handle cannot reach a later process with
-// the same pid.
+// signal sends a signal to the program if it runs. cmd.Process cannot reach a later process with the same pid.
 func (p *Process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +187,8 @@ func (p *Process) signal(sig syscall.Signal) {
 	}
 }
 
-// keepRunning waits for the program to end, and restarts it if the Spec says so.
+// keepRunning waits until the program ends, and restarts it if the Spec says so. It returns when the program has ended
+// and is not restarted.
 func (p *Process) keepRunning(ctx context.Context, l *life, cmd *exec.Cmd) {
 	defer close(l.done)
 	longest := cmp.Or(p.spec.Backoff, defaultBackoff)
@@ -234,7 +245,8 @@ func (p *Process) startProgram() (*exec.Cmd, error) {
 	}
 	cmd.Env = append(cleanEnvironment(), p.spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// A process group of its own keeps the terminal's Ctrl-C from the child: the supervisor stops it in order.
+	// The child has a process group of its own, so that Ctrl-C in the terminal does not reach it. The supervisor
+	// stops it in the right order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := p.supervisor.onForkThread(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %q: %w", p.spec.Name, err)
@@ -249,7 +261,8 @@ func (p *Process) startProgram() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// openLog opens the log for appending and writes a line with the command.
+// openLog opens the log for appending, and writes the command as the first new line. A log that is longer than logLimit
+// is first renamed to NAME.log.old.
 func (p *Process) openLog() (*os.File, error) {
 	if info, err := os.Stat(p.Log()); err == nil && info.Size() > logLimit {
 		if err := os.Rename(p.Log(), p.Log()+".old"); err != nil {
@@ -266,7 +279,8 @@ func (p *Process) openLog() (*os.File, error) {
 	return log, nil
 }
 
-// cleanEnvironment returns the environment without variables that point to the user's own clusters or proxy.
+// cleanEnvironment returns a few variables of this process. It omits all others, because they may point to the
+// user's own clusters or proxy.
 func cleanEnvironment() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "GOMAXPROCS", "GOGC", "GOCOVERDIR"} {
@@ -277,8 +291,8 @@ func cleanEnvironment() []string {
 	return env
 }
 
-// Await polls probe until it succeeds. It fails when the process has ended for good or ctx ends, with the probe's
-// last error and the end of the log.
+// Await calls probe repeatedly until it succeeds. It fails if the process has ended and is not restarted, or if
+// ctx ends. The error contains the probe's last error and the end of the log.
 func (p *Process) Await(ctx context.Context, probe func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

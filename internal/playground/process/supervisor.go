@@ -13,23 +13,23 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrInUse means that another process holds a file or a supervisor's folder.
+// ErrInUse means that another process has locked a file, or the folder of a supervisor.
 var ErrInUse = errors.New("in use by another process")
 
-// Supervisor starts processes and stops them all at the end.
+// Supervisor starts processes, and stops all of them in the end.
 type Supervisor struct {
 	dir   string
 	clock clock.WithTicker
 	lock  *os.File
 	forks chan func()
 
-	mu        sync.Mutex // guards the following fields
+	mu        sync.Mutex // guards the fields below
 	closed    bool
-	processes []*Process // in the order of their first start
+	processes []*Process // in the order in which Supervisor.Start started them
 }
 
-// NewSupervisor locks a folder for logs and pid files, and kills what a crashed supervisor of the same folder left
-// running. The folder is locked until Stop or Kill.
+// NewSupervisor returns a supervisor that keeps its logs and pid files in a folder. It locks the folder until Stop
+// or Kill, and kills the processes that a crashed supervisor of the same folder has left.
 func NewSupervisor(dir string) (*Supervisor, error) {
 	for _, sub := range []string{"logs", "run"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -48,8 +48,8 @@ func NewSupervisor(dir string) (*Supervisor, error) {
 	return s, nil
 }
 
-// Hold locks a file until it is closed or this process ends, even by a crash. It returns ErrInUse while another
-// process has the lock.
+// Hold locks a file. The lock ends when the returned file is closed or this process ends, even by a crash. Hold
+// returns ErrInUse if another process has the lock.
 func Hold(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -64,8 +64,9 @@ func Hold(name string) (*os.File, error) {
 	return file, nil
 }
 
-// runForks executes every fork on one locked thread. The parent-death signal fires when the forking *thread* ends,
-// and Go ends idle threads at will. This thread ends with the loop, because it is never unlocked.
+// runForks starts all children on one thread of the operating system. The kernel sends the parent-death signal to
+// a child when the thread that started it ends, and Go may end an idle thread at any time. This thread is locked
+// to this function, so it ends only when the function returns.
 func (s *Supervisor) runForks() {
 	runtime.LockOSThread()
 	for f := range s.forks {
@@ -73,7 +74,7 @@ func (s *Supervisor) runForks() {
 	}
 }
 
-// onForkThread runs f on the thread that forks all children, and waits for it.
+// onForkThread calls f on the thread that starts all children, and returns the result.
 func (s *Supervisor) onForkThread(f func() error) error {
 	result := make(chan error, 1)
 	s.mu.Lock()
@@ -85,7 +86,8 @@ func (s *Supervisor) onForkThread(f func() error) error {
 	return <-result
 }
 
-// Start runs a program. It replaces a stopped process of the same name.
+// Start runs a program. If a process with the same name has stopped, Start replaces it; if it is alive, Start returns
+// an error.
 func (s *Supervisor) Start(spec Spec) (*Process, error) {
 	if p, ok := s.Process(spec.Name); ok && p.Alive() {
 		return nil, fmt.Errorf("process %q is running already", spec.Name)
@@ -101,7 +103,7 @@ func (s *Supervisor) Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Process returns the process that was started under a name.
+// Process returns the process with a name; false if none was started with it.
 func (s *Supervisor) Process(name string) (*Process, bool) {
 	for _, p := range s.Processes() {
 		if p.spec.Name == name {
@@ -118,7 +120,7 @@ func (s *Supervisor) Processes() []*Process {
 	return slices.Clone(s.processes)
 }
 
-// Remove stops the process of that name, if there is one, and forgets it.
+// Remove stops the process with a name, if there is one, and removes it from the supervisor.
 func (s *Supervisor) Remove(name string) {
 	p, ok := s.Process(name)
 	if !ok {
@@ -130,7 +132,8 @@ func (s *Supervisor) Remove(name string) {
 	s.processes = slices.DeleteFunc(s.processes, func(q *Process) bool { return p == q })
 }
 
-// Stop ends all processes, the highest layer first, and unlocks the folder. It is idempotent.
+// Stop ends all processes, those of the highest layer first, and unlocks the folder. It may be called more than
+// once.
 func (s *Supervisor) Stop() error {
 	byLayer := map[Layer][]*Process{}
 	for _, p := range s.Processes() {

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// issueTimeout is how long a certificate may take on a busy machine.
+// issueTimeout is how long cert-manager may take to issue a certificate on a busy machine.
 const issueTimeout = 60 * time.Second
 
-// Carry copies the certificate of a cluster that does not enrol from the broker's cluster into that cluster, as its
-// administrator would.
+// Carry gives a cluster that does not enrol its certificate: it copies the certificate from the broker's cluster
+// into that cluster, as the cluster's administrator would.
 func (p *Product) Carry(ctx context.Context, clusterID string) error {
 	m, err := p.memberOf(clusterID)
 	if err != nil {
@@ -55,8 +55,8 @@ func (p *Product) Carry(ctx context.Context, clusterID string) error {
 	}
 }
 
-// awaitSecret waits until a Secret in the broker's cluster holds a valid certificate. cert-manager may have to renew
-// it after a downtime of the playground.
+// awaitSecret waits until a Secret in the broker's cluster holds a valid certificate. If the playground was stopped
+// for long, cert-manager must first renew the certificate.
 func (p *Product) awaitSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, issueTimeout, true, func(ctx context.Context) (bool, error) {

@@ -12,9 +12,12 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
 )
 
-// credentialValues returns the values for a member's agent that let it obtain a certificate.
+// credentialValues returns the chart values for a member's agent. They contain what the agent needs to obtain a
+// certificate.
 func (p *Product) credentialValues(ctx context.Context, m Member) (map[string]any, error) {
 	values := agentValues(m)
 	if m.Carried {
@@ -31,7 +34,8 @@ func (p *Product) credentialValues(ctx context.Context, m Member) (map[string]an
 		return nil, err
 	}
 	if enrolled {
-		// A token can be used once. Reuse the enrolment values of the last installation.
+		// The member used its token when it enrolled, and a token can be used only once. Therefore the enrolment
+		// values of the last installation are used again.
 		last, err := p.releases[m.Name()].Values()
 		values["enrolment"] = last["enrolment"]
 		return values, err
@@ -40,8 +44,8 @@ func (p *Product) credentialValues(ctx context.Context, m Member) (map[string]an
 	return values, err
 }
 
-// isEnrolled reports whether a member's agent has a certificate that it can renew. One that expired while the
-// playground was down cannot be renewed.
+// isEnrolled reports whether a member's agent has a certificate that it can renew. A certificate that expired
+// while the playground was stopped cannot be renewed.
 func isEnrolled(ctx context.Context, m Member) (bool, error) {
 	c, err := client.New(m.RESTConfig(), client.Options{})
 	if err != nil {
@@ -61,13 +65,19 @@ func isValid(secret *corev1.Secret) bool {
 	return err == nil && time.Now().Before(certificates[0].NotAfter)
 }
 
-// Enrol runs "broker enrol" in a pod of the broker and returns the values that it prints for the agent's chart.
+// Enrol returns the chart values with which a cluster enrols. It asks one of the broker's pods.
 func (p *Product) Enrol(ctx context.Context, clusterID string) (map[string]any, error) {
 	pods := p.Pods(brokerName)
 	if len(pods) == 0 {
 		return nil, errors.New("no broker runs")
 	}
-	said, err := pods[0].Exec(ctx, "enrol", clusterID)
+	return Enrol(ctx, pods[0], clusterID)
+}
+
+// Enrol runs "broker enrol" in a pod of the broker. It returns the values that the command prints for the
+// agent's chart.
+func Enrol(ctx context.Context, broker *release.Pod, clusterID string) (map[string]any, error) {
+	said, err := broker.Exec(ctx, "enrol", clusterID)
 	if err != nil {
 		return nil, err
 	}

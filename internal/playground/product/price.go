@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Price is the price of a member's capacity.
+// Price holds the prices of a member's capacity.
 type Price struct {
 	CPU, Memory, GPU, Currency string
 }
@@ -22,7 +22,7 @@ type Price struct {
 // advertiseTimeout is how long an agent may take to advertise on a busy machine.
 const advertiseTimeout = 60 * time.Second
 
-// setPrice writes the prices where the cluster's operator would: into the Advertisement that the agent has created.
+// setPrice writes the prices into the Advertisement that the agent has created, as the cluster's operator would.
 func setPrice(ctx context.Context, m Member) error {
 	cost := map[string]any{"cpuCost": m.Price.CPU, "memoryCost": m.Price.Memory, "currency": m.Price.Currency}
 	if m.Price.GPU != "" {

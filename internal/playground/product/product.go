@@ -1,4 +1,4 @@
-// Package product installs the broker and the agents in the playground's clusters, from their own charts and with
+// Package product installs the broker and the agents in the playground's clusters. It uses their own charts, and
 // certificates from cert-manager.
 package product
 
@@ -19,36 +19,36 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
 )
 
-// Namespace of broker and agents in their clusters.
+// Namespace is the namespace of broker and agents in their clusters.
 const Namespace = "liqo-resource-broker"
 
-// AgentUser is the agent's user name at the API server of its member.
+// AgentUser is the user name of the agent at the API server of its cluster.
 const AgentUser = "system:serviceaccount:" + Namespace + ":" + agentName
 
-// Prefixes of the names of the releases' objects.
+// Names of the releases. They are also the prefixes of the names of the releases' objects.
 const (
 	brokerName = "broker"
 	agentName  = "agent"
 )
 
-// Binaries are the programs of the product.
+// Binaries are the paths of the product's programs.
 type Binaries struct{ Broker, Agent string }
 
-// Member is a cluster that an agent runs in.
+// Member is a cluster in which an agent runs.
 type Member struct {
 	*controlplane.ControlPlane
 	Region, Zone string
 	Price        Price
-	// Carried is true for a cluster that does not enrol: its administrator copies the certificate there.
+	// Carried is true if the cluster does not enrol: its administrator copies the certificate into the cluster.
 	Carried bool
 }
 
-// Options of a Product.
+// Options are the options of a Product.
 type Options struct {
 	Broker   *controlplane.ControlPlane
 	Members  []Member
 	Binaries Binaries
-	// Backoff is the longest pause before a crashed process is restarted; 5 s if zero.
+	// Backoff is the longest pause before a crashed process is restarted. Default: 5 s.
 	Backoff time.Duration
 }
 
@@ -56,13 +56,13 @@ type Options struct {
 type Product struct {
 	options Options
 	broker  client.Client
-	// releases are keyed by cluster: "broker" for the broker, the cluster ID for an agent.
+	// releases maps "broker" to the broker's release, and a cluster ID to the release of that cluster's agent.
 	releases map[string]*release.Release
-	// values are the current values of the releases.
+	// values maps the same keys to the current values of the releases.
 	values map[string]map[string]any
 }
 
-// Start installs and runs broker and agents. It returns when all are ready.
+// Start installs the broker and the agents, and runs them. It returns when all of them are ready.
 func Start(ctx context.Context, o Options) (*Product, error) {
 	p := &Product{options: o, releases: map[string]*release.Release{}, values: map[string]map[string]any{}}
 	var err error
@@ -71,7 +71,7 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 	}
 	p.releases[brokerName], err = release.New(release.Options{
 		Cluster: o.Broker, Chart: charts.Broker(), Name: brokerName, Namespace: Namespace, Backoff: o.Backoff,
-		Programs: programsOf(o.Binaries.Broker),
+		Programs: ProgramsOf(o.Binaries.Broker),
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 	for _, m := range o.Members {
 		p.releases[m.Name()], err = release.New(release.Options{
 			Cluster: m.ControlPlane, Chart: charts.Agent(), Name: agentName, Namespace: Namespace, Backoff: o.Backoff,
-			Programs: programsOf(o.Binaries.Agent),
+			Programs: ProgramsOf(o.Binaries.Agent),
 		})
 		if err != nil {
 			return nil, err
@@ -88,9 +88,9 @@ func Start(ctx context.Context, o Options) (*Product, error) {
 	return p, p.Install(ctx)
 }
 
-// programsOf returns the programs that replace the image of broker or agent, in its Deployment, its hooks and its
-// test.
-func programsOf(path string) map[string]release.Program {
+// ProgramsOf returns one program for all containers of the broker's or the agent's chart: those of its Deployment,
+// its hooks and its test.
+func ProgramsOf(path string) map[string]release.Program {
 	out := map[string]release.Program{}
 	for _, container := range []string{"broker", "agent", "check", "configure", "uninstall"} {
 		out[container] = release.Program{Path: path}
@@ -98,7 +98,8 @@ func programsOf(path string) map[string]release.Program {
 	return out
 }
 
-// Install installs the releases that are missing. It returns when all are ready.
+// Install installs the broker, and then all agents at the same time. It upgrades releases that are installed already.
+// It returns when all are ready and the broker knows the members' prices.
 func (p *Product) Install(ctx context.Context) error {
 	values, err := p.brokerValues()
 	if err != nil {
@@ -127,7 +128,8 @@ func (p *Product) Install(ctx context.Context) error {
 	return group.Wait()
 }
 
-// advertise returns when the broker knows a member and its prices.
+// advertise sets the prices of a member. It returns when the broker knows them. It does nothing for a member without
+// prices.
 func (p *Product) advertise(ctx context.Context, m Member) error {
 	if m.Price.Currency == "" {
 		return nil
@@ -138,22 +140,22 @@ func (p *Product) advertise(ctx context.Context, m Member) error {
 	return p.awaitPriced(ctx, m.Name())
 }
 
-// URL returns the broker's address for agents.
+// URL returns the address at which agents reach the broker.
 func (p *Product) URL() (string, error) { return p.brokerURL("rest") }
 
-// Release returns the release of the broker ("broker") or of a member's agent (by cluster ID).
+// Release returns a release. name is "broker", or the cluster ID of an agent.
 func (p *Product) Release(name string) *release.Release { return p.releases[name] }
 
-// Values returns a shallow copy of the values of a release.
+// Values returns a shallow copy of the values of a release. name is "broker", or the cluster ID of an agent.
 func (p *Product) Values(name string) map[string]any { return maps.Clone(p.values[name]) }
 
-// Upgrade applies a release with other values. It returns when all of it is ready.
+// Upgrade applies a release with other values. It returns when the whole release is ready.
 func (p *Product) Upgrade(ctx context.Context, name string, values map[string]any) error {
 	p.values[name] = values
 	return p.releases[name].Apply(ctx, values)
 }
 
-// Pods returns the pods of the broker ("broker") or of a member's agent (by cluster ID).
+// Pods returns the pods of a release, nil if there is no such release. name is "broker", or the cluster ID of an agent.
 func (p *Product) Pods(name string) []*release.Pod {
 	r, ok := p.releases[name]
 	if !ok {
@@ -162,7 +164,8 @@ func (p *Product) Pods(name string) []*release.Pod {
 	return r.Pods("")
 }
 
-// Process returns the process of the first replica of the broker ("broker") or of a member's agent (by cluster ID).
+// Process returns the process of the first pod of a release, nil if it has no pods. name is "broker", or the cluster ID
+// of an agent.
 func (p *Product) Process(name string) *process.Process {
 	pods := p.Pods(name)
 	if len(pods) == 0 {
@@ -171,8 +174,8 @@ func (p *Product) Process(name string) *process.Process {
 	return pods[0].Process()
 }
 
-// Restart replaces the pods of the broker ("broker") or of a member's agent (by cluster ID) one after the other, with
-// env added to their environment. It returns when they are ready.
+// Restart replaces the pods of a release one after the other, and adds env to their environment. It returns when they
+// are ready. name is "broker", or the cluster ID of an agent.
 func (p *Product) Restart(ctx context.Context, name string, env ...string) error {
 	pods := p.Pods(name)
 	if len(pods) == 0 {
@@ -186,7 +189,8 @@ func (p *Product) Restart(ctx context.Context, name string, env ...string) error
 	return nil
 }
 
-// Kubeconfig returns the file with the credentials of the broker ("broker") or of a member's agent (by cluster ID).
+// Kubeconfig returns the path of the file with the credentials of the first pod of a release, "" if the release has no
+// pods. name is "broker", or the cluster ID of an agent.
 func (p *Product) Kubeconfig(name string) string {
 	pods := p.Pods(name)
 	if len(pods) == 0 {

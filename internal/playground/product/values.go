@@ -9,7 +9,7 @@ import (
 // trustDomain is the trust domain of the agents' certificates.
 const trustDomain = "playground.local"
 
-// Carried is the name of the Secret that an administrator copies to a cluster that does not enrol.
+// Carried is the name of the Secret that an administrator copies into a cluster that does not enrol.
 const Carried = "broker-credentials"
 
 // brokerValues returns the values of the broker's chart.
@@ -43,7 +43,7 @@ func (p *Product) brokerURL(port string) (string, error) {
 	return fmt.Sprintf("https://127.0.0.1:%d", number), err
 }
 
-// agentValues returns the values of the agent's chart in a member, without credentials. The agent reads the address
+// agentValues returns the chart values for the agent of a member, without credentials. The agent reads the address
 // of the cluster's API server from Liqo.
 func agentValues(m Member) map[string]any {
 	return map[string]any{

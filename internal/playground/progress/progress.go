@@ -1,4 +1,4 @@
-// Package progress shows the steps of a long operation.
+// Package progress shows the progress of a long operation that consists of steps.
 package progress
 
 import (
@@ -13,15 +13,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Reporter receives the steps of an operation. It is safe for concurrent use.
+// Reporter receives the steps of an operation. Its methods may be called concurrently.
 type Reporter interface {
 	// Plan announces that n more steps will follow.
 	Plan(n int)
-	// Begin starts a step; the function it returns ends it.
+	// Begin starts a step. The function that it returns ends the step.
 	Begin(step string) (end func())
 }
 
-// Discard reports nothing.
+// Discard is a Reporter that ignores all steps.
 var Discard Reporter = discard{}
 
 type discard struct{}
@@ -29,21 +29,21 @@ type discard struct{}
 func (discard) Plan(int)            {}
 func (discard) Begin(string) func() { return func() {} }
 
-// Func reports each finished step to a function, such as the Log of a test.
+// Func is a Reporter that calls a function with each finished step, for example the Log of a test.
 type Func func(step string)
 
-// Plan implements Reporter; the number of steps is not passed on.
+// Plan implements Reporter. It ignores the number of steps.
 func (Func) Plan(int) {}
 
 // Begin implements Reporter.
 func (f Func) Begin(step string) func() { return func() { f(step) } }
 
-// Printer writes one line for each finished step. For long steps it shows what is still running.
+// Printer is a Reporter that writes one line for each finished step. It also shows which steps are still running.
 type Printer struct {
 	clock   clock.WithTicker
 	started time.Time
 
-	mu      sync.Mutex // guards the following fields
+	mu      sync.Mutex // guards the fields below
 	out     io.Writer
 	live    bool
 	planned int
@@ -58,8 +58,8 @@ type activity struct {
 
 var _ Reporter = (*Printer)(nil)
 
-// NewPrinter returns a Printer that writes to out. On a terminal (live) it rewrites the last line with the running
-// steps. Elsewhere it repeats them every 15 s.
+// NewPrinter returns a Printer that writes to out. If live is true, out is a terminal, and the Printer shows the
+// running steps in the last line and rewrites this line. Otherwise it repeats the running steps every 15 s.
 func NewPrinter(out io.Writer, live bool, c clock.WithTicker) *Printer {
 	return &Printer{out: out, live: live, clock: c, started: c.Now()}
 }
@@ -92,7 +92,7 @@ func (p *Printer) end(a *activity) {
 	p.refresh()
 }
 
-// Run keeps the running steps visible until ctx ends.
+// Run shows the running steps again and again until ctx ends.
 func (p *Printer) Run(ctx context.Context) {
 	every := 15 * time.Second
 	if p.live {
@@ -125,7 +125,7 @@ func (p *Printer) remind() {
 	}
 }
 
-// refresh rewrites the last line of a terminal.
+// refresh rewrites the last line of the terminal, if out is one and steps are running.
 func (p *Printer) refresh() {
 	if !p.live || len(p.active) == 0 {
 		return
@@ -149,10 +149,11 @@ func (p *Printer) clear() {
 	}
 }
 
-// total returns the number of steps, at least those begun: a caller may plan too few.
+// total returns the planned number of steps, or the number of steps that have begun if this is larger, because a
+// caller may plan too few.
 func (p *Printer) total() int { return max(p.planned, p.done+len(p.active)) }
 
 func (p *Printer) elapsed() float64 { return p.clock.Since(p.started).Seconds() }
 
-// printf ignores write errors: unreadable progress must not stop the work.
+// printf ignores write errors, because the operation must continue even if its progress cannot be shown.
 func (p *Printer) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format, args...) }

@@ -12,25 +12,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// surroundings are the environment that a container starts in.
+// surroundings holds everything outside a container that its environment and arguments can refer to.
 type surroundings struct {
 	pod       string
 	namespace string
 	spec      *corev1.PodSpec
-	// ports maps the container's ports to their loopback ports.
+	// ports maps the container's ports to loopback ports.
 	ports map[int32]int
-	// folders are the folders of the pod's volumes, by name.
+	// folders maps the names of the pod's volumes to folders.
 	folders map[string]string
-	// services are the loopback ports of the namespace's Services, by name and port number.
+	// services maps the names and port numbers of the namespace's Services to loopback ports.
 	services map[string]map[int32]int
-	// value returns a key of a Secret or ConfigMap, and false if there is none.
+	// value returns the value of a key in a Secret or ConfigMap. It returns false if there is none.
 	value func(kind, name, key string) (string, bool)
 }
 
-// address is the address of every pod: all run on this machine.
+// address is the IP address of every pod, because all pods run on this machine.
 const address = "127.0.0.1"
 
-// environment returns the environment of a container, in the order of the manifest and as a map.
+// environment returns the environment of a container: as a list in the order of the manifest, and as a map.
 func (s surroundings) environment(c *corev1.Container) ([]string, map[string]string, error) {
 	known := map[string]string{}
 	var env []string
@@ -92,10 +92,10 @@ func (s surroundings) field(name string) (string, error) {
 	}
 }
 
-// variables matches a variable in an argument, $(NAME), or an escaped one, $$(NAME).
+// variables matches a variable in an argument, $(NAME). It also matches an escaped variable, $$(NAME).
 var variables = regexp.MustCompile(`\$?\$\([A-Za-z_][A-Za-z0-9_.-]*\)`)
 
-// expandVariables replaces variables like a kubelet: unknown ones stay unchanged.
+// expandVariables replaces variables by their values, as a kubelet does. It leaves unknown variables unchanged.
 func expandVariables(text string, known map[string]string) string {
 	return variables.ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasPrefix(found, "$$") {
@@ -108,7 +108,8 @@ func expandVariables(text string, known map[string]string) string {
 	})
 }
 
-// arguments returns the arguments of a container, with local addresses and folders.
+// arguments returns the arguments of a container, in which cluster addresses and paths of volumes are replaced by
+// local ones.
 func (s surroundings) arguments(c *corev1.Container, known map[string]string) ([]string, error) {
 	var args []string
 	for _, arg := range slices.Concat(c.Command, c.Args) {
@@ -121,7 +122,8 @@ func (s surroundings) arguments(c *corev1.Container, known map[string]string) ([
 	return args, nil
 }
 
-// localPath replaces the path of a mounted volume by its folder. The path may stand alone or after an equals sign.
+// localPath replaces the path of a mounted volume by the local folder. The path may be the whole text, or follow an
+// equals sign. Any other text is returned unchanged.
 func (s surroundings) localPath(text string) string {
 	flag, value, isFlag := strings.Cut(text, "=")
 	if !isFlag {
@@ -142,10 +144,11 @@ func (s surroundings) localPath(text string) string {
 	return text
 }
 
-// inCluster matches the cluster address of a Service.
+// inCluster matches the DNS name of a Service with a port.
 var inCluster = regexp.MustCompile(`([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.cluster\.local)?:(\d+)`)
 
-// localAddresses replaces addresses of the namespace's Services by their loopback addresses.
+// localAddresses replaces the addresses of the namespace's Services by loopback addresses. It leaves other addresses
+// unchanged.
 func (s surroundings) localAddresses(arg string) string {
 	return inCluster.ReplaceAllStringFunc(arg, func(found string) string {
 		match := inCluster.FindStringSubmatch(found)
@@ -160,7 +163,7 @@ func (s surroundings) localAddresses(arg string) string {
 	})
 }
 
-// listens matches an argument with an address to listen on: a port on every address (":8443"), or a port number
+// listens matches an argument with an address to listen on: an address without a host (":8443"), or a port number
 // (--secure-port=10250).
 var listens = regexp.MustCompile(`^(--[a-z-]+=)(?:(?:0\.0\.0\.0|\[::\])?:(\d+)|(\d+))$`)
 

@@ -19,21 +19,22 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// backend is one port of a Service and the pods behind it.
+// backend is one port of a Service, together with the pods that serve it.
 type backend struct {
 	service, port string
-	// deployment is the Deployment of the pods, and target is their port.
+	// deployment is the name of the Deployment of these pods, and target is the port of the pods.
 	deployment string
 	target     intstr.IntOrString
 }
 
-// ServicePort returns the loopback port of a Service's port. It is known before the release is installed, so that
-// values can contain it.
+// ServicePort returns the loopback port for a port of a Service. It may be called before the release is installed, so
+// that the chart's values can contain the port.
 func ServicePort(c *controlplane.ControlPlane, release, service, port string) (int, error) {
 	return c.Port(release + "/" + service + "/" + port)
 }
 
-// exposeServices listens for the Services of a chart, and points webhook configurations to the listeners.
+// exposeServices listens on a local port for each port of the chart's Services that select a Deployment. It makes the
+// webhook configurations refer to these ports.
 func (r *Release) exposeServices(chart *rendered) error {
 	local := map[string]map[int32]int{}
 	for _, object := range chart.objects {
@@ -54,7 +55,8 @@ func (r *Release) exposeServices(chart *rendered) error {
 	return pointWebhooks(chart.objects, local)
 }
 
-// listen serves the ports of a Service. It returns its loopback ports by port number.
+// listen listens for all ports of a Service that selects a Deployment. It returns the loopback port for each port
+// number; none for other Services.
 func (r *Release) listen(s *corev1.Service, deployments []appsv1.Deployment) (map[int32]int, error) {
 	ports := map[int32]int{}
 	for i := range deployments {
@@ -81,8 +83,9 @@ func (r *Release) listen(s *corev1.Service, deployments []appsv1.Deployment) (ma
 	return ports, nil
 }
 
-// connect adds a pod to the Services that select it, or removes it. During an upgrade, old pods may lack the port of
-// a new Service, and new pods that of an old one.
+// connect adds a pod to the Services that select it if joins is true, and otherwise removes it. It skips a Service
+// whose port the pod does not have: during an upgrade, the pod or the Service may be an old one. It is an error only if
+// the pod joins and the Service belongs to the current chart.
 func (r *Release) connect(p *Pod, joins bool) error {
 	c, _, err := p.container()
 	if err != nil {
@@ -108,8 +111,9 @@ func (r *Release) connect(p *Pod, joins bool) error {
 	return nil
 }
 
-// pointWebhooks points the Services of webhooks, and the webhooks' ports, to the local listeners. API servers resolve
-// such Services themselves, and verify the certificate against the name of the Service.
+// pointWebhooks makes webhook configurations refer to the local listeners. It replaces the port of each webhook, and
+// turns its Service into an ExternalName for localhost, because API servers resolve such a Service themselves. They
+// verify the certificate against the name of the Service.
 func pointWebhooks(objects []manifest.Object, local map[string]map[int32]int) error {
 	named := map[string]bool{}
 	for _, object := range objects {
@@ -162,8 +166,8 @@ func leadOne(webhook map[string]any, local map[string]map[int32]int) (service st
 	return service, unstructured.SetNestedField(webhook, int64(number), "clientConfig", "service", "port")
 }
 
-// awaitInjected waits until cert-manager has written its CA into the webhook configurations. Until then they refuse
-// every request.
+// awaitInjected waits until cert-manager has written its CA into the webhook configurations. Until then, every
+// request that a webhook covers is refused.
 func (r *Release) awaitInjected(ctx context.Context, chart *rendered) error {
 	for _, object := range chart.objects {
 		if !isWebhooks(object) || !wantsCA(object) {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// current is a link to the folder with the current files. Each file of the volume is a link through it, so one rename
-// replaces all files at once, as with a kubelet. A program never reads the certificate of one issue and the key of
-// another.
+// current is the name of a symbolic link to the folder with the current files. Each file of the volume is a link to a
+// file below it. Therefore one rename replaces all files at once, as with a kubelet, and a program never reads a
+// certificate and the key of another certificate.
 const current = "..data"
 
-// replaceFiles replaces the content of a folder.
+// replaceFiles replaces the files in the folder of a volume, unless it already contains the same files.
 func replaceFiles(folder string, files contents) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -50,7 +50,7 @@ func replaceFiles(folder string, files contents) error {
 	return os.RemoveAll(filepath.Join(folder, former))
 }
 
-// linkFiles creates the links that programs read, and removes those of deleted files.
+// linkFiles creates the links that programs read. It removes the links to files that no longer exist.
 func linkFiles(folder string, files contents) error {
 	for name := range files {
 		if err := replaceLink(folder, filepath.Join(current, name), name); err != nil {
@@ -72,7 +72,7 @@ func linkFiles(folder string, files contents) error {
 	return nil
 }
 
-// replaceLink makes name a link to target.
+// replaceLink makes name a symbolic link to target.
 func replaceLink(folder, target, name string) error {
 	if now, err := os.Readlink(filepath.Join(folder, name)); err == nil && now == target {
 		return nil

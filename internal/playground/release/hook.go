@@ -7,7 +7,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// podOf returns a function that reads the pod in an object, nil if the object has no pod.
+// podOf returns a function that reads the pod spec of an object. It returns nil if the
+// object is not a Pod or a Job.
 func podOf(object manifest.Object) func(*corev1.PodSpec) error {
 	switch object.GetKind() {
 	case "Pod":

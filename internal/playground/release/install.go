@@ -22,25 +22,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// installed is the record of a release in its cluster, kept in a file.
+// installed records what is installed of a release. It is kept in a file.
 type installed struct {
-	// Digest of the applied objects.
+	// Digest is a digest of the applied objects.
 	Digest  string
 	Values  map[string]any
 	Objects []reference
 }
 
-// reference names an object.
+// reference identifies an object.
 type reference struct {
 	schema.GroupVersionKind
 	Namespace, Name string
-	// Keep is true if the object outlives the release.
+	// Keep is true if the object is kept when the release is uninstalled.
 	Keep bool
 }
 
 func (r *Release) file() string { return filepath.Join(r.dir, "installed.json") }
 
-// previous returns the record of the last Apply. Its Digest is empty if there was none.
+// previous returns the record of the last Apply. If there was none, the Digest is empty.
 func (r *Release) previous() (installed, error) {
 	var former installed
 	content, err := os.ReadFile(r.file())
@@ -53,8 +53,9 @@ func (r *Release) previous() (installed, error) {
 	return former, json.Unmarshal(content, &former)
 }
 
-// install applies the chart's objects, unless the same ones are there. It deletes objects that the previous chart
-// rendered and this one does not. It returns the event whose hooks must run next, "" if nothing changed.
+// install applies the chart's objects, unless the last Apply has applied the same objects. It first runs the hooks for
+// the time before an installation or upgrade. It deletes the objects of the previous chart that are not in this chart.
+// It returns the event whose hooks must run next, or "" if nothing has changed.
 func (r *Release) install(ctx context.Context, chart *rendered, values map[string]any) (after helmrelease.HookEvent, err error) {
 	former, err := r.previous()
 	if err != nil {
@@ -110,7 +111,7 @@ func (r *Release) note(now installed) error {
 	return os.WriteFile(r.file(), content, 0o600)
 }
 
-// byKind groups objects in Helm's order by kind.
+// byKind splits the objects, which are in Helm's order, into groups of one kind.
 func byKind(objects []manifest.Object) [][]manifest.Object {
 	var groups [][]manifest.Object
 	for i, object := range objects {
@@ -129,7 +130,7 @@ func refer(object manifest.Object) reference {
 	}
 }
 
-// names reports whether both refer to the same object.
+// names reports whether both references identify the same object.
 func (f reference) names(other reference) bool {
 	return f.GroupKind() == other.GroupKind() && f.Namespace == other.Namespace && f.Name == other.Name
 }
@@ -157,7 +158,7 @@ func (r *rendered) digest() (string, error) {
 }
 
 // Uninstall runs the chart's pre-delete hooks, stops all pods and deletes the applied objects, except those that the
-// chart keeps. If a hook fails, nothing is deleted and the error contains its output.
+// chart says to keep. If a pre-delete hook fails, nothing is deleted, and the error contains the output of the hook.
 func (r *Release) Uninstall(ctx context.Context) error {
 	if err := r.uninstall(ctx); err != nil {
 		return fmt.Errorf("uninstalling release %q from %s: %w", r.options.Name, r.options.Cluster.Name(), err)
@@ -199,7 +200,7 @@ func (r *Release) uninstall(ctx context.Context) error {
 	return os.Remove(r.file())
 }
 
-// Test runs the chart's tests, like helm test, and returns the output of their pods.
+// Test runs the chart's tests, as "helm test" does, and returns the output of their pods.
 func (r *Release) Test(ctx context.Context) (string, error) {
 	if r.chart == nil {
 		return "", fmt.Errorf("release %q is not installed in %s", r.options.Name, r.options.Cluster.Name())
@@ -211,8 +212,8 @@ func (r *Release) Test(ctx context.Context) (string, error) {
 	return output, nil
 }
 
-// runHooks runs hooks in order and returns the output of their pods. If one fails, the earlier ones are still cleaned
-// up.
+// runHooks runs hooks in order and returns the output of their pods. If a hook fails, the objects of the hooks before
+// it are still deleted.
 func (r *Release) runHooks(ctx context.Context, hooks []manifest.Object) (output string, err error) {
 	for i, h := range hooks {
 		out, err := r.runHook(ctx, h)
@@ -224,7 +225,8 @@ func (r *Release) runHooks(ctx context.Context, hooks []manifest.Object) (output
 	return output, r.deleteHooks(ctx, hooks)
 }
 
-// deleteHooks deletes the objects of finished hooks. Helm would keep those without a delete policy.
+// deleteHooks deletes the objects of finished hooks that have the delete policy hook-succeeded. Helm keeps hooks
+// without a delete policy. Hooks that are Pods or Jobs need no deletion, because they are never applied.
 func (r *Release) deleteHooks(ctx context.Context, hooks []manifest.Object) error {
 	for _, h := range hooks {
 		if podOf(h) != nil || !lists(h, helmrelease.HookDeleteAnnotation, string(helmrelease.HookSucceeded)) {
@@ -237,7 +239,7 @@ func (r *Release) deleteHooks(ctx context.Context, hooks []manifest.Object) erro
 	return nil
 }
 
-// runHook applies a hook, or runs it if it is or creates a pod.
+// runHook runs a hook: it runs the program of a Pod or Job, and applies any other object.
 func (r *Release) runHook(ctx context.Context, h manifest.Object) (string, error) {
 	if err := manifest.Place(r.client, h, r.options.Namespace); err != nil {
 		return "", err

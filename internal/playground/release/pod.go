@@ -21,36 +21,37 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 )
 
-// Program replaces a container's image: it is run instead of the entry point.
+// Program is the program that runs in place of a container's image and its entry point.
 type Program struct {
 	Path string
-	// Args come before the container's arguments.
+	// Args are put before the container's arguments.
 	Args []string
 }
 
-// Pod is one pod of a Deployment.
+// Pod is one pod of a Deployment, or of a hook.
 type Pod struct {
 	release *Release
-	// deployment is empty for the pod of a hook.
+	// deployment is the name of the Deployment. It is empty for the pod of a hook.
 	deployment, name string
 	// env is added to the environment of the container.
 	env     []string
 	process *process.Process
-	// kubeconfig contains the token of the pod's ServiceAccount; empty if it has no token.
+	// kubeconfig is the path of a file with the token of the pod's ServiceAccount. It is empty if the pod has no token.
 	kubeconfig string
 
-	// mu guards the following fields and the folders of the volumes, which are updated with their objects.
+	// mu guards the following fields. It also guards the folders of the volumes, which are written when their Secrets
+	// and ConfigMaps change.
 	mu       sync.Mutex
 	template corev1.PodTemplateSpec
 }
 
-// Name returns the name of the pod. Restarts and upgrades keep it.
+// Name returns the name of the pod. It stays the same after restarts and upgrades.
 func (p *Pod) Name() string { return p.name }
 
 // Process returns the process that runs the container.
 func (p *Pod) Process() *process.Process { return p.process }
 
-// Kubeconfig returns the file with the pod's credentials.
+// Kubeconfig returns the path of the file with the pod's credentials.
 func (p *Pod) Kubeconfig() string { return p.kubeconfig }
 
 // container returns the pod's only container and its program.
@@ -72,8 +73,8 @@ func (p *Pod) folder() string { return filepath.Join(p.release.dir, p.name) }
 // Volume returns the folder of one of the pod's volumes.
 func (p *Pod) Volume(name string) string { return filepath.Join(p.folder(), name) }
 
-// prepare waits until all volumes can be mounted, creates them, and gets the token. Later calls only read the fields
-// set here.
+// prepare creates the volumes, for which it waits until their sources exist, and gets the token. Methods that are
+// called later only read the fields that prepare sets.
 func (p *Pod) prepare(ctx context.Context) error {
 	if err := p.clear(); err != nil {
 		return err
@@ -90,26 +91,27 @@ func (p *Pod) prepare(ctx context.Context) error {
 	return err
 }
 
-// clear removes all volumes: the next container belongs to a new pod.
+// clear removes all volumes, because the next container belongs to a new pod.
 func (p *Pod) clear() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return os.RemoveAll(p.folder())
 }
 
-// setTemplate sets the template for the pod's next start.
+// setTemplate sets the template that is used when the pod starts next.
 func (p *Pod) setTemplate(template corev1.PodTemplateSpec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.template = template
 }
 
-// runs reports whether the pod runs with a template.
+// runs reports whether the pod is running with the given template.
 func (p *Pod) runs(template *corev1.PodTemplateSpec) bool {
 	return p.process != nil && p.process.Alive() && reflect.DeepEqual(&p.template, template)
 }
 
-// mount updates all volumes.
+// mount writes the current content of all volumes. It stops at the first volume whose source is missing, and returns an
+// error that names the source.
 func (p *Pod) mount() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,14 +134,14 @@ func (p *Pod) mount() error {
 	return nil
 }
 
-// surroundings returns the environment that a container of the pod starts in.
+// surroundings returns the surroundings of a container of the pod.
 func (p *Pod) surroundings(c *corev1.Container) (surroundings, error) {
 	s := surroundings{
 		pod: p.name, namespace: p.release.options.Namespace, spec: &p.template.Spec, value: p.release.store.value,
 		ports: map[int32]int{}, folders: map[string]string{}, services: p.release.ports,
 	}
 	for _, port := range c.Ports {
-		local, err := p.port(port.Name)
+		local, err := p.Port(port.Name)
 		if err != nil {
 			return s, err
 		}
@@ -157,12 +159,13 @@ func (p *Pod) surroundings(c *corev1.Container) (surroundings, error) {
 	return s, nil
 }
 
-// port returns the loopback port of a container's port.
-func (p *Pod) port(name string) (int, error) {
+// Port returns the loopback port for the container's port with a name.
+func (p *Pod) Port(name string) (int, error) {
 	return p.release.options.Cluster.Port(p.release.options.Name + "/" + p.name + "/" + name)
 }
 
-// command returns the process that runs in place of the container. arguments replace the container's, unless nil.
+// command returns the process that runs in place of the container. If arguments is not nil, it replaces the
+// container's arguments.
 func (p *Pod) command(arguments []string) (process.Spec, error) {
 	c, program, err := p.container()
 	if err != nil {
@@ -190,7 +193,8 @@ func (p *Pod) command(arguments []string) (process.Spec, error) {
 	}, nil
 }
 
-// token returns a kubeconfig with a token of the pod's ServiceAccount, "" if the pod gets none.
+// token returns the path of a kubeconfig with a token of the pod's ServiceAccount. It returns "" if the pod gets no
+// token.
 func (p *Pod) token(ctx context.Context) (string, error) {
 	if mount := p.template.Spec.AutomountServiceAccountToken; mount != nil && !*mount {
 		return "", nil
@@ -220,7 +224,7 @@ func (p *Pod) start(ctx context.Context) error {
 	return p.release.connect(p, true)
 }
 
-// stop ends the container like the end of a pod: no new connections, then SIGTERM.
+// stop ends the container in the same order as a kubelet: first no new connections reach it, then it gets SIGTERM.
 func (p *Pod) stop() error {
 	err := p.release.connect(p, false)
 	if p.process != nil {
@@ -229,7 +233,7 @@ func (p *Pod) stop() error {
 	return err
 }
 
-// Restart replaces the pod by one with env added to its environment. It returns when the new pod is ready.
+// Restart replaces the pod by a pod with env added to its environment. It returns when the new pod is ready.
 func (p *Pod) Restart(ctx context.Context, env ...string) error {
 	if err := p.stop(); err != nil {
 		return err
@@ -239,60 +243,86 @@ func (p *Pod) Restart(ctx context.Context, env ...string) error {
 }
 
 func (p *Pod) awaitReady(ctx context.Context) error {
-	c, _, err := p.container()
-	if err != nil {
-		return err
-	}
-	probe := c.ReadinessProbe
-	if probe == nil {
-		// Without a readiness probe the pod would be ready at once. The liveness probe says more.
-		probe = c.LivenessProbe
-	}
-	if probe == nil {
-		return nil
-	}
-	if probe.HTTPGet == nil {
-		return fmt.Errorf("container %q has a probe that is not supported", c.Name)
-	}
-	port, err := p.portOf(c, probe.HTTPGet.Port)
-	if err != nil {
+	probe, err := p.readiness()
+	if err != nil || probe == nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return p.process.Await(ctx, process.Answers(fmt.Sprintf("http://%s:%d%s", address, port, probe.HTTPGet.Path)))
+	return p.process.Await(ctx, probe)
 }
 
-// portOf returns the loopback port of a container's port, given by name or number.
+// readiness returns the readiness probe of the container. It returns nil if the container has no probe.
+func (p *Pod) readiness() (func(context.Context) error, error) {
+	c, _, err := p.container()
+	if err != nil {
+		return nil, err
+	}
+	probe := c.ReadinessProbe
+	if probe == nil {
+		// Without a readiness probe, the pod would be ready at once. Therefore its liveness probe is used instead.
+		probe = c.LivenessProbe
+	}
+	if probe == nil {
+		return nil, nil
+	}
+	if probe.HTTPGet == nil {
+		return nil, fmt.Errorf("container %q has a probe that is not supported", c.Name)
+	}
+	port, err := p.portOf(c, probe.HTTPGet.Port)
+	if err != nil {
+		return nil, err
+	}
+	return process.Answers(fmt.Sprintf("http://%s:%d%s", address, port, probe.HTTPGet.Path)), nil
+}
+
+// portOf returns the loopback port for a container's port, which is given by its name or number.
 func (p *Pod) portOf(c *corev1.Container, port intstr.IntOrString) (int, error) {
 	for _, declared := range c.Ports {
 		if declared.Name == port.StrVal && port.Type == intstr.String ||
 			declared.ContainerPort == port.IntVal && port.Type == intstr.Int {
-			return p.port(declared.Name)
+			return p.Port(declared.Name)
 		}
 	}
 	return 0, fmt.Errorf("container %q has no port %q", c.Name, port.String())
 }
 
-// Exec runs the container's program once more with other arguments, like kubectl exec. It returns its output; if the
-// program fails, the error contains the output.
+// Exec runs the container's program once more with other arguments, as "kubectl exec" would. It returns the output.
+// If the program fails, the error contains the output.
 func (p *Pod) Exec(ctx context.Context, arguments ...string) (string, error) {
-	spec, err := p.command(append([]string{}, arguments...))
+	cmd, err := p.Command(ctx, arguments...)
 	if err != nil {
 		return "", err
 	}
-	return runProgram(ctx, spec)
+	return outputOf(cmd)
 }
 
-// runProgram runs a program until it ends.
-func runProgram(ctx context.Context, spec process.Spec) (string, error) {
+// Command returns the command that Exec runs.
+func (p *Pod) Command(ctx context.Context, arguments ...string) (*exec.Cmd, error) {
+	spec, err := p.command(append([]string{}, arguments...))
+	if err != nil {
+		return nil, err
+	}
+	return commandOf(ctx, spec), nil
+}
+
+func commandOf(ctx context.Context, spec process.Spec) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, spec.Env...)
+	return cmd
+}
+
+// runProgram runs a program until it ends, and returns its output.
+func runProgram(ctx context.Context, spec process.Spec) (string, error) {
+	return outputOf(commandOf(ctx, spec))
+}
+
+func outputOf(cmd *exec.Cmd) (string, error) {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
 		said := strings.TrimSpace(problems.String() + out.String())
-		return "", errors.Join(fmt.Errorf("%s %s: %w", filepath.Base(spec.Path), strings.Join(spec.Args, " "), err), errors.New(said))
+		return "", errors.Join(fmt.Errorf("%s %s: %w", filepath.Base(cmd.Path), strings.Join(cmd.Args[1:], " "), err), errors.New(said))
 	}
 	return out.String(), nil
 }

@@ -19,40 +19,42 @@ import (
 )
 
 // timeout is how long each step of a release may take on a busy machine.
-const timeout = 90 * time.Second
+const timeout = 5 * time.Minute
 
-// Options of a Release.
+// Options are the options of a Release.
 type Options struct {
 	Cluster *controlplane.ControlPlane
-	// Chart is the folder of the chart.
+	// Chart holds the files of the chart.
 	Chart fs.FS
-	// Name and Namespace of the release. The namespace is created.
+	// Name and Namespace are the name and the namespace of the release. Apply creates the namespace.
 	Name, Namespace string
-	// Programs replace images, by the names of their containers.
+	// Programs maps the name of a container to the program that replaces its image.
 	Programs map[string]Program
-	// Backoff is the longest pause before a crashed container is restarted; 5 s if zero.
+	// Backoff is the longest pause before a crashed container is restarted. Default: 5 s.
 	Backoff time.Duration
 }
 
-// Release is a chart in a cluster. Except for Pods, its methods must not be called concurrently.
+// Release is a chart that is installed in a cluster. Its methods must not be called concurrently, except Pods.
 type Release struct {
 	options Options
 	client  client.Client
 	dir     string
 	store   *store
-	// services are the listeners by Service and port. ports are their loopback ports by name and port number.
+	// services holds a listener for each port of a Service. ports maps the name and the port number of a Service to a
+	// loopback port.
 	services map[backend]*service
 	ports    map[string]map[int32]int
-	// chart is the installed chart, for its hooks; nil if none is installed.
+	// chart is the installed chart, which contains the hooks. It is nil if no chart is installed.
 	chart *rendered
 
-	mu   sync.Mutex // guards the following fields
+	mu   sync.Mutex // guards the fields below
 	pods map[string][]*Pod
-	// builds replace the images of a tag; Options.Programs replace all others.
+	// builds maps a tag to the program that replaces all images with that tag. Options.Programs replaces all other
+	// images.
 	builds map[string]Program
 }
 
-// New returns a release that is not installed and runs nothing yet.
+// New returns a release that is not installed yet.
 func New(o Options) (*Release, error) {
 	cl, err := client.New(o.Cluster.RESTConfig(), client.Options{})
 	if err != nil {
@@ -64,15 +66,14 @@ func New(o Options) (*Release, error) {
 	}, nil
 }
 
-// Provide sets the program that replaces the images of a tag in every container. It applies to pods created
-// afterwards.
+// Provide sets the program that replaces all images with a tag. It applies to pods that are created later.
 func (r *Release) Provide(tag string, program Program) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.builds[tag] = program
 }
 
-// program returns the program that replaces the image of a container.
+// program returns the program that replaces a container. It returns false if there is none.
 func (r *Release) program(c *corev1.Container) (Program, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +84,8 @@ func (r *Release) program(c *corev1.Container) (Program, bool) {
 	return program, ok
 }
 
-// Apply installs or upgrades the release with values. It returns when all of it is ready. Changed pods are replaced
-// one after the other.
+// Apply installs or upgrades the release. It returns when the whole release is ready. Pods whose template has changed
+// are replaced one after the other.
 func (r *Release) Apply(ctx context.Context, values map[string]any) error {
 	if err := r.apply(ctx, values); err != nil {
 		return fmt.Errorf("release %q in %s: %w", r.options.Name, r.options.Cluster.Name(), err)
@@ -125,20 +126,20 @@ func (r *Release) apply(ctx context.Context, values map[string]any) error {
 	return err
 }
 
-// Values returns the values of the last Apply, which another process may have made; nil if there was none.
+// Values returns the values of the last Apply, also if another process called it. It returns nil if there was none.
 func (r *Release) Values() (map[string]any, error) {
 	former, err := r.previous()
 	return former.Values, err
 }
 
-// remount updates the volumes of all pods. A volume with a missing source stays unchanged.
+// remount updates the volumes of all pods. If the source of a volume does not exist, the volume stays unchanged.
 func (r *Release) remount() {
 	for _, p := range r.Pods("") {
 		_ = p.mount()
 	}
 }
 
-// Pods returns the pods of a Deployment, or all pods if the name is empty.
+// Pods returns the pods of a Deployment, or all pods if the name is empty, sorted by name.
 func (r *Release) Pods(deployment string) []*Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,8 +153,8 @@ func (r *Release) Pods(deployment string) []*Pod {
 	return all
 }
 
-// roll updates the pods of a Deployment to its template. New pods start together; changed ones are replaced one after
-// the other.
+// roll updates the pods of a Deployment to its template. It starts all new pods at once, and replaces changed pods
+// one after the other.
 func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 	kept, fresh, err := r.scale(d)
 	if err != nil {
@@ -181,7 +182,7 @@ func (r *Release) roll(ctx context.Context, d *appsv1.Deployment) error {
 	return nil
 }
 
-// scale stops surplus pods. It returns the pods that stay and those to start.
+// scale stops the pods that are too many. It returns the pods that stay, and the pods to start.
 func (r *Release) scale(d *appsv1.Deployment) (kept, fresh []*Pod, err error) {
 	wanted := 1
 	if d.Spec.Replicas != nil {

@@ -200,7 +200,7 @@ func (s *site) awaitAnswers(answers ...string) {
 		if err != nil {
 			return false, err
 		}
-		defer answer.Body.Close() //nolint:errcheck // it is read to the end
+		defer answer.Body.Close() //nolint:errcheck // the body was read to its end, so an error does not matter
 		body, err := io.ReadAll(answer.Body)
 		delete(missing, string(body))
 		return len(missing) == 0, err

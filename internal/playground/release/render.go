@@ -19,13 +19,13 @@ import (
 
 // rendered is the result of rendering a chart.
 type rendered struct {
-	// objects are the objects to apply, in Helm's order.
+	// objects are the objects to apply, in Helm's installation order.
 	objects     []manifest.Object
 	deployments []appsv1.Deployment
 	hooks       []manifest.Object
 }
 
-// renderChart renders a chart like helm template.
+// renderChart renders a chart, as "helm template" does.
 func renderChart(folder fs.FS, name, namespace string, values map[string]any) (*rendered, error) {
 	loaded, err := chart.LoadFS(folder)
 	if err != nil {
@@ -47,7 +47,8 @@ func renderChart(folder fs.FS, name, namespace string, values map[string]any) (*
 	return r, nil
 }
 
-// installOrder returns the position of an object in Helm's order of installation. Unknown kinds come last.
+// installOrder returns the position of an object's kind in Helm's installation order. Unknown kinds come
+// last.
 func installOrder(object manifest.Object) int {
 	if at := slices.Index(releaseutil.InstallOrder, object.GetKind()); at >= 0 {
 		return at
@@ -71,7 +72,8 @@ func (r *rendered) add(object manifest.Object) error {
 	return nil
 }
 
-// convert decodes an object strictly: it refuses fields that the kind does not have.
+// convert decodes an object into a typed one. It returns an error if the object has a field that the kind
+// does not have.
 func convert(object manifest.Object, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
 		return fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)

@@ -14,9 +14,10 @@ import (
 // dialTimeout is how long a pod may take to accept a connection.
 const dialTimeout = 2 * time.Second
 
-// service forwards the connections of one port of a Service to its pods in turn. It skips a pod that does not accept.
+// service forwards connections to one port of a Service to the Service's pods in turn. If a pod does not accept a
+// connection, it tries the next pod.
 type service struct {
-	mu   sync.Mutex // guards the following fields
+	mu   sync.Mutex // guards the fields below
 	pods []string   // addresses
 	turn int
 }
@@ -42,7 +43,7 @@ func (s *service) serve(ctx context.Context, at string) error {
 	return nil
 }
 
-// add adds a pod to the Service.
+// add adds a pod's address to the Service.
 func (s *service) add(pod string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,14 +52,22 @@ func (s *service) add(pod string) {
 	}
 }
 
-// remove removes a pod from the Service; its open connections stay.
+// remove removes a pod's address from the Service. Open connections to the pod stay open.
 func (s *service) remove(pod string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods = slices.DeleteFunc(s.pods, func(p string) bool { return p == pod })
 }
 
-// candidates returns the pods to try for a connection, in order.
+// setPods sets the addresses of the Service's pods. Open connections to other pods stay open.
+func (s *service) setPods(pods []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods = pods
+}
+
+// candidates returns the addresses of the pods in the order in which they are tried for a connection. Each call begins
+// with the next pod, so that connections are spread over all pods.
 func (s *service) candidates() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,14 +79,14 @@ func (s *service) candidates() []string {
 }
 
 func (s *service) pass(ctx context.Context, client net.Conn) {
-	defer client.Close() //nolint:errcheck // the other end is gone
+	defer client.Close() //nolint:errcheck // the other end is gone, so an error does not matter
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	for _, address := range s.candidates() {
 		pod, err := dialer.DialContext(ctx, "tcp", address)
 		if err != nil {
 			continue
 		}
-		defer pod.Close() //nolint:errcheck // the other end is gone
+		defer pod.Close() //nolint:errcheck // the other end is gone, so an error does not matter
 		stop := context.AfterFunc(ctx, func() { _, _ = client.Close(), pod.Close() })
 		defer stop()
 		splice(client, pod)
@@ -85,7 +94,7 @@ func (s *service) pass(ctx context.Context, client net.Conn) {
 	}
 }
 
-// splice copies in both directions until both have ended.
+// splice copies data between two connections, in both directions, until both directions have ended.
 func splice(a, b net.Conn) {
 	var wg sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {

@@ -39,7 +39,7 @@ func ask(t *testing.T, address string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // it is read to the end
+	defer conn.Close() //nolint:errcheck // the body was read to its end, so an error does not matter
 	if _, err := io.WriteString(conn, "hello"); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ type store struct {
 	configMaps corelisters.ConfigMapLister
 }
 
-// openStore returns when the namespace is cached. It calls changed after every change until background ends.
+// openStore returns a store once all Secrets and ConfigMaps are cached. Until background ends, the store
+// calls changed after every change.
 func openStore(ctx, background context.Context, config *rest.Config, namespace string, changed func()) (*store, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -69,7 +70,7 @@ func dataOf(c *corev1.ConfigMap) map[string][]byte {
 	return data
 }
 
-// value returns a key of a Secret or ConfigMap.
+// value returns the value of a key in a Secret or ConfigMap. It returns false if there is none.
 func (s *store) value(kind, name, key string) (string, bool) {
 	data, _ := s.data(kind, name)
 	value, ok := data[key]

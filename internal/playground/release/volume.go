@@ -7,16 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// contents are the files of a volume, by their paths in it.
+// contents maps the path of a file in a volume to its content.
 type contents map[string][]byte
 
-// objects returns Secrets and ConfigMaps by name.
+// objects gives access to Secrets and ConfigMaps by name.
 type objects interface {
 	data(kind, name string) (map[string][]byte, bool)
 }
 
-// contentsOf returns the current content of a volume. Its error names what is missing, like the event of a pod that
-// waits for its volumes.
+// contentsOf returns the current content of a volume. If a source is missing, the error names it, as the event of a
+// pod that waits for its volumes would.
 func contentsOf(v *corev1.Volume, from objects) (contents, error) {
 	files := contents{}
 	var err error
@@ -76,5 +76,5 @@ func (f contents) add(from objects, kind, name string, items []corev1.KeyToPath,
 	return nil
 }
 
-// hasSource reports whether a volume changes with an object.
+// hasSource reports whether the content of a volume comes from objects.
 func hasSource(v *corev1.Volume) bool { return v.EmptyDir == nil }

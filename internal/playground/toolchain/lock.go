@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// lock waits until no other process holds the file. The kernel releases it when its holder dies, so there are no
-// stale locks.
+// lock locks a file, and waits while another process has the lock. The kernel releases the lock when the process
+// that has it ends, so there are no stale locks.
 func lock(ctx context.Context, name string) (unlock func(), err error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

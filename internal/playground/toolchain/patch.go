@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// patchedModule copies the module that a tool patches, patches the copy, and writes a go.mod that uses it. It returns
-// the name of that go.mod; done removes the copy.
+// patchedModule copies the module that a tool patches, patches the copy, and writes a go.mod that uses the copy. It
+// returns the path of that go.mod, and a function that removes the copy.
 func (t *Toolchain) patchedModule(ctx context.Context, tool Tool) (modfile string, done func() error, err error) {
 	source, err := t.ModuleDir(ctx, tool.Module, tool.Patch.Module)
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *Toolchain) patchedModule(ctx context.Context, tool Tool) (modfile strin
 	return modfile, func() error { return os.RemoveAll(patched) }, nil
 }
 
-// apply patches the sources in dir.
+// apply patches the file in the folder dir. It returns an error unless the text to replace occurs exactly once.
 func (p Patch) apply(dir string) error {
 	file := filepath.Join(dir, filepath.FromSlash(p.File))
 	content, err := os.ReadFile(file)

@@ -9,7 +9,8 @@ import (
 	"runtime"
 )
 
-// recipe is incremented when the way of building changes, so that older cached binaries are rebuilt.
+// recipe is a part of every stamp. It must be incremented when the way in which programs are built
+// changes, so that outdated binaries in the cache are built again.
 const recipe = 1
 
 // stamp returns a digest of everything that determines a tool's binary.
@@ -23,7 +24,7 @@ func (t *Toolchain) stamp(tool Tool) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Pins returns a digest of the versions of a tool and of everything that it is built from.
+// Pins returns a digest of the files that determine the version of a tool and of its dependencies.
 func (t *Toolchain) Pins(tool Tool) (string, error) {
 	h := sha256.New()
 	dir := filepath.Join(t.root, "hack", tool.Module)
@@ -44,7 +45,7 @@ func (t *Toolchain) Pins(tool Tool) (string, error) {
 
 func (t *Toolchain) stampFile(tool Tool) string { return t.Path(tool) + ".stamp" }
 
-// isFresh reports whether the cached binary matches the stamp.
+// isFresh reports whether the binary in the cache has the given stamp.
 func (t *Toolchain) isFresh(tool Tool, stamp string) bool {
 	if _, err := os.Stat(t.Path(tool)); err != nil {
 		return false

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Tool is a program built from one of the pinned modules under hack/.
+// Tool is a program that is built from one of the modules under hack/, which pin its version.
 type Tool struct {
-	// Name of the binary.
+	// Name is the name of the binary.
 	Name string
 	// Module is the folder under hack/ whose go.mod pins the version.
 	Module string
-	// Package is the import path of the main package; "." is the module itself.
+	// Package is the import path of the main package. "." is the root of the module itself.
 	Package string
-	// Stamped programs report their module's version, which is set by the linker.
+	// Stamped is true if the linker must set the version that the program reports.
 	Stamped bool
-	// Patch is applied to the sources; the zero Patch does nothing.
+	// Patch is applied to the sources before the build. The zero Patch changes nothing.
 	Patch Patch
 }
 
@@ -47,18 +47,21 @@ var (
 	Liqoctl               = liqo("liqoctl")
 )
 
-// Programs for clusters of containers: those that create the clusters, those that install charts, and those that the
-// clusters run when no registry is available.
+// ArgoCD is used only by the test of the GitOps manifests.
+var ArgoCD = Tool{Name: "argocd", Module: "argocd", Package: "."}
+
+// Programs for clusters that run containers. They create the clusters, install charts, or run inside the clusters if
+// no registry is available.
 var (
 	Helm      = Tool{Name: "helm", Module: "helm", Package: "helm.sh/helm/v3/cmd/helm"}
 	Kind      = Tool{Name: "kind", Module: "kind", Package: "sigs.k8s.io/kind"}
 	Kubeadm   = node("kubeadm")
 	Kubelet   = node("kubelet")
 	KubeProxy = node("kube-proxy")
-	// Agnhost is Kubernetes' own workload for tests.
+	// Agnhost is the program in the containers of Kubernetes' own tests.
 	Agnhost = Tool{Name: "agnhost", Module: "kind", Package: "k8s.io/kubernetes/test/images/agnhost", Stamped: true}
 	CoreDNS = Tool{Name: "coredns", Module: "coredns", Package: "."}
-	// LiqoReleasedWebhook is Liqo's webhook without the patch. It runs in a container, where /tmp is its own.
+	// LiqoReleasedWebhook is Liqo's webhook without the patch. It runs in a container, which has a /tmp of its own.
 	LiqoReleasedWebhook = Tool{Name: "liqo-webhook", Module: "liqo", Package: "github.com/liqotech/liqo/cmd/webhook"}
 )
 
@@ -70,9 +73,9 @@ func All() []Tool {
 	}
 }
 
-// Named returns the tools with these binary names.
+// Named returns the tools whose binaries have the given names.
 func Named(names ...string) ([]Tool, error) {
-	known := append(All(), Helm, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
+	known := append(All(), ArgoCD, Helm, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
 	var tools []Tool
 	for _, name := range names {
 		at := slices.IndexFunc(known, func(t Tool) bool { return t.Name == name })
@@ -96,9 +99,9 @@ func liqo(name string) Tool {
 	return Tool{Name: name, Module: "liqo", Package: path.Join("github.com/liqotech/liqo/cmd", name)}
 }
 
-// relocatedWebhook returns a webhook that keeps its serving certificate below the working directory. The released one
-// insists on a folder in /tmp, where the webhooks of several clusters overwrite each other's certificate and those of
-// another user cannot start.
+// relocatedWebhook returns Liqo's webhook with a patch: the patched program keeps its certificate below its working
+// directory. Without the patch, the program keeps it in a fixed folder in /tmp. There, the webhooks of several clusters
+// would overwrite each other's certificate, and the webhook of another user could not start.
 func relocatedWebhook() Tool {
 	tool := liqo("webhook")
 	tool.Patch = Patch{

@@ -1,8 +1,8 @@
-// Package toolchain builds the third-party programs that the playground and the integration tests run. Their modules
-// are pinned under hack/, and the binaries are cached.
+// Package toolchain builds the third-party programs that the playground and the integration tests run. Modules under
+// hack/ pin their versions. The binaries are cached.
 //
-// Each cached binary has a stamp, a digest of everything that determines it. A binary with an outdated stamp is
-// rebuilt.
+// Each binary in the cache has a stamp, which is a digest of everything that determines the binary. If the stamp is
+// no longer right, the program is built again.
 package toolchain
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// CacheVariable is the environment variable that moves the cache. By default the cache is in the user's cache folder,
-// so that checkouts share it.
+// CacheVariable is the environment variable that sets the folder of the cache. By default the cache is in the user's
+// cache folder, so that several checkouts share it.
 const CacheVariable = "LRB_CACHE"
 
-// Toolchain finds and builds programs. Several processes may share a cache.
+// Toolchain finds and builds programs. Several processes may use the same cache.
 type Toolchain struct {
 	root     string
 	bin      string
@@ -41,7 +41,7 @@ func New(report progress.Reporter) (*Toolchain, error) {
 	return &Toolchain{root: root, bin: filepath.Join(cache, "bin"), progress: report}, nil
 }
 
-// cacheDir returns the folder of the cache. For a user without a home it is in the checkout.
+// cacheDir returns the folder of the cache. If the user has no home directory, it is a folder in the checkout.
 func cacheDir(root string) string {
 	if dir := os.Getenv(CacheVariable); dir != "" {
 		return dir
@@ -55,10 +55,11 @@ func cacheDir(root string) string {
 // Root returns the folder of the checkout.
 func (t *Toolchain) Root() string { return t.root }
 
-// Path returns the path of a tool's binary. It exists once Ensure has returned.
+// Path returns the path of a tool's binary. The binary exists only after Ensure was called for the tool.
 func (t *Toolchain) Path(tool Tool) string { return filepath.Join(t.bin, tool.Name) }
 
-// Ensure builds the tools that are missing or outdated. The first build compiles Kubernetes and takes minutes.
+// Ensure builds the tools whose binaries are missing or outdated. The first build compiles Kubernetes, which takes
+// minutes.
 func (t *Toolchain) Ensure(ctx context.Context, tools ...Tool) error {
 	var missing []Tool
 	for _, tool := range tools {
@@ -79,26 +80,27 @@ func (t *Toolchain) Ensure(ctx context.Context, tools ...Tool) error {
 	return nil
 }
 
-// ModuleDir returns the folder with the sources of a module that hack/<in> pins.
+// ModuleDir returns the folder with the sources of a module. The go.mod in a folder below hack, named by the parameter
+// in, pins the version.
 func (t *Toolchain) ModuleDir(ctx context.Context, in, module string) (string, error) {
 	list := func() (string, error) { return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Dir}}", module) }
 	dir, err := list()
 	if err != nil || dir != "" {
 		return dir, err
 	}
-	// The binaries may be cached while the sources are not.
+	// The sources may be missing even if the binaries are cached.
 	if _, err := t.goCommand(ctx, in, "mod", "download", module); err != nil {
 		return "", err
 	}
 	return list()
 }
 
-// ModuleVersion returns the version of a module that hack/<in> pins.
+// ModuleVersion returns the version of a module that the go.mod in a folder below hack (the parameter in) pins.
 func (t *Toolchain) ModuleVersion(ctx context.Context, in, module string) (string, error) {
 	return t.goCommand(ctx, in, "list", "-m", "-f", "{{.Version}}", module)
 }
 
-// build compiles under a lock, so that only one of several processes builds.
+// build compiles a tool. A lock file ensures that only one of several processes compiles it.
 func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
 	defer t.progress.Begin("build " + tool.Name)()
 	if err := os.MkdirAll(t.bin, 0o755); err != nil {
@@ -121,7 +123,7 @@ func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
 	if err != nil {
 		return err
 	}
-	// A running program's file can be replaced but not overwritten.
+	// The build writes a new file, because the file of a running program can be replaced but not written to.
 	fresh := t.Path(tool) + ".new"
 	args := []string{"build", "-trimpath", "-ldflags", flags, "-o", fresh}
 	if tool.Patch != (Patch{}) {
@@ -141,8 +143,8 @@ func (t *Toolchain) build(ctx context.Context, tool Tool) (err error) {
 	return os.WriteFile(t.stampFile(tool), []byte(stamp), 0o644)
 }
 
-// linkerFlags returns the flags that make Kubernetes report its release. Clients rely on it; the default is
-// v0.0.0-master.
+// linkerFlags returns the flags for the linker. For a stamped tool they set the version of Kubernetes, on which
+// clients rely. Without them, the program reports v0.0.0-master.
 func (t *Toolchain) linkerFlags(ctx context.Context, tool Tool) (string, error) {
 	flags := "-s -w"
 	if !tool.Stamped {
@@ -164,7 +166,7 @@ func (t *Toolchain) linkerFlags(ctx context.Context, tool Tool) (string, error) 
 func (t *Toolchain) goCommand(ctx context.Context, module string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(t.root, "hack", module)
-	// The binaries must not depend on the machine's C library.
+	// Without cgo, the binaries do not depend on the machine's C library.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -175,7 +177,7 @@ func (t *Toolchain) goCommand(ctx context.Context, module string, args ...string
 	return strings.TrimSpace(string(out)), nil
 }
 
-// repositoryRoot returns the nearest parent folder with the pinned modules.
+// repositoryRoot returns the nearest parent folder that contains the modules under hack/.
 func repositoryRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// checkout returns a repository whose only tool is a small program.
+// checkout returns the toolchain of a repository whose only tool is a small program, and this
+// tool.
 func checkout(t *testing.T, report progress.Reporter) (*Toolchain, Tool) {
 	t.Helper()
 	root := t.TempDir()

@@ -1,4 +1,4 @@
-// Package identitytest is a broker that issues certificates to agents in tests.
+// Package identitytest provides a broker that issues certificates to agents in tests.
 package identitytest
 
 import (
@@ -25,12 +25,13 @@ const (
 	Token       = "token.of.rome"
 )
 
-// Registry decides about certificates as a broker does: it binds a token to the first key that
-// uses it. Change its fields with Edit.
+// Registry issues certificates by the rules of a broker: a token is valid only for the first key
+// that uses it. Change its fields with Edit.
 type Registry struct {
-	// Now returns the start of a new certificate's validity.
+	// Now returns the time at which a new certificate begins to be valid.
 	Now func() time.Time
-	// Agents signs certificates. ServersCA and BrokerURLs are part of each answer.
+	// Agents signs the agents' certificates. ServersCA and BrokerURLs are returned with each
+	// certificate.
 	Agents     *pkitest.Authority
 	ServersCA  []byte
 	BrokerURLs []string
@@ -38,14 +39,15 @@ type Registry struct {
 	Life time.Duration
 	// Domain is the trust domain that requests must name.
 	Domain string
-	// Tokens maps valid tokens to the keys that they are bound to.
+	// Tokens maps each valid token to the fingerprint of the key that has used it, or to "" if none
+	// has.
 	Tokens map[string]string
-	// Approved admits clusters without a token.
+	// Approved is true if clusters without a token are approved.
 	Approved bool
-	// Failure is the error that every call returns; nil for none.
+	// Failure is returned as the error of every call unless it is nil.
 	Failure error
 
-	// mu guards the fields above, and the following.
+	// mu protects all fields, including those above.
 	mu                sync.Mutex
 	enrolled, renewed []string
 	issued            int
@@ -63,21 +65,23 @@ func NewRegistry(t *testing.T, c clock.PassiveClock) *Registry {
 	}
 }
 
-// Edit changes the Registry's fields.
+// Edit calls change while no request is being handled.
 func (r *Registry) Edit(change func(*Registry)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(r)
 }
 
-// Enrolled returns the keys of all enrolment requests, in order and with repetitions.
+// Enrolled returns the fingerprints of the keys of all enrolment requests, in order and with
+// repetitions.
 func (r *Registry) Enrolled() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.enrolled)
 }
 
-// Renewed returns the keys of all renewal requests, in order and with repetitions.
+// Renewed returns the fingerprints of the keys of all renewal requests, in order and with
+// repetitions.
 func (r *Registry) Renewed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +143,7 @@ func (r *Registry) Renew(_ context.Context, _ string, q *v1.RenewalRequest) (*v1
 	return r.issue(request)
 }
 
-// read needs mu.
+// read parses a request and returns it with the fingerprint of its key. The caller must hold mu.
 func (r *Registry) read(text string) (*x509.CertificateRequest, string, error) {
 	if r.Failure != nil {
 		return nil, "", r.Failure
@@ -158,7 +162,7 @@ func (r *Registry) read(text string) (*x509.CertificateRequest, string, error) {
 	return request, pki.KeyHash(&x509.Certificate{RawSubjectPublicKeyInfo: request.RawSubjectPublicKeyInfo}), nil
 }
 
-// issue needs mu.
+// issue signs a certificate for a request. The caller must hold mu.
 func (r *Registry) issue(request *x509.CertificateRequest) (*v1.IssuedCertificate, error) {
 	now := r.Now()
 	certificate, err := r.Agents.Certify(request.PublicKey, &x509.Certificate{

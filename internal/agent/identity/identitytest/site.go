@@ -17,12 +17,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-// Site is a broker with both of its listeners, for agents that enrol and renew.
+// Site is a broker with two listeners: one for agents that have a certificate, and one for
+// enrolment.
 type Site struct {
 	*Registry
-	// Broker answers calls that are made with a certificate.
+	// Broker handles the calls of agents with a certificate.
 	Broker *transporttest.Broker
-	// URL is the address for agents, and EnrolmentURL the one for enrolment.
+	// URL is the address of the listener for agents. EnrolmentURL is the address of the listener
+	// for enrolment.
 	URL, EnrolmentURL string
 
 	clock   clock.PassiveClock
@@ -30,7 +32,7 @@ type Site struct {
 	certDir string
 }
 
-// New runs a Site until the test ends.
+// New starts a Site. It runs until the test ends.
 func New(t *testing.T, c clock.PassiveClock) *Site {
 	t.Helper()
 	s := &Site{
@@ -45,13 +47,14 @@ func New(t *testing.T, c clock.PassiveClock) *Site {
 	return s
 }
 
-// NewAuthority returns a CA that is valid from two hours ago.
+// NewAuthority returns a CA whose certificate began to be valid two hours ago.
 func NewAuthority(t *testing.T, c clock.PassiveClock) *pkitest.Authority {
 	t.Helper()
 	return pkitest.New(t, "test", c.Now().Add(-2*time.Hour))
 }
 
-// SaveServer gives the broker a new certificate and the roots of its Registry.
+// SaveServer issues a new certificate for the broker's listeners, and makes them trust
+// certificates of the Registry's CA.
 func (s *Site) SaveServer(t *testing.T) {
 	t.Helper()
 	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
@@ -77,7 +80,7 @@ func (s *Site) serve(t *testing.T, open func(server.Options) (*server.Server, er
 	return "https://" + listener.Addr().String()
 }
 
-// CAHash returns what `broker enrol` prints for --enrolment-ca-hash.
+// CAHash returns the value for --enrolment-ca-hash that `broker enrol` would print.
 func (s *Site) CAHash(t *testing.T) string {
 	t.Helper()
 	roots, err := pki.ParseBundle(s.servers.CertPEM())
@@ -87,7 +90,7 @@ func (s *Site) CAHash(t *testing.T) string {
 	return pki.KeyHash(roots[0])
 }
 
-// Enroller returns an agent's Enroller for the site's enrolment listener.
+// Enroller returns an Enroller for the Site's enrolment listener.
 func (s *Site) Enroller(t *testing.T, caHash string) *httptransport.Enroller {
 	t.Helper()
 	e, err := httptransport.NewEnroller(httptransport.EnrollerOptions{

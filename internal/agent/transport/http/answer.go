@@ -16,12 +16,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// maxAnswer bounds the size of a response body.
+// maxAnswer limits the size of the body of a response.
 const maxAnswer = 16 << 20
 
-// readAnswer decodes a response. It ignores unknown fields, which a newer broker may send.
+// readAnswer decodes the body of a response, or returns the broker's error. It returns nil for a
+// response without content. It ignores unknown fields, which a newer broker may send.
 func readAnswer[T any](response *nethttp.Response) (*T, error) {
-	defer func() { _ = response.Body.Close() }() // already read, or unusable
+	defer func() { _ = response.Body.Close() }() // the body was read or is unusable, so an error does not matter
 	broker := response.Request.URL.Scheme + "://" + response.Request.URL.Host
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
@@ -67,7 +68,8 @@ func problemOf(response *nethttp.Response, body []byte) *fault.Error {
 	}
 }
 
-// retryAfter returns 0 if the header is absent, or is a date, which the broker never sends.
+// retryAfter returns the pause in the Retry-After header in seconds. It returns 0 without such a
+// header, and for the date format, which the broker never uses.
 func retryAfter(response *nethttp.Response) time.Duration {
 	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -76,7 +78,8 @@ func retryAfter(response *nethttp.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// withoutURL removes the request's URL: the wrapped error names the replica.
+// withoutURL returns the error without the URL of the request, because the wrapped error already
+// names the replica.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

@@ -11,17 +11,17 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// After tripAfter consecutive attempts without an answer, calls fail immediately for pauseTime.
-// Then one attempt probes the broker, while the others still fail. tripAfter equals two calls
-// with all their retries, and the pause is short compared to the seconds between an agent's
-// calls.
+// After tripAfter consecutive attempts without an answer, all calls fail at once for pauseTime.
+// Then a single attempt is let through; if it is answered, the pause is over. tripAfter is the
+// number of attempts that two calls make with all their retries. pauseTime is short compared with
+// the time between two calls of an agent.
 const (
 	tripAfter = 2 * (1 + retries)
 	pauseTime = 2 * time.Second
 )
 
-// pausedError is the error of a call that fails at once. It does not wrap the last attempt's error:
-// this call did not wait itself and must not look like a timeout.
+// pausedError is the error of a call that fails at once because of the pause. It does not wrap the
+// error of the last attempt, which may be a timeout: this call has not waited.
 type pausedError struct{ last error }
 
 func (e *pausedError) Error() string {
@@ -33,15 +33,19 @@ func isPaused(err error) bool {
 	return paused
 }
 
-// breaker fails calls immediately while the broker is down, so that a hundred requests do not
-// wait for their timeouts one after the other. Polls bypass it: there are only two, they pause
-// by themselves, and a poll that waits for a minute would tell nothing about the broker
-// meanwhile.
+// breaker makes calls fail at once while the broker is down. Otherwise the calls for a hundred
+// ResourceRequests would wait for their timeouts one after the other.
+//
+// Polls bypass the breaker. There are only two of them, with pauses of their own, and a poll would
+// be a bad test of whether the broker is back: its answer may take a minute.
 type breaker struct {
 	Carrier
 	circuit *gobreaker.CircuitBreaker[*nethttp.Response]
-	// last is the last error without an answer.
+	// last is the error of the latest attempt without an answer.
 	last atomic.Pointer[error]
+	// watch is called before each attempt. The function that it returns is called after the
+	// attempt. watch may be nil.
+	watch func(*nethttp.Request) (done func(*nethttp.Response, error))
 }
 
 func newBreaker(c Carrier) *breaker {
@@ -52,12 +56,23 @@ func newBreaker(c Carrier) *breaker {
 	})}
 }
 
-// isNeutral reports whether an error reveals nothing about the broker: the caller gave up, or a
+// isNeutral reports whether an error says nothing about the broker: the caller gave up, or a
 // certificate must be replaced.
 func isNeutral(err error) bool { return errors.Is(err, context.Canceled) || isPermanent(err) }
 
-// RoundTrip is one attempt. Any response, even an error status, counts as an answer.
+// RoundTrip makes one attempt. Every response counts as an answer, even one with an error status.
 func (b *breaker) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
+	if b.watch == nil {
+		return b.attempt(request)
+	}
+	done := b.watch(request)
+	response, err := b.attempt(request)
+	done(response, err)
+	return response, err
+}
+
+// attempt makes one attempt. The breaker may make it fail at once, unless it is a poll.
+func (b *breaker) attempt(request *nethttp.Request) (*nethttp.Response, error) {
 	if isPoll(request) {
 		return b.Carrier.RoundTrip(request)
 	}

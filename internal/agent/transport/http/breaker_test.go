@@ -121,7 +121,8 @@ func TestOpenCircuitDoesNotReportATimeout(t *testing.T) {
 	})
 }
 
-// A cancelled call and a rejected certificate reveal nothing about the broker.
+// A cancelled call and a missing client certificate say nothing about the broker, so they do not
+// open the circuit.
 func TestNeutralErrorsLeaveTheCircuitClosed(t *testing.T) {
 	for name, reason := range map[string]error{"given up": context.Canceled, "no certificate": errCredentials} {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,9 @@
-// Package http carries an agent's calls to the broker's REST API over mTLS.
+// Package http sends an agent's calls to the broker's REST API over mTLS.
 //
-//	call ─▶ retries with jitter ─▶ circuit breaker ─▶ one of the broker's URLs ─▶ TLS 1.3, ca.crt alone
+//	call ─▶ retries with jitter ─▶ circuit breaker ─▶ one of the broker's URLs ─▶ TLS 1.3, trusting only ca.crt
 //
-// All calls are idempotent, so all are retried: a broken connection, 429 and 5xx lead to
-// another attempt within the call's time, unless the circuit breaker is open. The remaining
-// errors wrap transport.ErrUnreachable. Problem documents become *fault.Error.
+// All calls are idempotent, so all can be retried. A broken connection and the status codes 429 and 5xx cause another
+// attempt within the call's timeout, unless the circuit breaker is open or the broker asks for a longer pause than
+// maxRetryAfter. If no attempt succeeds, the error wraps transport.ErrUnreachable. If the broker refuses the call, the
+// error is a *fault.Error.
 package http

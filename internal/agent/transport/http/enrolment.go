@@ -16,37 +16,37 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
-// issueTimeout bounds a call that waits for an issuer to sign.
+// issueTimeout limits a call for which the broker must sign a certificate.
 const issueTimeout = 45 * time.Second
 
-// EnrollerOptions of an Enroller. All but UserAgent are required.
+// EnrollerOptions are the options of an Enroller. All except UserAgent are required.
 type EnrollerOptions struct {
-	// URL of the broker's enrolment listener, https://host[:port].
+	// URL of the broker's enrolment listener, in the form https://host[:port].
 	URL string
-	// CAHashes are pki.KeyHash values of CAs; one of them must have signed the listener's
-	// certificate.
+	// CAHashes are the hashes of the keys of CAs, see pki.KeyHash. One of these CAs must have signed
+	// the listener's certificate.
 	CAHashes []string
-	// Now is the current time, for the validity of certificates.
+	// Now returns the current time. It is used to check whether certificates are valid.
 	Now func() time.Time
 	// UserAgent identifies the agent and its version to the broker.
 	UserAgent string
 }
 
-// Enroller requests a cluster's first certificate. It has no certificate itself, and
-// authenticates the broker by the key hash of its CA.
+// Enroller requests the first certificate of a cluster. It sends no client certificate, and
+// recognizes the broker by the hash of the key of its CA.
 type Enroller struct {
 	api *v1.Client
 	url string
 }
 
-// Approval describes what a cluster without a token waits for.
+// Approval says that the enrolment of a cluster without a token awaits an administrator's approval.
 type Approval struct {
 	v1.EnrolmentPending
-	// RetryAfter is when to ask again.
+	// RetryAfter is how long to wait before asking again.
 	RetryAfter time.Duration
 }
 
-// NewEnroller validates the options; it does not connect.
+// NewEnroller checks the options and returns an Enroller. It does not connect.
 func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 	bases, err := parseURLs("--enrolment-url", []string{o.URL})
 	if err != nil {
@@ -71,7 +71,7 @@ func NewEnroller(o EnrollerOptions) (*Enroller, error) {
 	return &Enroller{api: api, url: to.url}, nil
 }
 
-// Rules returns what a certificate signing request must contain.
+// Rules returns what the broker requires of a certificate signing request.
 func (e *Enroller) Rules(ctx context.Context) (*v1.EnrolmentRules, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -82,7 +82,8 @@ func (e *Enroller) Rules(ctx context.Context) (*v1.EnrolmentRules, error) {
 	return readAnswer[v1.EnrolmentRules](response)
 }
 
-// Enrol returns a certificate, or an Approval while the cluster waits for one.
+// Enrol returns the certificate that the broker issued, or an Approval if an administrator must
+// approve the enrolment first.
 func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1.IssuedCertificate, *Approval, error) {
 	ctx, cancel := context.WithTimeout(ctx, issueTimeout)
 	defer cancel()
@@ -125,14 +126,15 @@ func (s *anonymous) RoundTrip(request *nethttp.Request) (*nethttp.Response, erro
 	return response, nil
 }
 
-// pinnedTLS accepts a server whose chain leads to a CA with one of the key hashes. The server
-// sends the CA in its chain, as for kubeadm join; only the hash authenticates it.
+// pinnedTLS returns a TLS configuration that accepts only servers whose certificate chain contains
+// a CA with one of the key hashes and leads to that CA. As with kubeadm join, the hash alone
+// identifies the CA.
 func pinnedTLS(hashes []string, host string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: host,
 		Time:       now,
-		// VerifyConnection verifies the chain against the pinned CA instead of the system's roots.
+		// The default verification would require one of the system's CAs. VerifyConnection replaces it.
 		InsecureSkipVerify: true, //nolint:gosec // see VerifyConnection
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if err := verifyPinned(state.PeerCertificates, hashes, host, now()); err != nil {

@@ -12,24 +12,26 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// Retries within one call. The caller's own loop continues from there.
+// How often and after which pauses a call is retried. When all retries have failed, the caller
+// decides when to call again.
 const (
 	retries      = 3
 	retryWaitMin = 100 * time.Millisecond
 	retryWaitMax = 400 * time.Millisecond
-	// maxRetryAfter is the longest Retry-After that a call waits for; a longer one is returned to
-	// the caller.
+	// maxRetryAfter is the longest Retry-After that a retry waits for. If the broker asks for a
+	// longer pause, the call returns the broker's answer instead.
 	maxRetryAfter = 2 * time.Second
 )
 
-// retrier repeats failed requests where that can help.
+// retrier repeats requests that failed, if shouldRetry says that this may help.
 type retrier struct{ client *retryablehttp.Client }
 
 func newRetrier(c nethttp.RoundTripper) retrier {
 	return retrier{&retryablehttp.Client{
 		HTTPClient: &nethttp.Client{
 			Transport: c,
-			// The API does not redirect, and the certificate must not be sent to other servers.
+			// The API does not redirect. Following a redirect could show the certificate to another
+			// server.
 			CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error { return nethttp.ErrUseLastResponse },
 		},
 		RetryMax:     retries,
@@ -61,20 +63,21 @@ func shouldRetry(ctx context.Context, response *nethttp.Response, err error) (bo
 	return overloaded && retryAfter(response) <= maxRetryAfter, nil
 }
 
-// isPermanent reports whether an error persists until a certificate is replaced.
+// isPermanent reports whether an error will persist until a certificate is replaced.
 func isPermanent(err error) bool { return errors.Is(err, errCredentials) || isUntrusted(err) }
 
-// isUntrusted reports whether one side rejected the other's certificate.
+// isUntrusted reports whether an error means that one side rejected the other's certificate.
 func isUntrusted(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)
-	// A TLS alert from the peer.
+	// net/http reports a TLS alert from the server in this form.
 	return ok && op.Op == "remote error"
 }
 
-// jitteredBackoff spreads agents that failed at the same time.
+// jitteredBackoff returns the pause before the next attempt. Its jitter keeps agents that failed
+// at the same time from retrying at the same time.
 func jitteredBackoff(lowest, highest time.Duration, attempt int, response *nethttp.Response) time.Duration {
 	wait := retryablehttp.RateLimitLinearJitterBackoff(lowest, highest, attempt, response)
 	return wait + rand.N(wait/4+1)

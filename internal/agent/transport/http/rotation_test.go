@@ -151,7 +151,7 @@ func (r *rotation) connect(t *testing.T, p *party) *http.Transport {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tr.Close() }) // never fails
+	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	return tr
 }
 

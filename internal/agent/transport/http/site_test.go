@@ -99,7 +99,7 @@ func (s *site) connectFiles(t *testing.T, files *pki.Files, urls ...string) *htt
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tr.Close() }) // never fails
+	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	return tr
 }
 

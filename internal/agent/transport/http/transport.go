@@ -15,26 +15,27 @@ import (
 )
 
 const (
-	// callTimeout bounds a call with all its retries. A poll gets it in addition to its wait.
+	// callTimeout limits a call with all its retries. Polls get this time in addition to the time for
+	// which the broker may hold them.
 	callTimeout = 10 * time.Second
-	// maxWait is the longest poll that the API allows.
+	// maxWait is the longest time for which the API allows a poll to be held.
 	maxWait = 60 * time.Second
 )
 
 // Options of a Transport. URLs and Files are required.
 type Options struct {
-	// URLs of the broker's replicas, https://host[:port]. The first is used until it fails, then
-	// the next.
+	// URLs of the broker's replicas, in the form https://host[:port]. After a failure, the next one is
+	// used.
 	URLs []string
-	// Files hold the agent's certificate and the broker's CA. A replacement is used within a
-	// second; calls in flight finish with the old one.
+	// Files contain the agent's certificate and the broker's CA. After a change of the files, new
+	// connections use them within a second; calls in progress finish with the old ones.
 	Files *pki.Files
 	// UserAgent identifies the agent and its version to the broker.
 	UserAgent string
 }
 
-// Carrier transports requests to a broker. Each RoundTrip is one attempt and preserves path,
-// query, headers and body.
+// Carrier sends requests to a broker. Each call of RoundTrip is one attempt. It must not change the
+// path, query, headers and body of a request.
 type Carrier interface {
 	nethttp.RoundTripper
 	// Close releases the carrier's resources.
@@ -45,19 +46,20 @@ type Carrier interface {
 type Transport struct {
 	api     *v1.Client
 	carrier Carrier
-	// urls of the broker, for error messages.
+	breaker *breaker
+	// urls are the broker's URLs, for error messages.
 	urls []string
-	// cursor of the last instructions is sent with every call: a broker restored from an older
-	// state learns from it that it was.
+	// cursor is the cursor of the latest list of instructions. It is sent with every call: this is how
+	// a broker that was restored from an older state learns that it has lost changes.
 	cursor atomic.Pointer[string]
-	// closed is cancelled by Close, which ends every call.
+	// closed is cancelled by Close, which ends all calls.
 	closed context.Context
 	close  context.CancelFunc
 }
 
 var _ transport.Transport = (*Transport)(nil)
 
-// New validates the URLs; it does not connect.
+// New checks the options and returns a Transport. It does not connect.
 func New(o Options) (*Transport, error) {
 	bases, err := parseURLs("--broker-url", o.URLs)
 	if err != nil {
@@ -66,15 +68,17 @@ func New(o Options) (*Transport, error) {
 	if o.Files == nil {
 		return nil, errors.New("broker transport without certificates: set --broker-cert-path")
 	}
-	// The connector chooses a replica at every attempt.
+	// urls[0] only serves to build requests. The connector replaces the address at every attempt.
 	return Over(&connector{bases: bases, files: o.Files, userAgent: o.UserAgent}, o.URLs...)
 }
 
-// Over returns a transport whose requests c carries to the first of urls. Errors name all urls.
+// Over returns a Transport that sends its requests with c. The requests contain urls[0] as their
+// address. Error messages contain all urls.
 func Over(c Carrier, urls ...string) (*Transport, error) {
 	closed, closeNow := context.WithCancel(context.Background())
-	c = newBreaker(c)
-	t := &Transport{carrier: c, urls: urls, closed: closed, close: closeNow}
+	guarded := newBreaker(c)
+	c = guarded
+	t := &Transport{carrier: c, breaker: guarded, urls: urls, closed: closed, close: closeNow}
 	var err error
 	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(c)), v1.WithRequestEditorFn(t.addHeaders))
 	if err != nil {
@@ -83,7 +87,7 @@ func Over(c Carrier, urls ...string) (*Transport, error) {
 	return t, nil
 }
 
-// addHeaders adds the headers that every call carries.
+// addHeaders adds the headers that every request has.
 func (t *Transport) addHeaders(_ context.Context, request *nethttp.Request) error {
 	request.Header.Set(v1.MinorHeader, minor)
 	if cursor := t.cursor.Load(); cursor != nil {
@@ -92,10 +96,16 @@ func (t *Transport) addHeaders(_ context.Context, request *nethttp.Request) erro
 	return nil
 }
 
+// WatchAttempts sets a function that is called before each attempt of a call. The function that it
+// returns is called after the attempt, with the outcome. Call WatchAttempts before the first call.
+func (t *Transport) WatchAttempts(watch func(*nethttp.Request) (done func(*nethttp.Response, error))) {
+	t.breaker.watch = watch
+}
+
 // Addresses returns the broker's addresses.
 func (t *Transport) Addresses() []string { return t.urls }
 
-// Close ends calls in flight and closes idle connections. Later calls fail.
+// Close ends all calls and closes idle connections. Later calls fail.
 func (t *Transport) Close() error {
 	t.close()
 	t.carrier.Close()
@@ -125,9 +135,13 @@ func (t *Transport) RequestReservation(ctx context.Context, key string, req *v1.
 }
 
 // ReleaseReservation implements transport.Releaser.
-func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
+func (t *Transport) ReleaseReservation(ctx context.Context, nameOrKey, user string) (*v1.Reservation, error) {
+	var params *v1.ReleaseReservationParams // nil, because an empty actor would be sent as a parameter
+	if user != "" {
+		params = &v1.ReleaseReservationParams{Actor: user}
+	}
 	return callBroker[v1.Reservation](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
-		return t.api.ReleaseReservation(ctx, nameOrKey)
+		return t.api.ReleaseReservation(ctx, nameOrKey, params)
 	})
 }
 
@@ -138,6 +152,25 @@ func (t *Transport) ChangeReservation(ctx context.Context, key string, change *v
 	})
 }
 
+// RequestQuote implements transport.Quoter.
+func (t *Transport) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	var params *v1.RequestQuoteParams // nil, because an empty key would be sent as a header
+	if key != "" {
+		params = &v1.RequestQuoteParams{IdempotencyKey: key}
+	}
+	return callBroker[v1.Quote](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.RequestQuote(ctx, params, *req)
+	})
+}
+
+// ReleaseQuote implements transport.Quoter.
+func (t *Transport) ReleaseQuote(ctx context.Context, nameOrKey string) error {
+	_, err := callBroker[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
+		return t.api.ReleaseQuote(ctx, nameOrKey)
+	})
+	return err
+}
+
 // ReportStatus implements transport.StatusReporter.
 func (t *Transport) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
 	_, err := callBroker[struct{}](ctx, t, callTimeout, func(ctx context.Context) (*nethttp.Response, error) {
@@ -146,8 +179,8 @@ func (t *Transport) ReportStatus(ctx context.Context, reservation string, report
 	return err
 }
 
-// FetchInstructions implements transport.BrokerCommunicator. It rounds wait up to seconds, at
-// most 60.
+// FetchInstructions implements transport.BrokerCommunicator. It rounds wait up to whole seconds,
+// and limits it to maxWait.
 func (t *Transport) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	params := &v1.FetchInstructionsParams{Wait: waitSeconds(wait), After: cursor}
 	list, err := callBroker[v1.InstructionList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
@@ -175,7 +208,8 @@ func (t *Transport) SendMessage(ctx context.Context, msg *v1.Message) error {
 	return err
 }
 
-// ReceiveMessages implements transport.Messenger. It rounds wait as FetchInstructions does.
+// ReceiveMessages implements transport.Messenger. It rounds wait up to whole seconds, and limits it
+// to maxWait.
 func (t *Transport) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	params := &v1.ReceiveMessagesParams{Wait: waitSeconds(wait), After: cursor}
 	return callBroker[v1.MessageList](ctx, t, callTimeout+wait, func(ctx context.Context) (*nethttp.Response, error) {
@@ -183,20 +217,21 @@ func (t *Transport) ReceiveMessages(ctx context.Context, cursor string, wait tim
 	})
 }
 
-// RenewCertificate requests a new certificate with the current one.
+// RenewCertificate requests a new certificate, authenticated with the current one.
 func (t *Transport) RenewCertificate(ctx context.Context, request *v1.RenewalRequest) (*v1.IssuedCertificate, error) {
 	return callBroker[v1.IssuedCertificate](ctx, t, issueTimeout, func(ctx context.Context) (*nethttp.Response, error) {
 		return t.api.RenewCertificate(ctx, *request)
 	})
 }
 
-// waitSeconds rounds up: a wait below a second must not become a poll that never waits.
+// waitSeconds returns wait in whole seconds, rounded up, because a poll with 0 would not wait at
+// all.
 func waitSeconds(wait time.Duration) int {
 	wait = min(max(wait, 0), maxWait)
 	return int((wait + time.Second - 1) / time.Second)
 }
 
-// callBroker sends one request and decodes its response. It returns nil for a response without
+// callBroker sends a request and decodes the response. It returns nil for a response without
 // content.
 func callBroker[T any](ctx context.Context, t *Transport, timeout time.Duration,
 	send func(context.Context) (*nethttp.Response, error)) (*T, error) {
@@ -217,8 +252,8 @@ func callBroker[T any](ctx context.Context, t *Transport, timeout time.Duration,
 	return answer, err
 }
 
-// explainError words the error of a call without an answer. A cancelled call is the caller's own
-// decision and does not count as unreachable.
+// explainError returns the error of a call that got no answer. It wraps ErrUnreachable unless the
+// transport was closed or the caller cancelled the call, which says nothing about the broker.
 func (t *Transport) explainError(ctx context.Context, err error, timeout time.Duration) error {
 	if t.closed.Err() != nil {
 		return fmt.Errorf("broker transport is closed: %w", net.ErrClosed)

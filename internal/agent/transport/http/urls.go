@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// parseURLs accepts only https://host[:port]: the API's paths are fixed, and TLS ends at the
-// broker. Errors name the flag.
+// parseURLs parses URLs of the form https://host[:port], and rejects all others: the API's paths
+// are fixed, and the broker only speaks TLS. Its errors name the flag.
 func parseURLs(flag string, texts []string) ([]*url.URL, error) {
 	if len(texts) == 0 {
 		return nil, fmt.Errorf("%s is not set: want https://host[:port] of the broker", flag)

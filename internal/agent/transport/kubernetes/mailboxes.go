@@ -1,9 +1,9 @@
-// Package kubernetes carries an agent's calls to its broker through ClusterMailboxes in the
-// broker's cluster, for agents that reach nothing there but the API server.
+// Package kubernetes sends an agent's calls to the broker as ClusterMailbox objects in the broker's
+// cluster. It is for agents that reach only the API server of that cluster.
 //
-// One request is one ClusterMailbox in the namespace of the agent's cluster. The broker answers
-// in its status; the agent watches for the answer and deletes the mailbox. Everything above is
-// shared with the http transport.
+// Each request is a ClusterMailbox in the namespace that belongs to the agent's cluster. The broker
+// writes its answer into the status. The agent watches for the answer and then deletes the object.
+// The http transport does everything else, such as retries.
 package kubernetes
 
 import (
@@ -31,20 +31,20 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// discardTimeout bounds the deletion of a mailbox. The broker deletes what remains.
+// discardTimeout limits the attempt to delete a mailbox. If the attempt fails, the broker deletes
+// the mailbox later.
 const discardTimeout = 5 * time.Second
 
-// Options of a transport. Both are required.
+// Options of a transport. All are required.
 type Options struct {
-	// Config is for the API server of the broker's cluster, with the account that this cluster has
-	// there.
+	// Config connects to the API server of the broker's cluster, with this cluster's account there.
 	Config *rest.Config
 	// Namespace is this cluster's namespace in the broker's cluster.
 	Namespace string
 }
 
-// New returns a transport; it does not connect. The broker identifies callers by their
-// namespace.
+// New returns a transport, without connecting. The broker identifies the calling cluster by the
+// namespace of its mailboxes.
 func New(o Options) (*http.Transport, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, brokerv1alpha1.GroupVersion)
@@ -58,25 +58,25 @@ func New(o Options) (*http.Transport, error) {
 	return http.Over(&mailboxes{client: c, namespace: o.Namespace}, "kubernetes://"+o.Namespace)
 }
 
-// mailboxes are the mailboxes of one cluster.
+// mailboxes sends requests as mailboxes in the namespace of one cluster.
 type mailboxes struct {
 	client    client.WithWatch
 	namespace string
-	// discards counts deletions in flight.
+	// discards waits for the deletions that are in progress.
 	discards sync.WaitGroup
 }
 
-// RoundTrip sends one request in one mailbox.
+// RoundTrip sends one request as a mailbox and returns the broker's answer.
 func (m *mailboxes) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
 	ctx := r.Context()
 	box := &brokerv1alpha1.ClusterMailbox{}
-	// The client chooses the name, so that it can delete a mailbox even if the response to its
-	// creation was lost.
+	// The agent chooses the name, so that it can delete the mailbox even if it never learns that the
+	// API server has created it.
 	box.Namespace, box.Name = m.namespace, "call-"+string(uuid.NewUUID())
 	var err error
 	box.Spec, err = wire.PackRequest(r)
 	if r.Body != nil {
-		_ = r.Body.Close() // already read, or unusable
+		_ = r.Body.Close() // the body was read or is unusable, so an error does not matter
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, err)
@@ -93,10 +93,10 @@ func (m *mailboxes) RoundTrip(r *nethttp.Request) (*nethttp.Response, error) {
 	return wire.OpenAnswer(r, &answered.Status)
 }
 
-// Close waits until all deletions have ended.
+// Close waits until no deletion is in progress any longer.
 func (m *mailboxes) Close() { m.discards.Wait() }
 
-// awaitAnswer returns the mailbox with its answer.
+// awaitAnswer watches a mailbox and returns it with the broker's answer.
 func (m *mailboxes) awaitAnswer(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) (*brokerv1alpha1.ClusterMailbox, error) {
 	this := &client.ListOptions{Namespace: box.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", box.Name)}
 	changes := &toolscache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -125,17 +125,19 @@ func hasAnswer(event watch.Event) (bool, error) {
 	}
 }
 
-// discardMailbox deletes a mailbox that is no longer needed; a broker still working on it stops.
+// discardMailbox deletes a mailbox in the background. The deletion also makes the broker stop work
+// on the request.
 func (m *mailboxes) discardMailbox(ctx context.Context, box *brokerv1alpha1.ClusterMailbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	m.discards.Go(func() {
 		defer cancel()
-		// a mailbox that remains does no harm
+		// An error is ignored, because the broker also deletes old mailboxes.
 		_ = m.client.Delete(ctx, box)
 	})
 }
 
-// endCause returns the context's error if it ended, which some clients hide.
+// endCause returns the error of the context if the context has ended, otherwise err. The errors of
+// some clients do not wrap the context's error.
 func endCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

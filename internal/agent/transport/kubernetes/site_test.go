@@ -193,7 +193,7 @@ func (s *site) connect(t *testing.T, clusterID string) *http.Transport {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tr.Close() }) // never fails
+	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	return tr
 }
 

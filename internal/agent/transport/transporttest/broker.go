@@ -1,5 +1,5 @@
-// Package transporttest has an in-memory broker, a transport to it within the process, and a conformance suite for
-// transports.
+// Package transporttest provides an in-memory broker for tests, a transport to it within the same
+// process, and a conformance suite for transports.
 package transporttest
 
 import (
@@ -17,21 +17,29 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Provider is the cluster on which Broker places every reservation.
+// Provider is the ID of the cluster on which Broker places every reservation.
 const Provider = "paris"
 
-// Broker grants everything unless Decide says otherwise, keeps one reservation per key, and forwards instructions
-// and messages. It records calls and fails on demand. It is safe for concurrent use.
+// HeldQuote is the name of every quote that Broker holds.
+const HeldQuote = "quo-0000000001"
+
+// Broker grants every request unless Decide is set, keeps one reservation for each key, and
+// delivers the instructions and messages that it is given. It records all calls, and can be made
+// to fail. It is safe for concurrent use.
 type Broker struct {
-	// Decide answers the first request with a key; nil means Grant. After an error, the key is still free. A test
-	// may edit a reservation that it returned.
+	// Decide answers the first request with a key; the default is Grant. If it returns an error, the
+	// key stays unused. A test may later modify a reservation that Decide returned.
 	Decide func(name string, req *v1.ReservationRequest) (*v1.Reservation, error)
-	// Receipt answers advertisements; nil reports nothing as reserved.
+	// Quote answers requests for quotes. If it is nil, every quote is for Provider, and is held if
+	// the request asks for that.
+	Quote func(key string, req *v1.ReservationRequest) (*v1.Quote, error)
+	// Receipt is the answer to every advertisement; if it is nil, the answer says that nothing is
+	// reserved.
 	Receipt *v1.AdvertisementReceipt
-	// RefuseChange answers every change; nil accepts them.
+	// RefuseChange is returned as the error of every change, unless it is nil.
 	RefuseChange error
 
-	// mu guards the following.
+	// mu protects the fields below.
 	mu           sync.Mutex
 	calls        []Call
 	failures     map[Operation][]error
@@ -43,19 +51,20 @@ type Broker struct {
 	shown        map[string]string
 	down         bool
 	beforeAnswer func(ctx context.Context) error
-	announce     bool // polls ask for holdings
-	// changed is closed and replaced at every call and every piece of news.
+	announce     bool // answers to polls ask for the cluster's holdings
+	// changed is closed and replaced at every call, and at every new instruction or message.
 	changed chan struct{}
 }
 
-// reservation is stored under "<cluster>/<key>"; without a state it is a tombstone.
+// reservation is stored under "<cluster>/<key>". If state is nil, the key was released before any
+// request used it, and is refused from then on.
 type reservation struct {
 	request    v1.ReservationRequest
 	state      *v1.Reservation
 	generation int64
 }
 
-// entry is a piece of news and its position in the journal.
+// entry is an instruction or message and its position in the journal.
 type entry[T any] struct {
 	position int
 	news     T
@@ -74,7 +83,7 @@ func NewBroker() *Broker {
 	}
 }
 
-// Ping answers.
+// Ping returns the version and the number of the journal.
 func (b *Broker) Ping(context.Context, string) (*v1.Pong, error) {
 	if err := b.recordCall(Call{Operation: Ping}); err != nil {
 		return nil, err
@@ -84,7 +93,7 @@ func (b *Broker) Ping(context.Context, string) (*v1.Pong, error) {
 	return &v1.Pong{Version: "test", ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: strconv.Itoa(b.journal)}, nil
 }
 
-// PublishAdvertisement reports nothing as reserved.
+// PublishAdvertisement answers with Receipt.
 func (b *Broker) PublishAdvertisement(_ context.Context, clusterID string, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	if err := b.recordCall(Call{Operation: PublishAdvertisement, ClusterID: clusterID, Body: adv}); err != nil {
 		return nil, err
@@ -95,7 +104,8 @@ func (b *Broker) PublishAdvertisement(_ context.Context, clusterID string, adv *
 	return &v1.AdvertisementReceipt{Epoch: max(adv.Epoch, 1), NextSeconds: 30, Reserved: v1.Amounts{}, Available: maps.Clone(adv.Allocatable)}, nil
 }
 
-// RequestReservation grants the first request with a key, and answers repetitions with the current state.
+// RequestReservation answers the first request with a key by calling Decide or Grant, and a
+// repeated one with the reservation's current state.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	if err := b.recordCall(Call{Operation: RequestReservation, ClusterID: clusterID, Name: key, Body: req}); err != nil {
 		return nil, err
@@ -110,12 +120,13 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	return answer, nil
 }
 
-// reserveKey also returns what runs before the answer.
+// reserveKey returns the answer to a request, and the function that must run before the answer is
+// sent (see SetBeforeAnswer).
 func (b *Broker) reserveKey(clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, func(context.Context) error, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	asked := *req
-	asked.RequesterID, asked.Reservation = clusterID, ""
+	asked.RequesterID, asked.Reservation, asked.Actor, asked.Quote = clusterID, "", "", ""
 	known, ok := b.reservations[clusterID+"/"+key]
 	switch {
 	case !ok:
@@ -139,7 +150,8 @@ func (b *Broker) reserveKey(clusterID, key string, req *v1.ReservationRequest) (
 	return cloneReservation(state), b.beforeAnswer, nil
 }
 
-// Grant grants the request on Provider. Without a duration it is to be renewed every minute.
+// Grant grants a request on Provider. A reservation without a duration must be renewed every
+// minute.
 func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	r := &v1.Reservation{
 		Name: name, Phase: v1.ReservationPhaseReserved, RequesterID: req.RequesterID, Resources: maps.Clone(req.Resources),
@@ -160,23 +172,30 @@ func Grant(name string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	return r, nil
 }
 
-// RequestQuote always quotes Provider.
+// RequestQuote records the call, and answers with Quote.
 func (b *Broker) RequestQuote(_ context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
 	if err := b.recordCall(Call{Operation: RequestQuote, ClusterID: clusterID, Name: key, Body: req}); err != nil {
 		return nil, err
 	}
-	return &v1.Quote{
+	if b.Quote != nil {
+		return b.Quote(key, req)
+	}
+	quote := &v1.Quote{
 		ClusterID: Provider, Resources: maps.Clone(req.Resources), Rejected: map[string]int32{},
 		Candidates: []v1.QuotedCandidate{{Candidate: v1.Candidate{ClusterID: Provider, Score: "100.00"}}},
-	}, nil
+	}
+	if req.HoldSeconds > 0 {
+		quote.Name, quote.RemainingSeconds = HeldQuote, float64(req.HoldSeconds)
+	}
+	return quote, nil
 }
 
-// ReleaseQuote accepts everything.
+// ReleaseQuote records the call.
 func (b *Broker) ReleaseQuote(_ context.Context, clusterID, nameOrKey string) error {
 	return b.recordCall(Call{Operation: ReleaseQuote, ClusterID: clusterID, Name: nameOrKey})
 }
 
-// GetReservation finds the caller's own reservation.
+// GetReservation returns a reservation of the calling cluster.
 func (b *Broker) GetReservation(_ context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	if err := b.recordCall(Call{Operation: GetReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
 		return nil, err
@@ -189,7 +208,8 @@ func (b *Broker) GetReservation(_ context.Context, clusterID, nameOrKey string) 
 	return nil, fault.New(fault.NotFound, "no reservation %q of cluster %q", nameOrKey, clusterID)
 }
 
-// ChangeReservation accepts every change newer than the last. Other resources wait until Agree.
+// ChangeReservation accepts a change unless a newer one was accepted before. A new duration
+// applies at once; new amounts apply after Agree.
 func (b *Broker) ChangeReservation(_ context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	if err := b.recordCall(Call{Operation: ChangeReservation, ClusterID: clusterID, Name: nameOrKey, Body: change}); err != nil {
 		return nil, err
@@ -228,9 +248,9 @@ func (r *reservation) applyChange(change *v1.ReservationChange) {
 	}
 }
 
-// ReleaseReservation ends the reservation at once.
-func (b *Broker) ReleaseReservation(_ context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
-	if err := b.recordCall(Call{Operation: ReleaseReservation, ClusterID: clusterID, Name: nameOrKey}); err != nil {
+// ReleaseReservation ends a reservation at once.
+func (b *Broker) ReleaseReservation(_ context.Context, clusterID, nameOrKey, user string) (*v1.Reservation, error) {
+	if err := b.recordCall(Call{Operation: ReleaseReservation, ClusterID: clusterID, Name: nameOrKey, User: user}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -247,12 +267,12 @@ func (b *Broker) ReleaseReservation(_ context.Context, clusterID, nameOrKey stri
 	return cloneReservation(r.state), nil
 }
 
-// ReportStatus accepts everything.
+// ReportStatus records the call.
 func (b *Broker) ReportStatus(_ context.Context, clusterID, name string, report *v1.StatusReport) error {
 	return b.recordCall(Call{Operation: ReportStatus, ClusterID: clusterID, Name: name, Body: report})
 }
 
-// AnnounceHoldings accepts everything.
+// AnnounceHoldings records the call. From then on, answers to polls no longer ask for holdings.
 func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Holdings) error {
 	if err := b.recordCall(Call{Operation: AnnounceHoldings, ClusterID: clusterID, Body: h}); err != nil {
 		return err
@@ -263,21 +283,22 @@ func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Hol
 	return nil
 }
 
-// Witness stores the cursor.
+// Witness stores the cursor that a cluster sent with a call.
 func (b *Broker) Witness(clusterID, cursor string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shown[clusterID] = cursor
 }
 
-// Shown returns the last cursor that a cluster sent.
+// Shown returns the last cursor that a cluster sent with a call.
 func (b *Broker) Shown(clusterID string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.shown[clusterID]
 }
 
-// FetchInstructions returns the instructions since cursor.
+// FetchInstructions returns the instructions for a cluster since cursor. If there are none, it
+// waits for one until the time wait is over.
 func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	if err := b.recordCall(Call{Operation: FetchInstructions, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
@@ -293,7 +314,8 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 	return &v1.InstructionList{Cursor: next, Instructions: news, Announce: announce}, nil
 }
 
-// SendMessage replaces an earlier message of the same slot.
+// SendMessage stores a message. It replaces an earlier message of the same sender with the same
+// slot.
 func (b *Broker) SendMessage(_ context.Context, clusterID string, msg *v1.Message) error {
 	if err := b.recordCall(Call{Operation: SendMessage, ClusterID: clusterID, Body: msg}); err != nil {
 		return err
@@ -311,7 +333,8 @@ func (b *Broker) SendMessage(_ context.Context, clusterID string, msg *v1.Messag
 	return nil
 }
 
-// ReceiveMessages returns the messages to the cluster since cursor.
+// ReceiveMessages returns the messages to a cluster since cursor. If there are none, it waits for
+// one until the time wait is over.
 func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	if err := b.recordCall(Call{Operation: ReceiveMessages, ClusterID: clusterID, Cursor: cursor, Wait: wait}); err != nil {
 		return nil, err
@@ -323,7 +346,7 @@ func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, 
 	return &v1.MessageList{Cursor: next, Messages: news}, nil
 }
 
-// findReservation needs mu.
+// findReservation returns the reservation with a key or name, or nil. The caller must hold mu.
 func (b *Broker) findReservation(clusterID, nameOrKey string) *reservation {
 	if r, ok := b.reservations[clusterID+"/"+nameOrKey]; ok {
 		return r

@@ -10,10 +10,10 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// Operation of a broker, as named in the API description.
+// Operation is the operationId of a call in the API description.
 type Operation string
 
-// Operations.
+// The operations of the broker's API.
 const (
 	Ping                 Operation = "ping"
 	PublishAdvertisement Operation = "publishAdvertisement"
@@ -30,32 +30,34 @@ const (
 	ReceiveMessages      Operation = "receiveMessages"
 )
 
-// Call is a recorded call. Fields that an operation lacks are zero.
+// Call is a recorded call. Fields that the operation does not have are zero.
 type Call struct {
 	Operation Operation
 	ClusterID string
-	// Name is the name or key of the reservation or quote.
+	// Name is the name or idempotency key of the reservation or quote.
 	Name   string
 	Cursor string
-	Wait   time.Duration
-	// Body is a pointer to the API's type.
+	// User is the name of the user who released a reservation.
+	User string
+	Wait time.Duration
+	// Body is a pointer to the decoded request body.
 	Body any
 }
 
-// Report is a StatusReport and its reservation.
+// Report is a StatusReport and the name of the reservation that it is about.
 type Report struct {
 	Reservation string
 	v1.StatusReport
 }
 
-// Calls returns the calls of one operation in order.
+// Calls returns all calls of an operation, in order.
 func (b *Broker) Calls(operation Operation) []Call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.callsOf(operation)
 }
 
-// AwaitCalls returns once n calls of an operation have arrived, or ctx ends.
+// AwaitCalls waits for n calls of an operation. It returns an error if ctx ends first.
 func (b *Broker) AwaitCalls(ctx context.Context, operation Operation, n int) error {
 	for {
 		b.mu.Lock()
@@ -72,7 +74,7 @@ func (b *Broker) AwaitCalls(ctx context.Context, operation Operation, n int) err
 	}
 }
 
-// Requests returns the keys of all requests for reservations, including repetitions.
+// Requests returns the idempotency keys of all calls of RequestReservation, with repetitions.
 func (b *Broker) Requests() []string {
 	var keys []string
 	for _, c := range b.Calls(RequestReservation) {
@@ -81,7 +83,7 @@ func (b *Broker) Requests() []string {
 	return keys
 }
 
-// Changes returns the requested changes.
+// Changes returns the bodies of all calls of ChangeReservation.
 func (b *Broker) Changes() []v1.ReservationChange {
 	var changes []v1.ReservationChange
 	for _, change := range bodiesOf[v1.ReservationChange](b, ChangeReservation) {
@@ -90,7 +92,7 @@ func (b *Broker) Changes() []v1.ReservationChange {
 	return changes
 }
 
-// Reports returns the status reports.
+// Reports returns all status reports.
 func (b *Broker) Reports() []Report {
 	var reports []Report
 	for _, c := range b.Calls(ReportStatus) {
@@ -101,12 +103,12 @@ func (b *Broker) Reports() []Report {
 	return reports
 }
 
-// Advertised returns the published advertisements.
+// Advertised returns all published advertisements.
 func (b *Broker) Advertised() []*v1.Advertisement {
 	return bodiesOf[v1.Advertisement](b, PublishAdvertisement)
 }
 
-// Announced returns the announced holdings.
+// Announced returns all announced holdings.
 func (b *Broker) Announced() []*v1.Holdings { return bodiesOf[v1.Holdings](b, AnnounceHoldings) }
 
 func bodiesOf[T any](b *Broker, operation Operation) []*T {
@@ -119,7 +121,7 @@ func bodiesOf[T any](b *Broker, operation Operation) []*T {
 	return bodies
 }
 
-// Held returns the keys of reservations that hold capacity.
+// Held returns the idempotency keys of all reservations that hold capacity.
 func (b *Broker) Held() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +136,7 @@ func (b *Broker) Held() []string {
 	return keys
 }
 
-// Reservations returns the names of reservations that are not tombstones.
+// Reservations returns the names of all reservations.
 func (b *Broker) Reservations() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,8 +149,8 @@ func (b *Broker) Reservations() []string {
 	return slices.Sorted(slices.Values(names))
 }
 
-// recordCall returns the failure that the test has planned for the call. A broker that is down
-// records nothing.
+// recordCall records a call and returns the error that Fail has planned for it. If the broker is
+// down, it records nothing and returns errDown.
 func (b *Broker) recordCall(call Call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +167,7 @@ func (b *Broker) recordCall(call Call) error {
 	return planned[0]
 }
 
-// callsOf needs mu.
+// callsOf returns all calls of an operation. The caller must hold mu.
 func (b *Broker) callsOf(operation Operation) []Call {
 	var calls []Call
 	for _, c := range b.calls {

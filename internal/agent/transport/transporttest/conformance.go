@@ -17,23 +17,23 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Harness is a broker and a way to reach it.
+// Harness contains a broker and a way to connect to it with the transport under test.
 type Harness struct {
-	// Broker is behind the transport.
+	// Broker receives the calls of the transport.
 	Broker *Broker
-	// Open connects a cluster; the test closes it.
+	// Open returns a transport for a cluster. The test closes it.
 	Open func(t *testing.T, clusterID string) transport.Transport
 }
 
 const (
 	consumer = "rome"
 	key      = "0b2f7c1e-rome.1"
-	// promptly bounds everything that does not wait for something.
+	// promptly limits everything that should not take long.
 	promptly = 10 * time.Second
 )
 
-// Run tests a transport against the contract of package transport. setup runs for every test
-// and cleans up through t.
+// Run checks that a transport behaves as package transport describes. It calls setup for every
+// test; setup cleans up with t.Cleanup.
 func Run(t *testing.T, setup func(t *testing.T) Harness) {
 	t.Helper()
 	tests := map[string]func(*testing.T, *bench){
@@ -42,6 +42,7 @@ func Run(t *testing.T, setup func(t *testing.T) Harness) {
 		"a key with another request is refused":                    reusedKey,
 		"a released key stays shut":                                releasedKey,
 		"a release that nobody asked for shuts the key":            unknownRelease,
+		"quotes are asked for, held and released":                  quotesArrive,
 		"a change can be repeated and not overtaken":               changeRepeats,
 		"a release can be repeated":                                repeatedRelease,
 		"a call that failed for now succeeds when it is repeated":  temporaryFailure,
@@ -72,7 +73,7 @@ func Run(t *testing.T, setup func(t *testing.T) Harness) {
 	}
 }
 
-// bench is a harness with the consumer's transport open.
+// bench is a Harness with an open transport of the cluster consumer.
 type bench struct {
 	Harness
 	transport.Transport
@@ -154,12 +155,37 @@ func reusedKey(t *testing.T, b *bench) {
 
 func releasedKey(t *testing.T, b *bench) {
 	mustSucceed(b.RequestReservation(b.ctx, key, newRequest()))(t)
-	released := mustSucceed(b.ReleaseReservation(b.ctx, key))(t)
+	const user = "CORP\\zoë <zoe@example.com>&x=1"
+	released := mustSucceed(b.ReleaseReservation(b.ctx, key, user))(t)
+	if calls := b.Broker.Calls(ReleaseReservation); len(calls) != 1 || calls[0].User != user {
+		t.Errorf("calls %+v; want one in the name of %q", calls, user)
+	}
 	if released == nil || released.Phase != v1.ReservationPhaseReleased {
 		t.Errorf("ReleaseReservation = %+v; want it Released", released)
 	}
 	_, err := b.RequestReservation(b.ctx, key, newRequest())
 	wantReason(t, err, fault.Released)
+}
+
+func quotesArrive(t *testing.T, b *bench) {
+	quote := mustSucceed(b.RequestQuote(b.ctx, "", newRequest()))(t)
+	if quote.ClusterID != Provider || quote.Name != "" {
+		t.Errorf("quote %+v; want one for %s that is not held", quote, Provider)
+	}
+	held := newRequest()
+	held.HoldSeconds = 60
+	mustSucceed(b.RequestQuote(b.ctx, key, held))(t)
+	if err := b.ReleaseQuote(b.ctx, key); err != nil {
+		t.Errorf("ReleaseQuote: %v", err)
+	}
+	for operation, want := range map[Operation][]Call{
+		RequestQuote: {{Operation: RequestQuote, ClusterID: consumer, Body: newRequest()}, {Operation: RequestQuote, ClusterID: consumer, Name: key, Body: held}},
+		ReleaseQuote: {{Operation: ReleaseQuote, ClusterID: consumer, Name: key}},
+	} {
+		if diff := cmp.Diff(want, b.Broker.Calls(operation)); diff != "" {
+			t.Errorf("calls of %s (-want +got):\n%s", operation, diff)
+		}
+	}
 }
 
 func changeRepeats(t *testing.T, b *bench) {
@@ -177,7 +203,7 @@ func changeRepeats(t *testing.T, b *bench) {
 }
 
 func unknownRelease(t *testing.T, b *bench) {
-	if r := mustSucceed(b.ReleaseReservation(b.ctx, key))(t); r != nil {
+	if r := mustSucceed(b.ReleaseReservation(b.ctx, key, ""))(t); r != nil {
 		t.Errorf("ReleaseReservation of nothing = %+v; want nil", r)
 	}
 	_, err := b.RequestReservation(b.ctx, key, newRequest())
@@ -186,8 +212,8 @@ func unknownRelease(t *testing.T, b *bench) {
 
 func repeatedRelease(t *testing.T, b *bench) {
 	name := mustSucceed(b.RequestReservation(b.ctx, key, newRequest()))(t).Name
-	first := mustSucceed(b.ReleaseReservation(b.ctx, name))(t)
-	again := mustSucceed(b.ReleaseReservation(b.ctx, name))(t)
+	first := mustSucceed(b.ReleaseReservation(b.ctx, name, ""))(t)
+	again := mustSucceed(b.ReleaseReservation(b.ctx, name, ""))(t)
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("repetition (-first +again):\n%s", diff)
 	}
@@ -255,7 +281,7 @@ func cannotAnswer(t *testing.T, b *bench) {
 }
 
 func defectStaysHidden(t *testing.T, b *bench) {
-	for range 8 { // more often than any transport retries
+	for range 8 { // more often than a transport retries
 		b.Broker.Fail(Ping, errors.New("canary-4711"))
 	}
 	_, err := b.Ping(b.ctx)
@@ -323,7 +349,7 @@ func cursorLeavesOut(t *testing.T, b *bench) {
 	b.Broker.Instruct(consumer, newInstruction("res-0000000001"))
 	cursor := mustSucceed(b.FetchInstructions(b.ctx, "", 0))(t).Cursor
 	b.Broker.Instruct(consumer, newInstruction("res-2"))
-	for range 2 { // repeating a cursor returns the same
+	for range 2 { // the same cursor gives the same answer
 		list := mustSucceed(b.FetchInstructions(b.ctx, cursor, 0))(t)
 		if diff := cmp.Diff([]v1.Instruction{newInstruction("res-2")}, list.Instructions); diff != "" {
 			t.Errorf("instructions since the cursor (-want +got):\n%s", diff)

@@ -12,8 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Direct is a transport to a Broker in the same process, for the conformance suite and for
-// tests of a transport's users. They script the Broker through it.
+// Direct is a transport to a Broker in the same process. It serves to check the conformance suite,
+// and as a transport for other tests. With the embedded Broker, tests control the answers.
 type Direct struct {
 	*Broker
 
@@ -24,61 +24,76 @@ type Direct struct {
 
 var _ transport.Transport = (*Direct)(nil)
 
-// Connect returns the transport of clusterID.
+// Connect returns a transport to an existing broker for a cluster.
 func Connect(broker *Broker, clusterID string) *Direct {
 	closed, closeNow := context.WithCancel(context.Background())
 	return &Direct{Broker: broker, clusterID: clusterID, closed: closed, close: closeNow}
 }
 
-// New returns the transport of clusterID to a Broker of its own.
+// New returns a transport to a new Broker for a cluster.
 func New(clusterID string) *Direct { return Connect(NewBroker(), clusterID) }
 
 // Instruct adds an instruction for the transport's cluster.
 func (d *Direct) Instruct(instruction v1.Instruction) { d.Broker.Instruct(d.clusterID, instruction) }
 
-// Post adds a message to the transport's cluster.
+// Post adds a message for the transport's cluster.
 func (d *Direct) Post(m v1.Message) { d.Broker.Post(d.clusterID, m) }
 
-// Close ends calls in flight; later ones fail.
+// Close ends all calls. Later calls fail.
 func (d *Direct) Close() error {
 	d.close()
 	return nil
 }
 
-// Ping asks the broker.
+// Ping calls the method of the Broker.
 func (d *Direct) Ping(ctx context.Context) (*v1.Pong, error) {
 	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.Pong, error) { return d.Broker.Ping(ctx, d.clusterID) })
 }
 
-// PublishAdvertisement asks the broker.
+// PublishAdvertisement calls the method of the Broker.
 func (d *Direct) PublishAdvertisement(ctx context.Context, adv *v1.Advertisement) (*v1.AdvertisementReceipt, error) {
 	return dispatchCall(ctx, d, adv.ClusterID, func(ctx context.Context) (*v1.AdvertisementReceipt, error) {
 		return d.Broker.PublishAdvertisement(ctx, d.clusterID, adv)
 	})
 }
 
-// RequestReservation asks the broker.
+// RequestReservation calls the method of the Broker.
 func (d *Direct) RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
 	return dispatchCall(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Reservation, error) {
 		return d.Broker.RequestReservation(ctx, d.clusterID, key, req)
 	})
 }
 
-// ChangeReservation asks the broker.
+// ChangeReservation calls the method of the Broker.
 func (d *Direct) ChangeReservation(ctx context.Context, key string, change *v1.ReservationChange) (*v1.Reservation, error) {
 	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
 		return d.Broker.ChangeReservation(ctx, d.clusterID, key, change)
 	})
 }
 
-// ReleaseReservation asks the broker.
-func (d *Direct) ReleaseReservation(ctx context.Context, nameOrKey string) (*v1.Reservation, error) {
+// ReleaseReservation calls the method of the Broker.
+func (d *Direct) ReleaseReservation(ctx context.Context, nameOrKey, user string) (*v1.Reservation, error) {
 	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.Reservation, error) {
-		return d.Broker.ReleaseReservation(ctx, d.clusterID, nameOrKey)
+		return d.Broker.ReleaseReservation(ctx, d.clusterID, nameOrKey, user)
 	})
 }
 
-// ReportStatus asks the broker.
+// RequestQuote calls the method of the Broker.
+func (d *Direct) RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
+	return dispatchCall(ctx, d, req.RequesterID, func(ctx context.Context) (*v1.Quote, error) {
+		return d.Broker.RequestQuote(ctx, d.clusterID, key, req)
+	})
+}
+
+// ReleaseQuote calls the method of the Broker.
+func (d *Direct) ReleaseQuote(ctx context.Context, nameOrKey string) error {
+	_, err := dispatchCall(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
+		return nil, d.Broker.ReleaseQuote(ctx, d.clusterID, nameOrKey)
+	})
+	return err
+}
+
+// ReportStatus calls the method of the Broker.
 func (d *Direct) ReportStatus(ctx context.Context, reservation string, report *v1.StatusReport) error {
 	_, err := dispatchCall(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
 		return nil, d.Broker.ReportStatus(ctx, d.clusterID, reservation, report)
@@ -86,14 +101,14 @@ func (d *Direct) ReportStatus(ctx context.Context, reservation string, report *v
 	return err
 }
 
-// FetchInstructions asks the broker.
+// FetchInstructions calls the method of the Broker.
 func (d *Direct) FetchInstructions(ctx context.Context, cursor string, wait time.Duration) (*v1.InstructionList, error) {
 	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.InstructionList, error) {
 		return d.Broker.FetchInstructions(ctx, d.clusterID, cursor, wait)
 	})
 }
 
-// AnnounceHoldings asks the broker.
+// AnnounceHoldings calls the method of the Broker.
 func (d *Direct) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
 	_, err := dispatchCall(ctx, d, "", func(ctx context.Context) (*struct{}, error) {
 		return nil, d.Broker.AnnounceHoldings(ctx, d.clusterID, h)
@@ -101,7 +116,7 @@ func (d *Direct) AnnounceHoldings(ctx context.Context, h *v1.Holdings) error {
 	return err
 }
 
-// SendMessage asks the broker.
+// SendMessage calls the method of the Broker.
 func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
 	_, err := dispatchCall(ctx, d, msg.From, func(ctx context.Context) (*struct{}, error) {
 		return nil, d.Broker.SendMessage(ctx, d.clusterID, msg)
@@ -109,14 +124,16 @@ func (d *Direct) SendMessage(ctx context.Context, msg *v1.Message) error {
 	return err
 }
 
-// ReceiveMessages asks the broker.
+// ReceiveMessages calls the method of the Broker.
 func (d *Direct) ReceiveMessages(ctx context.Context, cursor string, wait time.Duration) (*v1.MessageList, error) {
 	return dispatchCall(ctx, d, "", func(ctx context.Context) (*v1.MessageList, error) {
 		return d.Broker.ReceiveMessages(ctx, d.clusterID, cursor, wait)
 	})
 }
 
-// dispatchCall applies the server's rules. named is the sender that the body names, "" if none.
+// dispatchCall calls the broker and converts errors as the REST server and a transport do. named is
+// the cluster that the body names as its sender, "" if the body names none. dispatchCall refuses
+// the call if named is another cluster than the caller's.
 func dispatchCall[T any](ctx context.Context, d *Direct, named string, call func(context.Context) (*T, error)) (*T, error) {
 	if d.closed.Err() != nil {
 		return nil, fmt.Errorf("transport is closed: %w", net.ErrClosed)

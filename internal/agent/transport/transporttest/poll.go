@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// pollEntries returns the entries after cursor, and waits for the first. all is called with mu held, and says
-// whether to return without any.
+// pollEntries returns the entries after cursor and the next cursor. If there are none, it waits for
+// one until the time wait is over. The function all is called with mu locked. It returns all
+// entries, and whether to answer at once even if there are none after cursor.
 func pollEntries[T any](ctx context.Context, b *Broker, cursor string, wait time.Duration, all func() ([]entry[T], bool)) ([]T, string, error) {
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
@@ -41,8 +42,8 @@ func pollEntries[T any](ctx context.Context, b *Broker, cursor string, wait time
 	}
 }
 
-// parsePosition needs mu. A cursor of another journal, or ahead of this one, means from the
-// start.
+// parsePosition returns the position in a cursor. It returns 0, the beginning, if the cursor is
+// from another journal or its position does not exist yet. The caller must hold mu.
 func (b *Broker) parsePosition(cursor string) int {
 	journal, position, _ := strings.Cut(cursor, "/")
 	after, err := strconv.Atoi(position)
@@ -52,7 +53,8 @@ func (b *Broker) parsePosition(cursor string) int {
 	return after
 }
 
-// notifyChange needs mu.
+// notifyChange wakes all goroutines that wait for a call, an instruction or a message. The caller
+// must hold mu.
 func (b *Broker) notifyChange() {
 	close(b.changed)
 	b.changed = make(chan struct{})

@@ -7,17 +7,17 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// errDown is the answer of a broker that is down.
+// errDown is the error of every call while the broker is down.
 var errDown = errors.New("connection refused")
 
-// Fail makes the next calls of an operation fail, one per error.
+// Fail makes the next calls of an operation fail: each call returns the next one of the errors.
 func (b *Broker) Fail(operation Operation, errs ...error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures[operation] = append(b.failures[operation], errs...)
 }
 
-// SetDown makes the broker unreachable over a Direct, or reachable again.
+// SetDown makes the broker unreachable for Direct transports, or reachable again.
 func (b *Broker) SetDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -25,8 +25,8 @@ func (b *Broker) SetDown(down bool) {
 	b.notifyChange()
 }
 
-// SetBeforeAnswer sets what runs after a reservation is stored and before the requester gets
-// the answer. An error loses the answer.
+// SetBeforeAnswer sets a function that runs after a reservation was stored and before its requester
+// gets the answer. If the function fails, the requester gets its error instead of the answer.
 func (b *Broker) SetBeforeAnswer(f func(ctx context.Context) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,7 +42,7 @@ func (b *Broker) Instruct(clusterID string, instruction v1.Instruction) {
 	b.notifyChange()
 }
 
-// Post adds a message to a cluster.
+// Post adds a message for a cluster.
 func (b *Broker) Post(clusterID string, m v1.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *Broker) Post(clusterID string, m v1.Message) {
 	b.notifyChange()
 }
 
-// AskHoldings makes polls ask for holdings until some are announced.
+// AskHoldings makes answers to polls ask for holdings until a cluster announces its own.
 func (b *Broker) AskHoldings() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *Broker) Agree() {
 	}
 }
 
-// ChangeJournal invalidates all cursors, as a restored broker would.
+// ChangeJournal makes all cursors invalid, as after a restore of a broker.
 func (b *Broker) ChangeJournal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,7 @@ const maxObjectBytes = 1 << 20
 // Server holds objects as the API server does: each write gets the next
 // resourceVersion of the whole server.
 type Server struct {
-	// Now stamps new objects.
+	// Now returns the creation time of new objects.
 	Now func() time.Time
 
 	mu      sync.Mutex
@@ -30,7 +30,7 @@ type Server struct {
 	late    []func()
 }
 
-// NewServer returns an empty server, whose objects carry no creation time.
+// NewServer returns an empty server. Its objects have no creation time unless Now is set.
 func NewServer() *Server {
 	return &Server{objects: map[string]journal.Object{}, Now: func() time.Time { return time.Time{} }}
 }
@@ -38,7 +38,7 @@ func NewServer() *Server {
 // Client returns a new client of the server.
 func (s *Server) Client() *Client { return &Client{server: s} }
 
-// DeliverLate carries out the delayed writes.
+// DeliverLate carries out the writes that Late has delayed, in the order of their calls.
 func (s *Server) DeliverLate() {
 	s.mu.Lock()
 	late := s.late
@@ -60,8 +60,7 @@ func (s *Server) Objects() []journal.Object {
 	return all
 }
 
-// Tamper changes an object with full rights, even an immutable one, and deletes it if edit
-// returns false.
+// Tamper changes an object, even an immutable one, or deletes it if edit returns false.
 func (s *Server) Tamper(name string, edit func(*journal.Object) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,14 +72,15 @@ func (s *Server) Tamper(name string, edit func(*journal.Object) bool) {
 	s.store(obj)
 }
 
-// Clone returns a server with the same objects.
+// Clone returns a server with the same objects and resourceVersion, but without delayed writes.
 func (s *Server) Clone() *Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &Server{Now: s.Now, objects: maps.Clone(s.objects), version: s.version}
 }
 
-// Restore resets the server to the objects of another one.
+// Restore resets the server to the objects and the resourceVersion of another one. Delayed writes
+// are kept.
 func (s *Server) Restore(snapshot *Server) {
 	from := snapshot.Clone()
 	s.mu.Lock()
@@ -212,7 +212,7 @@ func clone(obj journal.Object) journal.Object {
 // errNoAnswer is the client's error when a connection breaks after sending.
 var errNoAnswer = errors.New("connection reset by peer")
 
-// Fault is the fate of one call.
+// Fault is what goes wrong with a call.
 type Fault int
 
 // Faults of a call. For calls that only read, each fault except None is an error without
@@ -231,7 +231,7 @@ const (
 	// Stopped: this call and all later ones of the client do not arrive, as if its process had
 	// been killed before them.
 	Stopped
-	// StoppedAfter: the same, but this call is still carried out.
+	// StoppedAfter: like Stopped, but this call is still carried out.
 	StoppedAfter
 )
 
@@ -265,14 +265,14 @@ func (c *Client) Inject(faults func(Call) Fault) {
 	c.faults = faults
 }
 
-// SetLatency makes each call take some time.
+// SetLatency makes each later call wait for the given time before it does anything.
 func (c *Client) SetLatency(latency time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.latency = latency
 }
 
-// Calls returns how many calls were made.
+// Calls returns how many calls the client has made, with or without a fault.
 func (c *Client) Calls() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -301,7 +301,7 @@ func (c *Client) next(verb, name string) (Fault, time.Duration) {
 	return fault, c.latency
 }
 
-// do makes a call with its fault. It runs effect at most once.
+// do makes a call, which meets the next fault. It runs effect at most once.
 func (c *Client) do(ctx context.Context, verb, name string, effect func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrUnavailable, err)
@@ -366,7 +366,7 @@ func (c *Client) List(ctx context.Context, labels map[string]string) ([]journal.
 	return found, nil
 }
 
-// one makes a call that answers with an object.
+// one makes a call that returns an object.
 func (c *Client) one(ctx context.Context, verb, name string, effect func() (journal.Object, error)) (journal.Object, error) {
 	var answer journal.Object
 	err := c.do(ctx, verb, name, func() (err error) {

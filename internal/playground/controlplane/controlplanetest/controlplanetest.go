@@ -8,10 +8,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 )
 
-// Start boots etcd and an API server in a folder of the test and stops them at its end. change adjusts the options,
-// for example to add nodes.
+// Start boots etcd and an API server in a temporary folder of the test, and stops them when the test ends. Each
+// function in change may change the options, for example to add nodes.
 //
-// Without kube-controller-manager, deleted namespaces never disappear. Use a new namespace for each test.
+// Without kube-controller-manager, deleted namespaces never disappear. Therefore use a new namespace for each test.
 func Start(t testing.TB, change ...func(*controlplane.Options)) *controlplane.ControlPlane {
 	t.Helper()
 	options := controlplane.Options{

@@ -1,0 +1,487 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
+)
+
+// traceFolder is a folder with nodes.csv and pods.csv. Their columns are those of openb_node_list_gpu_node.csv and
+// openb_pod_list_default.csv of cluster-trace-gpu-v2023 in github.com/alibaba/clusterdata.
+var traceFolder = flag.String("app.trace", "", "folder with nodes.csv and pods.csv of a GPU trace for TestEveryGrantOfATraceCanBeScheduled; if unset, the trace is synthetic")
+
+// TestEveryGrantOfATraceCanBeScheduled replays a trace with the broker's decisions, the admission of each provider's
+// agent, and a scheduler. The broker makes up to 20 grants between two advertisements, so it decides with outdated
+// figures. Nevertheless every pod of an acknowledged placement must find a node, in whichever order pods start and
+// wherever the scheduler puts them.
+func TestEveryGrantOfATraceCanBeScheduled(t *testing.T) {
+	nodes, jobs := syntheticTrace(rand.New(rand.NewPCG(3, 0)))
+	clusters := 20
+	if *traceFolder != "" {
+		nodes, jobs = readTrace(t, *traceFolder)
+		clusters = 100
+	}
+	for _, spreads := range []bool{false, true} {
+		for _, stays := range []bool{false, true} {
+			name := map[bool]string{false: "the scheduler packs", true: "the scheduler spreads"}[spreads] +
+				map[bool]string{false: ", and pods end", true: ", and no pod ends"}[stays]
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newReplay(t, nodes, clusters, spreads)
+					for _, j := range jobs {
+						if !stays {
+							r.endUntil(j.from)
+						}
+						r.request(j)
+					}
+					r.startAll()
+					t.Logf("%d requests: %d granted, %d refusals by providers (%.2f %% of %d acknowledgements and refusals), %d without a provider; %d pods, of which %d found no node; %.0f %% of the GPUs in use at most",
+						len(jobs), r.granted, r.refused, 100*float64(r.refused)/float64(max(1, r.granted+r.refused)), r.granted+r.refused, r.unplaced, r.pods, r.stuck, 100*r.peak)
+					if r.stuck > 0 {
+						t.Errorf("%d of %d pods of acknowledged placements found no node, want 0", r.stuck, r.pods)
+					}
+					if r.granted == 0 || r.pods < r.granted {
+						t.Errorf("%d placements and %d pods were made: the replay shows nothing", r.granted, r.pods)
+					}
+				})
+			})
+		}
+	}
+}
+
+const gpus corev1.ResourceName = "nvidia.com/gpu"
+
+type traceNode struct {
+	size  quantity.Amounts
+	model string
+}
+
+// job is a group of equal pods. Its times are in seconds.
+type job struct {
+	from, to int64
+	each     quantity.Amounts
+	count    int32
+	// model is the GPU model that its pods need; "" for any.
+	model string
+}
+
+// syntheticTrace returns nodes and jobs that resemble the public trace: nodes with 2 to 8 GPUs, and long-lived and
+// short-lived jobs, most of whose pods need one GPU or none.
+func syntheticTrace(random *rand.Rand) ([]traceNode, []job) {
+	pick := func(of ...int64) int64 { return of[random.IntN(len(of))] }
+	nodes := make([]traceNode, 160)
+	for i := range nodes {
+		n := pick(2, 2, 4, 8, 8, 8)
+		nodes[i] = traceNode{amountsOfPod(n*12_000, n*48<<10, n), []string{"T4", "V100", "G2"}[random.IntN(3)]}
+	}
+	jobs := make([]job, 900)
+	for i := range jobs {
+		j := &jobs[i]
+		n := pick(0, 1, 1, 1, 1, 2, 4, 8)
+		j.from = int64(i) * 60
+		j.to = j.from + pick(300, 3_000, 30_000, 300_000)
+		j.each = amountsOfPod(pick(1, 2, 4, 8, 12)*1000*max(n, 1), pick(2, 8, 16, 32)<<10*max(n, 1), n)
+		j.count = podsOf(random, n)
+		if n > 0 && random.IntN(8) == 0 {
+			j.model = "V100"
+		}
+	}
+	return nodes, jobs
+}
+
+// podsOf returns how many pods a job gets if each of its pods has n GPUs.
+func podsOf(random *rand.Rand, n int64) int32 {
+	if n > 2 {
+		return 1
+	}
+	return []int32{1, 1, 1, 2, 4}[random.IntN(5)]
+}
+
+func amountsOfPod(milliCPU, mebibytes, gpu int64) quantity.Amounts {
+	out := quantity.Amounts{corev1.ResourceCPU: milliCPU, corev1.ResourceMemory: mebibytes << 20}
+	if gpu > 0 {
+		out[gpus] = gpu
+	}
+	return out
+}
+
+func readTrace(t *testing.T, folder string) (nodes []traceNode, jobs []job) {
+	t.Helper()
+	for _, row := range readTable(t, filepath.Join(folder, "nodes.csv")) {
+		nodes = append(nodes, traceNode{amountsOfPod(row.number("cpu_milli"), row.number("memory_mib"), row.number("gpu")), row["model"]})
+	}
+	random := rand.New(rand.NewPCG(5, 0))
+	for _, row := range readTable(t, filepath.Join(folder, "pods.csv")) {
+		n := row.number("num_gpu")
+		j := job{from: row.number("creation_time"), to: row.number("deletion_time"), count: podsOf(random, n), model: row["gpu_spec"]}
+		j.each = amountsOfPod(max(row.number("cpu_milli"), 1), max(row.number("memory_mib"), 1), n)
+		if slices.ContainsFunc(nodes, func(n traceNode) bool { return n.model == j.model }) || j.model == "" {
+			jobs = append(jobs, j) // a node selector cannot name alternatives such as V100M16|V100M32
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(a.from, b.from) })
+	return nodes, jobs
+}
+
+type row map[string]string
+
+func (r row) number(column string) int64 {
+	n, _ := strconv.ParseInt(r[column], 10, 64) // 0 if empty
+	return n
+}
+
+func readTable(t *testing.T, file string) (rows []row) {
+	t.Helper()
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() //nolint:errcheck // the file is only read, so an error does not matter
+	lines, err := csv.NewReader(in).ReadAll()
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	for _, line := range lines[1:] {
+		r := row{}
+		for i, name := range lines[0] {
+			r[name] = line[i]
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// replay is a broker with the providers on which a trace is replayed.
+type replay struct {
+	*testing.T
+	broker    *broker.Broker
+	random    *rand.Rand
+	providers map[string]*site
+	order     []*site
+	spreads   bool
+	sequence  int64
+	// untilNext counts the grants until the next advertisements.
+	untilNext int
+	running   []*granted
+	// waiting contains a placement once for each of its pods that has not started.
+	waiting []*granted
+
+	granted, refused, unplaced, pods, stuck, requests int
+	gpus, gpusUsed                                    int64
+	peak                                              float64
+}
+
+// granted is a placement that its provider has acknowledged.
+type granted struct {
+	job
+	reservation, consumer string
+	placement             int32
+	site                  *site
+	inst                  *agentv1alpha1.ProviderInstruction
+	pods                  []started
+}
+
+// started is a pod and the node on which it runs.
+type started struct {
+	node *siteNode
+	each quantity.Amounts
+}
+
+// site is a provider: its nodes and its agent's admission.
+type site struct {
+	id         string
+	nodes      []*siteNode
+	placements map[string]*granted
+	admission  *admission
+}
+
+type siteNode struct {
+	traceNode
+	free quantity.Amounts
+}
+
+func newReplay(t *testing.T, nodes []traceNode, clusters int, spreads bool) *replay {
+	b := broker.New(broker.Options{Store: journaltest.NewServer().Client(), Version: "test", Log: logr.Discard(), Now: time.Now})
+	config := broker.DefaultConfig()
+	config.Queue.MaxLength = 0
+	b.SetConfig(t.Context(), config)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = b.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	synctest.Wait()
+	r := &replay{T: t, broker: b, random: rand.New(rand.NewPCG(1, 2)), providers: map[string]*site{}, spreads: spreads}
+	for i := range clusters {
+		s := &site{id: fmt.Sprintf("lender-%03d", i), placements: map[string]*granted{}}
+		s.admission = newAdmission(s, s, "default", func() offering.Rules { return offering.Rules{} }, unready(false, nil))
+		r.providers[s.id], r.order = s, append(r.order, s)
+	}
+	for i, n := range nodes {
+		s := r.order[i%clusters]
+		n.size = n.size.Max(quantity.Amounts{corev1.ResourcePods: 110})
+		s.nodes = append(s.nodes, &siteNode{traceNode: n, free: n.size.Max(nil)})
+		r.gpus += n.size[gpus]
+	}
+	r.advertiseAll()
+	return r
+}
+
+// advertiseAll sends the advertisement of every provider, and sets the number of grants until the next ones.
+func (r *replay) advertiseAll() {
+	r.sequence++
+	r.untilNext = 1 + r.random.IntN(20)
+	for _, s := range r.order {
+		snapshot := s.Snapshot()
+		adv := &v1.Advertisement{
+			ClusterID: s.id, Epoch: 1, Sequence: r.sequence, EndpointURL: "https://" + s.id + ".example:6443",
+			Capacity: wire.FromAmounts(snapshot.Capacity), Allocatable: wire.FromAmounts(snapshot.Allocatable), Allocated: v1.Amounts{},
+		}
+		for _, n := range s.nodes {
+			adv.NodeShapes = append(adv.NodeShapes, v1.NodeShape{Count: 1, Free: wire.FromAmounts(n.free), NodeLabels: v1.Labels{"gpu-model": n.model}})
+		}
+		for _, p := range s.placements {
+			adv.Usage = append(adv.Usage, v1.Usage{Reservation: p.reservation, Placement: p.placement, Used: wire.FromAmounts(p.used())})
+		}
+		if _, err := r.broker.PublishAdvertisement(r.Context(), s.id, adv); err != nil {
+			r.Fatalf("advertising %s: %v", s.id, err)
+		}
+	}
+}
+
+// request asks for a job's pods, and lets one provider after the other decide, until one accepts or the broker finds no
+// more.
+func (r *replay) request(j job) {
+	r.requests++
+	consumer := fmt.Sprintf("user-%03d", r.requests%200)
+	ask := &v1.ReservationRequest{
+		Resources: wire.FromAmounts(j.each.Times(int64(j.count))), PodShapes: []v1.PodShape{{Count: j.count, Resources: wire.FromAmounts(j.each)}},
+	}
+	if j.model != "" {
+		ask.Constraints = &v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"gpu-model": brokerv1alpha1.LabelValue(j.model)}}
+	}
+	answer, err := r.broker.RequestReservation(r.Context(), consumer, fmt.Sprintf("request-%06d", r.requests), ask)
+	for {
+		switch {
+		case fault.ReasonOf(err) == fault.NoCandidate:
+			r.unplaced++
+			return
+		case err != nil:
+			r.Fatalf("request %d: %v", r.requests, err)
+		case answer.Phase == v1.ReservationPhaseFailed:
+			r.unplaced++
+			return
+		}
+		newest := answer.Placements[len(answer.Placements)-1]
+		g := &granted{job: j, reservation: answer.Name, consumer: consumer, placement: newest.Number, site: r.providers[newest.ClusterID]}
+		if r.decide(g) {
+			break
+		}
+		answer, err = r.broker.GetReservation(r.Context(), consumer, answer.Name)
+	}
+	if r.untilNext--; r.untilNext == 0 {
+		time.Sleep(30 * time.Second)
+		r.startSome()
+		r.advertiseAll()
+	}
+}
+
+// decide lets the provider's agent decide about a placement, reports the decision to the broker, and returns whether
+// the placement was accepted.
+func (r *replay) decide(g *granted) bool {
+	g.inst = provides(brokerv1alpha1.PlacementName(g.reservation, g.placement), "1", agentv1alpha1.InstructionPending, false)
+	total := g.each.Times(int64(g.count))
+	g.inst.Spec.Resources = total.ToResourceList()
+	g.inst.Spec.PodShapes = []brokerv1alpha1.PodShape{{Count: g.count, Resources: brokerv1alpha1.PodResources(g.each.ToResourceList())}}
+	if g.model != "" {
+		g.inst.Spec.NodeSelector = map[string]brokerv1alpha1.LabelValue{"gpu-model": brokerv1alpha1.LabelValue(g.model)}
+	}
+	decision, err := g.site.admission.admitPlacement(r.Context(), g.inst)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if !decision.Admitted {
+		r.refused++
+		r.report(g, g.site.id, v1.StatusReportRoleProvider, v1.StatusReportStateRefused, decision.Reason)
+		return false
+	}
+	r.granted++
+	g.inst.Status.Phase, g.inst.Status.Enforced = agentv1alpha1.InstructionActive, true
+	g.site.placements[g.inst.Name] = g
+	r.running = append(r.running, g)
+	for range g.count {
+		r.waiting = append(r.waiting, g)
+	}
+	r.report(g, g.site.id, v1.StatusReportRoleProvider, v1.StatusReportStateAcknowledged, "")
+	r.report(g, g.consumer, v1.StatusReportRoleConsumer, v1.StatusReportStateReady, "")
+	r.startSome()
+	return true
+}
+
+func (r *replay) report(g *granted, by string, role v1.StatusReportRole, state v1.StatusReportState, reason string) {
+	report := &v1.StatusReport{Placement: g.placement, Role: role, State: state, Reason: reason}
+	if err := r.broker.ReportStatus(r.Context(), by, g.reservation, report); err != nil {
+		r.Fatalf("%s reports %s of %s-%d: %v", by, state, g.reservation, g.placement, err)
+	}
+}
+
+// startSome starts about a tenth of the waiting pods, in random order.
+func (r *replay) startSome() {
+	r.random.Shuffle(len(r.waiting), func(i, j int) { r.waiting[i], r.waiting[j] = r.waiting[j], r.waiting[i] })
+	n := (len(r.waiting) + r.random.IntN(10)) / 10
+	for _, g := range r.waiting[:n] {
+		r.start(g)
+	}
+	r.waiting = r.waiting[n:]
+}
+
+func (r *replay) startAll() {
+	for len(r.waiting) > 0 {
+		r.startSome()
+	}
+}
+
+// start schedules one pod of a placement: if pods spread, on the emptiest node with room, otherwise on the fullest. A
+// pod that finds no room is counted in stuck.
+func (r *replay) start(g *granted) {
+	r.pods++
+	var best *siteNode
+	for _, n := range g.site.nodes {
+		if _, fits := quantity.Fits(g.each, n.free); !fits || g.model != "" && n.model != g.model {
+			continue
+		}
+		if best == nil || r.spreads && n.emptiness() > best.emptiness() || !r.spreads && n.emptiness() < best.emptiness() {
+			best = n
+		}
+	}
+	if best == nil {
+		r.stuck++
+		return
+	}
+	each := g.each.Max(quantity.Amounts{corev1.ResourcePods: 1})
+	best.free = best.free.Sub(each)
+	g.pods = append(g.pods, started{best, each})
+	r.gpusUsed += each[gpus]
+	r.peak = max(r.peak, float64(r.gpusUsed)/float64(max(1, r.gpus)))
+}
+
+// emptiness returns the free share of each resource of the node, averaged over the resources.
+func (n *siteNode) emptiness() float64 {
+	sum := 0.0
+	for name, whole := range n.size {
+		sum += float64(n.free[name]) / float64(max(1, whole))
+	}
+	return sum / float64(len(n.size))
+}
+
+// endUntil ends the jobs that end at now or earlier. It first starts those of their pods that have not started.
+func (r *replay) endUntil(now int64) {
+	r.running = slices.DeleteFunc(r.running, func(g *granted) bool {
+		if g.to > now {
+			return false
+		}
+		r.waiting = slices.DeleteFunc(r.waiting, func(w *granted) bool {
+			if w == g {
+				r.start(g)
+			}
+			return w == g
+		})
+		for _, p := range g.pods {
+			p.node.free = p.node.free.Add(p.each)
+			r.gpusUsed -= p.each[gpus]
+		}
+		delete(g.site.placements, g.inst.Name)
+		if _, err := r.broker.ReleaseReservation(r.Context(), g.consumer, g.reservation, ""); err != nil {
+			r.Fatal(err)
+		}
+		r.report(g, g.consumer, v1.StatusReportRoleConsumer, v1.StatusReportStateGone, "")
+		r.report(g, g.site.id, v1.StatusReportRoleProvider, v1.StatusReportStateGone, "")
+		return true
+	})
+}
+
+func (g *granted) used() quantity.Amounts {
+	out := quantity.Amounts{}
+	for _, p := range g.pods {
+		out = out.Add(p.each)
+	}
+	return out
+}
+
+// The methods below let admission use a site as its client and as its measure of free capacity.
+
+func (s *site) Synced() <-chan struct{} { return fixed{}.Synced() }
+
+func (s *site) Snapshot() capacity.Snapshot {
+	out := capacity.Snapshot{Capacity: quantity.Amounts{}, Used: map[string]quantity.Amounts{}}
+	for _, n := range s.nodes {
+		out.Capacity = out.Capacity.Add(n.size)
+	}
+	out.Allocatable = out.Capacity
+	for name, p := range s.placements {
+		if used := p.used(); !used.IsZero() {
+			out.Used[name] = used
+		}
+	}
+	out.NodeShapes = s.Layout().Nodes
+	return out
+}
+
+func (s *site) Layout() capacity.Layout {
+	out := capacity.Layout{Running: map[string][]quantity.Amounts{}}
+	for _, n := range s.nodes {
+		out.Nodes = append(out.Nodes, quantity.NodeShape{Count: 1, Free: n.free, Labels: map[string]string{"gpu-model": n.model}})
+	}
+	for name, p := range s.placements {
+		for _, pod := range p.pods {
+			out.Running[name] = append(out.Running[name], pod.each)
+		}
+	}
+	return out
+}
+
+// Get implements client.Reader: there is no LendingPolicy.
+func (s *site) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "lendingpolicies"}, key.Name)
+}
+
+// List implements client.Reader for ProviderInstructions.
+func (s *site) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	out := list.(*agentv1alpha1.ProviderInstructionList)
+	for _, p := range s.placements {
+		out.Items = append(out.Items, *p.inst)
+	}
+	return nil
+}

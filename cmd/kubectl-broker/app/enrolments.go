@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
+)
+
+func newEnrolmentsCommand(p *plugin) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "enrolments",
+		Short:   "List the clusters that ask to take part, and those that are approved or denied.",
+		Example: `  kubectl broker enrolments --context broker`,
+		Args:    cobra.NoArgs,
+	}
+	output := newOutput(cmd, false)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := output.checkFormat(); err != nil {
+			return err
+		}
+		c, err := p.connectBroker(cmd.Context())
+		if err != nil {
+			return err
+		}
+		config, err := c.readConfig(cmd.Context())
+		if err != nil {
+			return err
+		}
+		enrolments := view.NewEnrolments(config)
+		return p.writeRows(output, enrolments, enrolments.Table(p.now()), nil, "no cluster asks, is approved or denied by name")
+	}
+	return cmd
+}
+
+// connectBroker connects to the cluster that the flags select. It returns an error if that is
+// not a broker's cluster.
+func (p *plugin) connectBroker(ctx context.Context) (*connection, error) {
+	c, err := p.connectSelected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.broker {
+		return nil, newUsageError("%s is a member: name the broker's with --context", c.describeRoles())
+	}
+	return c, nil
+}
+
+// readConfig returns the BrokerConfig. If there is none, it returns an empty one.
+func (c *connection) readConfig(ctx context.Context) (*brokerv1alpha1.BrokerConfig, error) {
+	config := newConfig()
+	if err := c.Get(ctx, configKey, config); err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	return config, nil
+}
+
+func newConfig() *brokerv1alpha1.BrokerConfig {
+	return &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}}
+}
+
+var configKey = client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}
+
+func newApproveCommand(p *plugin) *cobra.Command {
+	a, fingerprint := &action{plugin: p}, ""
+	cmd := &cobra.Command{
+		Use:   "approve CLUSTER-ID --fingerprint sha256:...",
+		Short: "Let a cluster take part that asks for it without a token.",
+		Long: `Adds a cluster and the fingerprint of its key to approvedClusters of the BrokerConfig.
+The fingerprint must be that of the cluster's pending request. Take it from the log of
+the cluster's agent, not from this cluster: whoever asked first is listed here, under
+whatever name it likes.`,
+		Example:           `  kubectl broker approve bern --fingerprint sha256:9f2c...`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: p.completePending,
+	}
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the cluster's key, as its agent logs it")
+	a.bindFlags(cmd, true)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.checkFlags(); err != nil {
+			return err
+		}
+		if !strings.HasPrefix(fingerprint, "sha256:") {
+			return newUsageError("--fingerprint must be given, as the agent of %s logs it: sha256: and 64 digits", args[0])
+		}
+		c, err := p.connectBroker(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if err := a.confirmChange(fmt.Sprintf("Approve cluster %s with key %s?", args[0], fingerprint)); err != nil {
+			return err
+		}
+		err = a.changeConfig(cmd.Context(), c, func(config *brokerv1alpha1.BrokerConfig) error { return approveCluster(config, args[0], fingerprint) })
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.Out, "%s approved%s\n", args[0], a.dryRunNote())
+		return err
+	}
+	return cmd
+}
+
+// approveCluster adds a cluster and its key to approvedClusters. It returns an error unless the cluster
+// has asked to enrol with this key.
+func approveCluster(config *brokerv1alpha1.BrokerConfig, id, fingerprint string) error {
+	asks := slices.ContainsFunc(config.Status.PendingEnrolments, func(p brokerv1alpha1.PendingEnrolment) bool {
+		return p.ClusterID == id && p.KeyFingerprint == fingerprint
+	})
+	if !asks {
+		return fmt.Errorf("no pending request of %s has key %s: kubectl broker enrolments lists them. If the agent logs this key, somebody else asks under its name, or it has not asked within the last hour", id, fingerprint)
+	}
+	if slices.Contains(config.Spec.DeniedClusters, id) {
+		return fmt.Errorf("%s is in deniedClusters of the BrokerConfig, which overrides approvals: remove it there first", id)
+	}
+	entry := brokerv1alpha1.ApprovedCluster{ClusterID: id, KeyFingerprint: fingerprint}
+	i := slices.IndexFunc(config.Spec.ApprovedClusters, func(a brokerv1alpha1.ApprovedCluster) bool { return a.ClusterID == id })
+	if i < 0 {
+		config.Spec.ApprovedClusters = append(config.Spec.ApprovedClusters, entry)
+	} else {
+		config.Spec.ApprovedClusters[i] = entry
+	}
+	return nil
+}
+
+func newDenyCommand(p *plugin) *cobra.Command {
+	a := &action{plugin: p}
+	cmd := &cobra.Command{
+		Use:   "deny CLUSTER-ID",
+		Short: "Shut a cluster out.",
+		Long: `Adds a cluster to deniedClusters of the BrokerConfig: within two seconds its agent can
+no longer call the broker, and it gets nothing and provides nothing new. What it holds
+and provides stays until it ends in the usual ways.`,
+		Example:           `  kubectl broker deny evil --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: p.completePending,
+	}
+	a.bindFlags(cmd, true)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.checkFlags(); err != nil {
+			return err
+		}
+		c, err := p.connectBroker(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if err := a.confirmChange(fmt.Sprintf("Shut cluster %s out?", args[0])); err != nil {
+			return err
+		}
+		err = a.changeConfig(cmd.Context(), c, func(config *brokerv1alpha1.BrokerConfig) error {
+			if !slices.Contains(config.Spec.DeniedClusters, args[0]) {
+				config.Spec.DeniedClusters = append(config.Spec.DeniedClusters, args[0])
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.Out, "%s denied%s\n", args[0], a.dryRunNote())
+		return err
+	}
+	return cmd
+}
+
+// changeConfig edits the BrokerConfig, and creates it if there is none.
+func (a *action) changeConfig(ctx context.Context, c *connection, edit func(*brokerv1alpha1.BrokerConfig) error) error {
+	config := newConfig()
+	err := a.patchObject(ctx, c, config, func() error { return edit(config) })
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	config = newConfig()
+	if err := edit(config); err != nil {
+		return err
+	}
+	return a.createObject(ctx, c, config)
+}
+
+// completePending lists the IDs of the clusters that wait for approval, for the first argument
+// only.
+func (p *plugin) completePending(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	c, err := p.connectBroker(ctx)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	config, err := c.readConfig(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var ids []string
+	for _, pending := range config.Status.PendingEnrolments {
+		ids = append(ids, pending.ClusterID)
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
+)
+
+// pageSize is how many objects one answer of the API server contains. It limits the memory that both sides need.
+const pageSize = 500
+
+// gatherer fills a snapshot. Its reads run concurrently.
+type gatherer struct {
+	*connection
+	mu       sync.Mutex
+	snapshot *view.Snapshot
+	group    *errgroup.Group
+}
+
+// depth says how much of each Reservation a command reads: whole or summary.
+type depth bool
+
+const (
+	// whole reads every object.
+	whole depth = false
+	// summary reads only phase, requester and provider of Reservations that evidently have no problem.
+	summary depth = true
+)
+
+// gatherObjects reads the objects of a cluster. If namespace is "", it reads all namespaces, or the user's current
+// namespace if the user may not list all. Objects that cannot be read become gaps of the snapshot.
+func (c *connection) gatherObjects(ctx context.Context, namespace string, at time.Time, depth depth) (*view.Snapshot, error) {
+	g := &gatherer{connection: c, snapshot: &view.Snapshot{Context: c.context, Flags: c.flags, At: at}}
+	g.group, ctx = errgroup.WithContext(ctx)
+	if c.broker {
+		b := &view.BrokerObjects{}
+		g.snapshot.Broker = b
+		listKind(ctx, g, kindIn{"clusteradvertisements", namespace}, &brokerv1alpha1.ClusterAdvertisementList{}, func(l *brokerv1alpha1.ClusterAdvertisementList) {
+			b.Clusters = append(b.Clusters, pointersTo(l.Items)...)
+		})
+		if depth == summary {
+			g.readInBackground(ctx, "reservations", namespace, func(ctx context.Context, namespace string) error {
+				return g.readSummary(ctx, namespace, b)
+			})
+		} else {
+			listKind(ctx, g, kindIn{"reservations", namespace}, &brokerv1alpha1.ReservationList{}, func(l *brokerv1alpha1.ReservationList) {
+				b.Reservations = append(b.Reservations, pointersTo(l.Items)...)
+			})
+		}
+		listKind(ctx, g, kindIn{"brokerconfigs", clusterScoped}, &brokerv1alpha1.BrokerConfigList{}, func(l *brokerv1alpha1.BrokerConfigList) {
+			if len(l.Items) > 0 {
+				b.Config = &l.Items[0]
+			}
+		})
+	}
+	if c.member {
+		g.gatherMember(ctx, namespace)
+	}
+	if err := g.group.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(g.snapshot.Gaps, func(a, b view.Gap) int { return strings.Compare(a.Resource, b.Resource) })
+	return g.snapshot, nil
+}
+
+// pointersTo returns pointers to the items of a list.
+func pointersTo[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
+func (g *gatherer) gatherMember(ctx context.Context, namespace string) {
+	m := &view.MemberObjects{}
+	g.snapshot.Member = m
+	listKind(ctx, g, kindIn{"resourcerequests", namespace}, &agentv1alpha1.ResourceRequestList{}, func(l *agentv1alpha1.ResourceRequestList) {
+		m.Requests = append(m.Requests, l.Items...)
+	})
+	listKind(ctx, g, kindIn{"reservationinstructions", namespace}, &agentv1alpha1.ReservationInstructionList{}, func(l *agentv1alpha1.ReservationInstructionList) {
+		m.ConsumerInstructions = append(m.ConsumerInstructions, l.Items...)
+	})
+	listKind(ctx, g, kindIn{"providerinstructions", namespace}, &agentv1alpha1.ProviderInstructionList{}, func(l *agentv1alpha1.ProviderInstructionList) {
+		m.ProviderInstructions = append(m.ProviderInstructions, l.Items...)
+	})
+	listKind(ctx, g, kindIn{"advertisements", namespace}, &agentv1alpha1.AdvertisementList{}, func(l *agentv1alpha1.AdvertisementList) {
+		m.Advertisements = append(m.Advertisements, l.Items...)
+	})
+	listKind(ctx, g, kindIn{"lendingpolicies", clusterScoped}, &agentv1alpha1.LendingPolicyList{}, func(l *agentv1alpha1.LendingPolicyList) {
+		m.Policies = append(m.Policies, l.Items...)
+	})
+	listKind(ctx, g, kindIn{"nodes", clusterScoped}, &corev1.NodeList{}, func(l *corev1.NodeList) {
+		m.Nodes = append(m.Nodes, l.Items...)
+	}, client.HasLabels{agentv1alpha1.ReservationLabel})
+}
+
+// clusterScoped takes the place of the namespace for kinds without namespaces.
+const clusterScoped = "/"
+
+// kindIn names a resource by its plural, and the namespace to read: "" for all namespaces, or clusterScoped.
+type kindIn struct{ resource, namespace string }
+
+// listKind reads all objects of a kind in the background and passes them to take, one page at a time.
+func listKind[L client.ObjectList](ctx context.Context, g *gatherer, from kindIn, empty L, take func(L), options ...client.ListOption) {
+	g.readInBackground(ctx, from.resource, from.namespace, func(ctx context.Context, namespace string) error {
+		return g.listPages(ctx, namespace, empty, func(page client.ObjectList) { take(page.(L)) }, options)
+	})
+}
+
+// readInBackground runs a function that reads objects (the argument in) in the background. If the user may not read
+// all namespaces, it runs the function again for the user's own namespace. It records a gap for objects that could
+// not be read.
+func (g *gatherer) readInBackground(ctx context.Context, resource, namespace string, in func(ctx context.Context, namespace string) error) {
+	g.group.Go(func() error {
+		err := in(ctx, namespace)
+		if isDenied(err) && namespace == "" {
+			gap := view.Gap{Kind: view.Hidden, Resource: resource, Namespace: g.namespace, Message: err.Error()}
+			if err = in(ctx, g.namespace); err == nil {
+				g.noteGap(gap)
+				return nil
+			}
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return err
+		case isDenied(err):
+			g.noteGap(view.Gap{Kind: view.Hidden, Resource: resource, Message: err.Error()})
+		default:
+			g.noteGap(view.Gap{Kind: view.Unread, Resource: resource, Message: err.Error()})
+		}
+		return nil
+	})
+}
+
+// listPages reads the objects of a kind page by page and passes each page to take. Calls of take never run at the same
+// time.
+func (g *gatherer) listPages(ctx context.Context, namespace string, empty client.ObjectList, take func(client.ObjectList), options []client.ListOption) error {
+	if namespace != "" && namespace != clusterScoped {
+		options = append(options, client.InNamespace(namespace))
+	}
+	next := ""
+	for {
+		page, ok := empty.DeepCopyObject().(client.ObjectList)
+		if !ok {
+			return fmt.Errorf("%T is no list", empty)
+		}
+		err := g.List(ctx, page, append(options, client.Limit(pageSize), client.Continue(next))...)
+		if apierrors.IsResourceExpired(err) && next != "" {
+			return errors.New("the list changed too much while it was read: try again")
+		}
+		if err != nil {
+			return err
+		}
+		g.mu.Lock()
+		take(page)
+		g.mu.Unlock()
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+func (g *gatherer) noteGap(gap view.Gap) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.snapshot.Gaps = append(g.snapshot.Gaps, gap)
+}
+
+// readPod adds a pod to a snapshot if the pod exists.
+func (c *connection) readPod(ctx context.Context, s *view.Snapshot, namespace, name string) {
+	pod := &corev1.Pod{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
+	switch {
+	case err == nil:
+		s.Pods = append(s.Pods, *pod)
+	case isDenied(err):
+		s.Gaps = append(s.Gaps, view.Gap{Kind: view.Hidden, Resource: "pods", Message: err.Error()})
+	case !apierrors.IsNotFound(err):
+		s.Gaps = append(s.Gaps, view.Gap{Kind: view.Unread, Resource: "pods", Message: err.Error()})
+	}
+}
+
+// readEvents adds the events about the given objects to a snapshot.
+func (c *connection) readEvents(ctx context.Context, s *view.Snapshot, about []view.Ref) {
+	for _, r := range about {
+		namespace := r.Namespace
+		if namespace == "" {
+			namespace = metav1.NamespaceDefault // where events about objects without namespace are
+		}
+		events := &corev1.EventList{}
+		err := c.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.kind": r.Kind, "involvedObject.name": r.Name})
+		switch {
+		case err == nil:
+			s.Events = append(s.Events, events.Items...)
+		case isDenied(err):
+			s.Gaps = append(s.Gaps, view.Gap{Kind: view.Hidden, Resource: "events in namespace " + namespace, Message: err.Error()})
+		default:
+			s.Gaps = append(s.Gaps, view.Gap{Kind: view.Unread, Resource: "events in namespace " + namespace, Message: err.Error()})
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
+)
+
+// quoteFlags are the flags of the command quote.
+type quoteFlags struct {
+	reserveFlags
+	hold time.Duration
+}
+
+func newQuoteCommand(p *plugin) *cobra.Command {
+	a, f := &action{plugin: p, dryRun: "none"}, &quoteFlags{}
+	cmd := &cobra.Command{
+		Use:   "quote [NAME]",
+		Short: "Ask who would serve a request and at what price, or hold that decision.",
+		Long: `Shows which cluster would serve a request now, at what price, and why the others would
+not. Nothing is held: it makes a server-side dry run of a ResourceRequest in a member
+cluster, or of a Reservation in the broker's cluster, and needs the right to create one.
+
+With --hold it makes a Quote, in a member cluster: the capacity is locked for that time,
+and kubectl broker reserve --quote takes it over. It exits with 1 if no cluster can serve
+the request.`,
+		Example: `  kubectl broker quote --cpu 2 --memory 4Gi --for 8h
+  kubectl broker quote my-quote --cpu 2 --memory 4Gi --for 8h --hold 5m
+  kubectl broker reserve my-request --cpu 2 --memory 4Gi --for 8h --quote my-quote`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	f.bindDemand(cmd)
+	cmd.Flags().DurationVar(&f.hold, "hold", 0, "lock the capacity for this time, in a Quote")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the answer to a Quote")
+	output := newOutput(cmd, false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := output.checkFormat(); err != nil {
+			return err
+		}
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		}
+		return a.quoteRequest(cmd.Context(), name, f, output)
+	}
+	return cmd
+}
+
+func (a *action) quoteRequest(ctx context.Context, name string, f *quoteFlags, output *output) error {
+	amounts, err := f.parseAmounts()
+	if err != nil {
+		return err
+	}
+	if f.hold < 0 || f.hold > 0 && name == "" {
+		return newUsageError("--hold makes a Quote: give its name, and a time above zero")
+	}
+	heard := &view.Warnings{}
+	c, err := openClusterWarning(ctx, a.cluster, heard)
+	if err != nil {
+		return err
+	}
+	if f.hold > 0 {
+		return a.holdQuote(ctx, c, name, amounts, f, output)
+	}
+	if name == "" {
+		name = "quote"
+	}
+	d, err := f.buildDemand(c, name, amounts)
+	if err != nil {
+		return err
+	}
+	// A generated name never conflicts with an existing object.
+	d.SetName("")
+	d.SetGenerateName(name + "-")
+	return a.previewRequest(ctx, c, d.Object, heard, output)
+}
+
+// previewRequest creates the request in a dry run, and prints the quote that it finds in the
+// warnings. It returns an error if there is no quote, or if no cluster can serve the request now.
+func (a *action) previewRequest(ctx context.Context, c *connection, o client.Object, heard *view.Warnings, output *output) error {
+	if err := c.Create(ctx, o, client.DryRunAll); err != nil {
+		return err
+	}
+	quote, others := view.ParseWarnings(heard.List())
+	for _, warning := range others {
+		fmt.Fprintln(a.ErrOut, "Warning:", view.Clean(warning))
+	}
+	if quote == nil {
+		return errors.New("the dry run returned no quote: the webhooks are off, or are those of another release")
+	}
+	if err := a.writeRows(output, quote, quote.Table(), nil, "no other cluster"); err != nil {
+		return err
+	}
+	switch {
+	case quote.Problem != "":
+		return errors.New("no quote: " + view.Clean(quote.Problem))
+	case quote.Provider != "":
+		return nil
+	}
+	for _, advice := range quote.Advice {
+		fmt.Fprintln(a.ErrOut, "what helps against", view.Clean(advice))
+	}
+	if quote.Waits {
+		return errors.New("no cluster can serve it now: it would wait in the queue")
+	}
+	return errors.New("no cluster can serve it now")
+}
+
+// holdQuote creates a Quote and waits until the broker has answered.
+func (a *action) holdQuote(ctx context.Context, c *connection, name string, amounts corev1.ResourceList, f *quoteFlags, output *output) error {
+	d, err := f.buildDemand(c, name, amounts)
+	if err != nil {
+		return err
+	}
+	if d.request == nil {
+		return newUsageError("a Quote is made in a member cluster: name one with --context; without --hold, the broker's cluster shows quotes, too")
+	}
+	q := &agentv1alpha1.Quote{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}, Spec: agentv1alpha1.QuoteSpec{
+		CPU: d.request.Spec.CPU, Memory: d.request.Spec.Memory, Resources: d.request.Spec.Resources, Priority: d.request.Spec.Priority,
+		Duration: d.request.Spec.Duration, Hold: &metav1.Duration{Duration: f.hold},
+	}}
+	if err := c.Create(ctx, q); err != nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, f.timeout, true, func(ctx context.Context) (bool, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(q), q); err != nil {
+			return false, err
+		}
+		return q.Status.Phase == agentv1alpha1.QuoteHeld || q.IsOver(), nil
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("no answer after %s: %s", f.timeout, view.Clean(q.Status.Message))
+	}
+	if err != nil {
+		return err
+	}
+	held := view.NewHeldQuote(q)
+	if err := a.writeRows(output, held, held.Table(), nil, ""); err != nil {
+		return err
+	}
+	if q.Status.Phase != agentv1alpha1.QuoteHeld {
+		return errors.New("nothing is held: " + view.Clean(q.Status.Message))
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// background is a command that runs until the test ends it.
+type background struct {
+	t     *testing.T
+	lines chan string
+	end   context.CancelFunc
+	code  chan int
+	seen  []string
+}
+
+// startCommand runs a command whose output and talk the test reads line by line.
+func startCommand(t *testing.T, args ...string) *background {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	b := &background{t: t, lines: make(chan string, 100), end: cancel, code: make(chan int, 1)}
+	go func() {
+		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: writer, ErrOut: writer}
+		b.code <- Run(ctx, streams, append([]string{"kubectl-broker"}, args...))
+		_ = writer.Close()
+	}()
+	go func() {
+		for scanner := bufio.NewScanner(reader); scanner.Scan(); {
+			b.lines <- scanner.Text()
+		}
+	}()
+	return b
+}
+
+// await returns once a line contains the text.
+func (b *background) await(text string) {
+	b.t.Helper()
+	timeout := time.After(hangLimit)
+	for {
+		select {
+		case line := <-b.lines:
+			b.seen = append(b.seen, line)
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-timeout:
+			b.t.Fatalf("no line contains %q:\n%s", text, strings.Join(b.seen, "\n"))
+		}
+	}
+}
+
+// stop ends the command as Ctrl-C does.
+func (b *background) stop() {
+	b.t.Helper()
+	b.end()
+	if code := <-b.code; code != exitDone {
+		b.t.Errorf("the interrupted command exits with %d", code)
+	}
+}
+
+func testWatch(t *testing.T, kubeconfig string) {
+	flags := []string{"--kubeconfig", kubeconfig, "--context", "rome", "-n", "try"}
+	reserve := func(name string) {
+		t.Helper()
+		if code, _, talk := run(t, append([]string{"reserve", name, "--cpu", "1", "--memory", "1Gi"}, flags...)...); code != exitDone {
+			t.Fatalf("reserve: exit code %d, %s", code, talk)
+		}
+	}
+	watched := startCommand(t, append([]string{"watch", "watched"}, flags...)...)
+	watched.await(`watching the cluster of context "rome"`)
+	queue := startCommand(t, append([]string{"queue", "--watch"}, flags...)...)
+	queue.await("nothing waits")
+	reserve("another")
+	reserve("watched")
+	watched.await("try rreq/watched  made Pending")
+	if text := strings.Join(watched.seen, "\n"); strings.Contains(text, "another") {
+		t.Errorf("watch of one name shows others:\n%s", text)
+	}
+	queue.await("nothing waits")
+	watched.stop()
+	queue.stop()
+}

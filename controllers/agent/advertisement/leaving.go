@@ -1,0 +1,47 @@
+package advertisement
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
+)
+
+// WhyUnready returns why this cluster takes no new placements. While the agent is being
+// uninstalled, that is lending.Uninstalling. While the cluster cannot peer, it is the reason of the
+// condition LiqoReady. WhyUnready returns "" if the cluster takes placements. adv is the cluster's
+// Advertisement; liqo may be nil.
+func WhyUnready(adv *agentv1alpha1.Advertisement, liqo *metav1.Condition, now time.Time) string {
+	if now.Before(leavingUntil(adv)) {
+		return lending.Uninstalling
+	}
+	return installation.WhyUnready(liqo)
+}
+
+// leavingUntil returns the time in LeavingUntilAnnotation; zero if there is no valid one.
+func leavingUntil(adv *agentv1alpha1.Advertisement) time.Time {
+	until, err := time.Parse(time.RFC3339, adv.Annotations[agentv1alpha1.LeavingUntilAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return until
+}
+
+// leavingCondition returns the condition Leaving after an offer was sent, or nil if the offer does
+// not say that the agent is being uninstalled. ready is the condition Ready, which says whether the
+// broker accepted the offer.
+func leavingCondition(sent *offer, ready metav1.Condition) *metav1.Condition {
+	if !sent.Lending.IsLeaving() {
+		return nil
+	}
+	if ready.Status != metav1.ConditionTrue {
+		return &metav1.Condition{Type: agentv1alpha1.ConditionLeaving, Status: metav1.ConditionFalse, Reason: ready.Reason, Message: ready.Message}
+	}
+	return &metav1.Condition{
+		Type: agentv1alpha1.ConditionLeaving, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonUninstalling,
+		Message: "the agent is being uninstalled: the broker places nothing new here",
+	}
+}

@@ -1,0 +1,429 @@
+package burstpolicy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/burstpolicy"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+)
+
+// patience bounds the wait for a condition. It is long because the machine may be busy.
+const patience = 5 * time.Minute
+
+// agentKubeconfig is the environment variable that makes the test's program run the controller in place of tests.
+const agentKubeconfig = "LRB_TEST_AGENT_KUBECONFIG"
+
+func TestMain(m *testing.M) {
+	if kubeconfig := os.Getenv(agentKubeconfig); kubeconfig != "" {
+		if err := runAgent(kubeconfig); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(corev1.AddToScheme(scheme), agentv1alpha1.AddToScheme(scheme))
+}
+
+// runAgent runs the controller until the process is interrupted.
+func runAgent(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	watcher := capacity.New(clientset)
+	err = burstpolicy.New(mgr.GetClient(), burstpolicy.Options{
+		Pods: watcher, Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: clock.RealClock{}, Settle: 200 * time.Millisecond,
+	}).SetupWithManager(mgr)
+	if err := errors.Join(err, mgr.Add(watcher)); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return mgr.Start(ctx)
+}
+
+// site is a cluster whose agent is a process with exactly the shipped rights. The test plays the scheduler, the broker
+// and Liqo.
+type site struct {
+	client.Client
+	kubeconfig string
+}
+
+func startSite(t *testing.T) *site {
+	plane := controlplanetest.Start(t)
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Client: admin}
+	for _, name := range []string{"liqo", "liqo-resource-broker"} {
+		s.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	objects, err := chart.AgentWithBursts("liqo-resource-broker-agent", "liqo-resource-broker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := manifest.Install(t.Context(), admin, objects); err != nil {
+		t.Fatal(err)
+	}
+	if s.kubeconfig, err = plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// agentProcess returns an agent that is not started yet. At the failpoint kill, if there is one, it kills itself.
+func (s *site) agentProcess(t *testing.T, kill failpoint.Point) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), agentKubeconfig+"="+s.kubeconfig)
+	if kill != "" {
+		cmd.Env = append(cmd.Env, failpoint.EnvName+"="+string(kill))
+	}
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	return cmd
+}
+
+// startAgent starts an agent that is killed at a failpoint, if there is one. After it has ended, a second agent
+// continues. The returned channel is closed when the second one has started.
+func (s *site) startAgent(t *testing.T, kill failpoint.Point) (killed chan struct{}) {
+	t.Helper()
+	killed = make(chan struct{})
+	first, last := s.agentProcess(t, kill), s.agentProcess(t, "")
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = first.Wait()
+		if t.Context().Err() != nil {
+			return // the test has ended
+		}
+		if err := last.Start(); err != nil {
+			t.Error(err)
+			return
+		}
+		close(killed)
+		_ = last.Wait()
+	}()
+	t.Cleanup(func() { <-over }) // the end of the test's context kills the processes
+	return killed
+}
+
+func (s *site) eventually(t *testing.T, check func(ctx context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, last)
+	}
+}
+
+func (s *site) create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		if err := s.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// openNamespace creates a namespace in which policies may let pods burst, with a policy.
+func (s *site) openNamespace(t *testing.T, name string) *agentv1alpha1.BurstPolicy {
+	t.Helper()
+	policy := &agentv1alpha1.BurstPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"},
+		Spec: agentv1alpha1.BurstPolicySpec{
+			After: &metav1.Duration{}, IdleAfter: &metav1.Duration{Duration: 10 * time.Second},
+			Limit: brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("10")},
+		},
+	}
+	s.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{agentv1alpha1.BurstNamespaceLabel: "true"}}}, policy)
+	err := s.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	return policy
+}
+
+// createPod creates a pod as the agent's webhook leaves it. The scheduler finds no node for it.
+func (s *site) createPod(t *testing.T, namespace, name string, edit ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: new(false),
+			Tolerations:                  []corev1.Toleration{{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}},
+			Containers:                   []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10.1", Resources: corev1.ResourceRequirements{Requests: amounts, Limits: amounts}}},
+		},
+	}
+	for _, f := range edit {
+		f(pod)
+	}
+	s.create(t, pod)
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.Now(),
+	}}
+	if err := s.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// remove deletes a pod at once.
+func (s *site) remove(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if err := s.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *site) bind(t *testing.T, pod *corev1.Pod, node string) {
+	t.Helper()
+	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+	if err := s.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// owned returns the ResourceRequests of a policy.
+func (s *site) owned(ctx context.Context, policy *agentv1alpha1.BurstPolicy) ([]agentv1alpha1.ResourceRequest, error) {
+	var list agentv1alpha1.ResourceRequestList
+	if err := s.List(ctx, &list, client.InNamespace(policy.Namespace)); err != nil {
+		return nil, err
+	}
+	var out []agentv1alpha1.ResourceRequest
+	for _, rr := range list.Items {
+		if metav1.IsControlledBy(&rr, policy) {
+			out = append(out, rr)
+		}
+	}
+	return out, nil
+}
+
+// awaitRequest waits for the only request of a policy, which asks for a number of cores.
+func (s *site) awaitRequest(t *testing.T, policy *agentv1alpha1.BurstPolicy, cores string) *agentv1alpha1.ResourceRequest {
+	t.Helper()
+	var rr *agentv1alpha1.ResourceRequest
+	s.eventually(t, func(ctx context.Context) error {
+		all, err := s.owned(ctx, policy)
+		if err != nil || len(all) != 1 || all[0].Spec.CPU.String() != cores {
+			return fmt.Errorf("%d requests, %v", len(all), err)
+		}
+		rr = &all[0]
+		return nil
+	})
+	return rr
+}
+
+// grant answers a request in place of the broker: it grants a number of cores, and creates the virtual node.
+func (s *site) grant(t *testing.T, rr *agentv1alpha1.ResourceRequest, cores, node string, refused bool) {
+	t.Helper()
+	rr.Status.Phase, rr.Status.NodeName, rr.Status.ObservedGeneration = agentv1alpha1.RequestActive, node, rr.Generation
+	rr.Status.Granted = &brokerv1alpha1.Granted{Resources: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cores), corev1.ResourceMemory: resource.MustParse(cores + "Gi"),
+	}}
+	meta.RemoveStatusCondition(&rr.Status.Conditions, agentv1alpha1.ConditionChanged)
+	if refused {
+		meta.SetStatusCondition(&rr.Status.Conditions, metav1.Condition{Type: agentv1alpha1.ConditionChanged, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonChangeRefused})
+	}
+	if err := s.Status().Update(t.Context(), rr); err != nil {
+		t.Fatal(err)
+	}
+	labels := agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name)
+	labels["liqo.io/type"] = "virtual-node"
+	err := s.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: labels}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+// resetPause moves the last change of a policy into the past, so that the test need not wait for a minute.
+func (s *site) resetPause(t *testing.T, policy *agentv1alpha1.BurstPolicy) {
+	t.Helper()
+	s.eventually(t, func(ctx context.Context) error {
+		if err := s.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+			return err
+		}
+		if last := policy.Status.LastChange; last == nil || time.Since(last.At.Time) > time.Minute {
+			return nil
+		}
+		before := policy.DeepCopy()
+		policy.Status.LastChange.At = metav1.NewTime(time.Now().Add(-time.Hour))
+		return s.Status().Patch(ctx, policy, client.MergeFrom(before))
+	})
+}
+
+// The subtests share one API server. The agent has exactly the rights of the chart.
+func TestBurstPoliciesOnAPIServer(t *testing.T) {
+	s := startSite(t)
+
+	t.Run("the agent writes no other requests", func(t *testing.T) {
+		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, err := client.New(config, client.Options{Scheme: s.Scheme()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu, memory := resource.MustParse("1"), resource.MustParse("1Gi")
+		mine := &agentv1alpha1.ResourceRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine", Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}},
+			Spec:       agentv1alpha1.ResourceRequestSpec{CPU: &cpu, Memory: &memory},
+		}
+		refused := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) }
+		// The API server enforces a new admission policy only after a moment.
+		s.eventually(t, func(ctx context.Context) error {
+			if err := limited.Create(ctx, mine.DeepCopy(), client.DryRunAll); !refused(err) {
+				return fmt.Errorf("creating: %v, want a refusal", err)
+			}
+			return nil
+		})
+		s.create(t, mine)
+		if err := limited.Delete(t.Context(), mine); !refused(err) {
+			t.Errorf("deleting: %v, want a refusal", err)
+		}
+	})
+
+	t.Run("schema", func(t *testing.T) {
+		for name, edit := range map[string]func(*agentv1alpha1.BurstPolicy){
+			"no limit":       func(p *agentv1alpha1.BurstPolicy) { p.Spec.Limit = nil },
+			"an empty limit": func(p *agentv1alpha1.BurstPolicy) { p.Spec.Limit = brokerv1alpha1.RequestedResources{} },
+			"idle at once":   func(p *agentv1alpha1.BurstPolicy) { p.Spec.IdleAfter = &metav1.Duration{} },
+			"a long name":    func(p *agentv1alpha1.BurstPolicy) { p.Name = "a234567890123456789012345678901234567890123456" },
+			"a timeout alone": func(p *agentv1alpha1.BurstPolicy) {
+				p.Spec.Template.Spec.QueueTimeout = &metav1.Duration{Duration: time.Hour}
+			},
+			"pods that are pinned": func(p *agentv1alpha1.BurstPolicy) {
+				p.Spec.Template.Spec.Offloading = &agentv1alpha1.Offloading{PodCompliance: agentv1alpha1.PodComplianceEnforce}
+			},
+		} {
+			p := &agentv1alpha1.BurstPolicy{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "wrong"},
+				Spec:       agentv1alpha1.BurstPolicySpec{Limit: brokerv1alpha1.RequestedResources{corev1.ResourceCPU: resource.MustParse("1")}},
+			}
+			edit(p)
+			if err := s.Create(t.Context(), p); !apierrors.IsInvalid(err) {
+				t.Errorf("%s: %v, want a refusal", name, err)
+			}
+		}
+	})
+
+	t.Run("skipped pods", func(t *testing.T) {
+		policy := s.openNamespace(t, "skipped")
+		s.startAgent(t, "")
+		s.createPod(t, "skipped", "pod", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
+		s.eventually(t, func(ctx context.Context) error {
+			if err := s.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
+				return err
+			}
+			if policy.Status.SkippedPods != 1 || policy.Status.Skipped[0].Reason != agentv1alpha1.ReasonHostAccess {
+				return fmt.Errorf("status %+v", policy.Status)
+			}
+			return nil
+		})
+		if all, err := s.owned(t.Context(), policy); err != nil || len(all) > 0 {
+			t.Errorf("%d requests, %v", len(all), err)
+		}
+	})
+
+	// The agent is killed after each of its writes in the life of a burst, and another one continues.
+	for i, point := range failpoint.Bursting {
+		t.Run("killed at "+string(point), func(t *testing.T) {
+			namespace, node := string(point), fmt.Sprintf("res-k3v9x2m7q%c-1", 'a'+i)
+			policy := s.openNamespace(t, namespace)
+			killed := s.startAgent(t, point)
+			one := s.createPod(t, namespace, "one")
+			if point == failpoint.BurstNoted {
+				<-killed
+				s.resetPause(t, policy)
+			}
+			s.grant(t, s.awaitRequest(t, policy, "1"), "1", node, false)
+			s.eventually(t, func(ctx context.Context) error {
+				n := &corev1.Node{}
+				if err := s.Get(ctx, client.ObjectKey{Name: node}, n); err != nil || n.Labels[agentv1alpha1.BurstLabel] != policy.Name {
+					return fmt.Errorf("node %v, %v", n.Labels, err)
+				}
+				return nil
+			})
+			s.bind(t, one, node)
+			s.resetPause(t, policy)
+			two := s.createPod(t, namespace, "two")
+			rr := s.awaitRequest(t, policy, "2")
+			s.remove(t, two)
+			s.grant(t, rr, "1", node, true)
+			rr = s.awaitRequest(t, policy, "1") // the agent takes back the increase that the broker refused
+			s.grant(t, rr, "1", node, false)
+			s.remove(t, one)
+			s.eventually(t, func(ctx context.Context) error {
+				s.resetPause(t, policy)
+				all, err := s.owned(ctx, policy)
+				if err != nil || len(all) > 0 {
+					return fmt.Errorf("%d requests, %v", len(all), err)
+				}
+				return nil
+			})
+			select {
+			case <-killed:
+			case <-time.After(patience):
+				t.Fatal("the agent was not killed")
+			}
+		})
+	}
+}

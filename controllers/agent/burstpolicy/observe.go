@@ -1,0 +1,278 @@
+package burstpolicy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+)
+
+// Defaults of spec.after and spec.idleAfter.
+const (
+	defaultAfter     = 30 * time.Second
+	defaultIdleAfter = 10 * time.Minute
+)
+
+// scene holds everything that one reconcile has read about a policy.
+type scene struct {
+	policy *agentv1alpha1.BurstPolicy
+	now    time.Time
+	rules  burst.Rules
+	sorted burst.Sorted
+	// requests are the policy's requests, sorted by name. views are the same requests in the form that burst.MakePlan
+	// needs, in the same order.
+	requests []request
+	views    []burst.Request
+	// taken has the names of the ResourceRequests in the namespace that do not belong to the policy.
+	taken map[string]bool
+	// open is true if the webhooks of Liqo or of the agent prepare new pods of the namespace for virtual nodes.
+	open bool
+	// refused are the policy's groups for which the API server has refused a request.
+	refused map[string]refusal
+}
+
+// request is a ResourceRequest of the policy with its virtual nodes. It has two virtual nodes while its reservation
+// moves to another provider.
+type request struct {
+	*agentv1alpha1.ResourceRequest
+	nodes []corev1.Node
+}
+
+// observe reads everything that a plan for the policy depends on.
+func (r *Reconciler) observe(ctx context.Context, policy *agentv1alpha1.BurstPolicy) (*scene, error) {
+	s := &scene{policy: policy, now: r.options.Clock.Now(), taken: map[string]bool{}}
+	limit, err := readLimit(policy)
+	if err != nil {
+		return nil, err
+	}
+	s.rules = burst.Rules{
+		Policy: policy.Name, Limit: limit,
+		After: durationOr(policy.Spec.After, defaultAfter), IdleAfter: durationOr(policy.Spec.IdleAfter, defaultIdleAfter),
+	}
+	if last := policy.Status.LastChange; last != nil {
+		s.rules.Last, s.rules.LastAt = burst.Change{Action: last.Action, Request: last.Request, Pods: int64(last.Pods)}, last.At.Time
+	}
+	template, err := json.Marshal(policy.Spec.Template)
+	if err != nil {
+		return nil, err
+	}
+	s.sorted = burst.Sort(r.options.Pods.Waiting(client.ObjectKeyFromObject(policy)), string(policy.UID)+string(template), policy.Spec.Template.Spec.Constraints, limit)
+	if s.open, err = r.isOpen(ctx, policy.Namespace); err != nil {
+		return nil, err
+	}
+	if !s.open {
+		s.sorted.Groups = nil // nothing is borrowed without the administrator's consent
+	}
+	s.refused = r.refused[client.ObjectKeyFromObject(policy)]
+	maps.DeleteFunc(s.refused, func(_ string, old refusal) bool { return !old.until.After(s.now) })
+	for i := range s.sorted.Groups {
+		g := &s.sorted.Groups[i]
+		g.RefusedUntil = s.refused[g.ID].until
+	}
+	return s, r.observeRequests(ctx, s)
+}
+
+// invalidSpec is the error for a policy that cannot be carried out until a user edits it, so that retries are useless.
+type invalidSpec struct{ error }
+
+// readLimit returns the limit of a policy. It refuses names of resources that no node can have, because a misspelt name
+// would limit nothing.
+func readLimit(policy *agentv1alpha1.BurstPolicy) (quantity.Amounts, error) {
+	for name := range policy.Spec.Limit {
+		if err := quantity.CheckName(name); err != nil {
+			return nil, &invalidSpec{fmt.Errorf("spec.limit[%s]: %w", name, err)}
+		}
+	}
+	limit, err := quantity.FromResourceList(corev1.ResourceList(policy.Spec.Limit))
+	if err != nil {
+		return nil, &invalidSpec{fmt.Errorf("spec.limit: %w", err)}
+	}
+	return limit, nil
+}
+
+func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return d.Duration
+}
+
+// isOpen reports whether the webhooks of the agent or of Liqo prepare new pods of a namespace for virtual nodes.
+func (r *Reconciler) isOpen(ctx context.Context, namespace string) (bool, error) {
+	ns := &corev1.Namespace{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+		return false, fmt.Errorf("read namespace %q: %w", namespace, err)
+	}
+	return ns.Labels[agentv1alpha1.BurstNamespaceLabel] == "true" || ns.Labels["liqo.io/scheduling-enabled"] == "true", nil
+}
+
+func (r *Reconciler) observeRequests(ctx context.Context, s *scene) error {
+	var list agentv1alpha1.ResourceRequestList
+	if err := r.client.List(ctx, &list, client.InNamespace(s.policy.Namespace)); err != nil {
+		return fmt.Errorf("list resource requests of namespace %q: %w", s.policy.Namespace, err)
+	}
+	slices.SortFunc(list.Items, func(a, b agentv1alpha1.ResourceRequest) int { return strings.Compare(a.Name, b.Name) })
+	waiting := map[string]bool{}
+	for _, g := range s.sorted.Groups {
+		waiting[g.ID] = true
+	}
+	var known []string
+	for i := range list.Items {
+		rr := &list.Items[i]
+		if !metav1.IsControlledBy(rr, s.policy) {
+			s.taken[rr.Name] = true
+			continue
+		}
+		var nodes corev1.NodeList
+		if err := r.client.List(ctx, &nodes, client.MatchingLabels(agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name))); err != nil {
+			return fmt.Errorf("list virtual nodes of resource request %q: %w", client.ObjectKeyFromObject(rr), err)
+		}
+		one := request{rr, nodes.Items}
+		view := one.view(s.policy.Name)
+		inUse, arrivals, used := r.usageOf(&one)
+		view.Used = used
+		id := string(rr.UID) + "/" + rr.Name
+		view.IdleSince = r.idle.Observe(id, inUse || !view.Cordoned && waiting[view.Group], arrivals, s.now)
+		known = append(known, id)
+		s.requests, s.views = append(s.requests, one), append(s.views, view)
+	}
+	r.forgetExcept(client.ObjectKeyFromObject(s.policy), known)
+	return nil
+}
+
+// forgetExcept drops the idle times of all requests of a policy except the known ones.
+func (r *Reconciler) forgetExcept(policy types.NamespacedName, known []string) {
+	for _, id := range r.known[policy] {
+		if !slices.Contains(known, id) {
+			r.idle.Forget(id)
+		}
+	}
+	r.known[policy] = known
+}
+
+// usageOf returns whether pods of workloads are on the nodes of a request, how many such pods have ever come to them,
+// and the sum of the requests of all pods there. A node whose pods have not been counted yet is in use.
+func (r *Reconciler) usageOf(rr *request) (inUse bool, arrivals uint64, used quantity.Amounts) {
+	used = quantity.Amounts{}
+	for i := range rr.nodes {
+		name := rr.nodes[i].Name
+		guests, known := r.options.Pods.GuestsOn(name)
+		inUse = inUse || !known || guests.Now > 0
+		arrivals += guests.Came
+		used.AddInPlace(r.options.Pods.OwnRequestsOn(name))
+	}
+	return inUse, arrivals, used
+}
+
+// view returns the request in the form that burst.MakePlan needs. The caller sets Used and IdleSince, which depend on
+// pods.
+func (rr *request) view(policy string) burst.Request {
+	v := burst.Request{
+		Name: rr.Name, Group: burst.GroupOf(policy, rr.Name), Shape: shapeOf(rr.ResourceRequest), State: rr.state(),
+		Asked: askedBy(rr.ResourceRequest), HasNode: len(rr.nodes) > 0,
+		Cordoned: len(rr.nodes) > 0 && !slices.ContainsFunc(rr.nodes, func(n corev1.Node) bool { return !n.Spec.Unschedulable }),
+	}
+	if granted := rr.Status.Granted; granted != nil {
+		v.Granted = amountsOf(granted.Resources)
+	}
+	if v.State == burst.Over {
+		v.OverAt = rr.CreationTimestamp.Time
+		if c := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionReady); c != nil && c.LastTransitionTime.After(v.OverAt) {
+			v.OverAt = c.LastTransitionTime.Time
+		}
+	}
+	return v
+}
+
+func (rr *request) state() burst.State {
+	changed := meta.FindStatusCondition(rr.Status.Conditions, agentv1alpha1.ConditionChanged)
+	switch {
+	case rr.DeletionTimestamp != nil:
+		return burst.Ending
+	case rr.Status.Phase == agentv1alpha1.RequestFailed, rr.Status.Phase == agentv1alpha1.RequestReleased:
+		return burst.Over
+	case rr.Spec.Release, rr.Status.Phase == agentv1alpha1.RequestReleasing:
+		return burst.Ending
+	case rr.Status.Granted == nil, rr.Status.ObservedGeneration != rr.Generation:
+		return burst.Settling
+	case changed != nil && changed.Status == metav1.ConditionUnknown:
+		return burst.Settling
+	case changed != nil && changed.Status == metav1.ConditionFalse && !askedBy(rr.ResourceRequest).Equal(amountsOf(rr.Status.Granted.Resources)):
+		return burst.Refused
+	case rr.Annotations[agentv1alpha1.BurstFullAnnotation] != "":
+		return burst.Full
+	}
+	return burst.Held
+}
+
+// askedBy returns the amounts in the spec of a request, except the resource "pods".
+func askedBy(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
+	list := corev1.ResourceList{}
+	maps.Copy(list, rr.Spec.Resources)
+	if rr.Spec.CPU != nil {
+		list[corev1.ResourceCPU] = *rr.Spec.CPU
+	}
+	if rr.Spec.Memory != nil {
+		list[corev1.ResourceMemory] = *rr.Spec.Memory
+	}
+	return amountsOf(list)
+}
+
+// amountsOf converts amounts that the schema has checked, except the resource "pods".
+func amountsOf[List ~map[corev1.ResourceName]resource.Quantity](list List) quantity.Amounts {
+	out := quantity.Amounts{}
+	for name, q := range list {
+		if name != corev1.ResourcePods {
+			out[name] = quantity.Base(name, q)
+		}
+	}
+	return out
+}
+
+// shapeOf returns the amounts that one pod of the request's group requests.
+func shapeOf(rr *agentv1alpha1.ResourceRequest) quantity.Amounts {
+	if len(rr.Spec.PodShapes) == 0 {
+		return nil
+	}
+	shape := amountsOf(rr.Spec.PodShapes[0].Resources)
+	shape[corev1.ResourcePods] = 1
+	return shape
+}
+
+func skippedPods(skipped []burst.Skipped) (sum int64) {
+	for _, s := range skipped {
+		sum += s.Pods
+	}
+	return sum
+}
+
+func waitingPods(groups []burst.Group) (sum int64) {
+	for _, g := range groups {
+		sum += g.Pods
+	}
+	return sum
+}
+
+// findRequest returns a request of the policy by name.
+func (s *scene) findRequest(name string) *request {
+	i, found := slices.BinarySearchFunc(s.requests, name, func(r request, name string) int { return cmp.Compare(r.Name, name) })
+	if !found {
+		return nil
+	}
+	return &s.requests[i]
+}

@@ -1,0 +1,358 @@
+package provisioningrequest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/provisioningrequest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+)
+
+// patience bounds the wait for a condition. It is long because the machine may be busy.
+const patience = 2 * time.Minute
+
+// agentKubeconfig is the environment variable that makes the test's program run the controller in place of tests.
+const agentKubeconfig = "LRB_TEST_AGENT_KUBECONFIG"
+
+func TestMain(m *testing.M) {
+	if kubeconfig := os.Getenv(agentKubeconfig); kubeconfig != "" {
+		if err := runAgent(kubeconfig); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agentv1alpha1.AddToScheme, autoscaling.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// runAgent runs the controller until the process is interrupted.
+func runAgent(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	err = provisioningrequest.New(mgr.GetClient(), provisioningrequest.Options{
+		Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("agent"), Clock: clock.RealClock{}, LookEvery: 200 * time.Millisecond,
+	}).SetupWhenServed(mgr)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return mgr.Start(ctx)
+}
+
+// site is a cluster whose agent is a process with exactly the shipped rights.
+type site struct {
+	client.Client
+	*testing.T
+	kubeconfig string
+}
+
+func startSite(t *testing.T) *site {
+	plane := controlplanetest.Start(t)
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"liqo", "liqo-resource-broker", "ml"} {
+		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := chart.AgentWithProvisioning("liqo-resource-broker-agent", "liqo-resource-broker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := manifest.Install(t.Context(), admin, objects); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{Client: admin, T: t, kubeconfig: kubeconfig}
+}
+
+// agent is a process that runs the controller.
+type agent struct {
+	process *os.Process
+	// ended is closed when the process has ended.
+	ended chan struct{}
+}
+
+func (a *agent) kill() {
+	_ = a.process.Kill()
+	<-a.ended
+}
+
+// startAgent starts the agent. At the failpoint kill, if there is one, the process kills itself.
+func (s *site) startAgent(t *testing.T, kill failpoint.Point) *agent {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), agentKubeconfig+"="+s.kubeconfig)
+	if kill != "" {
+		cmd.Env = append(cmd.Env, failpoint.EnvName+"="+string(kill))
+	}
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{process: cmd.Process, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait()
+		close(a.ended)
+	}()
+	t.Cleanup(a.kill)
+	return a
+}
+
+func (s *site) eventually(t *testing.T, check func(ctx context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, last)
+	}
+}
+
+func (s *site) create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		if err := s.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// installKind creates the CRD of ProvisioningRequest as kubernetes/autoscaler publishes it.
+func (s *site) installKind(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/autoscaling.x-k8s.io_provisioningrequests.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := manifest.Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := manifest.Install(t.Context(), s, objects); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func provisioningRequest(name, class string) *autoscaling.ProvisioningRequest {
+	return &autoscaling.ProvisioningRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name},
+		Spec: autoscaling.ProvisioningRequestSpec{
+			ProvisioningClassName: class,
+			PodSets:               []autoscaling.PodSet{{PodTemplateRef: autoscaling.Reference{Name: "worker"}, Count: 2}},
+			Parameters:            map[string]autoscaling.Parameter{"duration": "4h", "queuePolicy": "Queue", "maxPrice": "1.50 EUR"},
+		},
+	}
+}
+
+func podTemplate() *corev1.PodTemplate {
+	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
+	return &corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "worker"},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "registry.k8s.io/pause:3.10.1", Resources: corev1.ResourceRequirements{Requests: amounts},
+		}}}},
+	}
+}
+
+// owned returns the ResourceRequests of a ProvisioningRequest.
+func (s *site) owned(ctx context.Context, pr *autoscaling.ProvisioningRequest) ([]agentv1alpha1.ResourceRequest, error) {
+	var list agentv1alpha1.ResourceRequestList
+	if err := s.List(ctx, &list, client.InNamespace(pr.Namespace)); err != nil {
+		return nil, err
+	}
+	var out []agentv1alpha1.ResourceRequest
+	for _, rr := range list.Items {
+		if metav1.IsControlledBy(&rr, pr) {
+			out = append(out, rr)
+		}
+	}
+	return out, nil
+}
+
+// isTrue returns an error unless a condition is true.
+func (s *site) isTrue(ctx context.Context, pr *autoscaling.ProvisioningRequest, kinds ...string) error {
+	if err := s.Get(ctx, client.ObjectKeyFromObject(pr), pr); err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		if !meta.IsStatusConditionTrue(pr.Status.Conditions, kind) {
+			return fmt.Errorf("%s is not true: %+v", kind, pr.Status.Conditions)
+		}
+	}
+	return nil
+}
+
+// setStatus writes the status of a ResourceRequest in place of the broker.
+func (s *site) setStatus(ctx context.Context, rr *agentv1alpha1.ResourceRequest, phase agentv1alpha1.ResourceRequestPhase, conditions ...metav1.Condition) error {
+	before := rr.DeepCopy()
+	rr.Status.Phase, rr.Status.ReservationName, rr.Status.TargetClusterID = phase, "res-k3v9x2m7qa", "paris"
+	for _, c := range conditions {
+		c.LastTransitionTime = metav1.Now()
+		meta.SetStatusCondition(&rr.Status.Conditions, c)
+	}
+	return s.Status().Patch(ctx, rr, client.MergeFrom(before))
+}
+
+// The subtests share one API server with the CRD that kubernetes/autoscaler publishes. The agent has exactly the rights
+// of the chart.
+func TestProvisioningRequestsOnAPIServer(t *testing.T) {
+	s := startSite(t)
+	s.create(t, podTemplate())
+	first := s.startAgent(t, "")
+	s.installKind(t) // after the agent has started
+	other := provisioningRequest("other", "check-capacity.autoscaling.x-k8s.io")
+	s.create(t, other)
+
+	t.Run("life", func(t *testing.T) {
+		pr := provisioningRequest("life", autoscaling.ClassName)
+		s.create(t, pr)
+		s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
+		all, err := s.owned(t.Context(), pr)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%d resource requests, %v", len(all), err)
+		}
+		rr := &all[0]
+		if err := s.setStatus(t.Context(), rr, agentv1alpha1.RequestActive, metav1.Condition{Type: "Ready", Status: "True", Reason: "NodeReady"}); err != nil {
+			t.Fatal(err)
+		}
+		s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Provisioned) })
+		if got := pr.Status.ProvisioningClassDetails[autoscaling.DetailRequestName]; string(got) != rr.Name {
+			t.Errorf("detail RequestName is %q, want %q", got, rr.Name)
+		}
+		err = s.setStatus(t.Context(), rr, agentv1alpha1.RequestQueued, metav1.Condition{Type: "Ready", Status: "False", Reason: "Queued"},
+			metav1.Condition{Type: "Preempted", Status: "True", Reason: "Preempted"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.eventually(t, func(ctx context.Context) error {
+			if err := s.isTrue(ctx, pr, autoscaling.CapacityRevoked, autoscaling.Failed); err != nil {
+				return err
+			}
+			if err := s.Get(ctx, client.ObjectKeyFromObject(rr), rr); err != nil || !rr.Spec.Release {
+				return fmt.Errorf("release %v, %v", rr.Spec.Release, err)
+			}
+			return nil
+		})
+	})
+
+	t.Run("sample", func(t *testing.T) {
+		text, err := os.ReadFile("../../../config/samples/autoscaling/provisioningrequest.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := manifest.Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := manifest.Apply(t.Context(), s, objects); err != nil {
+			t.Fatal(err)
+		}
+		pr := &autoscaling.ProvisioningRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "training"}}
+		s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
+	})
+
+	t.Run("other requests of the agent are denied", func(t *testing.T) {
+		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, err := client.New(config, client.Options{Scheme: s.Scheme()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu, memory := resource.MustParse("1"), resource.MustParse("1Gi")
+		err = limited.Create(t.Context(), &agentv1alpha1.ResourceRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "mine", Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}},
+			Spec:       agentv1alpha1.ResourceRequestSpec{CPU: &cpu, Memory: &memory},
+		})
+		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+			t.Errorf("error %v, want a refusal", err)
+		}
+	})
+
+	t.Run("kills", func(t *testing.T) {
+		first.kill()
+		for _, point := range failpoint.Provisioning {
+			t.Run(string(point), func(t *testing.T) {
+				pr := provisioningRequest(string(point), autoscaling.ClassName)
+				s.create(t, pr)
+				select {
+				case <-s.startAgent(t, point).ended:
+				case <-time.After(patience):
+					t.Fatal("the agent was not killed")
+				}
+				s.startAgent(t, "")
+				s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
+				if all, err := s.owned(t.Context(), pr); err != nil || len(all) != 1 {
+					t.Errorf("%d resource requests, %v", len(all), err)
+				}
+			})
+		}
+	})
+
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil || other.Generation != 1 || len(other.Status.Conditions) > 0 {
+		t.Errorf("the request of another class was touched: %+v, %v", other, err)
+	}
+	if all, err := s.owned(t.Context(), other); err != nil || len(all) > 0 {
+		t.Errorf("the request of another class has %d resource requests, %v", len(all), err)
+	}
+}

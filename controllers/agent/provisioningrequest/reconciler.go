@@ -1,0 +1,217 @@
+package provisioningrequest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
+)
+
+const (
+	// templateRetry is the pause before a missing PodTemplate is looked up again. Templates are not watched, because
+	// the agent may not list them.
+	templateRetry = 10 * time.Second
+	// afterStale is the pause before the next reconcile if the cached ProvisioningRequest was outdated.
+	afterStale = 100 * time.Millisecond
+	// never means that only an event triggers the next reconcile.
+	never time.Duration = 0
+)
+
+func isServed(pr *autoscaling.ProvisioningRequest) bool {
+	return pr.Spec.ProvisioningClassName == autoscaling.ClassName
+}
+
+// Reconcile creates the ResourceRequest of a ProvisioningRequest, shows its progress in the conditions, and releases it
+// when the ProvisioningRequest has ended.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl.Result, error) {
+	pr := &autoscaling.ProvisioningRequest{}
+	if err := r.client.Get(ctx, req.NamespacedName, pr); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !isServed(pr) || pr.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil // Kubernetes deletes the ResourceRequest of a deleted ProvisioningRequest
+	}
+	return patch.Requeue(r.takeStep(ctx, pr))
+}
+
+func (r *Reconciler) takeStep(ctx context.Context, pr *autoscaling.ProvisioningRequest) (time.Duration, error) {
+	rr, err := r.findRequest(ctx, pr)
+	if err != nil {
+		return never, err
+	}
+	before := pr.DeepCopy()
+	again, status := never, editor{pr: pr, now: r.options.Clock.Now()}
+	switch {
+	case isOver(pr):
+		return never, r.releaseRequest(ctx, pr, rr)
+	case rr == nil && isAccepted(pr):
+		// The ResourceRequest was deleted. It is not created again, because one ProvisioningRequest must not get capacity
+		// twice.
+		status.setEnded(outcome{reason: agentv1alpha1.ReasonDeleted, message: fmt.Sprintf("resource request %q was deleted", RequestName(pr))})
+	case rr == nil:
+		if rr, again, err = r.createRequest(ctx, pr, status); err != nil {
+			return never, err
+		}
+	}
+	if rr != nil {
+		status.showRequest(rr)
+	}
+	if err := r.saveStatus(ctx, pr, before); err != nil || !isOver(pr) {
+		return again, err
+	}
+	return never, r.releaseRequest(ctx, pr, rr)
+}
+
+// RequestName returns the name of the ResourceRequest of a ProvisioningRequest. It contains a hash of the UID, so that
+// a ProvisioningRequest that is created again under its name gets a ResourceRequest, and thus a node, of its own. It
+// is short enough for the value of a node label.
+func RequestName(pr *autoscaling.ProvisioningRequest) string {
+	const longest, hashed = 63, 8
+	sum := sha256.Sum256([]byte(pr.UID))
+	return pr.Name[:min(len(pr.Name), longest-hashed-1)] + "-" + hex.EncodeToString(sum[:])[:hashed]
+}
+
+// findRequest returns the ResourceRequest of a ProvisioningRequest, nil if it does not exist. The cache may not have
+// it yet, so the API server is asked too.
+func (r *Reconciler) findRequest(ctx context.Context, pr *autoscaling.ProvisioningRequest) (*agentv1alpha1.ResourceRequest, error) {
+	key := client.ObjectKey{Namespace: pr.Namespace, Name: RequestName(pr)}
+	rr := &agentv1alpha1.ResourceRequest{}
+	err := r.client.Get(ctx, key, rr)
+	if apierrors.IsNotFound(err) {
+		err = r.options.Reader.Get(ctx, key, rr)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read resource request %q: %w", key, err)
+	}
+	return rr, nil
+}
+
+// createRequest creates the ResourceRequest of a ProvisioningRequest. If it cannot create one, it records the reason in
+// the status, and returns nil and the time until the next attempt.
+func (r *Reconciler) createRequest(ctx context.Context, pr *autoscaling.ProvisioningRequest, status editor) (*agentv1alpha1.ResourceRequest, time.Duration, error) {
+	pods, err := r.readPods(ctx, pr)
+	if missing, ok := errors.AsType[*missingTemplate](err); ok {
+		status.setAwaitingTemplate(missing)
+		return nil, templateRetry, nil
+	}
+	if err != nil {
+		return nil, never, err
+	}
+	// The cache may lag behind. An outdated ProvisioningRequest may already have ended, so that nothing must be created
+	// for it.
+	current := &autoscaling.ProvisioningRequest{}
+	if err := r.options.Reader.Get(ctx, client.ObjectKeyFromObject(pr), current); err != nil {
+		return nil, never, client.IgnoreNotFound(err)
+	}
+	if current.ResourceVersion != pr.ResourceVersion {
+		return nil, afterStale, nil
+	}
+	spec, err := autoscaling.RequestSpec(pods, pr.Spec.Parameters)
+	if err != nil {
+		status.setRefused(agentv1alpha1.ReasonInvalid, err.Error())
+		return nil, never, nil
+	}
+	rr := &agentv1alpha1.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pr.Namespace, Name: RequestName(pr),
+			Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: autoscaling.GroupVersion.String(), Kind: "ProvisioningRequest", Name: pr.Name, UID: pr.UID, Controller: new(true),
+			}},
+		},
+		Spec: spec,
+	}
+	switch err := r.client.Create(ctx, rr); {
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+		status.setRefused(agentv1alpha1.ReasonInvalid, "the ResourceRequest, whose fields have the names of parameters, was refused: "+err.Error())
+		return nil, never, nil
+	case err != nil:
+		// If the error is AlreadyExists, the next reconcile finds the existing ResourceRequest.
+		return nil, never, fmt.Errorf("create resource request %q: %w", client.ObjectKeyFromObject(rr), err)
+	}
+	failpoint.Hit(failpoint.ProvisioningRequested)
+	return rr, never, nil
+}
+
+// missingTemplate is the error about a PodTemplate that does not exist.
+type missingTemplate struct{ namespace, name string }
+
+func (e *missingTemplate) Error() string {
+	return fmt.Sprintf("pod template %q does not exist in namespace %q: create it; it is looked up every %s", e.name, e.namespace, templateRetry)
+}
+
+// readPods returns the pods of a ProvisioningRequest, with the specs of their templates.
+func (r *Reconciler) readPods(ctx context.Context, pr *autoscaling.ProvisioningRequest) ([]autoscaling.Pods, error) {
+	var out []autoscaling.Pods
+	for _, set := range pr.Spec.PodSets {
+		template := &corev1.PodTemplate{}
+		err := r.options.Reader.Get(ctx, client.ObjectKey{Namespace: pr.Namespace, Name: set.PodTemplateRef.Name}, template)
+		if apierrors.IsNotFound(err) {
+			return nil, &missingTemplate{pr.Namespace, set.PodTemplateRef.Name}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read pod template %q of namespace %q: %w", set.PodTemplateRef.Name, pr.Namespace, err)
+		}
+		out = append(out, autoscaling.Pods{Template: template.Name, Spec: template.Template.Spec, Count: set.Count})
+	}
+	return out, nil
+}
+
+// releaseRequest releases what the ResourceRequest of an ended ProvisioningRequest holds or still asks for. A request
+// that was preempted may wait in the queue, and nobody would use what it gets later.
+func (r *Reconciler) releaseRequest(ctx context.Context, pr *autoscaling.ProvisioningRequest, rr *agentv1alpha1.ResourceRequest) error {
+	if rr == nil || !metav1.IsControlledBy(rr, pr) || rr.Spec.Release || rr.DeletionTimestamp != nil || isRequestOver(rr) {
+		return nil
+	}
+	before := rr.DeepCopy()
+	rr.Spec.Release = true
+	if err := r.client.Patch(ctx, rr, patch.IfUnchanged(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("release resource request %q: %w", client.ObjectKeyFromObject(rr), err)
+	}
+	return nil
+}
+
+// saveStatus writes the status if it changed, and records events about the change.
+func (r *Reconciler) saveStatus(ctx context.Context, pr, before *autoscaling.ProvisioningRequest) error {
+	if equality.Semantic.DeepEqual(pr.Status, before.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, pr, patch.IfUnchanged(before)); err != nil {
+		return fmt.Errorf("write status of provisioning request %q: %w", client.ObjectKeyFromObject(pr), err)
+	}
+	failpoint.Hit(failpoint.ProvisioningShown)
+	for _, kind := range []string{autoscaling.CapacityRevoked, autoscaling.BookingExpired, autoscaling.Failed, autoscaling.Provisioned, autoscaling.Accepted} {
+		c := message.ChangedCondition(pr.Status.Conditions, before.Status.Conditions, kind)
+		if c == nil {
+			continue
+		}
+		eventType := corev1.EventTypeNormal
+		if isOver(pr) || c.Reason == agentv1alpha1.ReasonPodTemplateMissing {
+			eventType = corev1.EventTypeWarning
+		}
+		r.options.Recorder.Eventf(pr, nil, eventType, c.Reason, "Provision", "%s", message.Clip(c.Message, message.MaxNote))
+		if isOver(pr) {
+			break // the conditions of an end have one cause
+		}
+	}
+	return nil
+}

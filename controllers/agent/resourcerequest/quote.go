@@ -1,0 +1,105 @@
+package resourcerequest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// +kubebuilder:rbac:groups=liqo.io,resources=quotes,verbs=get;list;watch
+
+// quoteAdvice tells users what to do about a quote that cannot be taken over.
+const quoteAdvice = "Create another Quote and set spec.quote to its name, or remove spec.quote."
+
+// resolveQuote returns the broker's name of the Quote that a new attempt takes over, "" if it takes over none. ready is
+// false if the broker must not be asked now. The status then says what the request waits for, or why it failed.
+func (r *Reconciler) resolveQuote(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (name string, ready bool, err error) {
+	if rr.Spec.Quote == "" {
+		return "", true, nil
+	}
+	before, status := rr.DeepCopy(), r.editStatus(rr)
+	q := &agentv1alpha1.Quote{}
+	err = r.client.Get(ctx, client.ObjectKey{Namespace: rr.Namespace, Name: rr.Spec.Quote}, q)
+	switch {
+	case apierrors.IsNotFound(err):
+		status.setAwaitingQuote(fmt.Sprintf("quote %q does not exist in namespace %q; the request waits until it does. %s", rr.Spec.Quote, rr.Namespace, quoteAdvice))
+	case err != nil:
+		return "", false, fmt.Errorf("read quote %q: %w", rr.Spec.Quote, err)
+	case q.DeletionTimestamp != nil || q.IsOver() || r.hasExpired(q):
+		status.setFailed(agentv1alpha1.ReasonQuoteEnded, describeEndedQuote(q)+"\n"+quoteAdvice)
+	case q.Status.Phase != agentv1alpha1.QuoteHeld:
+		status.setAwaitingQuote(fmt.Sprintf("quote %q is not held yet: %s", q.Name, q.Status.Message))
+	default:
+		if errs := bounds.CompareQuote(rr, q); len(errs) > 0 {
+			status.setFailed(agentv1alpha1.ReasonInvalid, errs.ToAggregate().Error()+"\n"+retryAdvice)
+			break
+		}
+		rr.Status = before.Status
+		return q.Status.QuoteName, true, nil
+	}
+	return "", false, r.saveStatus(ctx, rr, before)
+}
+
+// hasExpired reports whether the hold of a Quote is over, even if its phase does not say so yet.
+func (r *Reconciler) hasExpired(q *agentv1alpha1.Quote) bool {
+	return q.Status.ExpiresAt != nil && !r.options.Clock.Now().Before(q.Status.ExpiresAt.Time)
+}
+
+func describeEndedQuote(q *agentv1alpha1.Quote) string {
+	switch {
+	case q.Status.Phase == agentv1alpha1.QuoteTaken:
+		return fmt.Sprintf("quote %q was taken over by ResourceRequest %q", q.Name, q.Status.TakenBy)
+	case q.DeletionTimestamp != nil:
+		return fmt.Sprintf("quote %q was deleted", q.Name)
+	case q.Status.Phase == agentv1alpha1.QuoteFailed:
+		return fmt.Sprintf("quote %q holds nothing: %s", q.Name, q.Status.Message)
+	case q.Status.ExpiresAt == nil:
+		return fmt.Sprintf("quote %q has expired", q.Name)
+	}
+	return fmt.Sprintf("quote %q expired at %s", q.Name, q.Status.ExpiresAt.UTC().Format(time.RFC3339))
+}
+
+// setAwaitingQuote records that the request waits until its Quote is held.
+func (e editor) setAwaitingQuote(message string) {
+	e.rr.Status.Phase = agentv1alpha1.RequestPending
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonAwaitingQuote, message)
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonAwaitingQuote, message)
+}
+
+// setQuoteLost ends the attempt, because the broker no longer holds the quote that it was to take over. Nothing is
+// reserved.
+func (e editor) setQuoteLost(no *fault.Error) {
+	e.setFailed(agentv1alpha1.ReasonQuoteEnded, fmt.Sprintf("quote %q cannot be taken over: %s\n%s", e.rr.Spec.Quote, no.Detail, quoteAdvice))
+}
+
+// losesQuote reports whether a refusal means that the broker no longer holds the quote of a request without a
+// reservation.
+func losesQuote(rr *agentv1alpha1.ResourceRequest, no *fault.Error) bool {
+	return rr.Status.QuoteName != "" && rr.Status.ReservationName == "" && (no.Reason == fault.Released || no.Reason == fault.NotFound)
+}
+
+// requestsQuoting returns the requests that name a Quote in spec.quote and have not asked the broker yet.
+func (r *Reconciler) requestsQuoting(ctx context.Context, o client.Object) []reconcile.Request {
+	var list agentv1alpha1.ResourceRequestList
+	if err := r.client.List(ctx, &list, client.InNamespace(o.GetNamespace())); err != nil {
+		// Reading from the cache fails only while the manager stops.
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if rr := &list.Items[i]; rr.Spec.Quote == o.GetName() && !rr.Status.Asked {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: rr.Namespace, Name: rr.Name}})
+		}
+	}
+	return out
+}

@@ -1,0 +1,447 @@
+package accounts
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
+)
+
+// Others is the provider name under which entries are pooled. Once a Book has Pairs accounts, it
+// adds entries that would need another account to an account with this provider.
+const Others = "others"
+
+// Pairs is how many accounts a Book keeps apart. It limits the memory of the Book: each account
+// takes about 1 KiB.
+const Pairs = 4096
+
+// Gap is the longest possible time between two events while the broker runs and an entry is open.
+// After a longer time without events, the Book assumes that the broker did not run.
+const Gap = 12 * time.Minute
+
+// keptHours limits the periods with the span Hour: when an event comes after a long time without
+// events, only the last keptHours hours before it are stored one by one. A broker that did not run
+// for a month would otherwise write hundreds of periods.
+const keptHours = 48
+
+// Book holds the accounts of the present hour, day and month, and the periods that have ended but
+// are not stored yet. New returns an empty Book. A Book must not be used concurrently.
+type Book struct {
+	// now is the time of the latest event in seconds since the Unix epoch. It is 0 before the first
+	// event.
+	now      int64
+	accounts map[Key]*account
+	// pooled is the set of the IDs of open entries that are added up under the provider Others.
+	pooled map[string]struct{}
+	// ended holds the periods that have ended and are not stored yet, in the order in which they
+	// ended.
+	ended []Period
+	// closed holds the newest closed period of each span.
+	closed map[Span]Closed
+	pairs  int
+}
+
+// account holds the sums of the entries with one Key.
+type account struct {
+	// open is the number of entries that have begun and have not ended.
+	open int
+	// until is the time up to which the sums are complete, in seconds since the Unix epoch.
+	until int64
+	lines []line
+}
+
+// line holds the sums of one account for one resource. hour is added to day only when the hour
+// ends, and day to month only when the day ends.
+type line struct {
+	resource         corev1.ResourceName
+	now              rates
+	hour, day, month Figures
+}
+
+// rates are the sums over all open entries of one line. perHour is the price for one hour. dearest
+// and list compare this price with other prices.
+type rates struct {
+	held, used, unobserved, perHour money.Sum
+	dearest, list                   Comparison
+}
+
+// New returns an empty book.
+func New() *Book {
+	return &Book{accounts: map[Key]*account{}, pooled: map[string]struct{}{}, closed: map[Span]Closed{}, pairs: Pairs}
+}
+
+// Begin opens an entry: its amounts count from the time of the latest event.
+func (b *Book) Begin(e *Entry) {
+	key := e.Key
+	if b.accounts[key] == nil && len(b.accounts) >= b.pairs {
+		b.pooled[e.ID] = struct{}{}
+		key.Provider = Others
+	}
+	a := b.accountOf(key)
+	a.open++
+	b.changeRates(a, e.Lines, money.Sum.Plus)
+}
+
+// End closes an entry at the time of the latest event. e must be equal to the entry that was given
+// to Begin.
+func (b *Book) End(e *Entry) {
+	key := e.Key
+	if _, pooled := b.pooled[e.ID]; pooled {
+		delete(b.pooled, e.ID)
+		key.Provider = Others
+	}
+	a := b.accountOf(key)
+	a.open--
+	b.changeRates(a, e.Lines, money.Sum.Minus)
+	if a.isIdle() {
+		delete(b.accounts, key)
+	}
+}
+
+// Replace closes one entry (before) and opens another one (after). Either may be nil.
+func (b *Book) Replace(before, after *Entry) {
+	if before != nil {
+		b.End(before)
+	}
+	if after != nil {
+		b.Begin(after)
+	}
+}
+
+// Charge adds a price that is paid once, for the transfer of data. dearest is what the same
+// transfer would have cost on the most expensive candidate.
+func (b *Book) Charge(key Key, resource corev1.ResourceName, price money.Price, dearest OtherPrice) {
+	if price == 0 && dearest.PerHour == 0 {
+		return
+	}
+	if b.accounts[key] == nil && len(b.accounts) >= b.pairs {
+		key.Provider = Others
+	}
+	a := b.accountOf(key)
+	f := Figures{Money: money.Once(price)}
+	if dearest.Known {
+		f.Dearest = Comparison{money.Once(dearest.PerHour), money.Once(price)}
+	}
+	a.lineOf(resource).hour.add(f)
+}
+
+func (b *Book) accountOf(key Key) *account {
+	a := b.accounts[key]
+	if a == nil {
+		a = &account{until: b.now}
+		b.accounts[key] = a
+	}
+	b.completeAccount(a, b.now, true)
+	return a
+}
+
+func (b *Book) changeRates(a *account, lines []Line, op func(money.Sum, money.Sum) money.Sum) {
+	for _, l := range lines {
+		r := &a.lineOf(l.Resource).now
+		r.held, r.used = op(r.held, money.Over(l.Held, 1)), op(r.used, money.Over(l.Used, 1))
+		r.unobserved = op(r.unobserved, money.Over(l.Unobserved, 1))
+		r.perHour = op(r.perHour, money.Over(l.PerHour, 1))
+		dearest, list := l.Dearest.comparisonWith(l.PerHour), l.List.comparisonWith(l.PerHour)
+		r.dearest = Comparison{op(r.dearest.Cost, dearest.Cost), op(r.dearest.Paid, dearest.Paid)}
+		r.list = Comparison{op(r.list.Cost, list.Cost), op(r.list.Paid, list.Paid)}
+	}
+}
+
+func (a *account) lineOf(resource corev1.ResourceName) *line {
+	i, known := slices.BinarySearchFunc(a.lines, resource, func(l line, name corev1.ResourceName) int { return cmp.Compare(l.resource, name) })
+	if !known {
+		a.lines = slices.Insert(a.lines, i, line{resource: resource})
+	}
+	return &a.lines[i]
+}
+
+// Advance moves the time forward to the time of an event. If more than Gap has passed since the
+// previous event, the broker did not run, and all capacity that was held since the previous event
+// counts as unobserved.
+func (b *Book) Advance(at time.Time) {
+	to := at.Unix()
+	if b.now == 0 {
+		b.now = to
+	}
+	if to <= b.now {
+		return
+	}
+	observed := to-b.now <= int64(Gap/time.Second)
+	if !observed {
+		b.completeAll(b.now, true)
+	}
+	for {
+		end := Hour.After(Hour.StartOf(time.Unix(b.now, 0)))
+		if to < end.Unix() {
+			break
+		}
+		b.completeAll(end.Unix(), observed)
+		b.endHour(end, at)
+		b.now = end.Unix()
+	}
+	b.now = to
+	if !observed {
+		b.completeAll(to, false)
+	}
+}
+
+// completeAll adds the time up to a point in time, the parameter until, to the sums of all accounts.
+func (b *Book) completeAll(until int64, observed bool) {
+	for _, a := range b.accounts {
+		b.completeAccount(a, until, observed)
+	}
+}
+
+// completeAccount adds the time from the end of the last completed time (the field until of the account) to the
+// parameter until to the sums of an account. If observed is false, it counts this time as held but not observed.
+func (b *Book) completeAccount(a *account, until int64, observed bool) {
+	seconds := until - a.until
+	if seconds <= 0 {
+		return
+	}
+	a.until = until
+	if a.open == 0 {
+		return
+	}
+	for i := range a.lines {
+		l := &a.lines[i]
+		f := l.now.sumOver(seconds)
+		if !observed {
+			f.Used, f.Unobserved = money.Sum{}, f.Held
+		}
+		l.hour.add(f)
+	}
+}
+
+// sumOver returns the sums that these rates add up to in the given number of seconds.
+func (r *rates) sumOver(seconds int64) Figures {
+	return Figures{
+		Held: r.held.Times(seconds), Used: r.used.Times(seconds), Unobserved: r.unobserved.Times(seconds),
+		Money: r.perHour.Times(seconds), Dearest: r.dearest.sumOver(seconds), List: r.list.sumOver(seconds),
+	}
+}
+
+func (c *Comparison) sumOver(seconds int64) Comparison {
+	return Comparison{c.Cost.Times(seconds), c.Paid.Times(seconds)}
+}
+
+// endHour ends the hour that ends at the time end. It adds the sums of the hour to those of the
+// day. If the day or the month ends at the same time, endHour also ends the day or the month. at
+// is the time of the next event.
+func (b *Book) endHour(end, at time.Time) {
+	start := end.Add(-time.Hour)
+	if at.Sub(end) < keptHours*time.Hour {
+		b.keepEnded(Hour, start, func(l *line) *Figures { return &l.hour })
+	}
+	b.eachLine(func(_ Key, l *line) { l.day.add(l.hour); l.hour = Figures{} })
+	if day := Day.StartOf(start); !Day.After(day).After(end) {
+		b.keepEnded(Day, day, func(l *line) *Figures { return &l.day })
+		b.eachLine(func(_ Key, l *line) { l.month.add(l.day); l.day = Figures{} })
+	}
+	if month := Month.StartOf(start); !Month.After(month).After(end) {
+		b.keepEnded(Month, month, func(l *line) *Figures { return &l.month })
+		b.eachLine(func(_ Key, l *line) { l.month = Figures{} })
+	}
+	b.dropIdle()
+}
+
+func (b *Book) eachLine(f func(Key, *line)) {
+	for key, a := range b.accounts {
+		for i := range a.lines {
+			f(key, &a.lines[i])
+		}
+	}
+}
+
+// keepEnded appends a period to ended, unless it has no rows.
+func (b *Book) keepEnded(span Span, start time.Time, of func(*line) *Figures) {
+	if rows := b.rowsOf(func(l *line) Figures { return *of(l) }); len(rows) > 0 {
+		b.ended = append(b.ended, Period{Span: span, Start: start, Rows: rows})
+	}
+}
+
+func (b *Book) rowsOf(figures func(*line) Figures) []Row {
+	var rows []Row
+	b.eachLine(func(key Key, l *line) {
+		if f := figures(l); f != (Figures{}) {
+			rows = append(rows, Row{key, l.resource, f})
+		}
+	})
+	slices.SortFunc(rows, compareRows)
+	return rows
+}
+
+// dropIdle removes the accounts without an open entry and without sums, see isIdle.
+func (b *Book) dropIdle() {
+	maps.DeleteFunc(b.accounts, func(_ Key, a *account) bool { return a.isIdle() })
+}
+
+// isIdle reports whether an account has no open entry and no sums for the present hour, day and
+// month. Idle accounts are removed at once, because the number of accounts decides which entries
+// are pooled.
+func (a *account) isIdle() bool {
+	return a.open == 0 && !slices.ContainsFunc(a.lines, func(l line) bool {
+		return l.hour != (Figures{}) || l.day != (Figures{}) || l.month != (Figures{})
+	})
+}
+
+// Open returns the rows of the current hour, day or month, up to the latest event.
+func (b *Book) Open(span Span) Period {
+	b.completeAll(b.now, true)
+	return Period{Span: span, Start: span.StartOf(time.Unix(b.now, 0)), Rows: b.rowsOf(func(l *line) Figures { return l.openIn(span) })}
+}
+
+// EachOpen calls f for each sum of the current hour, day or month, up to the latest event. The
+// order is random.
+func (b *Book) EachOpen(span Span, f func(Key, corev1.ResourceName, Figures)) {
+	b.completeAll(b.now, true)
+	b.eachLine(func(key Key, l *line) { f(key, l.resource, l.openIn(span)) })
+}
+
+// openIn returns the sums of the current period of a span.
+func (l *line) openIn(span Span) Figures {
+	f := l.hour
+	if span != Hour {
+		f.add(l.day)
+	}
+	if span == Month {
+		f.add(l.month)
+	}
+	return f
+}
+
+// Ended returns the periods that have ended and are not stored yet. The caller must not change
+// them.
+func (b *Book) Ended() []Period { return b.ended }
+
+// IsEmpty reports whether the book has no accounts: no entry is open, and there are no sums for the
+// present hour, day and month.
+func (b *Book) IsEmpty() bool { return len(b.accounts) == 0 }
+
+// NextEnded returns the oldest period that has ended and is not stored yet, in the form in which it
+// is stored: with a Link to the period before. The result is false if there is none.
+func (b *Book) NextEnded() (Period, bool) {
+	if len(b.ended) == 0 {
+		return Period{}, false
+	}
+	return b.withLink(0), true
+}
+
+// withLink returns the period ended[i], with a Link to the newest closed period of its span.
+func (b *Book) withLink(i int) Period {
+	p := b.ended[i]
+	if before := b.closed[p.Span]; before.Period != "" {
+		p.Before = &before.Link
+	}
+	return p
+}
+
+// Closed returns the newest closed period of a span.
+func (b *Book) Closed(span Span) Closed { return b.closed[span] }
+
+// CheckDrop returns an error unless c closes the oldest period of its span that waits to be stored,
+// with the hash of its rows.
+func (b *Book) CheckDrop(c Closed) error {
+	i := b.indexOf(c.Period)
+	if i < 0 {
+		return fmt.Errorf("the period %s has not ended, or was stored before", c.Period)
+	}
+	p := b.withLink(i)
+	if slices.ContainsFunc(b.ended[:i], func(earlier Period) bool { return earlier.Span == p.Span }) {
+		return fmt.Errorf("the period %s is stored before an earlier one", c.Period)
+	}
+	if c.KeptFrom != "" && !strings.HasPrefix(c.KeptFrom, string(p.Span)+"-") {
+		return fmt.Errorf("the period %s is kept from %s, which is no %s", c.Period, c.KeptFrom, p.Span)
+	}
+	text, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	if got := Hash(text); got != c.Hash {
+		return fmt.Errorf("the rows of the period %s have hash %s, and %s was stored", c.Period, got, c.Hash)
+	}
+	return nil
+}
+
+// Drop removes a period that was stored from those that Ended returns. It does nothing for other
+// periods.
+func (b *Book) Drop(c Closed) {
+	i := b.indexOf(c.Period)
+	if i < 0 {
+		return
+	}
+	span := b.ended[i].Span
+	c.KeptFrom = max(c.KeptFrom, b.closed[span].KeptFrom)
+	b.closed[span] = c
+	b.ended = slices.Delete(slices.Clone(b.ended), i, i+1)
+}
+
+func (b *Book) indexOf(name string) int {
+	return slices.IndexFunc(b.ended, func(p Period) bool { return p.Name() == name })
+}
+
+// Frozen is a copy of a Book for a snapshot, which is encoded as JSON. It holds the sums, but not the
+// open entries.
+type Frozen struct {
+	Now    int64           `json:"now"`
+	Lines  []frozenLine    `json:"lines,omitempty"`
+	Pooled []string        `json:"pooled,omitempty"`
+	Ended  []Period        `json:"ended,omitempty"`
+	Closed map[Span]Closed `json:"closed,omitempty"`
+}
+
+type frozenLine struct {
+	Key
+	Resource corev1.ResourceName `json:"resource"`
+	Hour     Figures             `json:"hour"`
+	Day      Figures             `json:"day"`
+	Month    Figures             `json:"month"`
+}
+
+// Freeze returns a copy of the sums up to the latest event. Equal books give equal copies.
+func (b *Book) Freeze() *Frozen {
+	b.completeAll(b.now, true)
+	out := &Frozen{Now: b.now, Pooled: slices.Sorted(maps.Keys(b.pooled)), Ended: b.ended, Closed: maps.Clone(b.closed)}
+	b.eachLine(func(key Key, l *line) {
+		if l.hour != (Figures{}) || l.day != (Figures{}) || l.month != (Figures{}) {
+			out.Lines = append(out.Lines, frozenLine{key, l.resource, l.hour, l.day, l.month})
+		}
+	})
+	slices.SortFunc(out.Lines, func(a, c frozenLine) int {
+		return cmp.Or(a.Key.compare(c.Key), cmp.Compare(a.Resource, c.Resource))
+	})
+	return out
+}
+
+// Restore returns the Book that was frozen, without its open entries. The caller must then call
+// Resume for every open entry.
+func Restore(in *Frozen) *Book {
+	b := New()
+	b.now, b.ended = in.Now, in.Ended
+	maps.Copy(b.closed, in.Closed)
+	for _, id := range in.Pooled {
+		b.pooled[id] = struct{}{}
+	}
+	for _, l := range in.Lines {
+		to := b.accountOf(l.Key).lineOf(l.Resource)
+		to.hour, to.day, to.month = l.Hour, l.Day, l.Month
+	}
+	return b
+}
+
+// Resume opens an entry again that was open when the book was frozen.
+func (b *Book) Resume(e *Entry) {
+	key := e.Key
+	if _, pooled := b.pooled[e.ID]; pooled {
+		key.Provider = Others
+	}
+	a := b.accountOf(key)
+	a.open++
+	b.changeRates(a, e.Lines, money.Sum.Plus)
+}

@@ -1,0 +1,168 @@
+package broker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+)
+
+// Course is the sequence of states that one reservation goes through in a WhatIf.
+type Course struct {
+	Reservation, Requester string
+	// Object is the Reservation in which the capacity was requested, nil if an agent requested it.
+	Object  *ledger.ObjectRef
+	Amounts quantity.Amounts
+	// Steps begins with the present state, unless the plan itself requests the reservation.
+	Steps []Step
+}
+
+// Step is a state of a reservation that lasts until the next step.
+type Step struct {
+	At time.Time
+	// Provider serves the reservation, "" if it waits or has ended.
+	Provider string
+	// PerHour is the price in Currency. Currency is "" if there is no price.
+	PerHour  money.Price
+	Currency string
+	// Waits is true while the reservation is in the queue. Ended is the reason why the reservation
+	// ended, "" if it has not.
+	Waits bool
+	Ended ledger.EndReason
+	// Why explains to people why the reservation waits or has ended. It is "" in the present
+	// state.
+	Why string
+}
+
+// isSame reports whether two steps are the same state. It does not compare the times at which they
+// began.
+func (s *Step) isSame(other *Step) bool {
+	return s.Provider == other.Provider && s.Waits == other.Waits && s.Ended == other.Ended
+}
+
+// reservationChanged implements reservationObserver.
+func (w *WhatIf) reservationChanged(r *ledger.Reservation) {
+	w.changed = append(w.changed, r.Name)
+	if hasNoStandingPlacement(r) {
+		return // a later event at this instant gives it a placement, puts it into the queue or ends it
+	}
+	c := w.courses[r.Name]
+	if c == nil {
+		c = &Course{Reservation: r.Name, Requester: r.Requester, Object: r.Object, Amounts: r.Amounts}
+		w.courses[r.Name] = c
+	}
+	step := w.stepOf(r)
+	if n := len(c.Steps); n > 0 && c.Steps[n-1].isSame(&step) {
+		return
+	}
+	switch {
+	case !w.started:
+	case step.Waits:
+		step.Why = w.s.queue.describeWait(r)
+	case step.Ended != "":
+		step.Why = endOf(r)
+	}
+	c.Steps = append(c.Steps, step)
+}
+
+func (w *WhatIf) stepOf(r *ledger.Reservation) Step {
+	step := Step{At: w.now}
+	switch {
+	case r.EndReason != "":
+		step.Ended = r.EndReason
+	case r.Waiting != nil:
+		step.Waits = true
+	default:
+		p := r.Serving()
+		step.Provider = p.Provider
+		if p.Price != nil {
+			step.PerHour, step.Currency = p.Price.PerHour(r.Amounts, requirements.DataBytes(r.Demands().Data)), p.Price.Currency
+		}
+	}
+	return step
+}
+
+// CourseOf returns the course of a reservation, without states that ended at the moment they began.
+// It returns nil if the book does not have the reservation.
+func (w *WhatIf) CourseOf(name string) *Course {
+	known := w.courses[name]
+	if known == nil {
+		return nil
+	}
+	c := *known
+	c.Steps = nil
+	for i := range known.Steps {
+		step := known.Steps[i]
+		// The first step is the present, which is part of the course even if it ends at once.
+		if n := len(c.Steps); n > 1 && c.Steps[n-1].At.Equal(step.At) {
+			c.Steps = c.Steps[:n-1]
+		}
+		if n := len(c.Steps); n == 0 || !c.Steps[n-1].isSame(&step) {
+			c.Steps = append(c.Steps, step)
+		}
+	}
+	return &c
+}
+
+// Affected is a reservation whose course differs with and without a plan.
+type Affected struct {
+	Without, With *Course
+}
+
+// AffectedBy compares two copies of the same book after Run: w without a plan, planned with it. It
+// returns the reservations in both whose courses differ, sorted by name.
+func (w *WhatIf) AffectedBy(planned *WhatIf) []Affected {
+	var out []Affected
+	for name := range planned.courses {
+		without, with := w.CourseOf(name), planned.CourseOf(name)
+		if without != nil && !slices.EqualFunc(without.Steps, with.Steps, func(a, b Step) bool { return a.At.Equal(b.At) && a.isSame(&b) }) {
+			out = append(out, Affected{without, with})
+		}
+	}
+	slices.SortFunc(out, func(a, b Affected) int { return cmp.Compare(a.With.Reservation, b.With.Reservation) })
+	return out
+}
+
+// Totals sums up the reservations and the capacity in a WhatIf.
+type Totals struct {
+	// Served is the number of reservations that a cluster serves, and Waiting is the length of the
+	// queue.
+	Served, Waiting int
+	// PerHour is the hourly cost of the served reservations, by currency.
+	PerHour map[string]money.Price
+	// Lendable is the sum of the lendable amounts of all clusters that can get new reservations. Free
+	// is the unreserved part of it.
+	Lendable, Free quantity.Amounts
+}
+
+// Totals returns the sums at the current time of the WhatIf.
+func (w *WhatIf) Totals() Totals {
+	t := Totals{PerHour: map[string]money.Price{}, Lendable: quantity.Amounts{}, Free: quantity.Amounts{}}
+	w.s.book.Reservations(func(r *ledger.Reservation) {
+		step := w.stepOf(r)
+		switch {
+		case step.Waits:
+			t.Waiting++
+		case step.Provider != "":
+			t.Served++
+			if step.Currency != "" {
+				t.PerHour[step.Currency] = t.PerHour[step.Currency].Plus(step.PerHour)
+			}
+		}
+	})
+	w.s.book.Clusters(func(c *ledger.Cluster) {
+		p := w.s.clusters.presenceOf(c.ClusterID)
+		if _, drained := w.s.drains.findDrain(c.ClusterID); drained || !p.open {
+			return
+		}
+		for name, whole := range c.Lendable() {
+			t.Lendable[name] += max(whole, 0)
+			t.Free[name] += max(p.free[name], 0)
+		}
+	})
+	return t
+}

@@ -1,0 +1,370 @@
+package broker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
+)
+
+const (
+	// otherMembers is the value of the label member for all members beyond Options.MetricsMembers.
+	// No cluster ID begins with an underscore.
+	otherMembers = "_other"
+	// defaultMetricsMembers is the default of Options.MetricsMembers.
+	defaultMetricsMembers = 500
+)
+
+// meter holds the counters and histograms of this process. They continue when a new term begins,
+// but only the serving replica exports them. Broker.mu guards the maps; the metrics themselves are
+// safe for concurrent use.
+//
+// To keep the cost of an event low, metrics with label values are looked up only once and then
+// cached.
+type meter struct {
+	// named is the set of members that have their own metrics, and most limits the size of this set. A member keeps its
+	// metrics until the process ends, so that no count moves to another label.
+	named map[string]bool
+	most  int
+
+	entered  *prometheus.CounterVec
+	rejected *prometheus.CounterVec
+	moves    *prometheus.CounterVec
+	// enteredBy and rejectedFor cache counters of the vectors entered and rejected, by label values.
+	enteredBy   map[phaseEntry]prometheus.Counter
+	rejectedFor map[decision.Reason]prometheus.Counter
+
+	decisions      counters
+	advertisements counters
+	preemptions    counters
+	ended          counters
+	recordBytes    prometheus.Counter
+	conflicts      prometheus.Counter
+
+	decision      prometheus.Histogram
+	queueWait     *prometheus.HistogramVec
+	acknowledge   prometheus.Histogram
+	ready         prometheus.Histogram
+	release       prometheus.Histogram
+	journalAppend prometheus.Histogram
+	journalBatch  prometheus.Histogram
+}
+
+// phaseEntry is a phase and the label of the requester whose reservation entered it.
+type phaseEntry struct {
+	phase     ledger.Phase
+	requester string
+}
+
+// counters is a vector of counters with one label. The values of the label are fixed, so that all
+// counters are exported from the start.
+type counters struct {
+	*prometheus.CounterVec
+	by map[string]prometheus.Counter
+}
+
+func newCounters(name, help, label string, values ...string) counters {
+	c := counters{newCounterVec(name, help, label), map[string]prometheus.Counter{}}
+	for _, v := range values {
+		c.by[v] = c.WithLabelValues(v)
+	}
+	return c
+}
+
+// countValue increments the counter of one of the fixed values.
+func (c counters) countValue(value string) { c.by[value].Inc() }
+
+func newCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// histogramOpts returns the options of a histogram that is exported as a native histogram to
+// servers that support this, and with buckets to all others.
+func histogramOpts(name, help string, buckets ...float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
+func newHistogram(name, help string, buckets ...float64) prometheus.Histogram {
+	return prometheus.NewHistogram(histogramOpts(name, help, buckets...))
+}
+
+// Values of labels: results of requests and advertisements, steps of preemptions, and ends of
+// waits.
+const (
+	resultGranted = "granted"
+	resultQueued  = "queued"
+	resultRefused = "refused"
+
+	resultMaterial  = "material"
+	resultUnchanged = "unchanged"
+	resultRepeated  = "repeated"
+	resultOvertaken = "overtaken"
+
+	victimWarned    = "warned"
+	victimWithdrawn = "withdrawn"
+
+	waitTimedOut = "timed_out"
+	waitReleased = "released"
+)
+
+func newMeter(most int) *meter {
+	if most <= 0 {
+		most = defaultMetricsMembers
+	}
+	m := &meter{
+		most: most, named: map[string]bool{},
+		enteredBy: map[phaseEntry]prometheus.Counter{}, rejectedFor: map[decision.Reason]prometheus.Counter{},
+
+		entered:  newCounterVec("broker_reservations_total", "Times that reservations entered a phase, by requester.", "phase", "requester"),
+		rejected: newCounterVec("broker_candidates_rejected_total", "Candidates that could not serve a request, by reason; a decision rejects many.", "reason"),
+		moves:    newCounterVec("broker_moves_total", "Reservations that moved to another provider, by the reason to leave the earlier one.", "reason"),
+
+		decisions:      newCounters("broker_decisions_total", "New requests decided, by result.", "result", resultGranted, resultQueued, resultRefused),
+		advertisements: newCounters("broker_advertisements_total", "Advertisements received, by result: material ones are recorded at once, unchanged ones when a decision rests on them.", "result", resultMaterial, resultUnchanged, resultRepeated, resultOvertaken, resultRefused),
+		preemptions:    newCounters("broker_preemptions_total", "Placements that had to make room for a higher priority, by step.", "step", victimWarned, victimWithdrawn),
+		ended: newCounters("broker_reservations_ended_total", "Reservations that ended, by reason.", "reason",
+			string(ledger.EndReleased), string(ledger.EndExpired), string(ledger.EndFailed), string(ledger.EndPreempted), string(ledger.EndIdle)),
+		recordBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "broker_journal_record_bytes_total", Help: "Bytes of the records written to the journal, before compression."}),
+		conflicts:   prometheus.NewCounter(prometheus.CounterOpts{Name: "broker_journal_conflicts_total", Help: "Terms that this replica lost because another writer, or an edit, changed the journal."}),
+
+		decision: newHistogram("broker_decision_duration_seconds", "Time to choose a provider among all clusters.",
+			5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, .025, .1),
+		queueWait: prometheus.NewHistogramVec(histogramOpts("broker_queue_wait_seconds", "Time that requests waited in the queue, by how the wait ended.",
+			1, 5, 15, 60, 300, 900, 3600, 4*3600, 24*3600), []string{"result"}),
+		acknowledge: newHistogram("broker_acknowledge_duration_seconds", "Time from a grant to the provider's acknowledgement.",
+			.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60),
+		ready: newHistogram("broker_time_to_ready_seconds", "Time from a grant until the requester's virtual node is Ready for the first time.",
+			.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
+		release: newHistogram("broker_release_duration_seconds", "Time from a reservation's end until nothing of it is left.",
+			.1, .5, 1, 5, 15, 60, 300, 900, 3600, 6*3600),
+		journalAppend: newHistogram("broker_journal_append_seconds", "Time of one write of the journal, which commits all records that wait.",
+			.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15),
+		journalBatch: newHistogram("broker_journal_batch_records", "Records that one write of the journal commits.",
+			1, 2, 5, 10, 20, 50, 100, 200, 500),
+	}
+	for _, reason := range append(moveReasons, declined) {
+		m.moves.WithLabelValues(reason)
+	}
+	for _, result := range []string{resultGranted, waitTimedOut, waitReleased} {
+		m.queueWait.WithLabelValues(result)
+	}
+	return m
+}
+
+// collectors returns all metrics of the meter.
+func (m *meter) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.entered, m.rejected, m.moves, m.decisions, m.advertisements, m.preemptions, m.ended, m.recordBytes, m.conflicts,
+		m.decision, m.queueWait, m.acknowledge, m.ready, m.release, m.journalAppend, m.journalBatch,
+	}
+}
+
+// memberLabel returns the value of the label member: the member's ID if the member has metrics of its
+// own, else otherMembers. A member gets its own with the first call, while there is room in named.
+func (m *meter) memberLabel(id string) string {
+	if !m.named[id] {
+		if len(m.named) >= m.most {
+			return otherMembers
+		}
+		m.named[id] = true
+	}
+	return id
+}
+
+// noteEntered counts a reservation that entered a phase.
+func (m *meter) noteEntered(phase ledger.Phase, requester string) {
+	key := phaseEntry{phase, m.memberLabel(requester)}
+	c := m.enteredBy[key]
+	if c == nil {
+		c = m.entered.WithLabelValues(string(phase), key.requester)
+		m.enteredBy[key] = c
+	}
+	c.Inc()
+}
+
+// noteRejected counts n candidates that a decision rejected for a reason.
+func (m *meter) noteRejected(reason decision.Reason, n int) {
+	c := m.rejectedFor[reason]
+	if c == nil {
+		c = m.rejected.WithLabelValues(string(reason))
+		m.rejectedFor[reason] = c
+	}
+	c.Add(float64(n))
+}
+
+// timeCommit returns a function for journal.Options.OnCommit. This function measures the duration and
+// the number of records of each successful write of the journal.
+func (m *meter) timeCommit(now func() time.Time) func(records int) (done func()) {
+	return func(records int) func() {
+		began := now()
+		return func() {
+			m.journalAppend.Observe(now().Sub(began).Seconds())
+			m.journalBatch.Observe(float64(records))
+		}
+	}
+}
+
+// prior holds what the metrics need to know about a reservation before an event changes it.
+type prior struct {
+	// phase is "" if the reservation did not exist.
+	phase ledger.Phase
+	// waiting is when the reservation began to wait, zero if it did not wait.
+	waiting time.Time
+	// acknowledged is true if the placement that the event concerns was acknowledged before, and ready
+	// is true if its node had been Ready before.
+	acknowledged, ready bool
+}
+
+func priorOf(r *ledger.Reservation, change ledger.Change) prior {
+	if r == nil {
+		return prior{}
+	}
+	out := prior{phase: r.Phase()}
+	if r.Waiting != nil {
+		out.waiting = r.Waiting.Since
+	}
+	var p *ledger.Placement
+	switch change := change.(type) {
+	case *ledger.Acknowledge:
+		p = r.Placement(change.Placement)
+	case *ledger.NodeReady:
+		p = r.Placement(change.Placement)
+	}
+	if p != nil {
+		out.acknowledged, out.ready = !p.AcknowledgedAt.IsZero(), p.EverReady
+	}
+	return out
+}
+
+// metering updates the broker's meter with the events of a session.
+type metering struct {
+	s *session
+	*meter
+}
+
+// nameMembers gives each cluster in the book its own metrics, in the order of their IDs. It runs
+// before any request is counted, because requesters that are not clusters could otherwise use up
+// the limit for such metrics.
+func (m *metering) nameMembers() {
+	var ids []string
+	m.s.book.Clusters(func(c *ledger.Cluster) { ids = append(ids, c.ClusterID) })
+	slices.Sort(ids)
+	for _, id := range ids {
+		m.memberLabel(id)
+	}
+}
+
+func (m *metering) observe(e event) {
+	m.recordBytes.Add(float64(e.size))
+	switch change := e.Change.(type) {
+	case *ledger.Offer:
+		m.memberLabel(change.ClusterID)
+	case *ledger.ForgetCluster:
+		m.noteClosed(e.At)
+	case *ledger.End:
+		m.ended.countValue(string(change.Reason))
+	case *ledger.Preempt:
+		m.preemptions.by[victimWarned].Add(float64(len(change.Victims)))
+	case *ledger.Withdraw:
+		if change.Reason == ledger.Preempted {
+			m.preemptions.countValue(victimWithdrawn)
+		}
+	}
+	if e.changed != nil {
+		m.observeReservation(e)
+	}
+}
+
+// observeReservation counts the phase that the changed reservation has entered, and measures the
+// duration of the step that the event has ended.
+func (m *metering) observeReservation(e event) {
+	r := e.changed
+	m.notePhase(e.prior.phase, r, e.At)
+	if !e.prior.waiting.IsZero() && r.Waiting == nil {
+		m.observeTraced(m.queueWait.WithLabelValues(waitResult(r)), e.At.Sub(e.prior.waiting), r)
+	}
+	switch change := e.Change.(type) {
+	case *ledger.Acknowledge:
+		if !e.prior.acknowledged {
+			m.observeTraced(m.acknowledge, e.At.Sub(r.Placement(change.Placement).AssignedAt.Time()), r)
+		}
+	case *ledger.NodeReady:
+		if p := r.Placement(change.Placement); p.EverReady && !e.prior.ready {
+			m.observeTraced(m.ready, e.At.Sub(p.AssignedAt.Time()), r)
+		}
+	case *ledger.Move:
+		if left := r.Placement(r.Placements[len(r.Placements)-1].Number - 1); left != nil {
+			m.noteMove(left.Withdrawn)
+		}
+	case *ledger.Heal:
+		if left := r.Placement(r.Placements[len(r.Placements)-1].Number - 1); left != nil {
+			m.noteMove(m.s.book.WhyLeft(r, left))
+		}
+	}
+}
+
+// notePhase counts that a reservation has entered a phase, if the phase has changed. If the phase before was Releasing,
+// it also observes how long the release took.
+func (m *metering) notePhase(before ledger.Phase, r *ledger.Reservation, at time.Time) {
+	phase := r.Phase()
+	if phase == before {
+		return
+	}
+	m.noteEntered(phase, r.Requester)
+	if before == ledger.Releasing {
+		m.observeTraced(m.release, at.Sub(r.EndedAt), r)
+	}
+}
+
+// noteClosed counts the reservations whose release is complete because a cluster was forgotten.
+func (m *metering) noteClosed(at time.Time) {
+	for _, r := range m.s.changedNow() {
+		if r.Over() && !r.Closed {
+			m.notePhase(ledger.Releasing, r, at)
+		}
+	}
+}
+
+// waitResult returns how the wait of a reservation ended, for the metrics.
+func waitResult(r *ledger.Reservation) string {
+	switch r.EndReason {
+	case "":
+		return resultGranted
+	case ledger.EndFailed:
+		return waitTimedOut
+	default:
+		return waitReleased
+	}
+}
+
+// moveReasons are the broker's own reasons for leaving a provider. Other reasons come from
+// providers and are counted as declined.
+var moveReasons = []string{
+	ledger.ProviderLost, ledger.Forgotten, ledger.NodeLost, ledger.HandshakeRefused, ledger.Preempted, ledger.Recalled, ledger.Drained, unreachable,
+	string(ledger.DueAcknowledgement), string(ledger.DueReady), string(ledger.DueNetwork),
+}
+
+func (m *metering) noteMove(reason string) {
+	if !slices.Contains(moveReasons, reason) {
+		reason = declined
+	}
+	m.moves.WithLabelValues(reason).Inc()
+}
+
+// observeTraced adds a duration to a histogram, with the reservation and the ID of its trace as
+// exemplar.
+func (m *metering) observeTraced(h prometheus.Observer, took time.Duration, r *ledger.Reservation) {
+	seconds := max(took, 0).Seconds()
+	if h, ok := h.(prometheus.ExemplarObserver); ok {
+		h.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": tracing.TraceOf(m.s.journal.ID(), r.Name).String(), "reservation": r.Name})
+		return
+	}
+	h.Observe(seconds)
+}

@@ -1,0 +1,58 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// objectKey returns the key under which the book stores the request of a Reservation object. Keys
+// of agents contain no slash, so no agent can use it.
+func objectKey(key string) string { return "object/" + key }
+
+// ReserveObject grants the request of a Reservation object, or puts it into the queue. If the key
+// was used before, it returns the existing reservation; the default key is the object's UID. A
+// request without a duration gets Config.DefaultTTL.
+func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
+	q.Key = objectKey(cmp.Or(q.Key, q.Object.UID))
+	if err := q.complete(); err != nil {
+		return nil, err
+	}
+	var view *ReservationView
+	err := b.commitPlan(ctx, func(s *session) error {
+		if r, shut := s.book.ByKey(q.Requester, q.Key); r != nil && !shut {
+			view = s.reservations.viewOf(r)
+			return nil
+		}
+		if q.Duration == 0 {
+			q.Duration = b.config.DefaultTTL
+		}
+		if q.Target == q.Requester && q.Target != "" {
+			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
+		}
+		r, err := s.reservations.reserveOrQueue(&q)
+		if err != nil {
+			return err
+		}
+		view = s.reservations.viewOf(r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return view, nil
+}
+
+// Release ends a reservation because a user deleted its object; user is "" if unknown. It does
+// nothing if the reservation has ended or is unknown.
+func (b *Broker) Release(ctx context.Context, name, user, why string) error {
+	return b.commitPlan(ctx, func(s *session) error {
+		r := s.book.Reservation(name)
+		if r == nil {
+			return nil
+		}
+		return s.reservations.releaseReservation(r, ledger.Administrator(user), why)
+	})
+}

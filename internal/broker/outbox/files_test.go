@@ -1,0 +1,265 @@
+package outbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/trail"
+)
+
+func archiveChannel(keepDays int) notify.Channel {
+	return notify.Channel{Name: "archive", Events: []string{string(notify.Record)}, Files: &notify.Files{KeepDays: keepDays}}
+}
+
+// exported returns the positions of the records in the files of a directory, in the order of the files.
+// Every complete file must be an export, and every open one must have the lines of one.
+func exported(directory, journalID string) ([]uint64, error) {
+	var out []uint64
+	names, err := filepath.Glob(filepath.Join(directory, "archive", journalID, "*"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(name, openSuffix) {
+			var whole bytes.Buffer
+			if end, err := trail.Finish(&whole, bytes.NewReader(text), journalID, time.Now(), nil); err != nil || end == nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			text = whole.Bytes()
+		}
+		verified, places, err := trail.CheckExport(bytes.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if verified.ID != journalID || uint64(len(places)) != verified.Head-verified.After {
+			return nil, fmt.Errorf("%s has %d records of %d to %d", name, len(places), verified.After+1, verified.Head)
+		}
+		for p := verified.After + 1; p <= verified.Head; p++ {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// checkComplete returns a problem unless the positions are those up to the newest record, without gaps. If once is
+// true, no position may be there twice.
+func checkComplete(positions []uint64, newest uint64, once bool) string {
+	if !once {
+		positions = slices.Compact(slices.Sorted(slices.Values(positions)))
+	}
+	for i, p := range positions {
+		if i > 0 && p != positions[i-1]+1 {
+			return fmt.Sprintf("record %d follows record %d", p, positions[i-1])
+		}
+	}
+	if len(positions) == 0 || positions[len(positions)-1] != newest {
+		return fmt.Sprintf("the files have the records %v, and the newest is %d", positions, newest)
+	}
+	return ""
+}
+
+// tear appends the beginning of a line to each open file, as a writer does that is killed.
+func tear(directory string) error {
+	names, err := filepath.Glob(filepath.Join(directory, "archive", "*", "*"+openSuffix))
+	for _, name := range names {
+		file, opened := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+		if opened != nil {
+			return opened
+		}
+		_, written := file.WriteString(`{"position":12,"time":"20`)
+		err = errors.Join(err, written, file.Close())
+	}
+	return err
+}
+
+// Whatever is killed, and whenever, the files have every record in order. Unless two leaders write at the
+// same time, they have it once.
+func TestFilesHaveEveryRecordWhateverIsKilled(t *testing.T) {
+	kinds := []string{"join", "join", "join", "kill", "tear", "takeover", "rival", "wait", "day", "checkpoint"}
+	for seed := range uint64(8) { // few, because every step waits for the disk
+		draw := rand.New(rand.NewPCG(seed, 1))
+		steps, waits := make([]string, 12), make([]int, 12)
+		for i := range steps {
+			steps[i], waits[i] = kinds[draw.IntN(len(kinds))], draw.IntN(3000)
+		}
+		directory := t.TempDir()
+		problem := ""
+		synctest.Test(t, func(*testing.T) { problem = playExport(directory, steps, waits) })
+		if problem != "" {
+			t.Errorf("seed %d: %s\nafter %v %v", seed, problem, steps, waits)
+		}
+	}
+}
+
+func playExport(directory string, steps []string, waits []int) string {
+	w := newWorld()
+	w.directory = directory
+	defer func() { w.stop() }()
+	_, kill := w.start(archiveChannel(0))
+	defer func() { kill() }()
+	hadRivals, endRival := false, func() {}
+	rest(2 * time.Second)
+	for i, step := range steps {
+		if step != "join" { // a former leader soon knows that it was replaced
+			endRival()
+			endRival = func() {}
+		}
+		switch step {
+		case "join":
+			w.join(1 + waits[i]%40)
+		case "kill":
+			kill()
+			_, kill = w.start(archiveChannel(0))
+		case "tear":
+			kill()
+			if err := tear(directory); err != nil {
+				return err.Error()
+			}
+			_, kill = w.start(archiveChannel(0))
+		case "takeover":
+			w.stop()
+			w.takeOver()
+		case "rival": // the former leader does not know yet that it was replaced
+			hadRivals, endRival = true, kill
+			_, kill = w.start(archiveChannel(0))
+		case "wait":
+			rest(time.Duration(waits[i]) * time.Millisecond)
+		case "day":
+			rest(10 * time.Second)
+			w.skip(24 * time.Hour)
+		case "checkpoint":
+			if w.position > 0 {
+				w.checkpoint()
+			}
+		}
+	}
+	endRival()
+	w.join(1)
+	rest(2 * lastRetry)
+	kill() // so that the files do not change during the checks
+	positions, err := exported(directory, w.writer.ID())
+	if err != nil {
+		return err.Error()
+	}
+	return checkComplete(positions, w.position, !hadRivals)
+}
+
+func TestFilesAreSealedBySizeAndDayAndDeletedWhenTheirTimeIsOver(t *testing.T) {
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.directory = directory
+		defer w.stop()
+		_, kill := w.start(archiveChannel(2))
+		defer kill()
+		rest(2 * time.Second)
+		count := func() (sealed, open int) {
+			names, err := filepath.Glob(filepath.Join(directory, "archive", w.writer.ID(), "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if strings.HasSuffix(name, sealedSuffix) {
+					sealed++
+				} else {
+					open++
+				}
+			}
+			return sealed, open
+		}
+		w.join(3)
+		rest(2 * time.Second)
+		if sealed, open := count(); sealed != 0 || open != 1 {
+			t.Fatalf("after a few records: %d complete files, %d others", sealed, open)
+		}
+		w.join(40)
+		rest(2 * time.Second)
+		bySize, open := count()
+		if bySize == 0 || open != 1 {
+			t.Fatalf("after many records: %d complete files, %d others", bySize, open)
+		}
+		w.skip(25 * time.Hour)
+		w.join(1)
+		rest(2 * time.Second)
+		if sealed, _ := count(); sealed != bySize+1 {
+			t.Fatalf("after a day: %d complete files, want %d", sealed, bySize+1)
+		}
+		w.skip(60 * time.Hour)
+		w.join(1)
+		rest(2 * time.Second)
+		if sealed, _ := count(); sealed != 1 {
+			t.Fatalf("two days after the last file of the first day: %d complete files, want only the second day's", sealed)
+		}
+	})
+}
+
+func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.directory = directory
+		defer w.stop()
+		_, kill := w.start(archiveChannel(0))
+		rest(2 * time.Second)
+		w.join(6)
+		rest(2 * time.Second)
+		kill()
+		names, err := filepath.Glob(filepath.Join(directory, "archive", "*", "*"+openSuffix))
+		if err != nil || len(names) != 1 {
+			t.Fatal(names, err)
+		}
+		text, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(names[0], bytes.Replace(text, []byte(`"clusterID":"c3"`), []byte(`"clusterID":"c9"`), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, kill = w.start(archiveChannel(0))
+		rest(2 * time.Second)
+		kill()
+		damaged, err := filepath.Glob(filepath.Join(directory, "archive", "*", "*"+damagedSuffix))
+		if err != nil || len(damaged) != 1 {
+			t.Fatal(damaged, err)
+		}
+		if err := os.Remove(damaged[0]); err != nil {
+			t.Fatal(err)
+		}
+		positions, err := exported(directory, w.writer.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problem := checkComplete(positions, w.position, true); problem != "" {
+			t.Error(problem)
+		}
+	})
+}
+
+func TestChannelOfFilesWithoutAVolumeSaysWhatIsMissing(t *testing.T) {
+	o := New(Options{Now: time.Now})
+	c := archiveChannel(0)
+	o.channels = []notify.Channel{c}
+	err := o.Test(t.Context(), "archive", "first")
+	if err == nil || !strings.Contains(err.Error(), "set the chart's value export.enabled") {
+		t.Errorf("without a volume: %v", err)
+	}
+	o.opts.Directory = t.TempDir()
+	if err := o.Test(t.Context(), "archive", "first"); err != nil {
+		t.Errorf("with a volume: %v", err)
+	}
+}

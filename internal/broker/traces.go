@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
+)
+
+// traces makes the broker's spans of reservations, see package tracing. It derives them from the same
+// events as the metrics, so the durations agree.
+type traces struct {
+	s *session
+	// record receives each finished span.
+	record func(tracing.Span)
+}
+
+func (t *traces) observe(e event) {
+	r := e.changed
+	if r == nil {
+		return
+	}
+	whole := tracing.Span{Journal: t.s.journal.ID(), Reservation: r.Name, Requester: r.Requester, Ended: e.At}
+	if !e.prior.waiting.IsZero() && r.Waiting == nil {
+		t.recordSpan(whole, "queue", e.prior.waiting, string(r.EndReason))
+	}
+	switch change := e.Change.(type) {
+	case *ledger.Acknowledge:
+		if !e.prior.acknowledged {
+			t.recordPlacement(whole, r.Placement(change.Placement), "acknowledge", "")
+		}
+	case *ledger.NodeReady:
+		if p := r.Placement(change.Placement); p.EverReady && !e.prior.ready {
+			t.recordPlacement(whole, p, "deliver", "")
+			if !wasReadyElsewhere(r, p) {
+				t.recordSpan(whole, tracing.Root, r.CreatedAt.Time(), "")
+			}
+		}
+	case *ledger.Withdraw:
+		if p := r.Placement(change.Placement); !p.EverReady {
+			t.recordPlacement(whole, p, "deliver", p.Withdrawn)
+		}
+	case *ledger.End:
+		t.recordEnd(whole, r)
+	}
+	if e.prior.phase == ledger.Releasing && r.Phase() != ledger.Releasing {
+		t.recordSpan(whole, "release", r.EndedAt, "")
+	}
+}
+
+// wasReadyElsewhere reports whether another placement of a reservation has been Ready.
+func wasReadyElsewhere(r *ledger.Reservation, p *ledger.Placement) bool {
+	for i := range r.Placements {
+		if other := &r.Placements[i]; other != p && other.EverReady {
+			return true
+		}
+	}
+	return false
+}
+
+// recordEnd records the end of a reservation that never had a Ready node.
+func (t *traces) recordEnd(whole tracing.Span, r *ledger.Reservation) {
+	if wasReadyElsewhere(r, nil) {
+		return
+	}
+	why := string(r.EndReason)
+	if r.EndMessage != "" {
+		why += ": " + r.EndMessage
+	}
+	if p := r.Current(); p != nil && p.Withdrawn == "" {
+		t.recordPlacement(whole, p, "deliver", why)
+	}
+	t.recordSpan(whole, tracing.Root, r.CreatedAt.Time(), why)
+}
+
+func (t *traces) recordPlacement(span tracing.Span, p *ledger.Placement, name, failure string) {
+	span.Placement, span.Provider = p.Number, p.Provider
+	t.recordSpan(span, name, p.AssignedAt.Time(), failure)
+}
+
+// recordSpan records a span, unless its beginning is unknown because a restored journal does not have it.
+func (t *traces) recordSpan(span tracing.Span, name string, began time.Time, failure string) {
+	if began.IsZero() {
+		return
+	}
+	span.Name, span.Began, span.Failure = name, began, failure
+	t.record(span)
+}

@@ -1,0 +1,128 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// updateInterval is how often a stream checks whether objects have changed.
+	updateInterval = time.Second
+	// quietInterval is how often a stream without changes sends a comment of the event stream, which browsers ignore,
+	// because proxies close quiet connections after a minute.
+	quietInterval = 30 * time.Second
+	// refreshInterval is how often a stream renders the page even if no object has changed, because ages grow and
+	// rights may end.
+	refreshInterval = time.Minute
+)
+
+// serveStream sends the main part of a page whenever it has changed. It sends server-sent events without a name, whose
+// data the browser puts into the page. While no object changes, it only compares two numbers every second, and renders
+// the page once per refreshInterval.
+func (s *site) serveStream(w http.ResponseWriter, r *http.Request, p page) {
+	_, err := s.welcomeUser(r.Context(), r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	r.URL.Path = r.URL.Path[len("/live"):]
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")                     // nginx would hold messages back
+	if err := control.SetWriteDeadline(time.Time{}); err != nil { // the server's write deadline is meant for whole pages
+		return
+	}
+	stream := &stream{site: s, page: p}
+	tick := time.NewTicker(updateInterval)
+	defer tick.Stop()
+	for {
+		message := stream.nextMessage(r)
+		if stream.over || message != nil && !sendMessage(w, control, message) {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sendMessage writes a message to the browser. It reports whether this succeeded within writeTimeout.
+func sendMessage(w io.Writer, control *http.ResponseController, message []byte) bool {
+	late := time.AfterFunc(writeTimeout, func() { _ = control.SetWriteDeadline(time.Unix(1, 0)) })
+	defer late.Stop()
+	_, err := w.Write(message)
+	return err == nil && control.Flush() == nil
+}
+
+// stream is the state of one open stream.
+type stream struct {
+	site     *site
+	page     page
+	shown    []byte
+	revision uint64
+	madeAt   time.Time
+	sentAt   time.Time
+	// over is true after rendering the page has failed. The stream then ends.
+	over bool
+}
+
+// nextMessage returns the next message, or nil if there is nothing to send.
+func (t *stream) nextMessage(r *http.Request) []byte {
+	now := t.site.now()
+	message := t.changedPage(r, now)
+	if message == nil && now.Sub(t.sentAt) >= quietInterval && !t.over {
+		message = []byte(":\n\n") // a comment
+	}
+	if message != nil {
+		t.sentAt = now
+	}
+	return message
+}
+
+// changedPage returns the page as an event if it has changed, or else nil.
+func (t *stream) changedPage(r *http.Request, now time.Time) []byte {
+	if t.shown != nil && t.site.objects.revision() == t.revision && now.Sub(t.madeAt) < refreshInterval {
+		return nil
+	}
+	visit, err := t.site.welcomeUser(r.Context(), r)
+	if err != nil {
+		t.over = true
+		return nil
+	}
+	body, err := visit.renderMain(r, t.page)
+	if err != nil {
+		t.over = true
+		return nil
+	}
+	t.revision, t.madeAt = visit.revision, now // a snapshot can be older than the objects, and is then replaced soon
+	if bytes.Equal(body, t.shown) {
+		return nil
+	}
+	t.shown = body
+	return eventOf(body)
+}
+
+// renderMain renders the main part of a page, which streams replace.
+func (v *visit) renderMain(r *http.Request, p page) ([]byte, error) {
+	c, err := v.fillPage(r.Context(), p)
+	if err != nil {
+		return nil, err
+	}
+	return renderTemplate("main", v.site.newFrame(v, c))
+}
+
+// eventOf encodes a text as a server-sent event.
+func eventOf(text []byte) []byte {
+	var event bytes.Buffer
+	for line := range bytes.Lines(text) {
+		fmt.Fprintf(&event, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+	}
+	event.WriteByte('\n')
+	return event.Bytes()
+}

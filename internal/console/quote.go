@@ -1,0 +1,159 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
+)
+
+// quoteQuery is the form of the page Quote, as the user typed it. Its fields are flags of kubectl broker quote.
+type quoteQuery struct {
+	Namespace, CPU, Memory, Resource, For, Priority string
+	Queue                                           bool
+}
+
+func quoteQueryOf(r *http.Request) (q quoteQuery, filled bool) {
+	values := r.URL.Query()
+	value := func(name string) string { return strings.TrimSpace(values.Get(name)) }
+	q = quoteQuery{
+		Namespace: cmp.Or(value("namespace"), metav1.NamespaceDefault), CPU: value("cpu"), Memory: value("memory"), Resource: strings.ReplaceAll(value("resource"), " ", ""),
+		For: value("for"), Priority: value("priority"), Queue: value("queue") != "",
+	}
+	return q, q.CPU+q.Memory+q.Resource != ""
+}
+
+// arguments returns the query as arguments of kubectl broker quote and reserve.
+func (q quoteQuery) arguments() string {
+	text := withFlags("", flagValue{"cpu", q.CPU}, flagValue{"memory", q.Memory}, flagValue{"resource", q.Resource}, flagValue{"for", q.For}, flagValue{"priority", q.Priority})
+	if q.Queue {
+		text += " --queue"
+	}
+	return text + " -n " + quoteWord(q.Namespace)
+}
+
+// buildRequest returns the request that the query describes. The API server checks its values.
+func (q quoteQuery) buildRequest() (*agentv1alpha1.ResourceRequest, error) {
+	rr := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: q.Namespace, GenerateName: "quote-"}} // the API server generates a name that no other object has
+	texts := map[string]string{}
+	for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: q.CPU, corev1.ResourceMemory: q.Memory} {
+		if text != "" {
+			texts[string(name)] = text
+		}
+	}
+	for pair := range strings.SplitSeq(q.Resource, ",") {
+		name, amount, complete := strings.Cut(pair, "=")
+		switch {
+		case name == "" && !complete:
+		case !complete:
+			return nil, fmt.Errorf("other resources %q have no amount: write for example nvidia.com/gpu=1", pair)
+		default:
+			texts[name] = amount
+		}
+	}
+	amounts, err := view.ParseAmounts(texts)
+	if err != nil {
+		return nil, err
+	}
+	view.SetDemand(rr, amounts)
+	if q.For != "" {
+		length, err := time.ParseDuration(q.For)
+		if err != nil {
+			return nil, fmt.Errorf("duration %q is no time: write for example 8h or 90m", q.For)
+		}
+		rr.Spec.Duration = &metav1.Duration{Duration: length}
+	}
+	if q.Priority != "" {
+		priority, err := strconv.ParseInt(q.Priority, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("priority %q is no number: write for example 10", q.Priority)
+		}
+		rr.Spec.Priority = int32(priority)
+	}
+	if q.Queue {
+		rr.Spec.QueuePolicy = brokerv1alpha1.QueuePolicyQueue
+	}
+	return rr, nil
+}
+
+// quotePage is the data of the page Quote.
+type quotePage struct {
+	quoteQuery
+	// Problem says why there is no quote; "" if there is one, or if the user has not asked yet.
+	Problem string
+	Quote   *view.Preview
+	// Verdict says in words who would serve the request, and Level whether that is in order.
+	Verdict string
+	Level   view.Level
+	Columns []view.Column
+	Rows    []quoteRow
+	// Others are warnings of the API server about something else.
+	Others []string
+	// Reserve is the command that makes the request, and Hold the one that holds this decision.
+	Reserve, Hold string
+}
+
+// quoteRow is a cluster with its answer. Reason is the word with which the answer begins, if it has a page.
+type quoteRow struct {
+	Cells               []string
+	Reason, Explanation string
+}
+
+func buildQuote(ctx context.Context, v *visit) (*content, error) {
+	query, filled := quoteQueryOf(v.request)
+	data := &quotePage{quoteQuery: query}
+	page := &content{Template: "quote", Title: "Quote", Command: "kubectl broker quote", Data: data}
+	if !filled {
+		return page, nil
+	}
+	request, err := query.buildRequest()
+	if err != nil {
+		data.Problem = err.Error()
+		return page, nil
+	}
+	warnings, err := v.site.users.dryRun(ctx, v.visitor.token, request)
+	if err != nil {
+		data.Problem = err.Error()
+		return page, nil
+	}
+	page.Command = "kubectl broker quote" + query.arguments()
+	data.show(view.ParseWarnings(warnings))
+	data.Reserve, data.Hold = v.selectCluster(data.Reserve), v.selectCluster(data.Hold)
+	return page, nil
+}
+
+// show fills the page with a quote, nil if the API server returned none, and with the other warnings.
+func (p *quotePage) show(quote *view.Preview, others []string) {
+	p.Others = others
+	if quote == nil {
+		p.Problem = "The API server accepts the request, but returned no quote: the webhooks of the agent are off, or are those of another release."
+		return
+	}
+	p.Quote = quote
+	p.Verdict, p.Level = quote.Judge()
+	table := quote.Table()
+	p.Columns = table.Columns
+	for _, row := range table.Rows {
+		answer := row.Cells[len(row.Cells)-1]
+		reason, explanation, _ := strings.Cut(answer, ": ")
+		shown := quoteRow{Cells: row.Cells[:len(row.Cells)-1], Explanation: answer}
+		if terms := view.Explain(reason); len(terms) > 0 {
+			shown.Reason, shown.Explanation = terms[0].Word, explanation
+		}
+		p.Rows = append(p.Rows, shown)
+	}
+	p.Reserve = "kubectl broker reserve NAME" + p.arguments()
+	if quote.Provider != "" && !p.Queue {
+		p.Hold = "kubectl broker quote NAME" + p.arguments() + " --hold 5m"
+	}
+}

@@ -1,0 +1,276 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
+)
+
+// factList is a list of facts. add ignores a fact without text.
+type factList []Fact
+
+func (f *factList) add(name, text string) {
+	if text != "" {
+		*f = append(*f, Fact{name, text})
+	}
+}
+
+// requestFacts returns the facts about a ResourceRequest.
+func (s *Snapshot) requestFacts(r *agentv1alpha1.ResourceRequest) []Fact {
+	var facts factList
+	facts.add("asked by", r.Status.RequestedBy)
+	facts.add("asks for", describeDemand(DemandOf(r), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
+	facts.add("granted", s.describeGrant(r.Status.Granted, r.Status.TargetClusterID))
+	facts.add("queue", s.describeQueue(r.Status.Queue))
+	facts.add("reservation", r.Status.ReservationName)
+	facts.add("node", r.Status.NodeName)
+	facts.add("held since", s.describeSince(r.Status.ReservedAt))
+	facts.add("ends", s.describeEnd(r.Status.ExpiresAt, r.Status.Granted))
+	facts.add("idle since", s.describeSince(r.Status.IdleSince))
+	facts.add("costs", s.describeCost(r.Status.Cost))
+	facts.add("waits for", s.describeUnprocessed(r.Generation, r.Status.ObservedGeneration, "agent"))
+	return facts
+}
+
+// reservationFacts returns the facts about a Reservation.
+func (s *Snapshot) reservationFacts(r *brokerv1alpha1.Reservation) []Fact {
+	var facts factList
+	facts.add("requester", r.Spec.RequesterID)
+	facts.add("asked by", r.Status.RequestedBy)
+	facts.add("asks for", describeDemand(corev1.ResourceList(r.Spec.RequestedResources), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
+	facts.add("granted", s.describeGrant(r.Status.Granted, r.Status.TargetClusterID))
+	facts.add("queue", s.describeQueue(r.Status.Queue))
+	facts.add("reservation", r.Status.ReservationName)
+	facts.add("held since", s.describeSince(r.Status.ReservedAt))
+	facts.add("ends", s.describeEnd(r.Status.ExpiresAt, r.Status.Granted))
+	facts.add("idle since", s.describeSince(r.Status.IdleSince))
+	facts.add("costs", s.describeCost(r.Status.Cost))
+	facts.add("waits for", s.describeUnprocessed(r.Generation, r.Status.ObservedGeneration, "broker"))
+	return facts
+}
+
+// instructionFacts returns the facts about an instruction, which is the consumer's or the provider's side of a
+// placement.
+func (s *Snapshot) instructionFacts(ref Ref) []Fact {
+	var facts factList
+	for i := range s.Member.ConsumerInstructions {
+		if q := &s.Member.ConsumerInstructions[i]; ref == consumerObject(q).Ref {
+			facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
+			facts.add("provider", q.Spec.TargetClusterID)
+			facts.add("amounts", FormatAmounts(q.Spec.Resources))
+			facts.add("node", q.Status.NodeName)
+		}
+	}
+	for i := range s.Member.ProviderInstructions {
+		if q := &s.Member.ProviderInstructions[i]; ref == providerObject(q).Ref {
+			facts.add("reservation", fmt.Sprintf("%s, placement %d", q.Spec.ReservationName, q.Spec.Placement))
+			facts.add("consumer", q.Spec.RequesterClusterID)
+			facts.add("amounts", FormatAmounts(q.Kept()))
+			facts.add("ends", s.describeEnd(q.Spec.ExpiresAt, nil))
+		}
+	}
+	return facts
+}
+
+// clusterFacts returns the facts about a cluster, from its ClusterAdvertisement.
+func (s *Snapshot) clusterFacts(c *brokerv1alpha1.ClusterAdvertisement) []Fact {
+	var facts factList
+	if t := c.Spec.Topology; t != nil {
+		facts.add("location", strings.Trim(t.Region+" "+t.Zone, " "))
+	}
+	facts.add("address", c.Spec.EndpointURL)
+	if !meta.IsStatusConditionTrue(c.Status.Conditions, brokerv1alpha1.ConditionFresh) {
+		// While the cluster is Fresh, the broker rarely updates the time.
+		facts.add("last heard", s.describeSince(c.Status.LastReceived))
+	}
+	for _, share := range sharesOf(&c.Spec.Resources) {
+		facts.add(string(share.Resource), fmt.Sprintf("[%s] %s of %s free, %s reserved, %s own use", Bar(barWidth, share.Reserved, share.Own, share.Allocatable),
+			FormatAmount(share.Resource, share.Free), FormatAmount(share.Resource, share.Allocatable), FormatAmount(share.Resource, share.Reserved), FormatAmount(share.Resource, share.Own)))
+	}
+	facts.add("pending", s.describePending(c))
+	facts.add("holds", countNoun(int(c.Status.Reservations), "reservation", "reservations"))
+	facts.add("serves", s.describeServed(c.Spec.ClusterID))
+	if r := c.Status.Reliability; r != nil {
+		facts.add("reliability", fmt.Sprintf("%s of 100: of %s, %d became Ready, %d refused, %d unanswered, %d never Ready, %d dropped",
+			cmp.Or(r.Score, "unknown"), countNoun(int(r.Granted), "placement", "placements"), r.Ready, r.Refused, r.Unanswered, r.NeverReady, r.Dropped))
+	}
+	return facts
+}
+
+// describePending returns the number of a cluster's own pods without a node, what they request, and since when the
+// first one waits; "" if there are none.
+func (s *Snapshot) describePending(c *brokerv1alpha1.ClusterAdvertisement) string {
+	if len(c.Status.Pending) == 0 {
+		return ""
+	}
+	requests := maps.Clone(c.Status.Pending)
+	pods := requests[corev1.ResourcePods]
+	delete(requests, corev1.ResourcePods)
+	text := countNoun(int(pods.Value()), "own pod has", "own pods have") + " no node"
+	if len(requests) > 0 {
+		text += ": " + FormatAmounts(requests)
+	}
+	if since := s.describeSince(c.Status.PendingSince); since != "" {
+		text += ", the first since " + since
+	}
+	return text
+}
+
+// describeServed lists up to ten reservations that a cluster provides, and the number of the others.
+func (s *Snapshot) describeServed(clusterID string) string {
+	const most = 10
+	var names []string
+	for _, r := range s.Broker.Reservations {
+		if r.Status.TargetClusterID == clusterID && r.Status.Granted != nil {
+			names = append(names, fmt.Sprintf("%s (%s)", cmp.Or(r.Status.ReservationName, r.Name), r.Spec.RequesterID))
+		}
+	}
+	slices.Sort(names)
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// podFacts returns the phase of a pod and the facts about where it runs.
+func (s *Snapshot) podFacts(pod *corev1.Pod) (phase string, facts factList) {
+	facts.add("node", cmp.Or(pod.Spec.NodeName, "not scheduled yet"))
+	if request := s.requestOfPod(pod); request != nil {
+		facts.add("request", request.Namespace+"/"+request.Name+", "+string(request.Status.Phase))
+	} else if name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]; name != "" {
+		facts.add("request", name+" is selected and does not exist: create the ResourceRequest, or correct the nodeSelector")
+	}
+	if node := s.nodeOfPod(pod); node != nil {
+		facts.add("reservation", node.Labels[agentv1alpha1.ReservationLabel])
+	} else if pod.Spec.NodeName != "" {
+		facts.add("place", "this cluster: the node is not one of a reservation")
+	}
+	return string(pod.Status.Phase), facts
+}
+
+func describeDemand(amounts corev1.ResourceList, shapes []brokerv1alpha1.PodShape, priority int32, duration *metav1.Duration) string {
+	var parts []string
+	if len(amounts) > 0 {
+		parts = append(parts, FormatAmounts(amounts))
+	}
+	for _, shape := range shapes {
+		parts = append(parts, fmt.Sprintf("%s of %s", countNoun(int(shape.Count), "pod", "pods"), FormatAmounts(corev1.ResourceList(shape.Resources))))
+	}
+	if duration != nil {
+		parts = append(parts, "for "+duration.Duration.String())
+	}
+	if priority != 0 {
+		parts = append(parts, fmt.Sprintf("priority %d", priority))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (s *Snapshot) describeGrant(g *brokerv1alpha1.Granted, provider string) string {
+	if g == nil {
+		return ""
+	}
+	return FormatAmounts(g.Resources) + " at " + provider
+}
+
+func (s *Snapshot) describeQueue(q *brokerv1alpha1.QueuePlace) string {
+	if q == nil {
+		return ""
+	}
+	text := fmt.Sprintf("position %d", q.Position)
+	if q.Since != nil {
+		text += ", since " + s.age(q.Since.Time)
+	}
+	if q.Until != nil {
+		text += ", fails " + s.fromNow(q.Until.Time)
+	}
+	if q.Reason != "" {
+		text += ", " + q.Reason + ": " + PlainText(reasonOf(OfQueue, q.Reason).Means)
+	}
+	return text
+}
+
+func (s *Snapshot) describeSince(at *metav1.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339) + " (" + s.age(at.Time) + " ago)"
+}
+
+func (s *Snapshot) describeEnd(at *metav1.Time, granted *brokerv1alpha1.Granted) string {
+	if granted != nil && granted.Until != nil {
+		at = granted.Until
+	}
+	switch {
+	case at != nil:
+		return at.UTC().Format(time.RFC3339) + " (" + s.fromNow(at.Time) + ")"
+	case granted != nil:
+		return "when it is released: its agent renews it"
+	}
+	return ""
+}
+
+func (s *Snapshot) describeUnprocessed(generation, observed int64, process string) string {
+	if generation == observed {
+		return ""
+	}
+	return "the " + process + ", which has not processed the last edit"
+}
+
+// describeCost describes what a reservation costs, for example "0.84 EUR per hour, 1.68 EUR so far, 6.72 EUR to the
+// end". It returns "" if the reservation has no price.
+func (s *Snapshot) describeCost(c *brokerv1alpha1.ReservationCost) string {
+	if c == nil {
+		return ""
+	}
+	var parts []string
+	if c.PerHour != "" {
+		parts = append(parts, c.PerHour+" "+c.Currency+" per hour")
+	}
+	parts = append(parts, s.costSoFar(c)+" "+c.Currency+" so far")
+	for _, e := range c.Earlier {
+		parts = append(parts, e.Amount+" "+e.Currency+" at earlier providers")
+	}
+	if c.ToEnd != "" {
+		parts = append(parts, c.ToEnd+" "+c.Currency+" to the end")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// costPlaces is the number of decimal places to which costSoFar rounds.
+const costPlaces = 4
+
+// costSoFar returns the cost until the time of the snapshot. If it cannot be computed, it returns the cost in the
+// status, which may be older.
+func (s *Snapshot) costSoFar(c *brokerv1alpha1.ReservationCost) string {
+	if _, err := decimal.NewFromString(c.SoFar); err != nil || c.AsOf == nil || c.PerHour == "" || s.At.Before(c.AsOf.Time) {
+		return c.SoFar
+	}
+	if _, err := decimal.NewFromString(c.PerHour); err != nil {
+		return c.SoFar
+	}
+	return s.exactCost(c).Round(costPlaces).String()
+}
+
+// exactCost returns the cost until the time of the snapshot, with at most nine decimal places. Texts that are not
+// numbers count as zero.
+func (s *Snapshot) exactCost(c *brokerv1alpha1.ReservationCost) decimal.Decimal {
+	soFar, _ := decimal.NewFromString(c.SoFar)
+	perHour, _ := decimal.NewFromString(c.PerHour)
+	if c.AsOf == nil || s.At.Before(c.AsOf.Time) {
+		return soFar
+	}
+	seconds := decimal.NewFromInt(int64(s.At.Sub(c.AsOf.Time).Seconds()))
+	return soFar.Add(perHour.Mul(seconds).DivRound(decimal.NewFromInt(3600), 30).RoundBank(money.Places))
+}

@@ -1,0 +1,168 @@
+package view
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+// Query is what a user typed to name an object.
+type Query struct {
+	// Kind is the only kind to search. If it is "", all kinds are searched.
+	Kind string
+	// Name is the name of an object, a reservation, a placement or a cluster.
+	Name string
+	// Namespace is preferred if several namespaces contain an object with the name.
+	Namespace string
+}
+
+// ParseQuery parses NAME or TYPE/NAME. known is false if TYPE is not a known type.
+func ParseQuery(text, namespace string) (q Query, known bool) {
+	kind, name, typed := strings.Cut(text, "/")
+	if !typed {
+		return Query{Name: text, Namespace: namespace}, true
+	}
+	q = Query{Kind: KindNamed(kind), Name: name, Namespace: namespace}
+	return q, q.Kind != ""
+}
+
+// findOrder lists the kinds of objects, the most informative first. Of several objects of one reservation, Find
+// returns the one whose kind comes first.
+var findOrder = []string{
+	"ResourceRequest", "Reservation", "ReservationInstruction", "ProviderInstruction", "Node", "Pod",
+	"ClusterAdvertisement", "Advertisement", "LendingPolicy", "BrokerConfig",
+}
+
+// Find returns the objects that a query can mean, at most one for each reservation. If some of them are in the query's
+// namespace, it leaves out objects in other namespaces.
+func (s *Snapshot) Find(q Query) []Ref {
+	matches := s.matchesOf(q)
+	near := slices.ContainsFunc(matches, func(m match) bool { return m.ref.Namespace == q.Namespace })
+	slices.SortStableFunc(matches, func(a, b match) int {
+		return slices.Index(findOrder, a.ref.Kind) - slices.Index(findOrder, b.ref.Kind)
+	})
+	told := map[string]bool{}
+	var found []Ref
+	for _, m := range matches {
+		if near && m.ref.Namespace != "" && m.ref.Namespace != q.Namespace || m.reservation != "" && told[m.reservation] {
+			continue
+		}
+		told[m.reservation] = true
+		found = append(found, m.ref)
+	}
+	return found
+}
+
+// match is an object that a query can mean. reservation is "" if the object belongs to none.
+type match struct {
+	ref         Ref
+	reservation string
+}
+
+// matchesOf returns all objects that a query can mean.
+func (s *Snapshot) matchesOf(q Query) (matches []match) {
+	for o := range s.allObjects() {
+		if s.isNamed(o, q) {
+			matches = append(matches, match{o.Ref, o.Reservation})
+		}
+	}
+	slices.SortFunc(matches, func(a, b match) int { return compareRefs(a.ref, b.ref) })
+	if s.Member != nil && isKind(q, "Node") {
+		for i := range s.Member.Nodes {
+			if node := &s.Member.Nodes[i]; node.Name == q.Name {
+				matches = append(matches, match{Ref{Kind: "Node", Name: node.Name}, node.Labels[agentv1alpha1.ReservationLabel]})
+			}
+		}
+	}
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; isKind(q, "Pod") && pod.Name == q.Name {
+			matches = append(matches, match{ref: Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}})
+		}
+	}
+	return matches
+}
+
+func isKind(q Query, kind string) bool { return q.Kind == "" || q.Kind == kind }
+
+// isNamed reports whether a query can mean an object: the query names the object, its reservation, a placement of that
+// reservation, or its cluster.
+func (s *Snapshot) isNamed(o *object, q Query) bool {
+	if !isKind(q, o.Ref.Kind) {
+		return false
+	}
+	if o.Ref.Name == q.Name || o.Reservation != "" && (o.Reservation == q.Name || o.Reservation == reservationOf(q.Name)) {
+		return true
+	}
+	return o.ClusterID != "" && o.ClusterID == q.Name
+}
+
+// reservationOf returns the name of the reservation that is part of a placement's name; "" if the given text is not
+// the name of a placement.
+func reservationOf(placement string) string {
+	name, number, ok := cutLast(placement, "-")
+	if _, err := strconv.Atoi(number); !ok || err != nil {
+		return ""
+	}
+	return name
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(separator):], true
+}
+
+// nodeOfPod returns the virtual node on which a pod runs, nil if it runs on none.
+func (s *Snapshot) nodeOfPod(pod *corev1.Pod) *corev1.Node {
+	if s.Member == nil {
+		return nil
+	}
+	for i := range s.Member.Nodes {
+		if s.Member.Nodes[i].Name == pod.Spec.NodeName {
+			return &s.Member.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// requestOfPod returns the ResourceRequest that a pod selects, or nil if there is none.
+func (s *Snapshot) requestOfPod(pod *corev1.Pod) *agentv1alpha1.ResourceRequest {
+	name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]
+	if s.Member == nil || name == "" {
+		return nil
+	}
+	namespace := pod.Spec.NodeSelector[agentv1alpha1.RequestNamespaceLabel]
+	if namespace == "" {
+		namespace = pod.Namespace
+	}
+	for i := range s.Member.Requests {
+		r := &s.Member.Requests[i]
+		if labels := agentv1alpha1.RequestNodeLabels(r.Namespace, r.Name); r.Namespace == namespace && labels[agentv1alpha1.RequestLabel] == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// Names returns the objects whose names shells complete: those of requests, reservations, clusters and virtual nodes.
+func (s *Snapshot) Names() (names []Ref) {
+	for o := range s.allObjects() {
+		switch o.Ref.Kind {
+		case "ResourceRequest", "Reservation", "ClusterAdvertisement":
+			names = append(names, o.Ref)
+		}
+	}
+	slices.SortFunc(names, compareRefs)
+	if s.Member != nil {
+		for i := range s.Member.Nodes {
+			names = append(names, Ref{Kind: "Node", Name: s.Member.Nodes[i].Name})
+		}
+	}
+	return names
+}

@@ -1,0 +1,519 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+)
+
+// Story is the output of the command why: everything that is known about one object, the subject, and about its
+// reservation.
+type Story struct {
+	metav1.TypeMeta `json:",inline"`
+	Subject         Ref         `json:"subject"`
+	Context         string      `json:"context"`
+	At              metav1.Time `json:"at"`
+	// Phase and Message are from the status of the subject.
+	Phase   string `json:"phase,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Facts are lines about the subject, for example what was asked for and what was granted.
+	Facts []Fact `json:"facts,omitempty"`
+	// Conditions are the conditions of all related objects, from all clusters that were read.
+	Conditions []ConditionRow `json:"conditions,omitempty"`
+	// Candidates explain the last decision. Rejected counts the rejected candidates by reason, including those that
+	// Candidates does not list.
+	Candidates []CandidateRow   `json:"candidates,omitempty"`
+	Rejected   map[string]int32 `json:"rejected,omitempty"`
+	// Placements are the placements of the reservation, oldest first.
+	Placements []PlacementRow `json:"placements,omitempty"`
+	Events     []EventRow     `json:"events,omitempty"`
+	// Next lists the next steps, the most urgent first.
+	Next []Step `json:"next,omitempty"`
+	Gaps []Gap  `json:"gaps,omitempty"`
+}
+
+// Fact is one line about a subject: a name, such as "node", and a text.
+type Fact struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// ConditionRow is a condition of an object, for output.
+type ConditionRow struct {
+	Context string      `json:"context"`
+	Object  Ref         `json:"object"`
+	Type    string      `json:"type"`
+	Status  string      `json:"status"`
+	Reason  string      `json:"reason"`
+	Level   Level       `json:"level,omitempty"`
+	Since   metav1.Time `json:"since,omitzero"`
+	Message string      `json:"message,omitempty"`
+}
+
+// CandidateRow is a candidate, for output. Remedy says what would help if the candidate was rejected.
+type CandidateRow struct {
+	ClusterID string `json:"clusterID,omitempty"`
+	Score     string `json:"score,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	// Price contains its unit, for example "0.84 EUR/h".
+	Price   string `json:"price,omitempty"`
+	Message string `json:"message,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// PlacementRow is a placement of a reservation, for output. Means explains the field Reason.
+type PlacementRow struct {
+	Number    int32  `json:"number"`
+	ClusterID string `json:"clusterID"`
+	State     string `json:"state"`
+	Reason    string `json:"reason,omitempty"`
+	Means     string `json:"means,omitempty"`
+}
+
+// EventRow is an event about a related object, for output.
+type EventRow struct {
+	Context string      `json:"context"`
+	At      metav1.Time `json:"at"`
+	Type    string      `json:"type"`
+	Reason  string      `json:"reason"`
+	Object  Ref         `json:"object"`
+	Message string      `json:"message"`
+}
+
+// Step is something to do, and the command line for it if there is one.
+type Step struct {
+	Level   Level  `json:"level,omitempty"`
+	Text    string `json:"text"`
+	Command string `json:"command,omitempty"`
+}
+
+// Related returns, for each snapshot, the objects that belong to the story of a subject: all objects and nodes of its
+// reservation and, for the first snapshot, the subject itself.
+func Related(snapshots []*Snapshot, subject Ref) [][]Ref {
+	out := make([][]Ref, len(snapshots))
+	reservation := snapshots[0].reservationOfRef(subject)
+	for i, s := range snapshots {
+		if i == 0 {
+			out[i] = append(out[i], subject)
+		}
+		if reservation == "" {
+			continue
+		}
+		begin := len(out[i])
+		for r := range s.objectsOf(reservation) {
+			if r != subject {
+				out[i] = append(out[i], r)
+			}
+		}
+		slices.SortFunc(out[i][begin:], compareRefs)
+		if s.Member == nil {
+			continue
+		}
+		for j := range s.Member.Nodes {
+			node := Ref{Kind: "Node", Name: s.Member.Nodes[j].Name}
+			if s.Member.Nodes[j].Labels[agentv1alpha1.ReservationLabel] == reservation && node != subject {
+				out[i] = append(out[i], node)
+			}
+		}
+	}
+	return out
+}
+
+// objectsOf returns the objects of a reservation, in no particular order. In a broker's cluster these are Reservations.
+func (s *Snapshot) objectsOf(reservation string) iter.Seq[Ref] {
+	return func(yield func(Ref) bool) {
+		if s.Broker != nil {
+			for _, r := range s.Broker.Reservations {
+				if r.Status.ReservationName == reservation && !yield(Ref{Kind: "Reservation", Namespace: r.Namespace, Name: r.Name}) {
+					return
+				}
+			}
+		}
+		s.Member.visitEach(func(o *object) bool { return o.Reservation != reservation || yield(o.Ref) })
+	}
+}
+
+// reservationOfRef returns the name of the reservation that an object belongs to, or "" if it belongs to none.
+func (s *Snapshot) reservationOfRef(r Ref) string {
+	switch r.Kind {
+	case "Node":
+		if s.Member == nil {
+			return ""
+		}
+		for i := range s.Member.Nodes {
+			if s.Member.Nodes[i].Name == r.Name {
+				return s.Member.Nodes[i].Labels[agentv1alpha1.ReservationLabel]
+			}
+		}
+	case "Pod":
+		if pod := s.findPod(r); pod != nil {
+			if node := s.nodeOfPod(pod); node != nil {
+				return node.Labels[agentv1alpha1.ReservationLabel]
+			}
+			if request := s.requestOfPod(pod); request != nil {
+				return request.Status.ReservationName
+			}
+		}
+	default:
+		if o := s.findObject(r); o != nil {
+			return o.Reservation
+		}
+	}
+	return ""
+}
+
+func (s *Snapshot) findPod(r Ref) *corev1.Pod {
+	for i := range s.Pods {
+		if s.Pods[i].Name == r.Name && s.Pods[i].Namespace == r.Namespace {
+			return &s.Pods[i]
+		}
+	}
+	return nil
+}
+
+// findObject returns an object of this product, or nil if it is not in the snapshot. In a broker's cluster, it looks
+// only at objects of the same kind, because there can be many of the others.
+func (s *Snapshot) findObject(r Ref) (found *object) {
+	if b := s.Broker; b != nil {
+		switch r.Kind {
+		case "ClusterAdvertisement":
+			if c := b.findCluster(r); c != nil {
+				found = new(clusterObject(c))
+			}
+			return found
+		case "Reservation":
+			if q := b.findReservation(r); q != nil {
+				found = new(reservationObject(q))
+			}
+			return found
+		case "BrokerConfig":
+			b.visitConfig(func(o *object) bool {
+				if o.Ref == r {
+					found = o
+				}
+				return true
+			})
+			return found
+		}
+	}
+	if s.Member == nil {
+		return nil
+	}
+	s.Member.visitEach(func(o *object) bool {
+		if o.Ref == r {
+			found = o
+		}
+		return found == nil
+	})
+	return found
+}
+
+// NewStory returns the story of a subject, which is an object in the first snapshot. The other snapshots are of other
+// clusters that are involved. related is the result of Related for the same snapshots and subject.
+func NewStory(snapshots []*Snapshot, subject Ref, related [][]Ref) *Story {
+	first := snapshots[0]
+	story := &Story{
+		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Story"},
+		Subject:  subject, Context: first.Context, At: metav1.NewTime(first.At),
+	}
+	story.introduceSubject(first, subject)
+	for i, s := range snapshots {
+		story.Gaps = append(story.Gaps, s.Gaps...)
+		for _, r := range related[i] {
+			story.tellConditions(s, r)
+			story.tellDecision(s, r)
+		}
+		story.tellEvents(s, related[i])
+	}
+	slices.SortStableFunc(story.Events, func(a, b EventRow) int { return a.At.Compare(b.At.Time) })
+	story.adviseSteps(snapshots, related)
+	return story
+}
+
+// introduceSubject sets the story's phase, message and facts from its subject.
+func (st *Story) introduceSubject(s *Snapshot, r Ref) {
+	if o := s.findObject(r); o != nil {
+		st.Phase, st.Message = o.Phase, o.Message
+	}
+	switch r.Kind {
+	case "ResourceRequest":
+		if i := indexOf(len(s.Member.Requests), false, func(i int) *metav1.ObjectMeta { return &s.Member.Requests[i].ObjectMeta }, r); i >= 0 {
+			st.Facts = s.requestFacts(&s.Member.Requests[i])
+		}
+	case "Reservation":
+		if q := s.Broker.findReservation(r); q != nil {
+			st.Facts = s.reservationFacts(q)
+		}
+	case "ReservationInstruction", "ProviderInstruction":
+		st.Facts = s.instructionFacts(r)
+	case "ClusterAdvertisement":
+		if c := s.Broker.findCluster(r); c != nil {
+			st.Facts = s.clusterFacts(c)
+		}
+	case "Pod":
+		st.Phase, st.Facts = s.podFacts(s.findPod(r))
+	case "Node":
+		st.Facts = []Fact{{"reservation", cmp.Or(s.reservationOfRef(r), "none")}}
+	}
+}
+
+// tellConditions adds the conditions of a related object to the story.
+func (st *Story) tellConditions(s *Snapshot, r Ref) {
+	switch r.Kind {
+	case "Node":
+		for i := range s.Member.Nodes {
+			if node := &s.Member.Nodes[i]; node.Name == r.Name {
+				st.Conditions = append(st.Conditions, nodeCondition(s, node)...)
+			}
+		}
+		return
+	case "Pod":
+		if pod := s.findPod(r); pod != nil {
+			st.Conditions = append(st.Conditions, podConditions(s, pod)...)
+		}
+		return
+	}
+	o := s.findObject(r)
+	if o == nil {
+		return
+	}
+	levels := map[string]Level{}
+	findObjectProblems(o, func(f finding) {
+		if s.isDue(&f) {
+			levels[f.term.Word] = f.level
+		}
+	})
+	for _, c := range o.Conditions {
+		st.Conditions = append(st.Conditions, ConditionRow{
+			Context: s.Context, Object: r, Type: c.Type, Status: string(c.Status), Reason: c.Reason, Level: levels[c.Reason],
+			Since: metav1.NewTime(conditionSince(o, &c)), Message: c.Message,
+		})
+	}
+}
+
+func nodeCondition(s *Snapshot, node *corev1.Node) (rows []ConditionRow) {
+	for _, c := range node.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		row := ConditionRow{
+			Context: s.Context, Object: Ref{Kind: "Node", Name: node.Name}, Type: string(c.Type), Status: string(c.Status),
+			Reason: c.Reason, Since: c.LastTransitionTime, Message: c.Message,
+		}
+		if c.Status != corev1.ConditionTrue {
+			row.Level = Failure
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func podConditions(s *Snapshot, pod *corev1.Pod) (rows []ConditionRow) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodScheduled && c.Type != corev1.PodReady {
+			continue
+		}
+		row := ConditionRow{
+			Context: s.Context, Object: Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, Type: string(c.Type), Status: string(c.Status),
+			Reason: c.Reason, Since: c.LastTransitionTime, Message: c.Message,
+		}
+		if c.Status == corev1.ConditionFalse && pod.Status.Phase != corev1.PodSucceeded {
+			row.Level = Warning
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// tellDecision adds candidates and placements to the story. Those of a Reservation replace those of a
+// ResourceRequest, because the broker's object shows more.
+func (st *Story) tellDecision(s *Snapshot, r Ref) {
+	switch r.Kind {
+	case "ResourceRequest":
+		for i := range s.Member.Requests {
+			if q := &s.Member.Requests[i]; q.Name == r.Name && q.Namespace == r.Namespace && len(st.Candidates) == 0 {
+				st.Candidates = candidateRows(q.Status.Candidates)
+			}
+		}
+	case "Reservation":
+		q := s.Broker.findReservation(r)
+		if q == nil {
+			return
+		}
+		if len(q.Status.Candidates) > 0 {
+			st.Candidates = candidateRows(q.Status.Candidates)
+		}
+		st.Rejected = q.Status.Rejected
+		st.Placements = placementRows(q.Status.Placements)
+	}
+}
+
+func candidateRows(candidates []brokerv1alpha1.Candidate) []CandidateRow {
+	rows := make([]CandidateRow, 0, len(candidates))
+	for i, c := range candidates {
+		row := CandidateRow{ClusterID: cmp.Or(c.ClusterID, fmt.Sprintf("candidate-%d", i+1)), Score: c.Score, Reason: c.Reason, Message: c.Message}
+		if c.PricePerHour != "" {
+			row.Price = c.PricePerHour + " " + c.Currency + "/h"
+		}
+		if c.Reason != "" {
+			row.Remedy = PlainText(reasonOf(OfCandidate, c.Reason).Do)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func placementRows(placements []brokerv1alpha1.Placement) []PlacementRow {
+	rows := make([]PlacementRow, 0, len(placements))
+	for _, p := range placements {
+		row := PlacementRow{Number: p.Number, ClusterID: p.ClusterID, State: string(p.State), Reason: p.Reason}
+		if p.Reason != "" {
+			row.Means = PlainText(endOf(p.Reason).Means)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// endOf returns the term that explains why a placement ended. The reason comes from the broker, or from a provider
+// that refused the placement.
+func endOf(reason string) *Term {
+	if t := reasonOf(OfPlacement, reason); t.Means != "" {
+		return t
+	}
+	return reasonOf(OfInstruction, reason)
+}
+
+// tellEvents adds the events about the related objects to the story.
+func (st *Story) tellEvents(s *Snapshot, related []Ref) {
+	for i := range s.Events {
+		row := newEventRow(s, &s.Events[i])
+		if slices.ContainsFunc(related, func(r Ref) bool { return r.Kind == row.Object.Kind && r.Name == row.Object.Name }) {
+			st.Events = append(st.Events, row)
+		}
+	}
+}
+
+func newEventRow(s *Snapshot, e *corev1.Event) EventRow {
+	return EventRow{
+		Context: s.Context, At: metav1.NewTime(eventTime(e)), Type: e.Type, Reason: e.Reason, Message: e.Message,
+		Object: Ref{Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name},
+	}
+}
+
+// eventTime returns when an event last occurred. If the event does not say, it returns when the event was created.
+func eventTime(e *corev1.Event) time.Time {
+	if e.Series != nil && !e.Series.LastObservedTime.IsZero() {
+		return e.Series.LastObservedTime.Time
+	}
+	for _, at := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	return e.CreationTimestamp.Time
+}
+
+// adviseSteps fills Next with the next steps: the explanations of the conditions that report a problem, the most urgent
+// first; for a pod, why it does not run on a virtual node; if no provider was found, the remedies for rejected
+// candidates; and last how to see the objects in clusters that were not read.
+func (st *Story) adviseSteps(snapshots []*Snapshot, related [][]Ref) {
+	seen := map[string]bool{}
+	add := func(step Step) {
+		if !seen[step.Text] {
+			seen[step.Text] = true
+			st.Next = append(st.Next, step)
+		}
+	}
+	for _, row := range st.Conditions {
+		term := reasonOf(row.Object.subject(), row.Reason)
+		if row.Level != Normal && term.Means != "" {
+			text := term.Word + ": " + PlainText(term.Means)
+			if term.Do != "" {
+				text += "; do: " + PlainText(term.Do)
+			}
+			add(Step{Level: row.Level, Text: text})
+		}
+	}
+	slices.SortStableFunc(st.Next, func(a, b Step) int { return cmp.Compare(urgencyOf(b.Level), urgencyOf(a.Level)) })
+	if st.Subject.Kind == "Pod" {
+		st.advisePod(snapshots[0], add)
+	}
+	if !st.hasProvider() {
+		for _, reason := range st.rejectionsByCount() {
+			if do := PlainText(reasonOf(OfCandidate, reason).Do); do != "" {
+				add(Step{Text: reason + ": " + do})
+			}
+		}
+	}
+	st.adviseOtherSide(snapshots, related, add)
+	if len(st.Next) == 0 {
+		st.Next = []Step{{Text: "nothing"}}
+	}
+}
+
+// advisePod adds a step if a pod selects no request and runs on no virtual node, selects a request that does not exist,
+// or waits for the scheduler. The first of these that applies counts.
+func (st *Story) advisePod(s *Snapshot, add func(Step)) {
+	pod := s.findPod(st.Subject)
+	name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]
+	switch {
+	case name == "" && s.nodeOfPod(pod) == nil:
+		add(Step{Text: "the pod selects no request: to run it on a virtual node, set the nodeSelector " + agentv1alpha1.RequestLabel + ": NAME"})
+	case name != "" && s.requestOfPod(pod) == nil:
+		add(Step{Level: Warning, Text: "no ResourceRequest " + name + " is in the namespace that the pod selects: create it, or correct the nodeSelector"})
+	case pod.Spec.NodeName == "":
+		add(Step{Level: Warning, Text: "the pod waits for the scheduler: its condition PodScheduled says why, and the request above whether it has a node"})
+	}
+}
+
+// hasProvider reports whether the last decision found a provider.
+func (st *Story) hasProvider() bool {
+	return slices.ContainsFunc(st.Candidates, func(c CandidateRow) bool { return c.Reason == "" })
+}
+
+// rejectionsByCount returns the reasons for rejections, the most frequent first.
+func (st *Story) rejectionsByCount() []string {
+	counts := maps.Clone(st.Rejected)
+	if len(counts) == 0 {
+		counts = map[string]int32{}
+		for _, c := range st.Candidates {
+			counts[c.Reason]++
+		}
+	}
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+}
+
+// adviseOtherSide adds a step that says how to see the objects in other clusters that belong to the reservation, if
+// they were not read. It adds nothing if the subject has no reservation, or its phase says that no placement exists.
+func (st *Story) adviseOtherSide(snapshots []*Snapshot, related [][]Ref, add func(Step)) {
+	reservation := snapshots[0].reservationOfRef(st.Subject)
+	placed := []string{"Active", "Reserved", "Releasing", "Peering", "AwaitingNode"}
+	if reservation == "" || !slices.Contains(placed, st.Phase) {
+		return
+	}
+	sides := map[string]string{
+		"Reservation": "the broker's side", "ReservationInstruction": "the consumer's side", "ProviderInstruction": "the provider's side",
+	}
+	var missing []string
+	for kind, side := range sides {
+		if !slices.ContainsFunc(slices.Concat(related...), func(r Ref) bool { return r.Kind == kind }) {
+			missing = append(missing, side)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	slices.Sort(missing)
+	add(Step{Text: "to see " + strings.Join(missing, " and ") + " as well, name the contexts of those clusters", Command: "kubectl broker why " + reservation + " --also CONTEXT,..."})
+}

@@ -1,0 +1,320 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+)
+
+// Paint returns a text in the colour of a level, or unchanged if the output has no colours.
+type Paint func(level Level, text string) string
+
+// page writes a page of text. It keeps the first error and then writes nothing more, so that callers need not check
+// every write.
+type page struct {
+	out   io.Writer
+	paint Paint
+	err   error
+}
+
+func (p *page) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.out, format, args...)
+	}
+}
+
+// writeTable writes rows in columns. It indents each row by two spaces.
+func (p *page) writeTable(header []string, rows [][]string) {
+	if p.err != nil {
+		return
+	}
+	table := tabwriter.NewWriter(p.out, 0, 0, 3, ' ', 0)
+	if len(header) > 0 {
+		fmt.Fprintln(table, "  "+strings.TrimRight(strings.Join(header, "\t"), "\t"))
+	}
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i := range row {
+			cells[i] = Clean(row[i])
+		}
+		fmt.Fprintln(table, "  "+strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	}
+	p.err = table.Flush()
+}
+
+// Clean replaces line feeds by " / ", and other control characters and characters that change the direction of text by
+// spaces. Members write parts of the texts; with such characters, a hostile member could change how the rest of the
+// output looks.
+func Clean(text string) string {
+	text = strings.ReplaceAll(text, "\n", " / ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// writeHeading writes the heading of a part of the page.
+func (p *page) writeHeading(text string) { p.printf("\n%s\n", text) }
+
+// levelSign returns a word for a level, for people who see no colours.
+func levelSign(l Level) string {
+	switch l {
+	case Failure:
+		return "FAIL"
+	case Warning:
+		return "warn"
+	}
+	return "ok"
+}
+
+const (
+	// barWidth is the width of a bar in characters.
+	barWidth = 30
+	// namesShown is how many of the affected objects are named for each problem.
+	namesShown = 3
+)
+
+// WriteStatus prints a status as text for one screen.
+func WriteStatus(out io.Writer, s *Status, snapshot *Snapshot, paint Paint) error {
+	p := &page{out: out, paint: paint}
+	at := s.At.UTC().Format("2006-01-02 15:04:05 UTC")
+	if s.Record != 0 {
+		at += fmt.Sprintf(", replayed from the journal up to record %d", s.Record)
+	}
+	p.printf("%s: %s cluster, %s\n", cmp.Or(s.Context, "cluster"), strings.Join(s.Roles, " and "), at)
+	p.writeAttention(s, snapshot)
+	p.writeOrders(s)
+	p.writeMarket(s)
+	p.writeHeading("COUNTS")
+	var rows [][]string
+	for _, c := range s.Counts {
+		rows = append(rows, []string{titles[c.Kind], fmt.Sprint(c.Total), c.describe()})
+	}
+	p.writeTable(nil, rows)
+	p.writeGaps(s.Gaps)
+	return p.err
+}
+
+// titles maps kinds of objects to their titles in the list of counts.
+var titles = map[string]string{
+	"ClusterAdvertisement": "clusters", "Reservation": "reservations",
+	"ResourceRequest": "requests", "ProviderInstruction": "lent to others",
+}
+
+func (p *page) writeAttention(s *Status, snapshot *Snapshot) {
+	if len(s.Attention) == 0 {
+		p.writeHeading("NEEDS ATTENTION: nothing")
+		return
+	}
+	p.writeHeading(fmt.Sprintf("NEEDS ATTENTION: %d", len(s.Attention)))
+	for i := range s.Attention {
+		a := &s.Attention[i]
+		p.printf("  %s  %s %s: %s\n", p.paint(a.Level, levelSign(a.Level)), a.Kind, Clean(a.Reason), Clean(snapshot.describeAffected(a)))
+		p.printf("        %s\n", Clean(describeCause(a)))
+		p.printf("        next: %s\n", Clean(a.Next))
+	}
+}
+
+// describeAffected lists the first objects that have a problem. For each of them it says how long it has had the
+// problem, and adds the object's details.
+func (s *Snapshot) describeAffected(a *Attention) string {
+	var parts []string
+	for i := range a.Objects[:min(len(a.Objects), namesShown)] {
+		o := &a.Objects[i]
+		facts := []string{}
+		if !o.Since.IsZero() {
+			facts = append(facts, "for "+s.age(o.Since.Time))
+		}
+		if o.Detail != "" {
+			facts = append(facts, o.Detail)
+		}
+		name := o.Name
+		if o.Namespace != "" && o.Kind != "ClusterAdvertisement" {
+			name = o.Namespace + "/" + name
+		}
+		parts = append(parts, name+" ("+strings.Join(facts, ", ")+")")
+	}
+	text := strings.Join(parts, ", ")
+	if more := a.Total - namesShown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// describeCause returns the cause and the remedy of a problem. If exactly one object is affected and its condition has
+// a message, this message is the cause. Otherwise the cause is the general explanation of the reason.
+func describeCause(a *Attention) string {
+	text := a.Cause
+	if len(a.Objects) == 1 && a.Objects[0].Message != "" {
+		text = a.Objects[0].Message
+	}
+	if a.Remedy != "" {
+		text = strings.TrimRight(text, ". ") + "; do: " + a.Remedy
+	}
+	return text
+}
+
+// writeOrders prints the clusters that the administrator drains, and whether the queue is paused.
+func (p *page) writeOrders(s *Status) {
+	if len(s.Drained) > 0 {
+		p.printf("drained: %s\n", Clean(describeDrained(s.Drained)))
+	}
+	if s.QueuePaused {
+		p.printf("queue: paused\n")
+	}
+}
+
+func (p *page) writeMarket(s *Status) {
+	switch {
+	case s.Lending != nil:
+		p.writeHeading(fmt.Sprintf("MARKET: %d of %s take new reservations   # reserved  = own use  . rest", s.Lending.Active, countNoun(s.Lending.Known, "cluster", "clusters")))
+	case len(s.Market) > 0:
+		p.writeHeading("THIS CLUSTER   # reserved  = own use  . rest")
+	default:
+		return
+	}
+	var rows [][]string
+	for _, share := range s.Market {
+		name := share.Resource
+		rows = append(rows, []string{
+			string(name), "[" + Bar(barWidth, share.Reserved, share.Own, share.Allocatable) + "]",
+			FormatAmount(name, share.Allocatable), FormatAmount(name, share.Reserved), FormatAmount(name, share.Own), FormatAmount(name, share.Free), percent(share.Free, share.Allocatable),
+		})
+	}
+	if len(rows) == 0 {
+		p.printf("  nothing is lent\n")
+		return
+	}
+	p.writeTable([]string{"RESOURCE", "", "TOTAL", "RESERVED", "OWN USE", "FREE", "FREE OF TOTAL"}, rows)
+}
+
+// writeGaps lists the kinds of objects that were not read. Readers then know that such objects may exist.
+func (p *page) writeGaps(gaps []Gap) {
+	if len(gaps) == 0 {
+		return
+	}
+	p.writeHeading("NOT SHOWN")
+	for _, text := range DescribeGaps(gaps) {
+		p.printf("  %s\n", Clean(text))
+	}
+}
+
+// DescribeGaps describes what was not read. It returns one line about each kind that the journal does not have, one
+// line about the kinds that were read in one namespace only, one line about the kinds that the user may not list, and
+// one line about each failure.
+func DescribeGaps(gaps []Gap) (lines []string) {
+	var hidden, narrowed, failures []string
+	namespace := ""
+	for _, g := range gaps {
+		switch {
+		case g.Kind == Unrecorded && g.Message == "":
+			lines = append(lines, g.Resource+": the journal does not have them")
+		case g.Kind == Unrecorded:
+			lines = append(lines, g.Resource+": "+g.Message)
+		case g.Kind == Unread:
+			failures = append(failures, "FAIL: "+g.Resource+" could not be read: "+g.Message)
+		case g.Namespace != "":
+			narrowed, namespace = append(narrowed, g.Resource), g.Namespace
+		default:
+			hidden = append(hidden, g.Resource)
+		}
+	}
+	if len(narrowed) > 0 {
+		lines = append(lines, strings.Join(narrowed, ", ")+" outside namespace "+namespace+": you may not list them")
+	}
+	if len(hidden) > 0 {
+		lines = append(lines, strings.Join(hidden, ", ")+": you may not list them")
+	}
+	return append(lines, failures...)
+}
+
+// WriteStory prints a story, the output of the command why, as text.
+func WriteStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) error {
+	p := &page{out: out, paint: paint}
+	where := ""
+	if st.Subject.Namespace != "" {
+		where = " in namespace " + st.Subject.Namespace
+	}
+	p.printf("%s %s%s of %s: %s\n", st.Subject.Kind, st.Subject.Name, where, cmp.Or(st.Context, "this cluster"), strings.ToUpper(cmp.Or(st.Phase, "found")))
+	if st.Message != "" {
+		p.printf("%s\n", Clean(st.Message))
+	}
+	p.printf("\n")
+	var rows [][]string
+	for _, f := range st.Facts {
+		rows = append(rows, []string{f.Name, f.Text})
+	}
+	p.writeTable(nil, rows)
+	p.writeConditions(st, snapshot)
+	p.writeDecision(st)
+	p.writeEvents(st, snapshot)
+	p.writeHeading("NEXT")
+	for _, step := range st.Next {
+		p.printf("  %s\n", p.paint(step.Level, Clean(step.Text)))
+		if step.Command != "" {
+			p.printf("    %s\n", Clean(step.Command))
+		}
+	}
+	p.writeGaps(st.Gaps)
+	return p.err
+}
+
+func (p *page) writeConditions(st *Story, s *Snapshot) {
+	if len(st.Conditions) == 0 {
+		return
+	}
+	p.writeHeading("CONDITIONS")
+	var rows [][]string
+	var last Ref
+	lastContext := ""
+	for _, c := range st.Conditions {
+		object := ""
+		if c.Object != last || c.Context != lastContext {
+			object = strings.TrimPrefix(c.Context+":"+c.Object.Short(), ":")
+			last, lastContext = c.Object, c.Context
+		}
+		mark := ""
+		if c.Level != Normal {
+			mark = levelSign(c.Level)
+		}
+		rows = append(rows, []string{object, c.Type, c.Status, c.Reason, mark, s.age(c.Since.Time), c.Message})
+	}
+	p.writeTable([]string{"OBJECT", "CONDITION", "STATUS", "REASON", "", "SINCE", "MESSAGE"}, rows)
+}
+
+func (p *page) writeDecision(st *Story) {
+	if len(st.Candidates) > 0 {
+		p.writeHeading("CANDIDATES")
+		var rows [][]string
+		for _, c := range st.Candidates {
+			reason := cmp.Or(c.Reason, "chosen")
+			rows = append(rows, []string{c.ClusterID, cmp.Or(c.Score, "-"), reason, cmp.Or(c.Price, "-"), cmp.Or(c.Message, "-"), cmp.Or(c.Remedy, "-")})
+		}
+		p.writeTable([]string{"CLUSTER", "SCORE OF 100", "REASON", "PRICE", "MESSAGE", "WHAT WOULD HELP"}, rows)
+	}
+	if len(st.Placements) > 0 {
+		p.writeHeading("ATTEMPTS")
+		var rows [][]string
+		for _, c := range st.Placements {
+			rows = append(rows, []string{fmt.Sprint(c.Number), c.ClusterID, c.State, cmp.Or(c.Reason, "-"), c.Means})
+		}
+		p.writeTable([]string{"PLACEMENT", "CLUSTER", "STATE", "ENDED BY", ""}, rows)
+	}
+}
+
+func (p *page) writeEvents(st *Story, s *Snapshot) {
+	if len(st.Events) == 0 {
+		return
+	}
+	p.writeHeading("EVENTS")
+	var rows [][]string
+	for _, e := range st.Events {
+		rows = append(rows, []string{s.age(e.At.Time) + " ago", e.Type, e.Reason, e.Object.Short(), e.Message})
+	}
+	p.writeTable(nil, rows)
+}

@@ -1,0 +1,146 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
+)
+
+const (
+	// longestPreview is how long a dry run waits for the broker at most.
+	longestPreview = 2 * time.Second
+	// Limits for the quotes that a replica requests, as a burst and a rate per second: for one user, and for all
+	// users together. The total rate is a tenth of the rate that the broker allows a member by default.
+	userBurst, userRate   = 10, 1
+	totalBurst, totalRate = 20, 5
+	// usersKept is the number of users whose limiters a replica remembers.
+	usersKept = 1024
+)
+
+// Previewer adds a quote to the dry run of a valid request, as warnings: what the broker would decide now. It never
+// refuses a request. If there is no quote, a warning says why.
+type Previewer struct {
+	now   func() time.Time
+	total *rate.Limiter
+	// mu prevents two requests from adding a limiter for the same user.
+	mu    sync.Mutex
+	users *lru.Cache
+}
+
+// NewPreviewer returns a Previewer. now returns the current time.
+func NewPreviewer(now func() time.Time) *Previewer {
+	return &Previewer{now: now, total: rate.NewLimiter(totalRate, totalBurst), users: lru.New(usersKept)}
+}
+
+// IsDryRun reports whether the admission request in ctx is a dry run.
+func IsDryRun(ctx context.Context) bool {
+	request, err := admission.RequestFromContext(ctx)
+	return err == nil && request.DryRun != nil && *request.DryRun
+}
+
+// AddQuote adds the quote that ask returns to the verdict about a request. It does so only in a dry run, and if the
+// verdict contains no error. waits is true if the request would wait in the queue when no cluster can serve it.
+func (p *Previewer) AddQuote(ctx context.Context, v *Verdict, waits bool, ask func(context.Context) (*v1.Quote, error)) {
+	if len(v.Errors) > 0 || !IsDryRun(ctx) {
+		return
+	}
+	v.Warnings = append(v.Warnings, p.preview(ctx, waits, ask).Warnings()...)
+}
+
+func (p *Previewer) preview(ctx context.Context, waits bool, ask func(context.Context) (*v1.Quote, error)) *view.Preview {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return &view.Preview{Problem: err.Error()}
+	}
+	if !p.admits(request.UserInfo.Username) {
+		return &view.Preview{Problem: "too many dry runs at once: repeat it in a few seconds"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience(ctx))
+	defer cancel()
+	quote, err := ask(ctx)
+	if err != nil {
+		return &view.Preview{Problem: describeFailure(err), Waits: waits}
+	}
+	return previewOf(quote, waits)
+}
+
+// describeFailure returns why there is no quote. A broker that refuses the quote would also refuse the request.
+func describeFailure(err error) string {
+	if no, refused := errors.AsType[*fault.Error](err); refused && !no.Temporary() {
+		return "the broker would refuse it: " + no.Detail
+	}
+	return "the broker does not answer, so that its decision is not known: " + err.Error()
+}
+
+// admits reports whether the limits allow another quote for a user, and counts it.
+func (p *Previewer) admits(user string) bool {
+	p.mu.Lock()
+	known, ok := p.users.Get(user)
+	limiter, _ := known.(*rate.Limiter)
+	if !ok {
+		limiter = rate.NewLimiter(userRate, userBurst)
+		p.users.Add(user, limiter)
+	}
+	p.mu.Unlock()
+	now := p.now()
+	return limiter.AllowN(now, 1) && p.total.AllowN(now, 1)
+}
+
+// previewOf converts an answer of the broker to a view.
+func previewOf(q *v1.Quote, waits bool) *view.Preview {
+	length := view.FormatHours(q.Hours)
+	priceOf := func(perHour, total, currency string) view.QuotedPrice {
+		if currency == "" || perHour == "" {
+			return view.QuotedPrice{}
+		}
+		return view.QuotedPrice{PerHour: perHour, Total: total, Currency: currency, For: length}
+	}
+	out := &view.Preview{Provider: q.ClusterID, Waits: waits && q.ClusterID == "", Price: priceOf(q.PricePerHour, q.PriceTotal, q.Currency)}
+	for _, c := range q.Candidates {
+		if c.ClusterID == q.ClusterID && q.ClusterID != "" {
+			continue
+		}
+		candidate := view.QuotedCandidate{ClusterID: c.ClusterID, Fits: c.Score != ""}
+		if candidate.Fits {
+			candidate.Price = priceOf(c.PricePerHour, c.PriceTotal, c.Currency)
+		} else {
+			candidate.Reason, candidate.Message = c.Reason, c.Message
+		}
+		out.Candidates = append(out.Candidates, candidate)
+	}
+	out.Summarize(q.Rejected)
+	return out
+}
+
+// patienceKey is the key of the context value that withPatience sets.
+type patienceKey struct{}
+
+// withPatience stores how long the API server waits for the webhook. The URL of the admission request contains that
+// time.
+func withPatience(ctx context.Context, r *http.Request) context.Context {
+	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || timeout <= 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, patienceKey{}, timeout)
+}
+
+// patience returns how long a preview may take. That is at most half of the time for which the API server waits, so
+// that a broker that does not answer never causes a refusal.
+func patience(ctx context.Context) time.Duration {
+	timeout, known := ctx.Value(patienceKey{}).(time.Duration)
+	if !known {
+		return longestPreview
+	}
+	return min(longestPreview, timeout/2)
+}
