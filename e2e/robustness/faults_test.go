@@ -16,7 +16,7 @@ import (
 // reachablePoints returns all points of the broker that this traffic reaches. Messages are only kept in memory, so
 // their points are left out.
 func reachablePoints() []failpoint.Point {
-	all := slices.Concat(failpoint.Broker, failpoint.Durable, []failpoint.Point{failpoint.BrokerObjectAttempt})
+	all := slices.Concat(failpoint.Broker, failpoint.Retrying, failpoint.Durable)
 	return slices.DeleteFunc(all, func(p failpoint.Point) bool { return p == failpoint.BrokerMessageKept })
 }
 

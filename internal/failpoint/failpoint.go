@@ -5,6 +5,13 @@
 // "point:3" kills the process only when it is reached for the fourth time. LRB_FAILPOINT_ONCE names a folder for
 // markers: before a point kills the process, it creates a marker file there. A point with a marker does not kill again,
 // so that the restarted process gets past it.
+//
+// The name of a point says what the process has just done. A comment explains it where the name does not say enough.
+// Points in the packages liqo and liqo/drain, and BrokerExpired, are passed even if the write has failed. Every list of
+// points names the tests that arm it.
+//
+// Two tests stop a process without this package: TestCrashAtEveryCall of internal/broker/journal before and after each
+// call to the API server, and TestNetworksOfAgentsThatAreKilledAtEveryStep of liqo after each write of either agent.
 package failpoint
 
 import (
@@ -27,21 +34,36 @@ const (
 // Point is the name of a place in the code at which a test can kill the process.
 type Point string
 
-// Points of the consuming agent.
+// Points at which the consuming agent serves a ResourceRequest.
 const (
-	RequestNoted             Point = "request-noted"
-	RequestAnswered          Point = "request-answered"
-	RequestInstructed        Point = "request-instructed"
-	RequestKeyClosed         Point = "request-key-closed"
-	RequestAttemptBegun      Point = "request-attempt-begun"
-	RequestGivenBack         Point = "request-given-back"
-	RequestLetGo             Point = "request-let-go"
-	ConsumerNamespaceMade    Point = "consumer-namespace-made"
-	ConsumerAnswered         Point = "consumer-answered"
-	ConsumerIdentityMade     Point = "consumer-identity-made"
-	ConsumerSliceMade        Point = "consumer-slice-made"
-	ConsumerOffloadingMade   Point = "consumer-offloading-made"
-	ConsumerReady            Point = "consumer-ready"
+	// RequestKeyClosed is passed when the broker has closed the idempotency key of an attempt that is over. The status
+	// does not name the next attempt yet.
+	RequestKeyClosed Point = "request-key-closed"
+	// RequestAttemptBegun is passed when the status names the next attempt. The broker has not been asked yet.
+	RequestAttemptBegun Point = "request-attempt-begun"
+	// RequestNoted is passed when the status says that the broker is asked. The call has not been made yet.
+	RequestNoted Point = "request-noted"
+	// RequestAnswered is passed when the broker has answered the request. Nothing of the answer is stored yet.
+	RequestAnswered Point = "request-answered"
+	// RequestInstructed is passed when the instruction of the answer is stored. The request's status is not written yet.
+	RequestInstructed Point = "request-instructed"
+	// RequestGivenBack is passed when the broker has released the reservation, or has none to release.
+	RequestGivenBack Point = "request-given-back"
+	// RequestLetGo is passed when the request has lost its finalizer.
+	RequestLetGo Point = "request-let-go"
+)
+
+// Points at which the consuming agent carries out a ReservationInstruction.
+const (
+	ConsumerNamespaceMade Point = "consumer-namespace-made"
+	// ConsumerAnswered is passed when the answer to the provider's challenge is in the outbox.
+	ConsumerAnswered       Point = "consumer-answered"
+	ConsumerIdentityMade   Point = "consumer-identity-made"
+	ConsumerSliceMade      Point = "consumer-slice-made"
+	ConsumerOffloadingMade Point = "consumer-offloading-made"
+	// ConsumerReady is passed when the report that the node is Ready is in the outbox.
+	ConsumerReady Point = "consumer-ready"
+	// ConsumerDrainBegun is passed when the instruction's status has the deadline of the drain.
 	ConsumerDrainBegun       Point = "consumer-drain-begun"
 	ConsumerNodeCordoned     Point = "consumer-node-cordoned"
 	ConsumerPodsEvicted      Point = "consumer-pods-evicted"
@@ -50,45 +72,15 @@ const (
 	ConsumerOffloadingGone   Point = "consumer-offloading-deleted"
 	ConsumerIdentityDeleted  Point = "consumer-identity-deleted"
 	ConsumerNamespaceDeleted Point = "consumer-namespace-deleted"
-	ConsumerGone             Point = "consumer-gone"
-	ConsumerDeleted          Point = "consumer-deleted"
-	ProvisioningRequested    Point = "provisioning-requested"
-	ProvisioningShown        Point = "provisioning-shown"
-	BurstNoted               Point = "burst-noted"
-	BurstRequested           Point = "burst-requested"
-	BurstNodeOpened          Point = "burst-node-opened"
-	BurstGrown               Point = "burst-grown"
-	BurstReverted            Point = "burst-reverted"
-	BurstCordoned            Point = "burst-cordoned"
-	BurstEnded               Point = "burst-ended"
-)
-
-// Points of the providing agent.
-const (
-	ProviderAdmitted         Point = "provider-admitted"
-	ProviderSliceAdmitted    Point = "provider-slice-admitted"
-	ProviderAcknowledged     Point = "provider-acknowledged"
-	ProviderNamespaceMade    Point = "provider-namespace-made"
-	ProviderNonceMade        Point = "provider-nonce-made"
-	ProviderChallenged       Point = "provider-challenged"
-	ProviderTenantMade       Point = "provider-tenant-made"
-	ProviderCredentialsSent  Point = "provider-credentials-sent"
-	ProviderGranted          Point = "provider-granted"
-	ProviderChangeDecided    Point = "provider-change-decided"
-	ProviderChangeAgreed     Point = "provider-change-agreed"
-	ProviderReleased         Point = "provider-released"
-	ProviderGone             Point = "provider-gone"
-	ProviderTenantDeleted    Point = "provider-tenant-deleted"
-	ProviderNamespaceDeleted Point = "provider-namespace-deleted"
-	ProviderDeleted          Point = "provider-deleted"
-	ExcessNoted              Point = "excess-noted"
-	ExcessCordoned           Point = "excess-cordoned"
-	ExcessShadowPodDeleted   Point = "excess-shadowpod-deleted"
-	ExcessPodEvicted         Point = "excess-pod-evicted"
+	// ConsumerGone is passed when the report that nothing of the placement is left is in the outbox.
+	ConsumerGone Point = "consumer-gone"
+	// ConsumerDeleted is passed when the instruction has lost its finalizer.
+	ConsumerDeleted Point = "consumer-deleted"
 )
 
 // Consumer lists the points of the consuming agent, in the order in which a reservation passes them if its request
-// first failed and was then edited. The points in Draining are not included.
+// first failed and was then edited. The points in Draining are not included. TestKilledAtEveryStep of e2e/local arms
+// the list.
 var Consumer = []Point{
 	RequestKeyClosed, RequestAttemptBegun, RequestNoted, RequestAnswered, RequestInstructed,
 	ConsumerNamespaceMade, ConsumerAnswered, ConsumerIdentityMade, ConsumerSliceMade, ConsumerOffloadingMade, ConsumerReady,
@@ -98,19 +90,79 @@ var Consumer = []Point{
 	RequestLetGo,
 }
 
-// Provisioning lists the points of the consuming agent at which it serves a ProvisioningRequest.
-var Provisioning = []Point{ProvisioningRequested, ProvisioningShown}
-
-// Bursting lists the points of the consuming agent at which it carries out a BurstPolicy, in the order of a burst whose
-// provider refuses to enlarge the request.
-var Bursting = []Point{BurstNoted, BurstRequested, BurstNodeOpened, BurstGrown, BurstReverted, BurstCordoned, BurstEnded}
-
-// Draining lists the points of the consuming agent at which it evicts or deletes pods of a virtual node. A reservation
-// without pods does not pass them.
+// Draining lists the points of the consuming agent at which it evicts pods of a virtual node, or deletes them after the
+// deadline. A reservation without pods does not pass them. TestPodsLeaveAnEndingNode of e2e/local arms the list.
 var Draining = []Point{ConsumerPodsEvicted, ConsumerPodsDeleted}
 
+// Points at which the consuming agent serves a ProvisioningRequest.
+const (
+	// ProvisioningRequested is passed when the ResourceRequest exists. The status is not written yet.
+	ProvisioningRequested Point = "provisioning-requested"
+	// ProvisioningShown is passed when the status is written.
+	ProvisioningShown Point = "provisioning-shown"
+)
+
+// Provisioning lists the points of the consuming agent at which it serves a ProvisioningRequest.
+// TestProvisioningRequestsOnAPIServer of controllers/agent/provisioningrequest arms them one after the other.
+var Provisioning = []Point{ProvisioningRequested, ProvisioningShown}
+
+// Points at which the consuming agent carries out a BurstPolicy.
+const (
+	// BurstNoted is passed when the policy's status has the next change. Nothing has been changed yet.
+	BurstNoted Point = "burst-noted"
+	// BurstRequested is passed when a ResourceRequest exists for waiting pods.
+	BurstRequested Point = "burst-requested"
+	// BurstNodeOpened is passed when a virtual node has the label that admits the policy's pods.
+	BurstNodeOpened Point = "burst-node-opened"
+	// BurstGrown is passed when the spec of a ResourceRequest has larger amounts.
+	BurstGrown Point = "burst-grown"
+	// BurstReverted is passed when the spec of a ResourceRequest has the granted amounts again.
+	BurstReverted Point = "burst-reverted"
+	// BurstCordoned is passed when the node of an idle ResourceRequest is cordoned.
+	BurstCordoned Point = "burst-cordoned"
+	// BurstEnded is passed when an idle ResourceRequest is deleted.
+	BurstEnded Point = "burst-ended"
+)
+
+// Bursting lists the points of the consuming agent at which it carries out a BurstPolicy, in the order of a burst whose
+// provider refuses to enlarge the request. TestBurstPoliciesOnAPIServer of controllers/agent/burstpolicy arms them one
+// after the other.
+var Bursting = []Point{BurstNoted, BurstRequested, BurstNodeOpened, BurstGrown, BurstReverted, BurstCordoned, BurstEnded}
+
+// Points at which the providing agent carries out a ProviderInstruction.
+const (
+	// ProviderSliceAdmitted is passed when the consumer's identity may create the placement's slice. The agent has not
+	// decided about the placement yet.
+	ProviderSliceAdmitted Point = "provider-slice-admitted"
+	// ProviderAdmitted is passed when the instruction's status has the decision about the placement.
+	ProviderAdmitted Point = "provider-admitted"
+	// ProviderAcknowledged is passed when the acknowledgement of the placement is in the outbox.
+	ProviderAcknowledged  Point = "provider-acknowledged"
+	ProviderNamespaceMade Point = "provider-namespace-made"
+	ProviderNonceMade     Point = "provider-nonce-made"
+	// ProviderChallenged is passed when the challenge for the consumer is in the outbox.
+	ProviderChallenged Point = "provider-challenged"
+	ProviderTenantMade Point = "provider-tenant-made"
+	// ProviderCredentialsSent is passed when the credentials for the consumer are in the outbox.
+	ProviderCredentialsSent Point = "provider-credentials-sent"
+	// ProviderGranted is passed when the status of the slice's replica has the decision about the slice.
+	ProviderGranted Point = "provider-granted"
+	// ProviderChangeDecided is passed when the instruction's status has the decision about a change of the amounts.
+	ProviderChangeDecided Point = "provider-change-decided"
+	// ProviderChangeAgreed is passed when the agreement to a change is in the outbox.
+	ProviderChangeAgreed Point = "provider-change-agreed"
+	// ProviderReleased is passed when the instruction's status says that nothing of the placement is left.
+	ProviderReleased Point = "provider-released"
+	// ProviderGone is passed when the report of that is in the outbox.
+	ProviderGone             Point = "provider-gone"
+	ProviderTenantDeleted    Point = "provider-tenant-deleted"
+	ProviderNamespaceDeleted Point = "provider-namespace-deleted"
+	// ProviderDeleted is passed when the instruction has lost its finalizer.
+	ProviderDeleted Point = "provider-deleted"
+)
+
 // Provider lists the points of the providing agent, in the order in which a reservation passes them. The points in
-// Excess are not included.
+// Excess are not included. TestKilledAtEveryStep of e2e/local arms the list.
 var Provider = []Point{
 	ProviderSliceAdmitted, ProviderAdmitted, ProviderAcknowledged, ProviderNamespaceMade, ProviderNonceMade, ProviderChallenged,
 	ProviderTenantMade, ProviderCredentialsSent, ProviderGranted,
@@ -118,31 +170,75 @@ var Provider = []Point{
 	ProviderReleased, ProviderGone, ProviderTenantDeleted, ProviderNamespaceDeleted, ProviderDeleted,
 }
 
+// Points at which the providing agent evicts pods.
+const (
+	// ExcessNoted is passed when the instruction's status has the excess. The slice is not cordoned yet.
+	ExcessNoted Point = "excess-noted"
+	// ExcessCordoned is passed when the slice takes no new pods.
+	ExcessCordoned Point = "excess-cordoned"
+	// ExcessShadowPodDeleted is passed when the ShadowPod of a pod is deleted. The pod is not deleted yet.
+	ExcessShadowPodDeleted Point = "excess-shadowpod-deleted"
+	// ExcessPodEvicted is passed when the pod is deleted too. The status does not count the eviction yet.
+	ExcessPodEvicted Point = "excess-pod-evicted"
+)
+
 // Excess lists the points of the providing agent that it passes when the pods of a placement exceed what was granted.
+// TestExcessIsEvictedThoughTheAgentIsKilled of e2e/attacks arms the list.
 var Excess = []Point{ExcessNoted, ExcessCordoned, ExcessShadowPodDeleted, ExcessPodEvicted}
 
-// Points of the broker.
+// Points at which an agent enrols or renews its certificate.
 const (
-	BrokerDecided        Point = "broker-decided"
-	BrokerReserved       Point = "broker-reserved"
-	BrokerMessageKept    Point = "broker-message-kept"
-	BrokerReported       Point = "broker-reported"
-	BrokerReleased       Point = "broker-released"
-	BrokerShown          Point = "broker-shown"
+	// IdentityPrepared is passed when the key and the certificate request are stored. Nothing is sent yet.
+	IdentityPrepared Point = "identity-prepared"
+	// IdentityAnswered is passed when the broker has issued the certificate. It is not stored yet.
+	IdentityAnswered Point = "identity-answered"
+	// IdentityStored is passed when the Secret has the certificate. The files do not have it yet.
+	IdentityStored Point = "identity-stored"
+	// IdentityPublished is passed when the files have the certificate.
+	IdentityPublished Point = "identity-published"
+)
+
+// Identity lists the points of an agent that enrols or renews its certificate, in the order in which an enrolment
+// passes them. TestKeeper of internal/agent/identity arms the list.
+var Identity = []Point{IdentityPrepared, IdentityAnswered, IdentityStored, IdentityPublished}
+
+// Points at which the broker serves agents and Reservations.
+const (
+	// BrokerDecided is passed when a provider is chosen. Nothing is recorded yet.
+	BrokerDecided Point = "broker-decided"
+	// BrokerReserved is passed when the reservation is recorded. The requester has no answer yet.
+	BrokerReserved Point = "broker-reserved"
+	// BrokerShown is passed when the Reservation of an agent's request exists. Its status is not written yet.
+	BrokerShown Point = "broker-shown"
+	// BrokerMessageKept is passed when a message for another agent is in its mailbox. The sender has no answer yet.
+	BrokerMessageKept Point = "broker-message-kept"
+	// BrokerReported is passed when an agent's report is processed. The agent has no answer yet.
+	BrokerReported Point = "broker-reported"
+	// BrokerReleased is passed when a release is recorded. The requester has no answer yet.
+	BrokerReleased Point = "broker-released"
+	// BrokerObjectReserved is passed when the broker has granted or queued a Reservation that was created in its
+	// cluster. The status is not written yet.
 	BrokerObjectReserved Point = "broker-object-reserved"
+	// BrokerObjectReleased is passed when the release of a deleted Reservation is recorded. Its placements still exist.
 	BrokerObjectReleased Point = "broker-object-released"
-	BrokerObjectOver     Point = "broker-object-over"
+	// BrokerObjectOver is passed when nothing is reserved for a deleted Reservation. It still has its finalizer.
+	BrokerObjectOver Point = "broker-object-over"
 	// BrokerObjectAttempt is passed when the status of an edited Reservation names the next attempt, for which nothing
 	// is reserved yet.
 	BrokerObjectAttempt Point = "broker-object-attempt"
 )
 
 // Broker lists the points of the broker: first those of a reservation that an agent requests, then those of a
-// Reservation that is created in the broker's cluster.
+// Reservation that is created in the broker's cluster. TestKilledAtEveryStep of e2e/local arms the list.
+// TestKilledAtEveryPoint of e2e/robustness arms it together with Durable and Retrying, but without BrokerMessageKept.
 var Broker = []Point{
 	BrokerDecided, BrokerReserved, BrokerShown, BrokerMessageKept, BrokerReported, BrokerReleased,
 	BrokerObjectReserved, BrokerObjectReleased, BrokerObjectOver,
 }
+
+// Retrying lists the points of a Reservation that failed and was then edited. TestKilledAtEveryPoint of e2e/robustness
+// arms the list.
+var Retrying = []Point{BrokerObjectAttempt}
 
 // Points of the broker's journal, its timers and the objects that it writes.
 const (
@@ -157,16 +253,23 @@ const (
 	// CheckpointWritten is passed when a checkpoint is stored and no record names it yet.
 	CheckpointWritten Point = "journal-checkpoint-written"
 	// CheckpointValid is passed when a record names the checkpoint and the records that it replaces still exist.
-	CheckpointValid    Point = "journal-checkpoint-valid"
-	BrokerAdvertised   Point = "broker-advertised"
-	BrokerExpired      Point = "broker-expired"
-	BrokerWithdrawn    Point = "broker-withdrawn"
-	BrokerStatusDue    Point = "broker-status-due"
-	BrokerStatusShown  Point = "broker-status-shown"
+	CheckpointValid Point = "journal-checkpoint-valid"
+	// BrokerAdvertised is passed when an advertisement is processed. The agent has no answer yet.
+	BrokerAdvertised Point = "broker-advertised"
+	// BrokerExpired is passed when the end of a reservation is recorded whose duration is over.
+	BrokerExpired Point = "broker-expired"
+	// BrokerWithdrawn is passed when a placement is withdrawn. No other provider has been chosen yet.
+	BrokerWithdrawn Point = "broker-withdrawn"
+	// BrokerStatusDue is passed when the status of a Reservation is about to be written.
+	BrokerStatusDue Point = "broker-status-due"
+	// BrokerStatusShown is passed when that status is written. Its events are not recorded yet.
+	BrokerStatusShown Point = "broker-status-shown"
+	// BrokerFiguresShown is passed when the spec of a ClusterAdvertisement is written. Its status is not written yet.
 	BrokerFiguresShown Point = "broker-figures-shown"
 )
 
 // Durable lists the points of the broker's journal, of its timers and of the objects that it writes.
+// TestKilledAtEveryPoint of e2e/robustness arms the list.
 var Durable = []Point{
 	JournalAppending, JournalAppended, JournalSealed, JournalOpened, CheckpointWritten, CheckpointValid,
 	BrokerAdvertised, BrokerExpired, BrokerWithdrawn, BrokerStatusDue, BrokerStatusShown, BrokerFiguresShown,
@@ -185,35 +288,27 @@ const (
 )
 
 // Notifying lists the points at which the broker delivers events. It passes them only with channels.
+// TestKillAtEveryPointOfADeliveryLosesNothing of cmd/broker/app arms them.
 var Notifying = []Point{EventDelivered, CursorsStored}
 
 // Exporting lists the points at which the broker writes files. It passes them only with a channel of files.
+// TestKillAtEveryPointOfAnExportLosesNothing of cmd/broker/app arms them.
 var Exporting = []Point{FileWritten, FileSealed}
 
-// The broker passes BrokerForgetting after it has ended all placements of a cluster that is gone for good. It passes
-// BrokerForgotten after it has forgotten the cluster, while the cluster's object still exists.
+// Points at which the broker removes a cluster that is gone for good.
 const (
+	// BrokerForgetting is passed when all placements of the cluster have ended.
 	BrokerForgetting Point = "broker-forgetting"
-	BrokerForgotten  Point = "broker-forgotten"
+	// BrokerForgotten is passed when the broker has forgotten the cluster. The cluster's object still exists.
+	BrokerForgotten Point = "broker-forgotten"
 )
 
 // Forgetting lists the points at which the broker removes a cluster that is gone for good.
+// TestForgottenClusterLeavesNothingBehind of cmd/broker/app arms the list.
 var Forgetting = []Point{BrokerForgetting, BrokerForgotten}
 
 // After returns p in a form for Arm that kills the process only after it has passed p the given number of times.
 func (p Point) After(passes int) Point { return Point(fmt.Sprintf("%s:%d", p, passes)) }
-
-// Points of an agent that enrols or renews its certificate.
-const (
-	IdentityPrepared  Point = "identity-prepared"
-	IdentityAnswered  Point = "identity-answered"
-	IdentityStored    Point = "identity-stored"
-	IdentityPublished Point = "identity-published"
-)
-
-// Identity lists the points of an agent that enrols or renews its certificate, in the order in which an enrolment
-// passes them.
-var Identity = []Point{IdentityPrepared, IdentityAnswered, IdentityStored, IdentityPublished}
 
 // Arm returns the environment variables with which a started process is killed at the given points. The parameter once
 // is the folder for the markers that make each point kill only once.
