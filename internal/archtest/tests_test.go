@@ -1,6 +1,8 @@
 package archtest
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,6 +77,35 @@ func testSources(t *testing.T) (declared, sources map[string]string) {
 		t.Fatal(err)
 	}
 	return declared, sources
+}
+
+// namedTest matches the name of a test in a comment.
+var namedTest = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z][A-Za-z0-9]*\b`)
+
+// Comments name the tests that guard against a trap or arm a failpoint.
+func TestTestsNamedInCommentsExist(t *testing.T) {
+	declared, _ := testSources(t)
+	named := 0
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, comment := range file.Comments {
+				for _, test := range namedTest.FindAllString(comment.Text(), -1) {
+					named++
+					if _, ok := declared[test]; !ok {
+						t.Errorf("%s: a comment names %s, which no test file has", fset.Position(comment.Pos()), test)
+					}
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no comment names a test")
+	}
 }
 
 func TestMissingTestsAreFound(t *testing.T) {
