@@ -97,7 +97,7 @@ test: tools ## Run the tests that every change must pass: unit, integration, cor
 	hack/test.sh gate
 
 .PHONY: test-unit
-test-unit: ## Run the tests that boot nothing: seconds.
+test-unit: ## Run the tests that boot nothing: a minute.
 	hack/test.sh unit
 
 .PHONY: test-all
