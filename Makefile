@@ -101,7 +101,7 @@ test-unit: ## Run the tests that boot nothing: a minute.
 	hack/test.sh unit
 
 .PHONY: test-all
-test-all: tools ## Run every test but e2e, with the race detector: an hour. SUITE="local attacks" runs some of its suites; hack/test.sh lists them.
+test-all: tools ## Run every test but e2e, most with the race detector: an hour. SUITE="local attacks" runs some of its suites; hack/test.sh lists them.
 	hack/test.sh $(or $(SUITE),all)
 
 .PHONY: test-attacks

@@ -30,12 +30,12 @@ waiting='./cmd/broker/app ./internal/playground/... ./internal/broker/journal'
 # Packages in which goroutines meet.
 concurrent='./internal/broker ./internal/broker/outbox ./internal/broker/replica ./internal/broker/server ./internal/agent/capacity
   ./internal/agent/inbox ./internal/agent/outbox ./internal/agent/transport/...'
-# packages_but lists the packages outside e2e that are not among its arguments, those with the slowest
-# tests first, so that no processor idles at the end.
+# packages_but lists the packages that need no suite of their own and are not among its arguments, those
+# with the slowest tests first, so that no processor idles at the end.
 packages_but() {
   local slowest=(./liqo ./charts/guardtest ./charts/charttest)
   go list "${slowest[@]}"
-  go list ./... | grep -v /e2e | grep -vxF "$(go list "${slowest[@]}" "$@")"
+  go list ./... | grep -vE '/e2e/(attacks|bench|gitops|local|robustness)$' | grep -vxF "$(go list "${slowest[@]}" "$@")"
 }
 # Packages with benchmarks.
 benched() { grep -rl '^func Benchmark' --include='*_test.go' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|'; }
