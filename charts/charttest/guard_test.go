@@ -167,6 +167,26 @@ func TestPodsWebhookBlocksNoOtherPods(t *testing.T) {
 	}
 }
 
+// The webhook for DaemonSets blocks none, and is called for those of kube-system too.
+func TestDaemonSetWebhookBlocksNoDaemonSet(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	for values, want := range map[string]int{"": 1, `{webhook: {failurePolicy: Fail}}`: 1, `{webhook: {enabled: false}}`: 0, `{peeringMode: none}`: 0} {
+		hooks := mutatingWebhooks(t, c, values, "daemonsets.liqo.io")
+		if len(hooks) != want {
+			t.Fatalf("%d webhooks with %q", len(hooks), values)
+		}
+		for _, hook := range hooks {
+			if *hook.FailurePolicy != admissionregistrationv1.Ignore || len(hook.MatchConditions) != 2 {
+				t.Errorf("%+v with %q", hook, values)
+			}
+			want := []metav1.LabelSelectorRequirement{{Key: "liqo.io/scheduling-enabled", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}}
+			if diff := cmp.Diff(want, hook.NamespaceSelector.MatchExpressions); diff != "" {
+				t.Errorf("namespaces with %q (-want +got):\n%s", values, diff)
+			}
+		}
+	}
+}
+
 // The agent reads from this quota which of Liqo's kinds Kubernetes counts.
 func TestProbeListsLimitedKindsOfLiqo(t *testing.T) {
 	c := chartsUnderTest["agent"]

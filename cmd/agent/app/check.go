@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
+	agentwebhooks "github.com/mehdiazizian/liqo-resource-broker/webhooks/agent"
 )
 
 const (
@@ -31,6 +33,9 @@ const (
 	crdsAdvice = "install the CRDs of this version: helm upgrade with crds.enabled=true, or kubectl apply --server-side -f charts/agent/files/crds"
 	// identityAdvice is the remedy for a missing certificate.
 	identityAdvice = "enrol the cluster: run broker enrol CLUSTER-ID in the broker's cluster, and the command that it prints here"
+
+	// offloadedLabel is "true" on namespaces that Liqo offloads: their DaemonSets may run at providers.
+	offloadedLabel = "liqo.io/scheduling-enabled"
 
 	// brokerURLsFile is a file in the folder with an enrolled agent's certificate. It contains the
 	// addresses of the broker, one per line.
@@ -54,7 +59,7 @@ func checkCommand() *cobra.Command {
 		Short: "Check this installation, and print the remedy for each problem.",
 		Long: `Checks an agent's installation without changing anything: API server, CRDs,
 configuration file, identity, broker, the agent itself, Liqo, policies, Advertisement,
-certificates and webhooks. It takes the flags of the checked agent, runs in its pod or
+certificates, webhooks and DaemonSets. It takes the flags of the checked agent, runs in its pod or
 anywhere else with --kubeconfig, and exits with 1 if something does not work.
 The chart runs it for helm test.`,
 		Example: `  agent check --namespace=liqo-resource-broker --name=agent-liqo-resource-broker-agent \
@@ -91,7 +96,7 @@ func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]chec
 		checkup.Webhooks(c, o.name, time.Now),
 	}
 	if o.peeringMode != peeringNone {
-		checks = append(checks, checkup.MutatingWebhooks(c, o.name, time.Now))
+		checks = append(checks, checkup.MutatingWebhooks(c, o.name, time.Now), check("DaemonSets", checkDaemonSets))
 	}
 	return checks, nil
 }
@@ -209,6 +214,36 @@ func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) check
 		}
 	}
 	return checkup.Found("%d policies are in force", len(names))
+}
+
+// checkDaemonSets names the DaemonSets whose pods are created on virtual nodes. The agent's webhook
+// has not changed them yet, because their templates are older than the webhook.
+func checkDaemonSets(ctx context.Context, c client.Reader) checkup.Finding {
+	var sets appsv1.DaemonSetList
+	var offloaded corev1.NamespaceList
+	err := c.List(ctx, &sets)
+	if err == nil {
+		err = c.List(ctx, &offloaded, client.MatchingLabels{offloadedLabel: "true"})
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return checkup.Skip("this account lacks the permission: %v", err)
+	case err != nil:
+		return checkup.Fail("", "%v", err)
+	}
+	var names []string
+	for i := range sets.Items {
+		ds := &sets.Items[i]
+		mayRun := slices.ContainsFunc(offloaded.Items, func(ns corev1.Namespace) bool { return ns.Name == ds.Namespace })
+		if !mayRun && agentwebhooks.MayUseVirtualNodes(ds) {
+			names = append(names, ds.Namespace+"/"+ds.Name)
+		}
+	}
+	if len(names) > 0 {
+		return checkup.Warn("give their pods the node affinity liqo.io/type NotIn [virtual-node], or restart them with kubectl rollout restart while the agent's webhook runs, which adds it",
+			"pods of %s tolerate every taint and are created on virtual nodes, where they never become ready: that blocks rolling updates", strings.Join(names, ", "))
+	}
+	return checkup.Found("none needlessly uses virtual nodes")
 }
 
 // peerPolicies are the suffixes of the names of the policies that exist only where clusters peer.

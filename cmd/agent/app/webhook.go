@@ -24,6 +24,7 @@ func (a *agent) addWebhooks(*rest.Config) error {
 		agentwebhooks.SetupSigning(a.mgr, a.peering, a.peerLifetime)
 		agentwebhooks.SetupPods(a.mgr)
 		agentwebhooks.SetupBoundPods(a.mgr)
+		agentwebhooks.SetupDaemonSets(a.mgr)
 		if a.burstPolicies {
 			if err := agentwebhooks.SetupBurstPods(a.mgr); err != nil {
 				return err
