@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +46,9 @@ type OffloadedPods struct {
 	// Guards reports whether every pod that a consumer runs in this cluster must belong to a placement.
 	Guards func(ctx context.Context, consumer string) (bool, error)
 	Clock  clock.PassiveClock
+	// Pods lists the pods of consumers. DeleteShadowPod deletes the ShadowPod, with this UID, of a pod.
+	Pods            client.Reader
+	DeleteShadowPod func(ctx context.Context, pod types.NamespacedName, shadowPod types.UID) error
 }
 
 // SetupOffloadedPods registers the webhooks that limit the pods of consumers to what was granted and to the nodes that
@@ -60,6 +64,7 @@ func SetupOffloadedPods(mgr ctrl.Manager, o OffloadedPods) error {
 	j := &podJudge{OffloadedPods: o, cache: mgr.GetClient(), reader: mgr.GetAPIReader(), refused: refused}
 	server := mgr.GetWebhookServer()
 	server.Register(OffloadedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.admitPod)})
+	server.Register(ShadowPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.makeRoom)})
 	server.Register(ConfinedPodPath, &admission.Webhook{Handler: admission.HandlerFunc(j.confinePod)})
 	return nil
 }
