@@ -2,6 +2,7 @@ package liqo
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -75,6 +77,21 @@ func TestRoleOfLiqoIsForLiveSlices(t *testing.T) {
 	inst.Spec.Release = true
 	w.check(paris.client.Update(t.Context(), inst))
 	want("while one is taken down", map[string][]string{"demo-rome": {a, b}, "other-rome": {a, b}})
+	endedFor := func(span time.Duration) {
+		inst.Status.ReleasingSince = new(metav1.NewTime(time.Now().Add(-span)))
+		w.check(paris.client.Status().Update(t.Context(), inst))
+	}
+	endedFor(time.Second)
+	want("just after the end", map[string][]string{"demo-rome": {a, b}, "other-rome": {a, b}})
+	pod := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "left", Labels: map[string]string{object.OffloadedPodLabel: "res-a-1"}}}
+	w.check(paris.client.Create(t.Context(), pod))
+	endedFor(time.Minute)
+	want("while its pods are drained", map[string][]string{"demo-rome": {a, b}, "other-rome": {a, b}})
+	endedFor(10 * time.Minute)
+	want("with a pod that the consumer never removes", map[string][]string{"demo-rome": {b}, "other-rome": {b}})
+	endedFor(time.Minute)
+	w.check(paris.client.Delete(t.Context(), pod))
+	want("when its last pod is gone, though not its slice", map[string][]string{"demo-rome": {b}, "other-rome": {b}})
 	inst.Status.Enforced = false
 	w.check(paris.client.Status().Update(t.Context(), inst))
 	want("when nothing of it is left", map[string][]string{"demo-rome": {b}, "other-rome": {b}})

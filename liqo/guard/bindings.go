@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -36,14 +38,19 @@ func IsRemoteBinding(obj client.Object) bool {
 // KeepBindings restricts Liqo's RoleBindings in offloaded namespaces to the identities that
 // Subjects returns. Liqo itself binds the role to the consumer's group. With that binding, the
 // identity of an ended slice could read objects of the consumer's other slices until its
-// certificate expires. KeepBindings ignores consumers whose tenant namespace the agent did not
+// certificate expires. An identity loses its rights seconds after its placement has ended and its
+// last pod is gone, so KeepBindings must also run without an event. KeepBindings ignores consumers whose tenant namespace the agent did not
 // make.
 func (g *Guard) KeepBindings(ctx context.Context) error {
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
 		return err
 	}
-	subjects := Subjects(instructions.Items)
+	live, err := g.dropEnded(ctx, instructions.Items)
+	if err != nil {
+		return err
+	}
+	subjects := Subjects(live)
 	guarded, err := g.guardedConsumers(ctx)
 	if err != nil {
 		return err
@@ -70,9 +77,36 @@ func (g *Guard) KeepBindings(ctx context.Context) error {
 	return nil
 }
 
-// Subjects returns the identities of the acknowledged placements, by consumer. A placement that
-// has ended is included as long as its instruction exists, so that the consumer can remove its
-// objects.
+const (
+	// readsAfterEnd is how long the identity of an ended placement without pods keeps its rights: the
+	// consumer's virtual kubelet may still report the end of the last pods.
+	readsAfterEnd = 10 * time.Second
+	// drainsAfterEnd is how long it keeps them while pods are left, which a drain removes. A consumer
+	// that never removes them could otherwise read its other slices' Secrets without limit.
+	drainsAfterEnd = 10 * time.Minute
+)
+
+// dropEnded returns the instructions without those of ended placements whose identities no longer
+// need rights. The existence of a slice does not count: it is the consumer's decision.
+func (g *Guard) dropEnded(ctx context.Context, instructions []agentv1alpha1.ProviderInstruction) (live []agentv1alpha1.ProviderInstruction, err error) {
+	now := g.opts.Clock.Now()
+	for i := range instructions {
+		inst := &instructions[i]
+		if since := inst.Status.ReleasingSince; inst.Ended() && since != nil && now.Sub(since.Time) >= readsAfterEnd {
+			shadows := object.NewMetadataList(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPodList"))
+			if err := g.opts.Client.List(ctx, shadows, client.MatchingLabels{object.OffloadedPodLabel: inst.Name}); err != nil {
+				return nil, fmt.Errorf("listing ShadowPods of placement %q: %w", inst.Name, err)
+			}
+			if len(shadows.Items) == 0 || now.Sub(since.Time) >= drainsAfterEnd {
+				continue
+			}
+		}
+		live = append(live, *inst)
+	}
+	return live, nil
+}
+
+// Subjects returns the identities of the acknowledged placements, by consumer.
 func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rbacv1.Subject {
 	out := map[string][]rbacv1.Subject{}
 	for i := range instructions {

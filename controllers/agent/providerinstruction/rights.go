@@ -2,6 +2,7 @@ package providerinstruction
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,6 +43,10 @@ func setupRights(mgr manager.Manager, opts Options) error {
 		Complete(whole{keep: func(ctx context.Context) error { return opts.Peering.KeepRights(ctx, opts.Rights) }})
 }
 
+// bindingsEvery is the pause between two passes over the RoleBindings, because an ended identity
+// loses its rights by the time and without an event.
+const bindingsEvery = 5 * time.Second
+
 // setupBindings adds a controller that restricts the RoleBindings of Liqo in offloaded namespaces;
 // see guard.KeepBindings.
 func setupBindings(mgr manager.Manager, opts Options) error {
@@ -51,5 +56,5 @@ func setupBindings(mgr manager.Manager, opts Options) error {
 	remote := predicate.NewPredicateFuncs(guard.IsRemoteBinding)
 	return wholeController(mgr, "bindings").
 		Watches(&rbacv1.RoleBinding{}, wakesWhole[client.Object](), builder.WithPredicates(remote)).
-		Complete(whole{keep: opts.Peering.KeepBindings})
+		Complete(whole{keep: opts.Peering.KeepBindings, again: bindingsEvery})
 }
