@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/semaphore"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
@@ -37,7 +38,7 @@ func (o *Options) Enabled() bool { return o.Address != Off && o.Address != "" }
 
 // Server returns the webhook server for ctrl.Options, or nil if webhooks are off. The manager runs
 // it on every replica, not only on the leader.
-func (o *Options) Server() (webhook.Server, error) {
+func (o *Options) Server(now func() time.Time) (webhook.Server, error) {
 	if !o.Enabled() {
 		return nil, nil
 	}
@@ -52,10 +53,51 @@ func (o *Options) Server() (webhook.Server, error) {
 	if err != nil || port == 0 {
 		return nil, fmt.Errorf("--webhook-bind-address: port %q must be a number from 1 to 65535", text)
 	}
-	return webhook.NewServer(webhook.Options{
+	return &boundedServer{webhook.NewServer(webhook.Options{
 		Host: host, Port: int(port), CertDir: o.CertDir,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }},
-	}), nil
+	}), semaphore.NewWeighted(bytesInFlight), now}, nil
+}
+
+const (
+	// largestReview is the largest request that the server reads. A review holds an old and a new
+	// object of up to 1.5 MiB each, the limit of etcd.
+	largestReview = 4 << 20
+	// bytesInFlight limits the sum of the requests that are read or answered at the same time. An
+	// ordinary review has some 10 KiB.
+	bytesInFlight = 16 << 20
+	// readWithin is how long a client may take to send a request: as long as the API server waits at
+	// most by default.
+	readWithin = 10 * time.Second
+)
+
+// boundedServer limits the memory that requests use. Not only the API server reaches the server, and
+// the server does not know who calls it.
+type boundedServer struct {
+	webhook.Server
+	inFlight *semaphore.Weighted
+	now      func() time.Time
+}
+
+// Register implements webhook.Server. Requests beyond the limit wait until others are answered or
+// the client gives up.
+func (s *boundedServer) Register(path string, hook http.Handler) {
+	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength < 0 || r.ContentLength > largestReview {
+			http.Error(w, fmt.Sprintf("a review has a length of at most %d bytes", largestReview), http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err := s.inFlight.Acquire(r.Context(), r.ContentLength); err != nil {
+			http.Error(w, "too many reviews at once", http.StatusServiceUnavailable)
+			return
+		}
+		defer s.inFlight.Release(r.ContentLength)
+		if err := http.NewResponseController(w).SetReadDeadline(s.now().Add(readWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		hook.ServeHTTP(w, r)
+	}))
 }
 
 // cacheWait is how long a readiness probe waits for the cache to fill.

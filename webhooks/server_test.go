@@ -5,14 +5,19 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -41,7 +46,7 @@ func TestServerOptions(t *testing.T) {
 			if err := flags.Parse(tc.args); err != nil {
 				t.Fatal(err)
 			}
-			server, err := o.Server()
+			server, err := o.Server(time.Now)
 			switch {
 			case tc.want != "":
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -73,7 +78,7 @@ func TestServerUsesRenewedCertificate(t *testing.T) {
 	}
 	first := renew()
 	o := Options{Address: freeAddress(t), CertDir: dir}
-	server, err := o.Server()
+	server, err := o.Server(time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,4 +120,44 @@ func freeAddress(t *testing.T) string {
 	}
 	defer listener.Close() //nolint:errcheck // only its address was wanted
 	return listener.Addr().String()
+}
+
+// TestServerBoundsTheMemoryOfReviews sends reviews as someone who is not the API server could.
+func TestServerBoundsTheMemoryOfReviews(t *testing.T) {
+	mux := http.NewServeMux()
+	s := &boundedServer{webhook.NewServer(webhook.Options{WebhookMux: mux}), semaphore.NewWeighted(bytesInFlight), time.Now}
+	arrived, answer := make(chan struct{}, 10), make(chan struct{})
+	s.Register("/hook", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+	}))
+	post := func(ctx context.Context, length int64) int {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/hook", http.NoBody)
+		r.ContentLength = length
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		return w.Code
+	}
+	for what, length := range map[string]int64{"too large": largestReview + 1, "of unknown length": -1} {
+		if got := post(t.Context(), length); got != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: got %d", what, got)
+		}
+	}
+	var served sync.WaitGroup
+	for range bytesInFlight / largestReview {
+		served.Go(func() { post(t.Context(), largestReview) })
+		<-arrived
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := post(ctx, largestReview); got != http.StatusServiceUnavailable {
+		t.Errorf("beyond the limit: got %d", got)
+	}
+	served.Go(func() {
+		if got := post(t.Context(), largestReview); got != http.StatusOK {
+			t.Errorf("after others were answered: got %d", got)
+		}
+	})
+	close(answer)
+	served.Wait()
 }

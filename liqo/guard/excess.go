@@ -83,6 +83,22 @@ func (g *Guard) DeleteShadowPod(ctx context.Context, key types.NamespacedName, u
 	return nil
 }
 
+// HasShadowPod reports whether the ShadowPod with the given name and UID exists. If the cache does
+// not contain it yet, it asks the API server.
+func (g *Guard) HasShadowPod(ctx context.Context, key types.NamespacedName, uid types.UID) (bool, error) {
+	for _, reader := range []client.Reader{g.opts.Client, g.opts.Reader} {
+		shadow := object.NewMetadata(offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowPod"))
+		found, err := object.Get(ctx, reader, key.Namespace, key.Name, shadow)
+		if err != nil {
+			return false, fmt.Errorf("reading ShadowPod %q: %w", key, err)
+		}
+		if found && shadow.GetUID() == uid {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // WaitingPod identifies a ShadowPod for which Liqo has not created a pod yet.
 type WaitingPod struct {
 	types.NamespacedName

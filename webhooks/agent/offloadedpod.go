@@ -47,7 +47,9 @@ type OffloadedPods struct {
 	Guards func(ctx context.Context, consumer string) (bool, error)
 	Clock  clock.PassiveClock
 	// Pods lists the pods of consumers. DeleteShadowPod deletes the ShadowPod, with this UID, of a pod.
+	// HasShadowPod reports whether that ShadowPod exists.
 	Pods            client.Reader
+	HasShadowPod    func(ctx context.Context, pod types.NamespacedName, shadowPod types.UID) (bool, error)
 	DeleteShadowPod func(ctx context.Context, pod types.NamespacedName, shadowPod types.UID) error
 }
 
@@ -107,6 +109,15 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 	limits, err := enforcement.LimitsOf(inst.Kept())
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("placement %q: %w", p.Placement, err))
+	}
+	// Not only the API server reaches this webhook. Without this check, reviews of invented pods would take the room of
+	// real ones.
+	known, err := j.HasShadowPod(ctx, p.NamespacedName, p.Owner)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if !known {
+		return admission.Denied(fmt.Sprintf("there is no ShadowPod %q with UID %q, which this pod names as its owner", p.NamespacedName, p.Owner))
 	}
 	verdict := j.Book.Admit(p, limits, j.Clock.Now(), req.DryRun != nil && *req.DryRun)
 	if !verdict.Fits {

@@ -78,7 +78,10 @@ func newPodJudge(t *testing.T, change func(*agentv1alpha1.ProviderInstruction)) 
 				return enforcement.LentNodes{Selector: selector}, true
 			},
 			Guards: func(context.Context, string) (bool, error) { return true, nil },
-			Clock:  clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
+			HasShadowPod: func(_ context.Context, _ types.NamespacedName, uid types.UID) (bool, error) {
+				return uid != "invented", nil
+			},
+			Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
 		},
 		cache: c, reader: c, refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "refused"}, []string{"consumer"}),
 	}
@@ -157,6 +160,10 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 		"a pod of an administrator":                  {pod: offloadedPodOf("a", "64", func(p *corev1.Pod) { p.OwnerReferences = nil })},
 		"a pod that names its node": {
 			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.NodeName = "paris-1" }), code: 403, says: `names node "paris-1"`,
+		},
+		"a pod whose ShadowPod does not exist": {
+			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "invented" }),
+			code: 403, says: `there is no ShadowPod "demo-rome/a" with UID "invented"`,
 		},
 		"a negative request": {pod: offloadedPodOf("a", "-1"), code: 403, says: `container "a": resource "cpu": "-1"`},
 		"an agent that has not read all pods": {

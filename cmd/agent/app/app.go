@@ -184,7 +184,7 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	webhookServer, err := o.webhook.Server()
+	webhookServer, err := o.webhook.Server(time.Now)
 	if err != nil {
 		return nil, err
 	}

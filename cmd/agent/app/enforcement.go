@@ -140,7 +140,7 @@ func (a *agent) addOffloadedWebhooks() error {
 	err := agentwebhooks.SetupOffloadedPods(a.mgr, agentwebhooks.OffloadedPods{
 		InstructionNamespace: a.instructionNamespace, Book: a.offloaded.book, Synced: a.offloaded.synced,
 		Nodes: a.lentNodes, Guards: a.peering.Guards, Clock: clock.RealClock{},
-		Pods: a.offloaded.pods, DeleteShadowPod: a.peering.DeleteShadowPod,
+		Pods: a.offloaded.pods, HasShadowPod: a.peering.HasShadowPod, DeleteShadowPod: a.peering.DeleteShadowPod,
 	})
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	config.Wrap(withEventsLast)
-	webhookServer, err := o.webhook.Server()
+	webhookServer, err := o.webhook.Server(time.Now)
 	if err != nil {
 		return nil, err
 	}
