@@ -120,6 +120,15 @@ func newAPIServer(t *testing.T) client.Client {
 		WithIndex(&agentv1alpha1.ReservationInstruction{}, "spec.targetClusterID", func(o client.Object) []string {
 			return []string{o.(*agentv1alpha1.ReservationInstruction).Spec.TargetClusterID}
 		}).
+		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string {
+			return []string{o.(*corev1.Event).InvolvedObject.Kind}
+		}).
+		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
+			return []string{o.(*corev1.Event).InvolvedObject.Name}
+		}).
+		WithIndex(&corev1.Event{}, "type", func(o client.Object) []string {
+			return []string{o.(*corev1.Event).Type}
+		}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			return []string{o.(*corev1.Pod).Spec.NodeName}
 		}).

@@ -3,7 +3,12 @@ package liqo
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 )
@@ -15,12 +20,47 @@ const healthInterval = 30 * time.Second
 // not accepted. Usually it takes a second.
 const acceptWithin = 30 * time.Second
 
-func (p consumerSide) observeHealth(_ context.Context, s *consumerScene) error {
+func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error {
 	s.Health.Delivered = s.inst.Status.Delivered
-	if p.opts.Unaccepted != nil && !s.Release {
-		s.Health.Unaccepted, s.Health.UnacceptedPod = p.opts.Unaccepted(s.Name, s.now.Add(-acceptWithin))
+	if p.opts.Unaccepted == nil || s.Release {
+		return nil
+	}
+	h := &s.Health
+	h.Unaccepted, h.UnacceptedPod = p.opts.Unaccepted(s.Name, s.now.Add(-acceptWithin))
+	if h.Unaccepted > 0 {
+		h.PodEvent = p.newestWarning(ctx, h.UnacceptedPod)
 	}
 	return nil
+}
+
+// newestWarning returns the reason and message of a pod's newest Warning event, "" if there is
+// none. Liqo records why it cannot copy the pod only in such an event, and copies the events of
+// the provider. An error is only logged: the event explains the condition and decides nothing.
+func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
+	namespace, name, _ := strings.Cut(pod, "/")
+	var events corev1.EventList
+	err := p.opts.Reader.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{
+		"involvedObject.kind": "Pod", "involvedObject.name": name, "type": corev1.EventTypeWarning,
+	})
+	if err != nil {
+		p.opts.Log.Error(err, "listing the events of a waiting pod failed", "pod", pod)
+	}
+	if err != nil || len(events.Items) == 0 {
+		return ""
+	}
+	newest := slices.MaxFunc(events.Items, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
+	// A line break would split the row of the condition in tables.
+	return strings.Join(strings.Fields(newest.Reason+": "+newest.Message), " ")
+}
+
+// lastSeen returns when an event occurred last. Which fields are set depends on the API with which
+// the event was written.
+func lastSeen(e *corev1.Event) time.Time {
+	seen := []time.Time{e.CreationTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
+	if e.Series != nil {
+		seen = append(seen, e.Series.LastObservedTime.Time)
+	}
+	return slices.MaxFunc(seen, time.Time.Compare)
 }
 
 // unreachableReason returns why Liqo does not reach a peer's API server, or "" if Liqo does.

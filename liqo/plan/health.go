@@ -17,8 +17,10 @@ type HealthView struct {
 	Unreachable string
 	// Unaccepted counts the pods that were bound to the node more than acceptWithin ago and still
 	// have no copy at the provider. UnacceptedPod is one of them, as namespace/name.
+	// PodEvent is the reason and message of its newest Warning event; "" if it has none.
 	Unaccepted    int
 	UnacceptedPod string
+	PodEvent      string
 }
 
 // healthAspect says whether a delivered placement works and, if not, what is wrong and what to do
@@ -45,8 +47,8 @@ func healthAspect(v *ConsumerView) placement.Aspect {
 			"virtual node %q is not Ready: %s; see its virtual kubelet in the tenant namespace of %q", v.Name, cmp.Or(v.Node.Message, "no reason is given"), v.Provider)
 	case h.Unaccepted > 0:
 		return placement.Waiting(agentv1alpha1.ReasonPodsRejected,
-			"%d pods of node %q, such as %q, do not start, because %q has not accepted them: the event FailedReflection in kubectl describe pod says why; usually their limits differ from their requests or are missing, or the reservation is used up; correct or delete them",
-			h.Unaccepted, v.Name, h.UnacceptedPod, v.Provider)
+			"%s of node %q not accepted by %q, such as %q: %s; correct or delete the pod",
+			countOf(h.Unaccepted, "pod"), v.Name, v.Provider, h.UnacceptedPod, cmp.Or(h.PodEvent, "it has no Warning event: see kubectl describe shadowpod in that cluster"))
 	}
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy, Message: fmt.Sprintf("%q serves node %q", v.Provider, v.Name)}
 }
