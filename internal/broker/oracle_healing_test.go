@@ -53,6 +53,33 @@ func (r *told) keptFrom(id string, now time.Time) string {
 	return ""
 }
 
+// mayReturn reports whether a reservation that cannot wait may go back to a lender that failed it
+// once, more than a minute ago, because no other lender has room.
+func (o *oracle) mayReturn(r *told, id string, now time.Time) bool {
+	failed := 0
+	for _, p := range r.placements {
+		if p.provider != id {
+			continue
+		}
+		switch p.reason {
+		case ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack, ledger.Forgotten, ledger.Drained:
+		case "", ledger.Recalled:
+			return false
+		default:
+			if failed++; now.Before(p.at.Add(time.Minute)) {
+				return false
+			}
+		}
+	}
+	if failed != 1 || r.mayWait() {
+		return false
+	}
+	// If other reservations changed in this step too, the room at the time of the grant is unknown.
+	return len(o.pending) > 0 || !slices.ContainsFunc(slices.Collect(maps.Keys(o.lenders)), func(other string) bool {
+		return other != id && o.mayServe(other, r, now) && o.takes(other, r.amounts, nil)
+	})
+}
+
 // healedRightly checks that a reservation gets a second provider only if the first one has
 // acknowledged it and is silent, has a node that is NotReady for long, or wants the capacity back.
 // The reservation may leave the first one only once the second one serves.

@@ -65,6 +65,9 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	}
 	q, tried := rs.s.requestAndTried(r)
 	c, err := rs.decideInTurn(q, tried)
+	if again := r.ExcludedAtLast(rs.s.now()); fault.ReasonOf(err) == fault.NoCandidate && !r.Queue && len(again) < len(tried) {
+		c, err = rs.decideInTurn(q, again)
+	}
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		return rs.endOrRequeue(r, why)
 	}

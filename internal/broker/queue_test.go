@@ -422,30 +422,49 @@ func TestWaitingRequestReturnsToProviderThatAnsweredLate(t *testing.T) {
 	})
 }
 
-func TestSearchTriesEveryProviderOnce(t *testing.T) {
-	inFleet(t, func(f *fleet) {
-		f.advertise("rome", "1", "1Gi")
-		f.advertise("paris", "8", "16Gi")
-		f.advertise("berlin", "4", "8Gi")
-		r := f.reserve("rome", "request-1", request("4", "1Gi"))
-		f.wantPhases("Reserved berlin", r)
-		for _, id := range []string{"berlin", "paris"} {
-			f.mustReport(id, r, len(f.get("rome", r.Name).Placements), provider, v1.StatusReportStateAcknowledged)
-			for range 4 { // the node does not become Ready
-				f.advertise("rome", "1", "1Gi")
-				f.advertise("paris", "8", "16Gi")
-				f.advertise("berlin", "4", "8Gi")
-				time.Sleep(30 * time.Second)
-			}
-			synctest.Wait()
-			if got := f.get("rome", r.Name); id == "berlin" && target(got) != "paris" {
-				t.Fatalf("%s, placements %+v", got.Phase, got.Placements)
-			}
-		}
-		if got := f.get("rome", r.Name); got.EndReason != v1.ReservationEndReasonFailed || len(got.Placements) != 2 {
-			t.Errorf("ended as %q, placements %+v", got.EndReason, got.Placements)
-		}
-	})
+func TestSearchReturnsOnceToEachProvider(t *testing.T) {
+	for name, tt := range map[string]struct {
+		try  []string // providers in the order of the placements, whose nodes do not become Ready
+		want string
+	}{
+		"one that recovered serves it":                {[]string{"berlin", "paris"}, "Active berlin"},
+		"after two failures of each it ends":          {[]string{"berlin", "paris", "berlin", "paris"}, "Failed"},
+		"the last one may be the first that recovers": {[]string{"berlin", "paris", "berlin"}, "Active paris"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				advertise := func() {
+					f.advertise("rome", "1", "1Gi")
+					f.advertise("paris", "8", "16Gi")
+					f.advertise("berlin", "4", "8Gi")
+				}
+				advertise()
+				r := f.reserve("rome", "request-1", request("4", "1Gi"))
+				for i, id := range tt.try {
+					if got := target(f.get("rome", r.Name)); got != id {
+						t.Fatalf("placement %d is on %q, want %s", i+1, got, id)
+					}
+					f.mustReport(id, r, i+1, provider, v1.StatusReportStateAcknowledged)
+					for range 4 {
+						advertise()
+						time.Sleep(30 * time.Second)
+					}
+					synctest.Wait()
+					f.mustReport(id, r, i+1, provider, v1.StatusReportStateGone)
+				}
+				if tt.want == "Failed" {
+					if got := f.get("rome", r.Name); got.EndReason != v1.ReservationEndReasonFailed || len(got.Placements) != len(tt.try) {
+						t.Errorf("ended as %q, placements %+v", got.EndReason, got.Placements)
+					}
+					return
+				}
+				number := len(tt.try) + 1
+				f.mustReport(target(f.get("rome", r.Name)), r, number, provider, v1.StatusReportStateAcknowledged)
+				f.mustReport("rome", r, number, consumer, v1.StatusReportStateReady)
+				f.wantPhases(tt.want, r)
+			})
+		})
+	}
 }
 
 func TestReservationObjectQueues(t *testing.T) {

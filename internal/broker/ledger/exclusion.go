@@ -25,7 +25,7 @@ func (r *Reservation) Excluded(now time.Time) (providers []string, next time.Tim
 			continue
 		}
 		if p.isFailure() && !r.isClosedTo(p.Provider) {
-			ends := failedAt.Add(pauseLength(failures[p.Provider]))
+			ends := failedAt.Add(pauseLength(failures[p.Provider].count))
 			if !now.Before(ends) {
 				continue
 			}
@@ -38,23 +38,44 @@ func (r *Reservation) Excluded(now time.Time) (providers []string, next time.Tim
 	return providers, next
 }
 
-// countFailures returns how often each provider failed the reservation, and when the last of these
-// failures was.
-func (r *Reservation) countFailures() (count map[string]int32, last time.Time) {
+// ExcludedAtLast returns the providers that must not serve a reservation that no other provider
+// can serve, and that would otherwise end. A provider that failed it once may get a second try:
+// its exclusion counts from its own failure.
+func (r *Reservation) ExcludedAtLast(now time.Time) []string {
+	excluded, _ := r.Excluded(now)
+	failures, _ := r.countFailures()
+	return slices.DeleteFunc(excluded, func(provider string) bool {
+		f := failures[provider]
+		return f.count == 1 && !r.isClosedTo(provider) && !now.Before(f.last.Add(pauseLength(f.count)))
+	})
+}
+
+// failures counts how often one provider failed the reservation; last is when it did so last.
+type failures struct {
+	count int32
+	last  time.Time
+}
+
+// countFailures counts the failures of each provider, and returns when the last one of any
+// provider was.
+func (r *Reservation) countFailures() (by map[string]failures, last time.Time) {
+	by = map[string]failures{}
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		if !p.isFailure() {
 			continue
 		}
-		if count == nil {
-			count = map[string]int32{}
+		f, at := by[p.Provider], p.WithdrawnAt.Time()
+		f.count++
+		if at.After(f.last) {
+			f.last = at
 		}
-		count[p.Provider]++
-		if at := p.WithdrawnAt.Time(); at.After(last) {
+		if at.After(last) {
 			last = at
 		}
+		by[p.Provider] = f
 	}
-	return count, last
+	return by, last
 }
 
 // isClosedTo reports whether a provider is excluded without a time limit, because it has a

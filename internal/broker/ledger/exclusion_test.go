@@ -40,3 +40,29 @@ func TestProviderIsExcludedForAsLongAsItsFailuresPauseIt(t *testing.T) {
 		})
 	}
 }
+
+func TestReservationThatWouldEndReturnsOnceToProvider(t *testing.T) {
+	minute := func(n int) time.Time { return timeOf(0).Add(time.Duration(n) * time.Minute) }
+	left := func(provider, why string, n int) Placement {
+		return Placement{Provider: provider, Withdrawn: why, WithdrawnAt: instantOf(minute(n))}
+	}
+	for _, tt := range []struct {
+		name       string
+		placements []Placement
+		at         int
+		want       []string
+	}{
+		{"a minute after its own failure", []Placement{left(paris, "NeverReady", 0), left(berlin, "NeverReady", 2)}, 2, []string{berlin}},
+		{"not within that minute", []Placement{left(paris, "Refused", 2), left(berlin, "Refused", 2)}, 2, []string{paris, berlin}},
+		{"not after a second failure", []Placement{left(paris, "NeverReady", 0), left(paris, "NeverReady", 2), left(berlin, "NeverReady", 9)}, 9, []string{paris, berlin}},
+		{"not after a recall", []Placement{left(paris, "NeverReady", 0), left(paris, Recalled, 1), left(berlin, "NeverReady", 9)}, 9, []string{paris, berlin}},
+		{"not while it serves it", []Placement{left(paris, "NeverReady", 0), {Provider: paris}, left(berlin, "NeverReady", 9)}, 9, []string{paris, berlin}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &Reservation{Placements: tt.placements}
+			if diff := cmp.Diff(tt.want, r.ExcludedAtLast(minute(tt.at))); diff != "" {
+				t.Errorf("excluded (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
