@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -285,6 +287,42 @@ spec: {clusterID: far-%[1]d, topology: {region: region-%[1]d}, resources: {capac
 				t.Fatal(err)
 			}
 			awaitGone(b, far)
+		}
+	})
+
+	t.Run("an advertisement in Git can be applied again", func(t *testing.T) {
+		inGit := []byte(`{"apiVersion": "broker.fluidos.eu/v1alpha1", "kind": "ClusterAdvertisement", "metadata": {"name": "in-git", "namespace": "default"},
+			"spec": {"clusterID": "in-git", "resources": {"capacity": {"cpu": "16000m", "memory": "32768Mi"}, "allocated": {"cpu": "1000m"}}}}`)
+		obj := &unstructured.Unstructured{}
+		sync := func() {
+			obj.Object = nil
+			obj.SetAPIVersion("broker.fluidos.eu/v1alpha1")
+			obj.SetKind("ClusterAdvertisement")
+			obj.SetNamespace("default")
+			obj.SetName("in-git")
+			if err := b.Patch(t.Context(), obj, client.RawPatch(types.ApplyPatchType, inGit), client.FieldOwner("argocd")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sync()
+		b.awaitAvailable("in-git", "15", "32Gi")
+		b.apply(reservationText("from-git", "12", "1Gi", ""))
+		b.awaitPhase("from-git", brokerv1alpha1.ReservationReserved)
+		b.awaitAvailable("in-git", "3", "31Gi")
+		if err := b.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			t.Fatal(err)
+		}
+		version := obj.GetResourceVersion()
+		sync()
+		capacity, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "resources", "capacity")
+		if capacity["cpu"] != "16000m" || capacity["memory"] != "32768Mi" || obj.GetResourceVersion() != version {
+			t.Errorf("capacity %v, resource version %s after %s: want the notation in Git, and no change", capacity, obj.GetResourceVersion(), version)
+		}
+		for _, gone := range []client.Object{&brokerv1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "from-git"}}, obj} {
+			if err := b.Delete(t.Context(), gone); err != nil {
+				t.Fatal(err)
+			}
+			awaitGone(b, gone)
 		}
 	})
 

@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 )
 
 // forgetCluster removes a cluster that an operator has marked with ForgetAnnotation, and then its
@@ -45,8 +46,9 @@ func (r *Reconciler) forgetCluster(ctx context.Context, obj *brokerv1alpha1.Clus
 
 func (r *Reconciler) refuseToForget(ctx context.Context, obj *brokerv1alpha1.ClusterAdvertisement, why error) error {
 	r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, brokerv1alpha1.ReasonForgetRefused, "Forget", "%s", message.Clip(why.Error(), message.MaxNote))
+	before := obj.DeepCopy()
 	obj.Annotations[brokerv1alpha1.ForgetAnnotation] = brokerv1alpha1.ForgetRefusedPrefix + why.Error()
-	return r.client.Update(ctx, obj, fieldOwner)
+	return r.client.Patch(ctx, obj, patch.IfUnchanged(before), fieldOwner)
 }
 
 // recordRecreated records an event on a ClusterAdvertisement that was deleted and that the broker

@@ -121,8 +121,11 @@ func (r *Reconciler) syncObject(ctx context.Context, obj *brokerv1alpha1.Cluster
 		if err != nil {
 			return err
 		}
+		// A patch keeps the notation of the amounts that an administrator wrote, and leaves these
+		// fields to their field manager.
+		before := obj.DeepCopy()
 		obj.Spec = spec
-		if err := r.client.Update(ctx, obj, fieldOwner); err != nil {
+		if err := r.client.Patch(ctx, obj, patch.IfUnchanged(before), fieldOwner); err != nil {
 			return err
 		}
 		failpoint.Hit(failpoint.BrokerFiguresShown)
