@@ -120,8 +120,18 @@ func (cs *clusters) observe(e event) {
 }
 
 // upsertCandidate adds a cluster with its offer to the market, or updates it there. It removes the
-// cluster from the market if the market refuses the offer.
+// cluster from the market if the cluster no longer offers anything, or if the market refuses the
+// offer.
 func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
+	if isWithdrawn(c) {
+		cs.updateFree(c)
+		cs.s.market.Remove(c.ClusterID)
+		cs.updateFreshness(c.ClusterID)
+		return
+	}
+	if !cs.s.market.Has(c.ClusterID) {
+		cs.presenceOf(c.ClusterID).standing = nil // so that updateFreshness tells the market about it
+	}
 	candidate := decision.Candidate{
 		ID:          c.ClusterID,
 		Allocatable: c.Lendable(),
@@ -144,6 +154,10 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 	cs.s.queue.noteFreed(c.ClusterID)
 	cs.updateFreshness(c.ClusterID)
 }
+
+// isWithdrawn reports whether a cluster no longer offers anything: its ClusterAdvertisement was
+// deleted and it has no agent, or it was forgotten. It stays in the book for what was reserved there.
+func isWithdrawn(c *ledger.Cluster) bool { return !c.Agent && c.Source == nil }
 
 // updateFree recomputes and returns a cluster's free capacity. If it grew, the cluster is noted as
 // freed, so that waiting requests are tried there. For a cluster that has promised more than it

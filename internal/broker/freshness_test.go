@@ -2,11 +2,16 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // If a provider misses three advertisements, the requesters with reservations there are informed
@@ -105,5 +110,58 @@ func TestManifestIsOfferedUntilItIsDeleted(t *testing.T) {
 		f.kill()
 		f.advertise("rome", "4", "8Gi")
 		f.reserve("rome", "request-2", request("4", "1Gi"))
+	})
+}
+
+// The book keeps clusters that no longer offer anything, because reservations name them.
+func TestClusterWithoutOfferIsNoCandidate(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		candidates := func() []string {
+			_, err := f.RequestReservation(context.Background(), "rome", fmt.Sprint("refused-", time.Now().UnixNano()), request("99", "1Gi"))
+			refusal, ok := errors.AsType[*fault.Error](err)
+			if !ok {
+				t.Fatalf("99 cores are requested: %v", err)
+			}
+			var ids []string
+			for _, c := range refusal.Candidates {
+				ids = append(ids, c.ClusterID)
+			}
+			return ids
+		}
+		want := func(when string, ids ...string) {
+			t.Helper()
+			if diff := cmp.Diff(ids, candidates()); diff != "" {
+				t.Errorf("candidates %s (-want +got):\n%s", when, diff)
+			}
+		}
+		f.offerByHand("oslo", 4, 8)
+		f.advertise("berlin", "4", "8Gi")
+		want("at first", "berlin", "oslo")
+		r := f.reserve("rome", "request-1", func() *v1.ReservationRequest {
+			q := request("1", "1Gi")
+			q.TargetClusterID = "oslo"
+			return q
+		}())
+		if err := f.WithdrawManifest(context.Background(), "oslo", ""); err != nil {
+			t.Fatal(err)
+		}
+		want("after oslo's ClusterAdvertisement was deleted", "berlin")
+		f.wantPhases("Reserved oslo", r)
+		f.kill()
+		f.advertise("berlin", "4", "8Gi")
+		want("after a restart", "berlin")
+		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
+			t.Fatal(err)
+		}
+		want("after oslo's last reservation", "berlin")
+		f.offerByHand("oslo", 5, 8)
+		want("after oslo's ClusterAdvertisement was created again", "berlin", "oslo")
+
+		time.Sleep(DefaultConfig().StaleThreshold)
+		synctest.Wait()
+		if err := f.ForgetCluster(context.Background(), "berlin"); err != nil {
+			t.Fatal(err)
+		}
+		want("after berlin was forgotten", "oslo")
 	})
 }

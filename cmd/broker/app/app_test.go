@@ -342,6 +342,9 @@ spec: {clusterID: far-%[1]d, topology: {region: region-%[1]d}, resources: {capac
 				return "Failed or Reserved, it is " + string(r.Status.Phase)
 			})
 			if r.Status.Phase == brokerv1alpha1.ReservationFailed {
+				if len(r.Status.Candidates) > 0 || len(r.Status.Rejected) > 0 {
+					t.Errorf("the deleted clusters are candidates: %q, %v", r.Status.Message, r.Status.Rejected)
+				}
 				return
 			}
 			if err := b.Delete(t.Context(), r); err != nil {
