@@ -81,7 +81,8 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 // AnnounceHoldings implements the server's Broker. It adds reservations that the book has lost and
 // ends reservations that the cluster no longer has. The broker believes what a cluster says about
 // the capacity that it provides and the reservations that it requests, but nothing about other
-// clusters. AnnounceHoldings changes nothing if no announcement of the cluster is awaited.
+// clusters. It answers a repetition of the last announcement, and refuses an announcement that it
+// does not await with fault.Conflict: the agent must not assume that the broker knows its holdings.
 func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v1.Holdings) error {
 	h, err := holdingsOf(clusterID, said)
 	if err != nil {
@@ -92,7 +93,10 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 
 func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 	if !rc.wantsAnnouncement(clusterID) {
-		return nil // no announcement is awaited: the book is complete for this cluster
+		if rc.announced[clusterID] {
+			return nil // the answer to this announcement was lost
+		}
+		return fault.New(fault.Conflict, "no announcement of cluster %q is awaited now: fetch the instructions without a cursor, their field announce says when one is", clusterID)
 	}
 	if len(h.provided) > 0 && !rc.s.book.HasAgent(clusterID) {
 		e := fault.New(fault.Unavailable, "cluster %q announces placements but has not advertised: advertise first, then announce", clusterID)

@@ -420,7 +420,10 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 	t.Run("unasked", func(t *testing.T) {
 		withBudget(t, func(*Budget) {}, func(f *fleet) {
 			before := f.records()
-			f.announce("paris", invent(2048, "rome"))
+			err := f.AnnounceHoldings(context.Background(), "paris", &v1.Holdings{Provides: invent(2048, "rome")})
+			if fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), `no announcement of cluster "paris" is awaited`) {
+				t.Errorf("an announcement that is not awaited: %v, want a Conflict", err)
+			}
 			if count(f) != 0 || f.records() != before {
 				t.Errorf("%d reservations are in the book, %d records were written", count(f), f.records()-before)
 			}
@@ -444,7 +447,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 			if n := count(f); n != 0 {
 				t.Errorf("%d reservations stand in rome's name", n)
 			}
-			f.announce("paris", invent(2048, "rome"))
+			f.announce("paris", invent(2048, "rome")) // a repetition is answered
 			if n := count(f); n != 0 {
 				t.Errorf("%d reservations stand after it was said again", n)
 			}

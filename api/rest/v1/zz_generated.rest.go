@@ -1474,7 +1474,7 @@ type ClientInterface interface {
 	// an older state, or received a report about something it does not know. The broker
 	// adds what it has lost, and ends what it knows and the caller does not list. It
 	// believes only the provider about a placement and only the requester about a
-	// reservation.
+	// reservation. It refuses an announcement that it does not await with reason Conflict.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1487,7 +1487,7 @@ type ClientInterface interface {
 	// an older state, or received a report about something it does not know. The broker
 	// adds what it has lost, and ends what it knows and the caller does not list. It
 	// believes only the provider about a placement and only the requester about a
-	// reservation.
+	// reservation. It refuses an announcement that it does not await with reason Conflict.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1804,7 +1804,7 @@ func (c *Client) Enrol(ctx context.Context, body EnrolJSONRequestBody, reqEditor
 // an older state, or received a report about something it does not know. The broker
 // adds what it has lost, and ends what it knows and the caller does not list. It
 // believes only the provider about a placement and only the requester about a
-// reservation.
+// reservation. It refuses an announcement that it does not await with reason Conflict.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1827,7 +1827,7 @@ func (c *Client) AnnounceHoldingsWithBody(ctx context.Context, contentType strin
 // an older state, or received a report about something it does not know. The broker
 // adds what it has lost, and ends what it knows and the caller does not list. It
 // believes only the provider about a placement and only the requester about a
-// reservation.
+// reservation. It refuses an announcement that it does not await with reason Conflict.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2984,7 +2984,7 @@ type ClientWithResponsesInterface interface {
 	// an older state, or received a report about something it does not know. The broker
 	// adds what it has lost, and ends what it knows and the caller does not list. It
 	// believes only the provider about a placement and only the requester about a
-	// reservation.
+	// reservation. It refuses an announcement that it does not await with reason Conflict.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2997,7 +2997,7 @@ type ClientWithResponsesInterface interface {
 	// an older state, or received a report about something it does not know. The broker
 	// adds what it has lost, and ends what it knows and the caller does not list. It
 	// believes only the provider about a placement and only the requester about a
-	// reservation.
+	// reservation. It refuses an announcement that it does not await with reason Conflict.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4173,7 +4173,7 @@ func (c *ClientWithResponses) EnrolWithResponse(ctx context.Context, body EnrolJ
 // an older state, or received a report about something it does not know. The broker
 // adds what it has lost, and ends what it knows and the caller does not list. It
 // believes only the provider about a placement and only the requester about a
-// reservation.
+// reservation. It refuses an announcement that it does not await with reason Conflict.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4192,7 +4192,7 @@ func (c *ClientWithResponses) AnnounceHoldingsWithBodyWithResponse(ctx context.C
 // an older state, or received a report about something it does not know. The broker
 // adds what it has lost, and ends what it knows and the caller does not list. It
 // believes only the provider about a placement and only the requester about a
-// reservation.
+// reservation. It refuses an announcement that it does not await with reason Conflict.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
