@@ -39,8 +39,8 @@ func IsRemoteBinding(obj client.Object) bool {
 // Subjects returns. Liqo itself binds the role to the consumer's group. With that binding, the
 // identity of an ended slice could read objects of the consumer's other slices until its
 // certificate expires. An identity loses its rights seconds after its placement has ended and its
-// last pod is gone, so KeepBindings must also run without an event. KeepBindings ignores consumers whose tenant namespace the agent did not
-// make.
+// last pod is gone, so KeepBindings must also run without an event. It ignores consumers whose tenant
+// namespace the agent did not make.
 func (g *Guard) KeepBindings(ctx context.Context) error {
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
