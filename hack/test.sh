@@ -139,8 +139,8 @@ mkdir -p "$results"
 go build -modfile=hack/tools/go.mod -o "$results/gotestsum" gotest.tools/gotestsum
 case ${1:-} in
 gate)
-  run_lane scenarios &
-  run_lane vet packages concurrency faults
+  run_lane scenarios faults &
+  run_lane vet packages concurrency
   wait
   ;;
 all)
