@@ -16,8 +16,8 @@ import (
 // healthInterval is how often the pods on a virtual node are counted. They are not watched.
 const healthInterval = 30 * time.Second
 
-// acceptWithin is how long Liqo may take to copy a pod to the provider before the pod counts as
-// not accepted. Usually it takes a second.
+// acceptWithin is how long Liqo may take to copy a pod to the provider, and the provider to find a
+// node for it, before the placement counts as unhealthy. Usually each takes a second.
 const acceptWithin = 30 * time.Second
 
 func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error {
@@ -26,9 +26,12 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 		return nil
 	}
 	h := &s.Health
-	h.Unaccepted, h.UnacceptedPod = p.opts.Unaccepted(s.Name, s.now.Add(-acceptWithin))
-	if h.Unaccepted > 0 {
-		h.PodEvent = p.newestWarning(ctx, h.UnacceptedPod)
+	before := s.now.Add(-acceptWithin)
+	if h.Unaccepted, h.WaitingPod = p.opts.Unaccepted(s.Name, before); h.Unaccepted == 0 {
+		h.Unplaced, h.WaitingPod = p.opts.Unplaced(s.Name, before)
+	}
+	if h.WaitingPod != "" {
+		h.PodEvent = p.newestWarning(ctx, h.WaitingPod)
 	}
 	return nil
 }

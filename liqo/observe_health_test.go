@@ -66,6 +66,7 @@ func TestWaitingPodIsReportedWithoutTheRightToReadEvents(t *testing.T) {
 		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
 		p := w.sites["rome"].peering
 		p.opts.Unaccepted = func(string, time.Time) (int, string) { return 1, "demo/p" }
+		p.opts.Unplaced = func(string, time.Time) (int, string) { return 0, "" }
 		p.opts.Reader = noEvents{p.opts.Reader}
 		if got := w.stateOf("rome", "res-a").Health; got.Reason != "PodsRejected" {
 			t.Errorf("got %+v", got)

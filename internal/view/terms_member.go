@@ -56,7 +56,7 @@ var memberSections = []section{
 		{Word: "Healthy", Means: "what was delivered works"},
 		{Word: "SliceDenied", Means: "the provider denies a slice that it had granted", Do: "look at the ProviderInstruction in the provider: released, or its agent was away during a change", Level: Failure},
 		{Word: "ProviderUnreachable", Means: "Liqo does not reach the provider's API server. What runs there keeps running, and Liqo retries; if the node is not Ready for `BrokerConfig.spec.timeouts.notReady` (5 min), the reservation [moves](healing.md)", Do: "check that cluster's API server and the way to its address", Level: Failure},
-		{Word: "PodsRejected", Means: "pods on the node have no copy at the provider", Do: "`kubectl describe pod` of the one in the message shows why; see [a pod is Pending](app-teams.md#a-pod-is-pending)", Level: Warning},
+		{Word: "PodsRejected", Means: "pods on the node have no copy at the provider, or no node there can take it", Do: "`kubectl describe pod` of the one in the message shows why; see [a pod is Pending](app-teams.md#a-pod-is-pending)", Level: Warning},
 		{Word: "ProviderSilent", Means: "the provider is silent, and no other cluster takes over yet: the message says from when on one may ([healing](healing.md))", Do: "see that provider's agent; or delete the request and create another", Level: Failure},
 		{Word: "Migrating", Means: "another provider is about to take over", Do: "nothing; the old node stays until the new one is Ready", Level: Warning},
 		{Word: "Migrated", Means: "another provider has taken over", Do: "if the earlier one was lost, see its agent"},

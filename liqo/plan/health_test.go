@@ -31,12 +31,17 @@ func TestHealthOfPlacements(t *testing.T) {
 		"the node is not Ready": {func(v *ConsumerView) { v.Node = notReady }, agentv1alpha1.ReasonNodeNotReady, "kubelet stopped posting"},
 		"the node is gone":      {func(v *ConsumerView) { v.Node = NodeView{} }, agentv1alpha1.ReasonNodeNotReady, "no reason is given"},
 		"the provider refuses some pods": {
-			func(v *ConsumerView) { v.Health.Unaccepted, v.Health.UnacceptedPod = 3, "demo/a" }, agentv1alpha1.ReasonPodsRejected, `3 pods of node "res-a-1" not accepted by "paris", such as "demo/a"`,
+			func(v *ConsumerView) { v.Health.Unaccepted, v.Health.WaitingPod = 3, "demo/a" }, agentv1alpha1.ReasonPodsRejected, `3 pods of node "res-a-1" not accepted by "paris", such as "demo/a"`,
 		},
 		"the message quotes the event of the pod": {
 			func(v *ConsumerView) {
-				v.Health.Unaccepted, v.Health.UnacceptedPod, v.Health.PodEvent = 1, "demo/a", "FailedReflection: requests not set"
+				v.Health.Unaccepted, v.Health.WaitingPod, v.Health.PodEvent = 1, "demo/a", "FailedReflection: requests not set"
 			}, agentv1alpha1.ReasonPodsRejected, `such as "demo/a": FailedReflection: requests not set; correct`,
+		},
+		"no node of the provider can take a pod": {
+			func(v *ConsumerView) {
+				v.Health.Unplaced, v.Health.WaitingPod, v.Health.PodEvent = 1, "demo/a", "FailedScheduling: 2 Insufficient cpu"
+			}, agentv1alpha1.ReasonPodsRejected, `1 pod of node "res-a-1" without a node at "paris", such as "demo/a": FailedScheduling: 2 Insufficient cpu; make the pod smaller or loosen its constraints, or request podShapes`,
 		},
 		"it is taken down": {func(v *ConsumerView) { v.Release = true }, "", ""},
 	}

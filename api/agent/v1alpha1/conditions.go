@@ -277,8 +277,8 @@ const (
 	ReasonProviderUnreachable = "ProviderUnreachable"
 	// ReasonSliceDenied means that the provider now denies a ResourceSlice that it had granted.
 	ReasonSliceDenied = "SliceDenied"
-	// ReasonPodsRejected means that pods on the virtual node have no copy at the provider, so they
-	// do not run there.
+	// ReasonPodsRejected means that pods on the virtual node have no copy at the provider, or that
+	// no node there can take the copy, so they do not run there.
 	ReasonPodsRejected = "PodsRejected"
 	// ReasonUnreachable means that this cluster gives up a placement because it cannot reach the
 	// provider's API server.

@@ -40,8 +40,8 @@ type node struct {
 	// far, including those that are gone.
 	guests int
 	came   uint64
-	// waiting holds the pods that are bound to the node but not yet accepted by its kubelet; nil if
-	// there are none.
+	// waiting holds the pods that are bound to the node but not yet accepted by its kubelet, or
+	// without a node at the provider; nil if there are none.
 	waiting map[podKey]waitingPod
 	// own is the sum of the requests of this cluster's own pods on the node. used holds the sums of
 	// the placements' pods on the node.
@@ -223,7 +223,7 @@ func (a *accounts) chargePod(r *podRecord, sign int64) {
 	}
 }
 
-// setWaiting records that the node has not accepted a pod yet. If w is empty, it removes that
+// setWaiting records that a pod waits on the node. If w is empty, it removes that
 // record.
 func (n *node) setWaiting(key podKey, w waitingPod) {
 	if w.name == "" {
@@ -236,12 +236,13 @@ func (n *node) setWaiting(key podKey, w waitingPod) {
 	n.waiting[key] = w
 }
 
-// waitingSince returns how many pods were bound to the node before an instant, in Unix seconds,
-// and are not yet accepted by it. It also returns the name of the pod that has waited longest.
-func (n *node) waitingSince(before int64) (count int, longest string) {
+// waitingSince returns how many pods have waited since before an instant, in Unix seconds: for the
+// node to accept them or, with unplaced, for a node at the provider. It also returns the name of the
+// pod that has waited longest.
+func (n *node) waitingSince(before int64, unplaced bool) (count int, longest string) {
 	var first waitingPod
 	for _, w := range n.waiting {
-		if w.since >= before {
+		if w.since >= before || w.unplaced != unplaced {
 			continue
 		}
 		count++

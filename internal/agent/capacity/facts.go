@@ -177,15 +177,18 @@ type podFacts struct {
 	// guest is false for a pod of a DaemonSet and for a mirror pod, which run on every node whether or not a workload
 	// uses it.
 	guest bool
-	// waiting describes the pod while its node has not accepted it; after that, it is the zero value.
+	// waiting describes the pod while it waits on its node; otherwise it is the zero value.
 	waiting waitingPod
 }
 
-// waitingPod is a pod that is bound to a node that has not accepted it yet. The zero value means no
-// pod.
+// waitingPod is a pod that is bound to a node that has not accepted it yet, or to a virtual node
+// whose provider has no node for its copy. The zero value means no pod.
 type waitingPod struct {
-	// since is when the pod was bound to the node, in Unix seconds.
+	// since is when the pod was bound to the node, in Unix seconds; with unplaced, when the
+	// provider's scheduler found no node for its copy.
 	since int64
+	// unplaced is true when the copy exists and waits for a node.
+	unplaced bool
 	// name is the pod's namespace and name, separated by a slash.
 	name string
 }
@@ -264,21 +267,30 @@ func IsGuest(pod *metav1.ObjectMeta) bool {
 	return !mirror && (owner == nil || owner.Kind != "DaemonSet")
 }
 
-// waitingOf returns the pod if its node has not accepted it yet, otherwise the zero value. It
-// recognizes an accepted pod by its host IP: a kubelet sets it with the first status that it
-// writes, and Liqo's virtual kubelet sets it once the pod exists at the provider.
+// waitingOf returns the pod if its node has not accepted it yet, or if its copy at the provider has
+// no node, otherwise the zero value. It recognizes an accepted pod by its host IP: a kubelet sets it
+// with the first status that it writes, and Liqo's virtual kubelet sets it once the pod exists at
+// the provider. Liqo then also copies the condition PodScheduled from there.
 func waitingOf(pod *corev1.Pod) waitingPod {
-	if pod.Status.HostIP != "" || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
 		return waitingPod{}
 	}
-	since := pod.CreationTimestamp.Time
+	accepted := pod.Status.HostIP != ""
+	w := waitingPod{since: pod.CreationTimestamp.Unix(), name: pod.Namespace + "/" + pod.Name}
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			since = c.LastTransitionTime.Time
+		if c.Type != corev1.PodScheduled || c.LastTransitionTime.IsZero() {
+			continue
+		}
+		w.unplaced = accepted && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		if w.unplaced || c.Status == corev1.ConditionTrue {
+			w.since = c.LastTransitionTime.Unix()
 		}
 	}
-	return waitingPod{since: since.Unix(), name: pod.Namespace + "/" + pod.Name}
+	if accepted && !w.unplaced {
+		return waitingPod{}
+	}
+	return w
 }
 
 // requestOf returns the requests of a pod by Kubernetes' own rules. They include init containers

@@ -16,6 +16,8 @@ func TestPodsWaitUntilTheirNodeAcceptsThem(t *testing.T) {
 		change func(*corev1.Pod)
 		before time.Time
 		waits  bool
+		// unplaced is true for a pod that waits for a node of the provider.
+		unplaced bool
 	}{
 		"the provider refused it, so only the scheduler wrote a status": {change: func(*corev1.Pod) {}, waits: true},
 		"it was bound only now": {change: func(*corev1.Pod) {}, before: bound},
@@ -23,11 +25,20 @@ func TestPodsWaitUntilTheirNodeAcceptsThem(t *testing.T) {
 			p.Status.Reason = "OffloadingBackOff"
 			p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = corev1.ConditionFalse, "OffloadingBackOff"
 		}, waits: true},
-		"the provider has no node for its copy": {change: func(p *corev1.Pod) { p.Status.HostIP = "10.0.0.9" }},
-		"it runs":                               {change: func(p *corev1.Pod) { p.Status.Phase, p.Status.HostIP = corev1.PodRunning, "10.0.0.9" }},
-		"it is being deleted":                   {change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(bound)) }},
-		"it has ended":                          {change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }},
-		"it has no node":                        {change: func(p *corev1.Pod) { p.Spec.NodeName = "" }},
+		"the provider has not looked for a node yet": {change: func(p *corev1.Pod) { p.Status.HostIP, p.Status.Conditions = "10.0.0.9", nil }},
+		"the provider has no node for its copy": {change: func(p *corev1.Pod) {
+			p.Status.HostIP = "10.0.0.9"
+			p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = corev1.ConditionFalse, corev1.PodReasonUnschedulable
+		}, unplaced: true},
+		"the provider had no node only now": {change: func(p *corev1.Pod) {
+			p.Status.HostIP = "10.0.0.9"
+			p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = corev1.ConditionFalse, corev1.PodReasonUnschedulable
+		}, before: bound},
+		"the provider has found a node": {change: func(p *corev1.Pod) { p.Status.HostIP = "10.0.0.9" }},
+		"it runs":                       {change: func(p *corev1.Pod) { p.Status.Phase, p.Status.HostIP = corev1.PodRunning, "10.0.0.9" }},
+		"it is being deleted":           {change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(bound)) }},
+		"it has ended":                  {change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }},
+		"it has no node":                {change: func(p *corev1.Pod) { p.Spec.NodeName = "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{
@@ -44,6 +55,9 @@ func TestPodsWaitUntilTheirNodeAcceptsThem(t *testing.T) {
 			w := &Watcher{accounts: a}
 			if n, which := w.Unaccepted("res-a-1", tt.before); n == 1 != tt.waits || tt.waits && which != "demo/a" {
 				t.Errorf("%d pods wait, such as %q", n, which)
+			}
+			if n, which := w.Unplaced("res-a-1", tt.before); n == 1 != tt.unplaced || tt.unplaced && which != "demo/a" {
+				t.Errorf("%d pods wait for a node of the provider, such as %q", n, which)
 			}
 		})
 	}

@@ -163,10 +163,20 @@ func (w *Watcher) Fits(request quantity.Amounts) (quantity.Shortage, bool) {
 // accepted by it. On a virtual node, these are pods that do not run at the provider. It also
 // returns the namespace and name of the pod that has waited longest.
 func (w *Watcher) Unaccepted(nodeName string, before time.Time) (count int, longest string) {
+	return w.waitingOn(nodeName, before, false)
+}
+
+// Unplaced returns how many accepted pods of a virtual node have waited since before an instant
+// because no node of the provider can take them, and the pod that has waited longest.
+func (w *Watcher) Unplaced(nodeName string, before time.Time) (count int, longest string) {
+	return w.waitingOn(nodeName, before, true)
+}
+
+func (w *Watcher) waitingOn(nodeName string, before time.Time, unplaced bool) (count int, longest string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.accounts.nodes[nodeName]; n != nil {
-		return n.waitingSince(before.Unix())
+		return n.waitingSince(before.Unix(), unplaced)
 	}
 	return 0, ""
 }
