@@ -27,7 +27,8 @@ func (p consumerSide) observeOffloading(ctx context.Context, s *consumerScene) e
 		if err != nil {
 			return err
 		}
-		v.NamespaceExists = found && ns.DeletionTimestamp == nil
+		v.NamespaceEnding = found && ns.DeletionTimestamp != nil
+		v.NamespaceExists = found && !v.NamespaceEnding
 		v.Labelled = ns.Labels[consts.SchedulingLiqoLabel] == consts.SchedulingLiqoLabelValue
 		v.SameName = ns.Labels[agentv1alpha1.SameNameLabel] == "true"
 		var o offloadingv1beta1.NamespaceOffloading

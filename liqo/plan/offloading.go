@@ -102,7 +102,8 @@ func Agree(inForce Strategy, claims []Claim) (a Agreement) {
 type OffloadingView struct {
 	Name string
 	// NamespaceExists is false when the user's namespace is missing or being deleted.
-	NamespaceExists bool
+	// NamespaceEnding is true when it is being deleted.
+	NamespaceExists, NamespaceEnding bool
 	// Labelled is true while the namespace has the label that makes Liqo's webhook handle its new
 	// pods.
 	Labelled bool
@@ -194,10 +195,15 @@ func (o *OffloadingView) aspectFor(v *ConsumerView) placement.Aspect {
 		conflict = o.conflictWithForeign(v)
 	}
 	switch {
+	case o.NamespaceEnding:
+		return placement.Waiting(agentv1alpha1.ReasonOffloading, "namespace %q is being deleted", o.Name)
 	case !o.NamespaceExists:
 		return placement.Waiting(agentv1alpha1.ReasonOffloading, "namespace %q does not exist", o.Name)
 	case conflict != nil:
 		return *conflict
+	case o.Terminating:
+		// Its conditions still say that the remote namespace is ready.
+		return placement.Waiting(agentv1alpha1.ReasonOffloading, "waiting until Liqo has ended the earlier offloading of namespace %q", o.Name)
 	case !o.Required || !o.Ready || o.InForce.Pods != offloadingv1beta1.LocalPodOffloadingStrategyType && !o.Labelled:
 		return placement.Waiting(agentv1alpha1.ReasonOffloading, "waiting for Liqo to offload namespace %q%s", o.Name, o.stuckHint())
 	}

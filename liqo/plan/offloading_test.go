@@ -150,6 +150,14 @@ func TestOffloadingSaysWhatIsInTheWay(t *testing.T) {
 			change: func(o *OffloadingView) { o.NamespaceExists = false },
 			reason: agentv1alpha1.ReasonOffloading, want: `namespace "demo" does not exist`,
 		},
+		"the namespace ends": {
+			change: func(o *OffloadingView) { o.NamespaceExists, o.NamespaceEnding = false, true },
+			reason: agentv1alpha1.ReasonOffloading, want: `namespace "demo" is being deleted`,
+		},
+		"the remote namespace of an earlier request still ends": {
+			change: func(o *OffloadingView) { o.Terminating = true },
+			reason: agentv1alpha1.ReasonOffloading, want: `waiting until Liqo has ended the earlier offloading of namespace "demo"`,
+		},
 		"Liqo has not chosen the provider yet, though the namespace was there before": {
 			change: func(o *OffloadingView) { o.Required = false },
 			reason: agentv1alpha1.ReasonOffloading, want: "waiting for Liqo",
