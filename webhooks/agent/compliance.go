@@ -111,6 +111,9 @@ func (c *compliance) complyWithRequests(ctx context.Context, pod *corev1.Pod, na
 		return v, false
 	}
 	v, changed = makeCompliant(pod, nodes)
+	if pinned || pod.Spec.NodeSelector[agentv1alpha1.ReservationLabel] != "" {
+		v.Warnings = append(v.Warnings, unsupportedFields(&pod.Spec)...)
+	}
 	if len(v.Errors) == 0 && pinned && !leavesPinnedPods(requests.Items, &pod.Spec) {
 		warnings, equalised := equalisePod(&pod.Spec)
 		v.Warnings = append(v.Warnings, warnings...)

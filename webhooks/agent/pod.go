@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,6 +53,11 @@ func makeCompliant(pod *corev1.Pod, nodes []reservedNode) (webhooks.Verdict, boo
 		return v, false
 	}
 	spec := field.NewPath("spec")
+	if hasPodLevelAmounts(&pod.Spec) {
+		v.Refuse(field.Invalid(spec.Child("resources"), field.OmitValueType{}, podLevelRemedy))
+		return v, false
+	}
+	v.Warnings = append(v.Warnings, raisedRequests(&pod.Spec)...)
 	changed := pinToReservation(&pod.Spec, nodes[0].Reservation)
 	for _, set := range []struct {
 		path       *field.Path
@@ -63,6 +70,51 @@ func makeCompliant(pod *corev1.Pod, nodes []reservedNode) (webhooks.Verdict, boo
 		}
 	}
 	return v, changed
+}
+
+// podLevelRemedy says why amounts in spec.resources are useless, and what to do.
+const podLevelRemedy = "Liqo copies and counts only the amounts of containers: set requests and limits in spec.containers[].resources instead"
+
+func hasPodLevelAmounts(spec *corev1.PodSpec) bool {
+	return spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0
+}
+
+// raisedRequests returns a warning for each request that equaliseResources raises to its limit.
+func raisedRequests(spec *corev1.PodSpec) (warnings []string) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+				request, limit := r.Requests[name], r.Limits[name]
+				if !request.IsZero() && request.Cmp(limit) < 0 {
+					warnings = append(warnings, fmt.Sprintf("container %q: the request of %s is raised from %s to its limit %s, because providers admit only equal ones; lower the limit to use less of the reservation",
+						containers[i].Name, name, request.String(), limit.String()))
+				}
+			}
+		}
+	}
+	return warnings
+}
+
+// unsupportedFields returns a warning for each field that has no effect at a provider, so that the
+// pod lacks something there without an error.
+func unsupportedFields(spec *corev1.PodSpec) (warnings []string) {
+	for i := range spec.ResourceClaims {
+		warnings = append(warnings, fmt.Sprintf("spec.resourceClaims[%d]: claim %q cannot be used at a provider, and the pod stays Pending: request an extended resource such as nvidia.com/gpu, or run the pod in this cluster",
+			i, spec.ResourceClaims[i].Name))
+	}
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		// The API server adds a volume with this name to every pod, which its author cannot avoid.
+		if v.Projected == nil || strings.HasPrefix(v.Name, "kube-api-access-") {
+			continue
+		}
+		if slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }) {
+			warnings = append(warnings, fmt.Sprintf("spec.volumes[%d]: volume %q has a serviceAccountToken, which is missing at providers that lend no service account: mount a Secret with credentials instead",
+				i, v.Name))
+		}
+	}
+	return warnings
 }
 
 func pinToReservation(spec *corev1.PodSpec, reservation string) bool {

@@ -38,8 +38,9 @@ func TestPodsOfReservationsComply(t *testing.T) {
 			want: `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`,
 		},
 		"limits are never lowered: requests are raised to them": {
-			pod:  `{containers: [{name: a, resources: {requests: {cpu: 50m, memory: 1Mi}, limits: {cpu: 100m, memory: 64Mi}}}]}`,
-			want: `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`,
+			pod:      `{containers: [{name: a, resources: {requests: {cpu: 50m, memory: 1Mi}, limits: {cpu: 100m, memory: 64Mi}}}]}`,
+			want:     `{` + pinned + `, containers: [{name: a, ` + equal + `}]}`,
+			warnings: []string{`container "a": the request of cpu is raised from 50m to its limit 100m`, `container "a": the request of memory is raised from 1Mi to its limit 64Mi`},
 		},
 		"a request for one resource and a limit for another": {
 			pod:  `{containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {memory: 64Mi}}}]}`,
@@ -50,8 +51,9 @@ func TestPodsOfReservationsComply(t *testing.T) {
 			want: `{` + pinned + `, initContainers: [{name: i, ` + equal + `}, {name: s, restartPolicy: Always, ` + equal + `}], containers: [{name: a, ` + equal + `}]}`,
 		},
 		"ephemeral storage and devices too": {
-			pod:  `{containers: [{name: a, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: 1Gi}, limits: {nvidia.com/gpu: 1, ephemeral-storage: 2Gi}}}]}`,
-			want: `{` + pinned + `, containers: [{name: a, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: 2Gi, nvidia.com/gpu: 1}, limits: {cpu: 1, memory: 1Gi, ephemeral-storage: 2Gi, nvidia.com/gpu: 1}}}]}`,
+			pod:      `{containers: [{name: a, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: 1Gi}, limits: {nvidia.com/gpu: 1, ephemeral-storage: 2Gi}}}]}`,
+			warnings: []string{`container "a": the request of ephemeral-storage is raised from 1Gi to its limit 2Gi`},
+			want:     `{` + pinned + `, containers: [{name: a, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: 2Gi, nvidia.com/gpu: 1}, limits: {cpu: 1, memory: 1Gi, ephemeral-storage: 2Gi, nvidia.com/gpu: 1}}}]}`,
 		},
 		"other selectors stay": {
 			pod:  `{nodeSelector: {liqo.io/remote-cluster-id: paris}, containers: [{name: a, ` + equal + `}]}`,
@@ -63,7 +65,7 @@ func TestPodsOfReservationsComply(t *testing.T) {
 		},
 		"pod-level resources do not count for containers": {
 			pod:    `{resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 1, memory: 1Gi}}, containers: [{name: a}]}`,
-			errors: []string{"spec.containers[0].resources.requests[cpu]: Required", "spec.containers[0].resources.requests[memory]: Required"},
+			errors: []string{"spec.resources: Invalid value: Liqo copies and counts only the amounts of containers: set requests and limits in spec.containers[].resources"},
 		},
 		"a container without memory is refused": {
 			pod:    `{initContainers: [{name: i, resources: {requests: {cpu: 1}}}], containers: [{name: a, ` + asks + `}]}`,

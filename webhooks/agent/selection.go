@@ -135,14 +135,20 @@ func selectsValue(spec *corev1.PodSpec, key string, labels map[string]string) bo
 }
 
 // equalisePod makes the requests and limits of all containers equal. It returns a warning for each
-// required resource that a container neither requests nor limits.
+// required resource that a container neither requests nor limits, and for each request that it
+// raises. If the amounts are set on the pod, the only warning says so.
 func equalisePod(spec *corev1.PodSpec) (warnings []string, changed bool) {
+	warnings = raisedRequests(spec)
+	podLevel := hasPodLevelAmounts(spec)
+	if podLevel {
+		warnings = []string{"spec.resources: " + podLevelRemedy}
+	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			resources := &containers[i].Resources
 			changed = equaliseResources(resources) || changed
 			for _, name := range requiredResources {
-				if _, ok := resources.Requests[name]; !ok {
+				if _, ok := resources.Requests[name]; !ok && !podLevel {
 					warnings = append(warnings, fmt.Sprintf("container %q requests no %s: providers that enforce reservations do not admit such a pod, and it stays Pending; set the request",
 						containers[i].Name, name))
 				}

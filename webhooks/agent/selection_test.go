@@ -22,6 +22,7 @@ func TestPodsThatSelectARequestCanRunThere(t *testing.T) {
 		qualified = `nodeSelector: {broker.fluidos.eu/request: west, broker.fluidos.eu/request-namespace: team}`
 		asks      = `resources: {requests: {cpu: 100m, memory: 64Mi}}`
 		equal     = `resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 100m, memory: 64Mi}}`
+		tokens    = `volumes: [{name: vault, projected: {sources: [{serviceAccountToken: {path: t}}]}}, {name: kube-api-access-x, projected: {sources: [{serviceAccountToken: {path: t}}]}}]`
 		more      = `resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: 100m, memory: 64Mi}}`
 	)
 	none := &agentv1alpha1.Offloading{PodCompliance: agentv1alpha1.PodComplianceNone}
@@ -32,7 +33,7 @@ func TestPodsThatSelectARequestCanRunThere(t *testing.T) {
 		warnings   int
 	}{
 		"by its name":                      {pod: `{` + selector + `, containers: [{name: a, ` + asks + `}]}`, want: `{` + qualified + `, ` + tolerates + `, containers: [{name: a, ` + equal + `}]}`},
-		"limits above requests":            {pod: `{` + selector + `, containers: [{name: a, ` + more + `}]}`, want: `{` + qualified + `, ` + tolerates + `, containers: [{name: a, ` + equal + `}]}`},
+		"limits above requests":            {warnings: 1, pod: `{` + selector + `, containers: [{name: a, ` + more + `}]}`, want: `{` + qualified + `, ` + tolerates + `, containers: [{name: a, ` + equal + `}]}`},
 		"init containers too":              {pod: `{` + selector + `, initContainers: [{name: i, ` + asks + `}], containers: [{name: a, ` + asks + `}]}`, want: `{` + qualified + `, ` + tolerates + `, initContainers: [{name: i, ` + equal + `}], containers: [{name: a, ` + equal + `}]}`},
 		"before the request exists":        {absent: true, pod: `{` + selector + `, containers: [{name: a, ` + asks + `}]}`, want: `{` + qualified + `, ` + tolerates + `, containers: [{name: a, ` + equal + `}]}`},
 		"by the reservation":               {pod: `{nodeSelector: {broker.fluidos.eu/reservation: res-west}, containers: [{name: a, ` + asks + `}]}`, want: `{nodeSelector: {broker.fluidos.eu/reservation: res-west}, ` + tolerates + `, containers: [{name: a, ` + equal + `}]}`},
@@ -46,6 +47,14 @@ func TestPodsThatSelectARequestCanRunThere(t *testing.T) {
 		},
 		"without requests the pod stays as it is, with warnings": {
 			pod: `{` + selector + `, containers: [{name: a}]}`, want: `{` + qualified + `, ` + tolerates + `, containers: [{name: a}]}`, warnings: 2,
+		},
+		"amounts of the pod as a whole": {
+			pod:  `{` + selector + `, resources: {requests: {cpu: 1}}, containers: [{name: a}]}`,
+			want: `{` + qualified + `, ` + tolerates + `, resources: {requests: {cpu: 1}}, containers: [{name: a}]}`, warnings: 1,
+		},
+		"claims, and tokens that its author asks for": {
+			pod:  `{` + selector + `, resourceClaims: [{name: c}], ` + tokens + `, containers: [{name: a, ` + equal + `}]}`,
+			want: `{` + qualified + `, ` + tolerates + `, resourceClaims: [{name: c}], ` + tokens + `, containers: [{name: a, ` + equal + `}]}`, warnings: 2,
 		},
 		"a toleration of its own suffices": {
 			pod:  `{` + selector + `, tolerations: [{operator: Exists}], containers: [{name: a, ` + equal + `}]}`,
