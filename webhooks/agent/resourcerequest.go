@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -23,6 +24,7 @@ func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b
 	amounts := checkAmounts(&v, rr)
 	v.CheckRequirements(field.NewPath("spec"), clusterID, amounts, &rr.Spec.Requirements)
 	checkNamespaces(&v, rr, access)
+	warnOfLongNames(&v, rr, clusterID)
 	if len(v.Errors) == 0 {
 		if err := requirements.CheckNode(amounts.Max(requirements.SumPods(rr.Spec.PodShapes))); err != nil {
 			v.Refuse(field.Invalid(field.NewPath("spec"), field.OmitValueType{}, err.Error()))
@@ -62,6 +64,24 @@ func checkAmounts(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) quanti
 		check(spec.Child("resources").Key(string(name)), name, q)
 	}
 	return amounts
+}
+
+// warnOfLongNames warns of namespaces whose name at providers, with the ID of this cluster appended,
+// is longer than Kubernetes allows.
+func warnOfLongNames(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, clusterID string) {
+	if o := rr.Spec.Offloading; o != nil && o.NamespaceMappingStrategy == agentv1alpha1.NamespaceMappingEnforceSameName {
+		return
+	}
+	names := []string{rr.Namespace}
+	if rr.Spec.Namespaces != nil {
+		names = *rr.Spec.Namespaces
+	}
+	for _, name := range names {
+		if remote := name + "-" + clusterID; len(remote) > validation.DNS1123LabelMaxLength {
+			v.Warn("namespace %q cannot be offloaded: it would be %q at providers, which is longer than %d characters: use a namespace with a shorter name",
+				name, remote, validation.DNS1123LabelMaxLength)
+		}
+	}
 }
 
 // checkNamespaces refuses a request that offloads a system namespace. It only warns about

@@ -84,6 +84,13 @@ func TestResourceRequests(t *testing.T) {
 			spec:   `{cpu: "1", memory: 1Gi, constraints: {includeClusters: [paris, milan], excludeClusters: [paris]}}`,
 			errors: []string{`spec.constraints.includeClusters[0]: Invalid value: "paris": is in excludeClusters too: take it out of one of the lists`},
 		},
+		"a namespace whose name is too long for providers": {
+			spec:     `{cpu: "1", memory: 1Gi, namespaces: [nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn, nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn]}`,
+			warnings: []string{`namespace "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn" cannot be offloaded: it would be "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-rome" at providers, which is longer than 63 characters`},
+		},
+		"a long name that stays the same at providers": {
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn], offloading: {namespaceMappingStrategy: EnforceSameName}}`,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
