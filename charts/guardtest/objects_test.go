@@ -158,6 +158,7 @@ func TestObjectsOfConsumersStayInTheirNamespace(t *testing.T) {
 	c := startCluster(t)
 	s := c.openSite("by-default", "")
 	s.judge(objects)
+	s.testKeysOfLiqo()
 	s.testChanges()
 	s.testConnections()
 	s.testResidents()

@@ -167,10 +167,10 @@ var honestPods = map[string]change{
 	},
 }
 
-func (s *site) wantRefused(name, want string, err error) {
-	s.Helper()
+func (c *cluster) wantRefused(name, want string, err error) {
+	c.Helper()
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
-		s.Errorf("%s: want it forbidden with %q, got: %.600s", name, want, fmt.Sprint(err))
+		c.Errorf("%s: want it forbidden with %q, got: %.600s", name, want, fmt.Sprint(err))
 	}
 }
 
@@ -255,7 +255,7 @@ func (s *site) testLabels() {
 		s.wantRefused("a pod of "+name, "label offloading.liqo.io/nodename must be "+slice, s.peer.Create(s.Context(), pod, client.DryRunAll))
 	}
 	for key, value := range map[string]string{
-		"broker.fluidos.eu/placeholder": "true", "app.kubernetes.io/managed-by": "liqo-resource-broker", "offloading.liqo.io/component": "virtual-kubelet",
+		"broker.fluidos.eu/placeholder": "true", "app.kubernetes.io/managed-by": "liqo-resource-broker",
 	} {
 		pod := s.shadowPod("stolen")
 		pod.SetLabels(map[string]string{"offloading.liqo.io/nodename": slice, key: value})

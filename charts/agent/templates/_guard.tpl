@@ -84,6 +84,26 @@ only when a rule uses it.
 {{- range .Values.guard.endpoints.deniedCIDRs }} && !cidr('{{ . }}').containsIP(ip(a)){{ end -}}
 {{- end -}}
 
+{{/*
+CEL expression: k is a key in a domain of Liqo that no object of a user may have. Liqo recognizes
+its own objects in all namespaces by such labels, and acts on them with its own rights. The keys
+that are allowed say where an object comes from, or are options that users give Liqo for their
+own objects. Keys of later versions of Liqo are refused until they are reviewed: see
+docs/liqo-advisory.md#labels-by-which-liqo-selects.
+*/}}
+{{- define "liqo-resource-broker-agent.reservedKey" -}}
+k.matches('^([^/]+[.])?liqo[.]io/') && !(k in [
+'liqo.io/allow-reflection', 'liqo.io/anti-affinity-labels', 'liqo.io/anti-affinity-preset',
+'liqo.io/api-server-support', 'liqo.io/creator-user', 'liqo.io/direct-connections-data',
+'liqo.io/force-remote-node-port', 'liqo.io/managed-by', 'liqo.io/remote-access-modes',
+'liqo.io/remote-runtime-class-name', 'liqo.io/remote-service-account-name',
+'liqo.io/remote-storage-class', 'liqo.io/remote-unavailable', 'liqo.io/skip-reflection',
+'liqo.io/use-direct-connections', 'offloading.liqo.io/destination', 'offloading.liqo.io/nodename',
+'offloading.liqo.io/origin', 'offloading.liqo.io/service-account-expiration',
+'offloading.liqo.io/service-account-for-pod-name', 'offloading.liqo.io/service-account-for-pod-uid',
+'offloading.liqo.io/service-account-name'])
+{{- end -}}
+
 {{/* List of strings in CEL syntax, without the double quotes that YAML would interpret. */}}
 {{- define "liqo-resource-broker-agent.celList" -}}
 [{{ range $i, $item := . }}{{ if $i }}, {{ end }}'{{ $item }}'{{ end }}]

@@ -256,7 +256,7 @@ var peerPolicies = []string{
 // policyNames returns the names of the admission policies that must exist. Their bindings have the
 // same names.
 func (o *checkOptions) policyNames() []string {
-	names := []string{o.name, o.name + "-actors"}
+	names := []string{o.name, o.name + "-actors", o.name + "-labels"}
 	if o.peeringMode != peeringNone {
 		for _, suffix := range peerPolicies {
 			names = append(names, o.name+suffix)
