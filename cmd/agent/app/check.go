@@ -249,7 +249,7 @@ func checkDaemonSets(ctx context.Context, c client.Reader) checkup.Finding {
 // peerPolicies are the suffixes of the names of the policies that exist only where clusters peer.
 // The policy -pod-security is left out, because guard.podSecurity can turn it off.
 var peerPolicies = []string{
-	"-bindings", "-evictions", "-hold", "-names", "-objects", "-offloaded-pods", "-peers", "-placements", "-pods",
+	"-bindings", "-edits", "-evictions", "-hold", "-names", "-objects", "-peers", "-placements", "-pods",
 	"-providers", "-reservations", "-slices", "-tolerations",
 }
 

@@ -17,7 +17,7 @@ import (
 func TestRunningPodsOfReservationsCannotBeResizedOrDebugged(t *testing.T) {
 	c := startCluster(t)
 	for _, obj := range render(t, "").Objects {
-		if strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") && strings.HasSuffix(obj.GetName(), "-offloaded-pods") {
+		if strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") && strings.HasSuffix(obj.GetName(), "-edits") {
 			c.create(obj)
 		}
 	}
