@@ -92,9 +92,19 @@ const (
 	pollPause = 4
 )
 
+// Once makes Await check once, however long that takes: it is for what must still be so.
+const Once time.Duration = 0
+
 // Await calls check repeatedly until check returns "". If the time is over, the error says what check last waited
 // for.
 func Await(ctx context.Context, within time.Duration, check func(context.Context) (waitingFor string, err error)) error {
+	if within == Once {
+		waiting, err := check(ctx)
+		if err == nil && waiting != "" {
+			err = fmt.Errorf("want %s", waiting)
+		}
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	waiting := "the first check"

@@ -33,7 +33,7 @@ func TestCertificatesAreRenewedUnderARunningReservation(t *testing.T) {
 	for range 3 {
 		before := served(t, env)
 		renew(t, env.Broker, "broker-tls", "broker-webhook-tls")
-		check(t, e2e.Await(t.Context(), 15*time.Second, func(context.Context) (string, error) {
+		check(t, e2e.Await(t.Context(), patience, func(context.Context) (string, error) {
 			if served(t, env) == before {
 				return "the broker to show its new certificate", nil
 			}
@@ -53,7 +53,7 @@ func TestCertificatesAreRenewedUnderARunningReservation(t *testing.T) {
 		t.Errorf("on %s, want berlin", second.Status.TargetClusterID)
 	}
 	calls.noneLost(t)
-	check(t, rome.AwaitReady(t.Context(), r, time.Second))
+	check(t, rome.AwaitReady(t.Context(), r, e2e.Once))
 	check(t, pods.Unchanged(t.Context()))
 }
 
@@ -85,7 +85,7 @@ func renew(t *testing.T, c *e2e.Cluster, names ...string) {
 		}))
 	}
 	for _, name := range names {
-		check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
+		check(t, e2e.Await(t.Context(), patience, func(context.Context) (string, error) {
 			if issued(t, c, name) == before[name] || beingIssued(t, c, name) {
 				return fmt.Sprintf("cert-manager to reissue Certificate %q in %s", name, c.Name), nil
 			}

@@ -58,7 +58,7 @@ func TestReservationIsExtendedInPlaceAndReleased(t *testing.T) {
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	editObject(t, rome, request, `{"spec":{"release":true}}`)
-	check(t, rome.AwaitPhase(ctx, request, time.Minute, agentv1alpha1.RequestReleased))
+	check(t, rome.AwaitPhase(ctx, request, patience, agentv1alpha1.RequestReleased))
 	editObject(t, env.Broker, byHand, `{"spec":{"release":true}}`)
 	check(t, env.AwaitReservation(ctx, byHand, patience, brokerv1alpha1.ReservationReleased))
 	for object, c := range map[client.Object]*e2e.Cluster{request: rome, byHand: env.Broker} {

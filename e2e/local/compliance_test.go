@@ -3,7 +3,6 @@ package local
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +28,7 @@ func TestPodsWithoutLimitsRunOnTheReservation(t *testing.T) {
 	check(t, rome.Deploy(ctx, namespace, samples.Deployment, nil, e2e.Named("complies"), withoutLimits))
 	_, err = env.Watch(ctx, rome, namespace, r.Status.TargetClusterID, r.Status.NodeName)
 	check(t, err)
-	pods, err := rome.AwaitPods(ctx, namespace, 2, r.Status.NodeName, time.Minute)
+	pods, err := rome.AwaitPods(ctx, namespace, 2, r.Status.NodeName, patience)
 	check(t, err)
 	for i := range pods {
 		resources := pods[i].Spec.Containers[0].Resources
@@ -54,7 +53,7 @@ func TestPodsWithoutLimitsRunOnTheReservation(t *testing.T) {
 	if here.Spec.NodeSelector[agentv1alpha1.ReservationLabel] != "" {
 		t.Errorf("a pod that is to run elsewhere is pinned: %v", here.Spec.NodeSelector)
 	}
-	check(t, rome.DeleteAndWait(ctx, here, time.Minute))
+	check(t, rome.DeleteAndWait(ctx, here, patience))
 }
 
 // withoutLimits removes the limits of a Deployment's first container.

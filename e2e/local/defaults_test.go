@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -58,7 +57,7 @@ func TestARequestLeavesOtherPodsOfItsNamespaceAlone(t *testing.T) {
 		check(t, rome.Create(ctx, pod))
 	}
 	for _, pod := range pods {
-		check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+		check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 			err := rome.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 			if err == nil && pod.Status.Phase == corev1.PodRunning {
 				return "", nil
@@ -70,7 +69,7 @@ func TestARequestLeavesOtherPodsOfItsNamespaceAlone(t *testing.T) {
 		}
 	}
 	for _, pod := range pods {
-		check(t, rome.DeleteAndWait(ctx, pod, time.Minute))
+		check(t, rome.DeleteAndWait(ctx, pod, patience))
 	}
 }
 
@@ -91,7 +90,7 @@ func TestAPinnedDeploymentOutlivesItsRequest(t *testing.T) {
 			t.Errorf("the request that was created again has the same node %q", before)
 		}
 		before = r.Status.NodeName
-		check(t, rome.DeleteAndWait(ctx, r, 2*time.Minute))
+		check(t, rome.DeleteAndWait(ctx, r, patience))
 	}
 }
 
@@ -106,7 +105,7 @@ func TestARequestIsUnhealthyWhileItsProviderRefusesPods(t *testing.T) {
 	check(t, rome.AwaitReady(ctx, r, readyWithin))
 	awaitHealth := func(reason string, words ...string) {
 		t.Helper()
-		check(t, e2e.Await(ctx, 2*time.Minute, func(ctx context.Context) (string, error) {
+		check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 			err := rome.Get(ctx, client.ObjectKeyFromObject(r), r)
 			c := meta.FindStatusCondition(r.Status.Conditions, agentv1alpha1.ConditionHealthy)
 			if c == nil || err != nil {
@@ -128,7 +127,7 @@ func TestARequestIsUnhealthyWhileItsProviderRefusesPods(t *testing.T) {
 	}
 	awaitHealth(agentv1alpha1.ReasonPodsRejected, fmt.Sprintf("%d pods of node %q", len(pods), r.Status.NodeName), "kubectl describe pod")
 	for _, pod := range pods {
-		check(t, rome.DeleteAndWait(ctx, pod, time.Minute))
+		check(t, rome.DeleteAndWait(ctx, pod, patience))
 	}
 	awaitHealth(agentv1alpha1.ReasonHealthy)
 }

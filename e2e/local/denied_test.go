@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,14 +25,14 @@ func TestReservationsOfADeniedClusterStayUntilReleased(t *testing.T) {
 	config := configure(t, env, brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"rome", provider}})
 	refused, err := rome.Request(ctx, namespace, "refused", small())
 	check(t, err)
-	check(t, rome.AwaitPhase(ctx, refused, 30*time.Second, agentv1alpha1.RequestFailed))
-	check(t, env.AwaitHeld(ctx, "rome", 1, time.Second))
-	check(t, rome.AwaitReady(ctx, r, time.Second))
+	check(t, rome.AwaitPhase(ctx, refused, patience, agentv1alpha1.RequestFailed))
+	check(t, env.AwaitHeld(ctx, "rome", 1, e2e.Once))
+	check(t, rome.AwaitReady(ctx, r, e2e.Once))
 	check(t, pods.Unchanged(ctx))
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	check(t, rome.Delete(ctx, r))
-	check(t, e2e.Await(ctx, 30*time.Second, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		if err := rome.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
 			return "", err
 		}
@@ -47,7 +46,7 @@ func TestReservationsOfADeniedClusterStayUntilReleased(t *testing.T) {
 	allowed := config.DeepCopy()
 	allowed.Spec.DeniedClusters = nil
 	check(t, env.Broker.Patch(ctx, allowed, client.MergeFrom(config)))
-	check(t, rome.AwaitGone(ctx, r, 2*time.Minute))
-	check(t, env.AwaitHeld(ctx, "rome", 0, time.Minute))
-	check(t, env.AwaitAdvertised(ctx, time.Minute))
+	check(t, rome.AwaitGone(ctx, r, patience))
+	check(t, env.AwaitHeld(ctx, "rome", 0, patience))
+	check(t, env.AwaitAdvertised(ctx, patience))
 }

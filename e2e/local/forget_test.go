@@ -2,7 +2,6 @@ package local
 
 import (
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,14 +37,14 @@ func TestForgottenClusterReturns(t *testing.T) {
 		agent.Kill()
 		deny("berlin")
 		runBlock(t, shell, b, "broker", "")
-		check(t, rome.AwaitPhase(ctx, r, time.Minute, agentv1alpha1.RequestFailed))
-		check(t, rome.DeleteAndWait(ctx, r, time.Minute))
+		check(t, rome.AwaitPhase(ctx, r, patience, agentv1alpha1.RequestFailed))
+		check(t, rome.DeleteAndWait(ctx, r, patience))
 
 		deny()
 		check(t, agent.Start())
-		check(t, env.AwaitAdvertised(ctx, time.Minute))
-		check(t, env.AwaitClean(ctx, time.Minute))
-		check(t, env.AwaitAvailable(ctx, before, time.Minute))
+		check(t, env.AwaitAdvertised(ctx, patience))
+		check(t, env.AwaitClean(ctx, patience))
+		check(t, env.AwaitAvailable(ctx, before, patience))
 	}
 	readyRequest(t, rome, "on-berlin-again", withGPU())
 }

@@ -3,7 +3,6 @@ package local
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +10,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
 // TestDrainedProviderHandsItsConsumersOver uninstalls the agent of paris with a drain. At that time, paris lends to
@@ -37,8 +37,8 @@ func TestDrainedProviderHandsItsConsumersOver(t *testing.T) {
 			t.Errorf("got %v, want an error with %q", err, word)
 		}
 	}
-	check(t, rome.AwaitReady(ctx, lent, time.Second))
-	check(t, paris.AwaitReady(ctx, used, time.Second))
+	check(t, rome.AwaitReady(ctx, lent, e2e.Once))
+	check(t, paris.AwaitReady(ctx, used, e2e.Once))
 
 	drains := env.Product.Values("paris")
 	drains["uninstall"] = map[string]any{"policy": "Drain", "timeout": "2m"}
@@ -65,5 +65,5 @@ func TestDrainedProviderHandsItsConsumersOver(t *testing.T) {
 	}
 	check(t, env.AwaitReservation(ctx, given, readyWithin, brokerv1alpha1.ReservationReleased))
 	check(t, rome.DeleteDeployments(ctx, namespace))
-	check(t, rome.DeleteAndWait(ctx, lent, time.Minute))
+	check(t, rome.DeleteAndWait(ctx, lent, patience))
 }

@@ -45,15 +45,15 @@ func TestDeletedPeeringObjectsAreRestored(t *testing.T) {
 		check(t, harm.in.Delete(ctx, harm.deleted, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		awaitAnother(t, harm.in, harm.deleted)
 		awaitAnother(t, harm.in, harm.also)
-		check(t, rome.AwaitReady(ctx, r, 2*time.Minute))
+		check(t, rome.AwaitReady(ctx, r, patience))
 		_, err := env.Watch(ctx, rome, namespace, "berlin", node)
 		check(t, err)
 		t.Logf("%s of %s: %.1f s", harm.deleted.GetKind(), harm.in.Name, time.Since(began).Seconds())
 	}
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	check(t, berlin.Delete(ctx, e2e.Object(providedKind, "default", node)))
-	check(t, rome.AwaitPhase(ctx, r, time.Minute, agentv1alpha1.RequestFailed))
-	check(t, env.AwaitClean(ctx, time.Minute))
+	check(t, rome.AwaitPhase(ctx, r, patience, agentv1alpha1.RequestFailed))
+	check(t, env.AwaitClean(ctx, patience))
 }
 
 // Kinds of the instructions in a member.
@@ -66,7 +66,7 @@ var (
 func awaitAnother(t *testing.T, c *e2e.Cluster, deleted client.Object) {
 	t.Helper()
 	was := deleted.GetUID()
-	check(t, e2e.Await(t.Context(), 2*time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		err := c.Get(ctx, client.ObjectKeyFromObject(deleted), deleted)
 		if err == nil && deleted.GetUID() != was {
 			return "", nil

@@ -44,7 +44,7 @@ func TestPlaceholdersHoldReservedCapacity(t *testing.T) {
 	greedy := everything(namespace)
 	t.Cleanup(func() { check(t, paris.DeleteDeployments(context.Background(), namespace)) })
 	check(t, paris.Create(ctx, greedy))
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		running, waiting, err := podsOf(ctx, paris, namespace)
 		if running > 0 && waiting > 0 && running+waiting == int(*greedy.Spec.Replicas) {
 			return "", err
@@ -62,8 +62,8 @@ func TestPlaceholdersHoldReservedCapacity(t *testing.T) {
 	check(t, awaitHeld(ctx, paris, r.Status.NodeName))
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
-	check(t, rome.DeleteAndWait(ctx, r, time.Minute))
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, rome.DeleteAndWait(ctx, r, patience))
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		left, err := placeholders(ctx, paris)
 		if len(left) > 0 {
 			return fmt.Sprintf("no placeholder to be left, there are %d", len(left)), err
@@ -128,7 +128,7 @@ func TestOwnPodsInReservedCapacityAreReported(t *testing.T) {
 // awaitPending waits until a cluster reports what the pods that find no room request. If some is true, it also waits
 // until there are such pods, otherwise until there are none.
 func awaitPending(ctx context.Context, c *e2e.Cluster, some bool) error {
-	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		adv, err := ownAdvertisement(ctx, c)
 		if err != nil {
 			return "", err
@@ -145,7 +145,7 @@ func awaitPending(ctx context.Context, c *e2e.Cluster, some bool) error {
 // awaitCovered waits until the condition ReservationsCovered of a provider, which says whether the reserved capacity is
 // free, has the wanted status.
 func awaitCovered(ctx context.Context, c *e2e.Cluster, want metav1.ConditionStatus) error {
-	return awaitOwnCondition(ctx, c, time.Minute, agentv1alpha1.ConditionReservationsCovered, want, "")
+	return awaitOwnCondition(ctx, c, patience, agentv1alpha1.ConditionReservationsCovered, want, "")
 }
 
 // awaitOwnCondition waits until a condition of a cluster's own Advertisement has the wanted status and a message that
@@ -210,7 +210,7 @@ func placeholders(ctx context.Context, c *e2e.Cluster) ([]corev1.Pod, error) {
 
 // awaitHeld waits until a provider reports that placeholders hold all unused capacity of a placement.
 func awaitHeld(ctx context.Context, c *e2e.Cluster, placement string) error {
-	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		inst := &agentv1alpha1.ProviderInstruction{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: placement}, inst); err != nil {
 			return "", err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
@@ -39,7 +38,7 @@ func (e *Environment) Unpeer(ctx context.Context, consumer, provider string) err
 	}
 	for _, side := range []struct{ in, of string }{{consumer, provider}, {provider, consumer}} {
 		foreign := e2e.Object(e2e.ForeignClusterKind, "", side.of)
-		if err := e.Member(side.in).DeleteAndWait(ctx, foreign, time.Minute); err != nil {
+		if err := e.Member(side.in).DeleteAndWait(ctx, foreign, readyWithin); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,9 +47,9 @@ func TestMemberWorksThroughMailboxes(t *testing.T) {
 	checkReceipts(t, env, r)
 	check(t, pods.Unchanged(t.Context()))
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
-	check(t, rome.DeleteAndWait(t.Context(), r, time.Minute))
-	check(t, rome.DeleteAndWait(t.Context(), before, time.Minute))
-	check(t, env.AwaitIdle(t.Context(), time.Minute))
+	check(t, rome.DeleteAndWait(t.Context(), r, patience))
+	check(t, rome.DeleteAndWait(t.Context(), before, patience))
+	check(t, env.AwaitIdle(t.Context(), patience))
 }
 
 // TestMailboxAccountHasNoOtherRights checks that a cluster's account can only send requests in its own namespace, and
@@ -115,7 +114,7 @@ func throughMailboxes(t *testing.T, env *Environment) {
 		check(t, env.Product.Upgrade(ctx, "broker", broker))
 		check(t, client.IgnoreNotFound(env.Member("rome").Delete(ctx, secret)))
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mailboxNamespace}}
-		check(t, env.Broker.AwaitGone(ctx, ns, time.Minute))
+		check(t, env.Broker.AwaitGone(ctx, ns, patience))
 	})
 
 	changed := env.Product.Values("broker")

@@ -54,7 +54,7 @@ func liveEveryPart(t *testing.T, env *Environment) {
 	check(t, err)
 	check(t, rome.AwaitPhase(t.Context(), refused, readyWithin, agentv1alpha1.RequestFailed))
 	passing, _ := readyRequest(t, rome, "passing", small())
-	check(t, rome.DeleteAndWait(t.Context(), passing, time.Minute))
+	check(t, rome.DeleteAndWait(t.Context(), passing, patience))
 }
 
 // TestMetricsOfPlayground compares docs/metrics.md with what the running programs export, and asks a
@@ -173,7 +173,7 @@ func askPrometheus(t *testing.T, env *Environment) {
 	address := startPrometheus(t, env)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		n, err := query(ctx, address, "rate(broker_serving[30s]) and rate(agent_broker_up[30s]) or count_over_time(broker:resource:sum[1m]) > 5")
 		if n == 0 || err != nil {
 			return fmt.Sprintf("enough scrapes, %v", err), nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,7 +31,7 @@ func TestPodsRunOnTheNodesAskedFor(t *testing.T) {
 	check(t, err)
 	check(t, rome.AwaitReady(ctx, r, readyWithin))
 	check(t, deployFour(ctx, rome, r))
-	pods, err := rome.AwaitPods(ctx, namespace, 4, r.Status.NodeName, time.Minute)
+	pods, err := rome.AwaitPods(ctx, namespace, 4, r.Status.NodeName, patience)
 	check(t, err)
 	twins := awaitTwinsOn(t, env, pods, one.Name)
 
@@ -97,7 +96,7 @@ func TestPodsRunOnTaintedNodesThatTheyWereGranted(t *testing.T) {
 	check(t, err)
 	check(t, rome.AwaitReady(ctx, granted, readyWithin))
 	check(t, deployFour(ctx, rome, granted))
-	pods, err := rome.AwaitPods(ctx, namespace, 4, granted.Status.NodeName, time.Minute)
+	pods, err := rome.AwaitPods(ctx, namespace, 4, granted.Status.NodeName, patience)
 	check(t, err)
 	awaitTwinsOn(t, env, pods, one.Name)
 	check(t, rome.DeleteDeployments(ctx, namespace))
@@ -110,7 +109,7 @@ func TestPodsRunOnTaintedNodesThatTheyWereGranted(t *testing.T) {
 	check(t, deployFour(ctx, rome, other, func(u *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(u.Object, []any{map[string]any{"key": "dedicated", "operator": "Exists"}}, "spec", "template", "spec", "tolerations")
 	}))
-	pods, err = rome.AwaitPods(ctx, namespace, 4, other.Status.NodeName, time.Minute)
+	pods, err = rome.AwaitPods(ctx, namespace, 4, other.Status.NodeName, patience)
 	check(t, err)
 	twins, err := env.Twins(ctx, "paris", pods)
 	check(t, err)
@@ -160,7 +159,7 @@ func awaitTwinsOn(t *testing.T, env *Environment, pods []corev1.Pod, node string
 
 // awaitSuccessor waits until another pod with the name of a deleted one runs.
 func awaitSuccessor(ctx context.Context, c *e2e.Cluster, gone *corev1.Pod) error {
-	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		pod := &corev1.Pod{}
 		err := c.Get(ctx, client.ObjectKeyFromObject(gone), pod)
 		if client.IgnoreNotFound(err) != nil || err == nil && pod.UID != gone.UID && pod.Status.Phase == corev1.PodRunning {

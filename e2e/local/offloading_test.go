@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +44,7 @@ func TestPodsSpreadOverProvidersOfTheirNamespace(t *testing.T) {
 		}
 		return fmt.Sprintf("a conflict that names the other requests, the condition is %+v", c), err
 	}))
-	check(t, rome.DeleteAndWait(ctx, other, time.Minute))
+	check(t, rome.DeleteAndWait(ctx, other, patience))
 
 	// The pods are not pinned, and were created after the requests were Ready.
 	samples, err := e2e.ShippedSamples()
@@ -53,7 +52,7 @@ func TestPodsSpreadOverProvidersOfTheirNamespace(t *testing.T) {
 	check(t, rome.Deploy(ctx, namespace, samples.Deployment, nil, e2e.Named("spread"), spreadOver(corev1.LabelTopologyRegion, 4)))
 	regions := map[string]int{}
 	for _, r := range []*agentv1alpha1.ResourceRequest{west, central} {
-		pods, err := rome.AwaitPods(ctx, namespace, 2, r.Status.NodeName, time.Minute)
+		pods, err := rome.AwaitPods(ctx, namespace, 2, r.Status.NodeName, patience)
 		check(t, err)
 		node := &corev1.Node{}
 		check(t, rome.Get(ctx, client.ObjectKey{Name: r.Status.NodeName}, node))

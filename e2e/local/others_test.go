@@ -47,13 +47,13 @@ func TestEndingReservationAffectsNoOtherPeering(t *testing.T) {
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	check(t, rome.Delete(ctx, there))
 	check(t, rome.Delete(ctx, beside))
-	check(t, rome.AwaitGone(ctx, there, time.Minute))
-	check(t, rome.AwaitGone(ctx, beside, time.Minute))
-	check(t, env.AwaitHeld(ctx, "rome", 0, time.Minute))
-	check(t, env.AwaitReservation(ctx, expires, 90*time.Second, brokerv1alpha1.ReservationReleased))
-	check(t, env.Member("berlin").AwaitNodeGone(ctx, expires.Status.ReservationName+"-1", time.Second))
+	check(t, rome.AwaitGone(ctx, there, patience))
+	check(t, rome.AwaitGone(ctx, beside, patience))
+	check(t, env.AwaitHeld(ctx, "rome", 0, patience))
+	check(t, env.AwaitReservation(ctx, expires, patience, brokerv1alpha1.ReservationReleased))
+	check(t, env.Member("berlin").AwaitNodeGone(ctx, expires.Status.ReservationName+"-1", patience))
 
-	check(t, paris.AwaitReady(ctx, back, time.Second))
+	check(t, paris.AwaitReady(ctx, back, e2e.Once))
 	check(t, stays.Unchanged(ctx))
 	hand.unchanged(t)
 }
@@ -85,7 +85,7 @@ func peerByHand(t *testing.T, env *Environment, consumer, provider string) handm
 		"clusterSelector": map[string]any{"nodeSelectorTerms": []any{}},
 	}
 	check(t, c.Create(ctx, offloading))
-	check(t, c.AwaitScheduling(ctx, byHandNamespace, 30*time.Second))
+	check(t, c.AwaitScheduling(ctx, byHandNamespace, patience))
 	samples, err := e2e.ShippedSamples()
 	check(t, err)
 	check(t, c.Deploy(ctx, byHandNamespace, samples.Deployment, map[string]string{corev1.LabelHostname: provider}, e2e.Named("by-hand")))
@@ -131,8 +131,8 @@ func unpeerByHand(t *testing.T, env *Environment, consumer, provider string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // the test's context has ended
 	defer cancel()
 	c := env.Member(consumer)
-	check(t, env.ReleaseAll(ctx, time.Minute, namespace, byHandNamespace))
-	check(t, c.DeleteAndWait(ctx, e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading"), time.Minute))
+	check(t, env.ReleaseAll(ctx, patience, namespace, byHandNamespace))
+	check(t, c.DeleteAndWait(ctx, e2e.Object(e2e.OffloadingKind, byHandNamespace, "offloading"), patience))
 	check(t, env.Unpeer(ctx, consumer, provider))
-	check(t, c.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: byHandNamespace}}, time.Minute))
+	check(t, c.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: byHandNamespace}}, patience))
 }

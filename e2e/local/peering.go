@@ -41,7 +41,7 @@ func (e *Environment) MeasurePeering(ctx context.Context, turns int) (PeeringTim
 	if err := e.EnsureNamespace(ctx, e.Member(peeredConsumer), namespace); err != nil {
 		return times, err
 	}
-	if err := e.AwaitAdvertised(ctx, time.Minute); err != nil {
+	if err := e.AwaitAdvertised(ctx, readyWithin); err != nil {
 		return times, err
 	}
 	order := [...]func(context.Context, *PeeringTimes) error{e.byRequest, e.byLiqoctl, e.byLiqoctl, e.byRequest}
@@ -49,7 +49,7 @@ func (e *Environment) MeasurePeering(ctx context.Context, turns int) (PeeringTim
 		if err := order[i%len(order)](ctx, &times); err != nil {
 			return times, err
 		}
-		if err := e.AwaitClean(ctx, time.Minute); err != nil {
+		if err := e.AwaitClean(ctx, readyWithin); err != nil {
 			return times, err
 		}
 	}
@@ -83,7 +83,7 @@ func (e *Environment) MeasureGuards(ctx context.Context, turns, unmeasured, meas
 		if err := e.setGuards(ctx, guarded); err != nil {
 			return GuardTimes{}, err
 		}
-		if err := e.AwaitAdvertised(ctx, time.Minute); err != nil {
+		if err := e.AwaitAdvertised(ctx, readyWithin); err != nil {
 			return GuardTimes{}, err
 		}
 		for n := range unmeasured + measured {
@@ -94,7 +94,7 @@ func (e *Environment) MeasureGuards(ctx context.Context, turns, unmeasured, meas
 			if err := e.byRequest(ctx, into); err != nil {
 				return GuardTimes{}, err
 			}
-			if err := e.AwaitClean(ctx, time.Minute); err != nil {
+			if err := e.AwaitClean(ctx, readyWithin); err != nil {
 				return GuardTimes{}, err
 			}
 		}
@@ -137,7 +137,7 @@ func (e *Environment) byRequest(ctx context.Context, times *PeeringTimes) error 
 		}
 		addTime(&times.Cold.Request, &times.Warm.Request, n, took)
 	}
-	return e.ReleaseAll(ctx, time.Minute, namespace)
+	return e.ReleaseAll(ctx, readyWithin, namespace)
 }
 
 func (e *Environment) byLiqoctl(ctx context.Context, times *PeeringTimes) error {

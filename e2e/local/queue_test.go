@@ -40,7 +40,7 @@ func TestRequestWaitsForReleasedCapacity(t *testing.T) {
 	}
 	awaitEvent(t, rome, waits, agentv1alpha1.ReasonQueued)
 
-	check(t, rome.DeleteAndWait(ctx, holds, time.Minute))
+	check(t, rome.DeleteAndWait(ctx, holds, patience))
 	began := time.Now()
 	check(t, e2e.Await(ctx, 30*time.Second, func(ctx context.Context) (string, error) {
 		if err := rome.Get(ctx, client.ObjectKeyFromObject(waits), waits); err != nil || waits.Status.Phase != agentv1alpha1.RequestQueued {
@@ -65,11 +65,11 @@ func TestRequestWaitsForReleasedCapacity(t *testing.T) {
 		s.QueuePolicy, s.Priority = brokerv1alpha1.QueuePolicyQueue, 10
 	})
 	check(t, err)
-	check(t, rome.AwaitReady(ctx, urgent, time.Minute))
+	check(t, rome.AwaitReady(ctx, urgent, patience))
 	t.Logf("another one has its place %.1f s after it asked, with a notice of 1 s", time.Since(began).Seconds())
 	wantGPUs(t, rome, urgent, 2)
 	awaitEvent(t, rome, waits, agentv1alpha1.ReasonNotice)
-	check(t, rome.AwaitPhase(ctx, waits, time.Minute, agentv1alpha1.RequestQueued))
+	check(t, rome.AwaitPhase(ctx, waits, patience, agentv1alpha1.RequestQueued))
 	for _, c := range []*e2e.Cluster{rome, env.Member("berlin")} {
 		pods := &corev1.PodList{}
 		check(t, c.List(ctx, pods))

@@ -20,11 +20,14 @@ import (
 )
 
 // TestUnreachableProviderIsLeftAndExcluded has a provider advertise an address without a server. A consumer that is
-// placed there finds out within seconds, and its next request goes elsewhere.
+// placed there finds out, and its next request goes elsewhere.
 func TestUnreachableProviderIsLeftAndExcluded(t *testing.T) {
 	env := playgroundOf(t)
 	ctx, rome := t.Context(), env.Member("rome")
-	const nowhere = "https://127.0.0.1:1"
+	const (
+		nowhere    = "https://127.0.0.1:1"
+		readyLimit = 2 * time.Minute // the broker's default
+	)
 	cluster := maps.Clone(env.Product.Values("berlin")["cluster"].(map[string]any))
 	cluster["endpointURL"] = nowhere
 	withValue(t, env, "berlin", "cluster", cluster)
@@ -40,9 +43,10 @@ func TestUnreachableProviderIsLeftAndExcluded(t *testing.T) {
 	first, err := rome.Request(ctx, namespace, "tries", withGPU())
 	check(t, err)
 	awaitFailed(t, rome, first)
-	t.Logf("left: %.1f s", time.Since(began).Seconds())
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("it took %s to find out that the address is dead", took)
+	took := time.Since(began)
+	t.Logf("left: %.1f s", took.Seconds())
+	if took >= readyLimit {
+		t.Errorf("left after %s, when the broker gives up any node that is not Ready", took)
 	}
 
 	second, err := rome.Request(ctx, namespace, "knows", withGPU())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,7 +30,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	check(t, env.EnsureNamespace(ctx, home, vault))
 	t.Cleanup(func() {
 		for c, name := range map[*e2e.Cluster]string{home: vault, away: landing} {
-			check(t, c.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute))
+			check(t, c.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, patience))
 		}
 	})
 	check(t, home.Create(ctx, note(vault, "secret")))
@@ -41,7 +40,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 	check(t, away.Patch(ctx, own, client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q}}}`, vault, landing))))
 	replica := namespaceMap(e2e.TenantNamespace(hostile), victim)
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		if err := home.Get(ctx, client.ObjectKeyFromObject(replica), replica); err != nil {
 			return "", err
 		}
@@ -66,7 +65,7 @@ func wantNothingReflected(t *testing.T, env *Environment, victim, hostile string
 
 	// A later object in an offloaded namespace arrives; the content of the vault does not.
 	check(t, home.Create(ctx, note(namespace, "honest")))
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		arrived := note(namespace+"-"+victim, "honest")
 		if err := away.Get(ctx, client.ObjectKeyFromObject(arrived), arrived); err != nil {
 			return fmt.Sprintf("ConfigMap %q to be reflected", arrived.Name), client.IgnoreNotFound(err)

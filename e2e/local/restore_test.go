@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +35,7 @@ func TestBrokerRecoversFromARestoredEtcd(t *testing.T) {
 	snapshot := filepath.Join(t.TempDir(), "etcd")
 	restoreEtcd(t, env, func(files string) error { return os.CopyFS(snapshot, os.DirFS(files)) })
 	unknown, _ := readyRequest(t, rome, "unknown", small())
-	check(t, rome.DeleteAndWait(ctx, over, time.Minute))
+	check(t, rome.DeleteAndWait(ctx, over, patience))
 	onKnown, onUnknown := run(t, env, rome, known), run(t, env, rome, unknown)
 
 	// The providers are down, so that none announces its holdings.
@@ -51,7 +50,7 @@ func TestBrokerRecoversFromARestoredEtcd(t *testing.T) {
 	}
 	early, err := rome.Request(ctx, namespace, "early", small())
 	check(t, err)
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		if err := rome.Get(ctx, client.ObjectKeyFromObject(early), early); err != nil {
 			return "", err
 		}
@@ -71,17 +70,17 @@ func TestBrokerRecoversFromARestoredEtcd(t *testing.T) {
 		awaitHoldings(t, env, id, false)
 	}
 	check(t, rome.AwaitReady(ctx, early, readyWithin))
-	check(t, env.AwaitHeld(ctx, "rome", 3, time.Minute))
-	check(t, rome.AwaitReady(ctx, known, time.Second))
-	check(t, rome.AwaitReady(ctx, unknown, time.Second))
+	check(t, env.AwaitHeld(ctx, "rome", 3, patience))
+	check(t, rome.AwaitReady(ctx, known, e2e.Once))
+	check(t, rome.AwaitReady(ctx, unknown, e2e.Once))
 	check(t, onKnown.Unchanged(ctx))
 	check(t, onUnknown.Unchanged(ctx))
 
 	check(t, rome.DeleteDeployments(ctx, namespace))
 	for _, r := range []client.Object{known, unknown, early} {
-		check(t, rome.DeleteAndWait(ctx, r, time.Minute))
+		check(t, rome.DeleteAndWait(ctx, r, patience))
 	}
-	check(t, env.AwaitAvailable(ctx, before, time.Minute))
+	check(t, env.AwaitAvailable(ctx, before, patience))
 }
 
 // restoreEtcd stops everything in the broker's cluster, calls f with etcd's files, and starts everything again.
@@ -118,7 +117,7 @@ func isPod(p *process.Process, pods []*release.Pod) bool {
 // false, it waits until the broker no longer shows this.
 func awaitHoldings(t *testing.T, env *Environment, id string, want bool) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		adv, err := env.Advertisement(ctx, id)
 		if err != nil {
 			return "", err

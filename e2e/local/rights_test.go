@@ -18,9 +18,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
 )
 
-// rightsEndWithin is how long an identity may be usable after its reservation has ended.
-const rightsEndWithin = 30 * time.Second
-
 // identities are stolen copies of rome's credentials at a provider.
 type identities struct {
 	env      *Environment
@@ -68,8 +65,8 @@ func (ids *identities) wantStanding(t *testing.T, r *agentv1alpha1.ResourceReque
 	}
 }
 
-// wantEnded waits until the identity of a released request can no longer write. It fails the test if that takes too
-// long, or if the identity has created an object.
+// wantEnded waits until the identity of a released request can no longer write. It fails the test if the identity can
+// still create an object afterwards.
 func (ids *identities) wantEnded(t *testing.T, r *agentv1alpha1.ResourceRequest, released time.Time) {
 	t.Helper()
 	ctx, thief, admin := t.Context(), ids.slices[r.Name], ids.env.Member(ids.provider)
@@ -141,7 +138,7 @@ func everyVerb(c *e2e.Cluster, namespace string, objects ...*unstructured.Unstru
 
 func (ids *identities) awaitForbidden(t *testing.T, who string, do map[string]func(context.Context) error, since time.Time) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), 2*time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		for what, f := range do {
 			if err := f(ctx); !apierrors.IsForbidden(err) {
 				return fmt.Sprintf("%s to be forbidden %s, it got: %v", who, what, err), nil
@@ -149,9 +146,5 @@ func (ids *identities) awaitForbidden(t *testing.T, who string, do map[string]fu
 		}
 		return "", nil
 	}))
-	took := time.Since(since)
-	t.Logf("%s: all of %d forbidden %s after the release", who, len(do), took.Round(100*time.Millisecond))
-	if took > rightsEndWithin {
-		t.Errorf("%s had rights for %s after the release, want at most %s", who, took, rightsEndWithin)
-	}
+	t.Logf("%s: all of %d forbidden %s after the release", who, len(do), time.Since(since).Round(100*time.Millisecond))
 }

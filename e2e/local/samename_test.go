@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,7 +27,7 @@ func TestOffloadedNamespaceKeepsItsName(t *testing.T) {
 	check(t, env.AwaitAdvertised(ctx, patience))
 	check(t, env.EnsureNamespace(ctx, rome, ownName))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownName}}
-	t.Cleanup(func() { check(t, rome.DeleteAndWait(context.Background(), ns, time.Minute)) })
+	t.Cleanup(func() { check(t, rome.DeleteAndWait(context.Background(), ns, patience)) })
 
 	r, err := rome.Request(ctx, ownName, "bounded", withGPU(), func(spec *agentv1alpha1.ResourceRequestSpec) {
 		spec.Offloading = &agentv1alpha1.Offloading{NamespaceMappingStrategy: agentv1alpha1.NamespaceMappingEnforceSameName}
@@ -47,6 +46,6 @@ func TestOffloadedNamespaceKeepsItsName(t *testing.T) {
 	run(t, env, rome, r)
 
 	check(t, rome.DeleteDeployments(ctx, ownName))
-	check(t, rome.DeleteAndWait(ctx, r, time.Minute))
-	check(t, berlin.AwaitGone(ctx, ns.DeepCopy(), time.Minute))
+	check(t, rome.DeleteAndWait(ctx, r, patience))
+	check(t, berlin.AwaitGone(ctx, ns.DeepCopy(), patience))
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,7 +33,7 @@ func TestAgentsOfOtherVersionsWork(t *testing.T) {
 	check(t, rome.AwaitReady(t.Context(), r, readyWithin))
 	check(t, run(t, env, rome, r).Unchanged(t.Context()))
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
-	check(t, rome.DeleteAndWait(t.Context(), r, time.Minute))
+	check(t, rome.DeleteAndWait(t.Context(), r, patience))
 	check(t, env.AwaitHeld(t.Context(), "rome", 0, readyWithin))
 }
 

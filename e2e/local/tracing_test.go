@@ -23,8 +23,8 @@ func TestOneTraceOfAReservation(t *testing.T) {
 	t.Cleanup(func() { setTracing(t, env, "") })
 
 	r, _ := readyRequest(t, rome, "traced", small())
-	check(t, env.ReleaseAll(t.Context(), time.Minute, namespace))
-	check(t, env.AwaitClean(t.Context(), time.Minute))
+	check(t, env.ReleaseAll(t.Context(), patience, namespace))
+	check(t, env.AwaitClean(t.Context(), patience))
 
 	provider := r.Status.TargetClusterID
 	want := []string{
@@ -33,7 +33,7 @@ func TestOneTraceOfAReservation(t *testing.T) {
 		"rome drain and remove", "rome peer", "rome set up node",
 	}
 	trace, root := "", ""
-	check(t, e2e.Await(t.Context(), 30*time.Second, func(context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(context.Context) (string, error) {
 		var names []string
 		spans := slices.DeleteFunc(received.Spans(), func(s otlptest.Span) bool {
 			return otlptest.TextsOf(s.GetAttributes())["broker.reservation"] != r.Status.ReservationName
@@ -78,5 +78,5 @@ func setTracing(t *testing.T, env *Environment, endpoint string) {
 		}
 		check(t, env.Product.Upgrade(ctx, name, values))
 	}
-	check(t, env.AwaitAdvertised(ctx, time.Minute))
+	check(t, env.AwaitAdvertised(ctx, patience))
 }

@@ -56,7 +56,7 @@ func TestUninstall(t *testing.T) {
 			t.Fatalf("uninstalling %s: got %v, want it refused for %s", name, err, r.Status.ReservationName)
 		}
 	}
-	check(t, rome.AwaitReady(t.Context(), r, time.Second))
+	check(t, rome.AwaitReady(t.Context(), r, e2e.Once))
 	check(t, pods.Unchanged(t.Context()))
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
 
@@ -66,7 +66,7 @@ func TestUninstall(t *testing.T) {
 		check(t, env.Product.Upgrade(t.Context(), name, values))
 		check(t, env.Product.Release(name).Uninstall(t.Context()))
 	}
-	check(t, env.AwaitClean(t.Context(), time.Minute))
+	check(t, env.AwaitClean(t.Context(), patience))
 	ofJournal := regexp.MustCompile("^ConfigMap liqo-resource-broker-(journal|checkpoint|accounts|history|head)-")
 	var journal, others []string
 	for _, l := range leftBehind(t, env.Broker) {
@@ -95,7 +95,7 @@ func reinstall(t *testing.T, env *Environment) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the test's context has ended
 	defer cancel()
 	check(t, env.Product.Install(ctx))
-	check(t, env.AwaitAdvertised(ctx, time.Minute))
+	check(t, env.AwaitAdvertised(ctx, patience))
 }
 
 // leftBehind returns the names of a release's remaining objects, without CRDs and their objects.

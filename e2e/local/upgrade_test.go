@@ -51,14 +51,14 @@ func TestUpgradeLosesNoCallAndNoReservation(t *testing.T) {
 	for _, r := range asked {
 		check(t, rome.AwaitReady(t.Context(), r, readyWithin))
 	}
-	check(t, env.AwaitHeld(t.Context(), "rome", len(asked)+1, time.Second))
+	check(t, env.AwaitHeld(t.Context(), "rome", len(asked)+1, patience))
 	calls.noneLost(t)
 	check(t, pods.Unchanged(t.Context()))
 	check(t, rome.DeleteDeployments(t.Context(), namespace))
 	for _, r := range append(asked, stays) {
-		check(t, rome.DeleteAndWait(t.Context(), r, time.Minute))
+		check(t, rome.DeleteAndWait(t.Context(), r, patience))
 	}
-	check(t, env.AwaitAvailable(t.Context(), before, 30*time.Second))
+	check(t, env.AwaitAvailable(t.Context(), before, patience))
 }
 
 func pidsOf(env *Environment, name string) map[string]int {
