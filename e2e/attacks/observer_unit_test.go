@@ -20,11 +20,11 @@ func TestObserverAppliesE1(t *testing.T) {
 		lasting time.Duration
 		want    string
 	}{
-		"usage equal to the grant":          {[]string{"200m", "300m"}, time.Hour, ""},
-		"one pod above it, for two seconds": {[]string{"400m", "200m"}, 2 * time.Second, ""},
-		"one pod above it, for longer":      {[]string{"400m", "200m"}, 3 * time.Second, "has run 600m CPU"},
-		"two pods above it, at once":        {[]string{"400m", "400m", "400m"}, 0, "more than one pod above its grant"},
-		"one enormous pod, at once":         {[]string{"5"}, 0, ""},
+		"usage equal to the grant":       {[]string{"200m", "300m"}, time.Hour, ""},
+		"one pod above it, for a moment": {[]string{"400m", "200m"}, overFor, ""},
+		"one pod above it, for longer":   {[]string{"400m", "200m"}, overFor + time.Second, "has run 600m CPU"},
+		"two pods above it, at once":     {[]string{"400m", "400m", "400m"}, 0, "more than one pod above its grant"},
+		"one enormous pod, at once":      {[]string{"5"}, 0, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
