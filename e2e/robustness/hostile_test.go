@@ -48,7 +48,7 @@ func TestHostileMemberDoesNotAffectOthers(t *testing.T) {
 	before := s.journalBytes()
 
 	a := &attack{s: s, http: &http.Client{Transport: s.roundTripper("evil")}, statuses: map[int]int{}}
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), 5*patience)
 	defer stop()
 	var hostile sync.WaitGroup
 	for i := range hostileCallers {

@@ -111,7 +111,7 @@ func newSite(t *testing.T) *site {
 		s.check(add(scheme))
 	}
 	config := s.plane.RESTConfig()
-	config.Timeout = 20 * time.Second
+	config.Timeout = patience
 	var err error
 	s.Client, err = client.New(config, client.Options{Scheme: scheme})
 	s.check(err)
