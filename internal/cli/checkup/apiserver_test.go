@@ -1,7 +1,6 @@
 package checkup
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -20,10 +19,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
-
-func testContext(t *testing.T) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.Context(), 3*time.Second)
-}
 
 func TestChecksOnAPIServer(t *testing.T) {
 	plane := controlplanetest.Start(t)
@@ -105,7 +100,7 @@ func dropField(t *testing.T, crds []*unstructured.Unstructured, kind string, pat
 // publishes changed CRDs with a delay.
 func awaitFinding(t *testing.T, check Check, says string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		got := check.Look(t.Context())
 		if got.Message == says {
