@@ -60,7 +60,7 @@ func runAgent(a []string) error {
 		Client: clientset, Secret: types.NamespacedName{Namespace: "default", Name: name}, Dir: dir, ClusterID: "rome",
 		Enroller: enroller, Token: token, Log: logr.Discard(),
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	first, err := k.Acquire(ctx)
 	if err != nil {

@@ -283,7 +283,7 @@ func ownAnswers(t *testing.T, s *site) {
 
 func await(t *testing.T, s *site, operation transporttest.Operation, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := s.broker.AwaitCalls(ctx, operation, n); err != nil {
 		t.Fatal(err)

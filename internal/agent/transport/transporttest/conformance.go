@@ -28,8 +28,9 @@ type Harness struct {
 const (
 	consumer = "rome"
 	key      = "0b2f7c1e-rome.1"
-	// promptly limits everything that should not take long.
-	promptly = 10 * time.Second
+	// promptly limits everything that should not take long. It is less than the minute that a poll
+	// may wait.
+	promptly = 50 * time.Second
 )
 
 // Run checks that a transport behaves as package transport describes. It calls setup for every
