@@ -204,7 +204,7 @@ func (w *world) streams(t *testing.T, token string) {
 		if err != nil {
 			t.Errorf("the stream ended: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Error("the stream does not show the new object")
 	}
 }
