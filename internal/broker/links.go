@@ -56,7 +56,7 @@ func (l link) isOverdue(now time.Time) bool {
 // notices an unreachable provider when it peers.
 type links struct {
 	s *session
-	// of has the reported links, by requester and provider.
+	// of maps a requester and a provider to the link that the requester last reported.
 	of map[string]map[string]link
 	// endpoints has, by provider, the address of the API server to which the reported links refer.
 	endpoints map[string]string

@@ -92,7 +92,7 @@ type CostTotal struct {
 // AccountRow is what one account reserved, used and paid of one resource in one period.
 type AccountRow struct {
 	From, To time.Time
-	// Tenant, Requester and Provider name the account. Currency is "" for placements without a price.
+	// Tenant, Requester and Provider identify the account. Currency is empty if its placements have no price.
 	Tenant, Requester, Provider, Currency string
 	Resource                              corev1.ResourceName
 	AccountSums

@@ -84,7 +84,7 @@ type durationMeter struct {
 	handshakes, drains *prometheus.HistogramVec
 }
 
-// newDurationMeter returns a meter. All its series exist from the start, with zero observations.
+// newDurationMeter creates the histograms of handshakes and drains, each series with zero observations.
 func newDurationMeter() *durationMeter {
 	m := &durationMeter{
 		handshakes: newHistogramVec("agent_handshake_duration_seconds",

@@ -68,7 +68,7 @@ const (
 	// Settling means that the broker or the provider has neither granted nor refused the present
 	// amounts of the request yet.
 	Settling State = iota
-	// Held means that the request has what it asks for, and may be enlarged.
+	// Held means that the broker holds everything that the request asks for, so that the agent may enlarge the request.
 	Held
 	// Full means that the provider of the request has refused to enlarge the request.
 	Full
