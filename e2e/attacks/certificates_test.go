@@ -111,7 +111,7 @@ func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 			refused(t, err)
 			if err == nil {
 				s.unsigned(t, slice)
-				check(t, s.provider.DeleteAndWait(t.Context(), slice, time.Minute))
+				check(t, s.provider.DeleteAndWait(t.Context(), slice, patience))
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestCertificatesForOtherGroupsAreNotSigned(t *testing.T) {
 	}
 	t.Run("its own slice, deleted and made anew with more groups", func(t *testing.T) {
 		fresh := rome.forge(t, rome.slice, func(spec map[string]any) { spec["csr"] = subjects(t, key, rome.slice)["the group of another consumer"] })
-		if err := rome.plane.DeleteAndWait(t.Context(), e2e.Object(e2e.SliceKind, rome.office, rome.slice), time.Minute); err != nil {
+		if err := rome.plane.DeleteAndWait(t.Context(), e2e.Object(e2e.SliceKind, rome.office, rome.slice), patience); err != nil {
 			refused(t, err)
 			return
 		}
@@ -198,7 +198,7 @@ func TestRenewalsOfOthersAreNotSigned(t *testing.T) {
 				refused(t, err)
 				return
 			}
-			t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), renew, time.Minute)) })
+			t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), renew, patience)) })
 			s.notOfAnother(t, renew)
 		})
 	}
@@ -281,10 +281,10 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 	s := open(t)
 	second, err := s.attacker.home.Request(t.Context(), namespace, "ends", grant(), at(provider))
 	check(t, err)
-	check(t, s.attacker.home.AwaitReady(t.Context(), second, readyWithin))
+	check(t, s.attacker.home.AwaitReady(t.Context(), second, patience))
 	ended, err := s.env.SliceIdentity(t.Context(), "rome", provider, second.Status.NodeName)
 	check(t, err)
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		return "", ended.List(ctx, &corev1.SecretList{}, client.InNamespace(s.attacker.landing))
 	}))
 	reads := readingAttacks(ended, s.attacker.landing)
@@ -300,8 +300,8 @@ func TestEndedIdentitiesReadNothingWhileASiblingLives(t *testing.T) {
 		},
 	}
 	maps.Copy(attacks, reads)
-	check(t, s.attacker.home.DeleteAndWait(t.Context(), second, time.Minute))
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, s.attacker.home.DeleteAndWait(t.Context(), second, patience))
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		for what, try := range attacks {
 			if err := try(ctx); !apierrors.IsForbidden(err) {
 				return fmt.Sprintf("the ended identity not to %s, it got: %v", what, err), nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +45,7 @@ func TestRefusedPodStartsAfterItsPredecessor(t *testing.T) {
 	first, second := s.attacker.heavy("first"), s.attacker.heavy("second")
 	check(t, s.attacker.kubelet.Create(ctx, first))
 	pod := &corev1.Pod{ObjectMeta: named(s.attacker.landing, first.GetName())}
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		if err := client.IgnoreNotFound(s.provider.Get(ctx, client.ObjectKeyFromObject(pod), pod)); err != nil || pod.UID == "" {
 			return "the first pod to be created", err
 		}
@@ -61,7 +60,7 @@ func TestRefusedPodStartsAfterItsPredecessor(t *testing.T) {
 	check(t, s.attacker.kubelet.Create(ctx, second))
 	s.awaitRefusals(t, second.GetName(), 10)
 	release()
-	check(t, e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		running := &corev1.Pod{ObjectMeta: named(s.attacker.landing, second.GetName())}
 		if err := client.IgnoreNotFound(s.provider.Get(ctx, client.ObjectKeyFromObject(running), running)); err != nil || running.UID == "" {
 			return "the second pod to be created", err
@@ -78,20 +77,25 @@ func TestRefusedPodStartsAfterItsPredecessor(t *testing.T) {
 // awaitRefusals waits until Liqo has made this many attempts to create the pod of a ShadowPod.
 func (s *scene) awaitRefusals(t *testing.T, name string, attempts int32) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
-		list := &corev1.EventList{}
-		if err := s.provider.List(ctx, list, client.InNamespace(s.attacker.landing)); err != nil {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
+		seen, err := s.refusals(ctx, s.attacker, name)
+		if err != nil || seen >= attempts {
 			return "", err
-		}
-		seen := int32(0)
-		for i := range list.Items {
-			if e := &list.Items[i]; e.InvolvedObject.Kind == "ShadowPod" && e.InvolvedObject.Name == name && e.Reason == "FailedCreatePod" {
-				seen += e.Count
-			}
-		}
-		if seen >= attempts {
-			return "", nil
 		}
 		return fmt.Sprintf("%d refusals of pod %q, there are %d", attempts, name, seen), nil
 	}))
+}
+
+// refusals returns how often Liqo has tried in vain to create the pod of a ShadowPod.
+func (s *scene) refusals(ctx context.Context, c *tenant, name string) (seen int32, err error) {
+	list := &corev1.EventList{}
+	if err := s.provider.List(ctx, list, client.InNamespace(c.landing)); err != nil {
+		return 0, err
+	}
+	for i := range list.Items {
+		if e := &list.Items[i]; e.InvolvedObject.Kind == "ShadowPod" && e.InvolvedObject.Name == name && e.Reason == "FailedCreatePod" {
+			seen += e.Count
+		}
+	}
+	return seen, nil
 }

@@ -19,10 +19,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
 )
 
-// livesWithin bounds one step of an honest workload on a busy machine. Liqo's virtual kubelet waits
-// longer after each refusal.
-const livesWithin = 90 * time.Second
-
 // honestPod returns the template of a pod that meets the restricted standard, pinned to the
 // consumer's virtual node.
 func (c *tenant) honestPod(name string) corev1.PodTemplateSpec {
@@ -94,7 +90,7 @@ func (s *scene) live(ctx context.Context, c *tenant) error {
 
 // change updates a Deployment and retries after a conflict.
 func (c *tenant) change(ctx context.Context, d *appsv1.Deployment, apply func()) error {
-	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		if err := c.home.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 			return "", err
 		}
@@ -106,7 +102,7 @@ func (c *tenant) change(ctx context.Context, d *appsv1.Deployment, apply func())
 // awaitRolledOut waits until exactly the pods that a Deployment requests are running, both at the
 // consumer and at the provider.
 func (s *scene) awaitRolledOut(ctx context.Context, c *tenant, d *appsv1.Deployment) error {
-	return e2e.Await(ctx, livesWithin, func(ctx context.Context) (string, error) {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		if err := c.home.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
 			return "", err
 		}
@@ -246,7 +242,7 @@ func (s *scene) runJob(t *testing.T, c *tenant) {
 	})
 	// These pods have no kubelet that ends them. The test covers the decision of the guards: the
 	// pods run at the provider.
-	check(t, e2e.Await(t.Context(), livesWithin, func(ctx context.Context) (string, error) { return s.twins(ctx, c, 2) }))
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) { return s.twins(ctx, c, 2) }))
 }
 
 // runStatefulSet runs two pods of a StatefulSet with a headless Service.
@@ -266,8 +262,8 @@ func (s *scene) runStatefulSet(t *testing.T, c *tenant) {
 		check(t, client.IgnoreNotFound(c.home.Delete(context.Background(), service)))
 		s.awaitNoPods(t, c)
 	})
-	check(t, e2e.Await(t.Context(), livesWithin, func(ctx context.Context) (string, error) { return s.twins(ctx, c, 2) }))
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) { return s.twins(ctx, c, 2) }))
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		twin := &corev1.Service{}
 		err := s.provider.Get(ctx, client.ObjectKey{Namespace: c.landing, Name: "set"}, twin)
 		if apierrors.IsNotFound(err) {

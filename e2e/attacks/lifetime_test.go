@@ -61,7 +61,7 @@ func TestCertificatesOfPeersAreShortLivedAndRenewed(t *testing.T) {
 	for _, h := range holders {
 		t.Run(h.name, func(t *testing.T) {
 			var renewed *x509.Certificate
-			check(t, e2e.Await(t.Context(), time.Minute, func(context.Context) (string, error) {
+			check(t, e2e.Await(t.Context(), patience, func(context.Context) (string, error) {
 				renewed = certificateOf(t, h.read)
 				if left := time.Until(renewed.NotAfter); left > 30*time.Minute && left <= time.Hour {
 					return "", nil

@@ -3,7 +3,6 @@ package attacks
 import (
 	"context"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,8 +24,8 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	older := s.attacker.pendingPod(t, team)
 	own, err := home.Request(t.Context(), team, "own", grant(), at(provider))
 	check(t, err)
-	t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), own, time.Minute)) })
-	check(t, home.AwaitReady(t.Context(), own, readyWithin))
+	t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), own, patience)) })
+	check(t, home.AwaitReady(t.Context(), own, patience))
 	config := *home.Config
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	alice, err := e2e.NewCluster(user, &config, "")
@@ -35,6 +34,7 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 	tolerate := func(pod *corev1.Pod) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
+	made := map[string]*corev1.Pod{}
 	for name, change := range map[string]func(pod *corev1.Pod){
 		"by the reservation's label": func(pod *corev1.Pod) { pod.Spec.NodeSelector = e2e.OnReservation(victim) },
 		"by the reservation's label and every toleration": func(pod *corev1.Pod) {
@@ -52,7 +52,6 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each subtest waits to see that nothing happens
 			pod := &corev1.Pod{ObjectMeta: named(team, unused("stolen")), Spec: s.attacker.honestPod("stolen").Spec}
 			pod.Spec.NodeSelector = nil
 			change(pod)
@@ -60,9 +59,20 @@ func TestPodsOfOtherNamespacesStayOffReservedNodes(t *testing.T) {
 				refused(t, err)
 				return
 			}
-			t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
-			s.staysOff(t, pod)
+			made[name] = pod
 		})
+	}
+	t.Cleanup(func() {
+		for _, pod := range made {
+			check(t, home.DeleteAndWait(context.Background(), pod, patience))
+		}
+	})
+	s.attacker.awaitOwnPod(t)
+	for name, pod := range made {
+		check(t, home.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+		if pod.Spec.NodeName == s.attacker.slice && pod.Status.Phase == corev1.PodRunning {
+			t.Errorf("%s: a pod of namespace %q runs on %s, which namespace %q reserved", name, team, pod.Spec.NodeName, namespace)
+		}
 	}
 	t.Run("by a toleration for a pod older than the request", func(t *testing.T) {
 		before := older.DeepCopy()
@@ -83,7 +93,7 @@ func (c *tenant) pendingPod(t *testing.T, in string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: named(in, unused("older")), Spec: c.honestPod("older").Spec}
 	pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": c.slice}
 	check(t, c.home.Create(t.Context(), pod))
-	t.Cleanup(func() { check(t, c.home.DeleteAndWait(context.Background(), pod, time.Minute)) })
+	t.Cleanup(func() { check(t, c.home.DeleteAndWait(context.Background(), pod, patience)) })
 	return pod
 }
 
@@ -99,21 +109,15 @@ func allowBindings(t *testing.T, home *e2e.Cluster, team, user string) {
 	}))
 }
 
-// staysOff fails the test if a pod is scheduled to rome's reserved node within the waiting time.
-func (s *scene) staysOff(t *testing.T, pod *corev1.Pod) {
+// awaitOwnPod runs a pod of the tenant on its reserved node. The scheduler, Liqo and the provider
+// have then dealt with every pod that was created before.
+func (c *tenant) awaitOwnPod(t *testing.T) {
 	t.Helper()
-	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
-		if err := s.attacker.home.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			return "", err
-		}
-		if pod.Spec.NodeName == s.attacker.slice && pod.Status.Phase == corev1.PodRunning {
-			return "", nil
-		}
-		return "the pod to run on the node", nil
-	})
-	if err == nil {
-		t.Errorf("a pod of namespace %q runs on %s, which namespace %q reserved", pod.Namespace, pod.Spec.NodeName, namespace)
-	}
+	pod := &corev1.Pod{ObjectMeta: named(namespace, unused("own")), Spec: c.honestPod("own").Spec}
+	check(t, c.home.Create(t.Context(), pod))
+	t.Cleanup(func() { check(t, c.home.DeleteAndWait(context.Background(), pod, patience)) })
+	_, err := c.home.AwaitPods(t.Context(), namespace, 1, c.slice, patience)
+	check(t, err)
 }
 
 // TestPodsThatAreNotOffloadedTakeNoReservedRoom checks pods of a namespace that is not offloaded.
@@ -138,17 +142,12 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	liqos := corev1.Toleration{Key: "virtual-node.liqo.io/not-allowed", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 	for name, toleration := range map[string]corev1.Toleration{"with Liqo's toleration": liqos, "with every toleration": everything} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each subtest waits to see that nothing happens
 			pod := stranger(toleration)
 			check(t, bob.Create(t.Context(), pod))
-			t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
-			err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
-				if err := home.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Spec.NodeName != "" {
-					return "", err
-				}
-				return "the pod to be scheduled", nil
-			})
-			if err == nil {
+			t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, patience)) })
+			s.attacker.awaitOwnPod(t)
+			check(t, home.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+			if pod.Spec.NodeName != "" {
 				t.Errorf("a pod of namespace %q takes room on %s", team, pod.Spec.NodeName)
 			}
 		})
@@ -156,7 +155,7 @@ func TestPodsThatAreNotOffloadedTakeNoReservedRoom(t *testing.T) {
 	t.Run("with a toleration that comes later", func(t *testing.T) {
 		pod := stranger()
 		check(t, bob.Create(t.Context(), pod))
-		t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, time.Minute)) })
+		t.Cleanup(func() { check(t, home.DeleteAndWait(context.Background(), pod, patience)) })
 		before := pod.DeepCopy()
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, liqos)
 		refused(t, bob.Patch(t.Context(), pod, client.MergeFrom(before)))
@@ -169,7 +168,7 @@ func createTeam(t *testing.T, s *scene, team, user string) {
 	home := s.attacker.home
 	check(t, s.env.EnsureNamespace(t.Context(), home, team))
 	t.Cleanup(func() {
-		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, time.Minute))
+		check(t, home.DeleteAndWait(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, patience))
 	})
 	check(t, home.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: named(team, "edit"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},

@@ -130,13 +130,13 @@ func (s *scene) sendSlice(t *testing.T, much map[string]any) {
 	slice.SetLabels(map[string]string{"liqo.io/remote-cluster-id": provider, "liqo.io/remoteID": provider, "liqo.io/replication": "true"})
 	slice.Object["spec"] = map[string]any{"class": "broker", "providerClusterID": provider, "resources": much}
 	check(t, s.attacker.home.Create(t.Context(), slice))
-	t.Cleanup(func() { check(t, s.attacker.home.DeleteAndWait(context.Background(), slice, time.Minute)) })
+	t.Cleanup(func() { check(t, s.attacker.home.DeleteAndWait(context.Background(), slice, patience)) })
 	replica := e2e.Object(e2e.SliceKind, s.attacker.office, "stolen-at-home")
 	err := e2e.Await(t.Context(), 5*time.Second, func(ctx context.Context) (string, error) {
 		return "", s.provider.Get(ctx, client.ObjectKeyFromObject(replica), replica)
 	})
 	if err == nil {
-		check(t, s.provider.AwaitDenied(t.Context(), replica, 20*time.Second))
+		check(t, s.provider.AwaitDenied(t.Context(), replica, patience))
 	}
 }
 
@@ -195,7 +195,7 @@ func TestCollectionsOfOthersStay(t *testing.T) {
 	own := e2e.Object(e2e.NamespaceMapKind, s.attacker.office, "of-the-provider")
 	own.Object["spec"] = map[string]any{"desiredMapping": map[string]any{}}
 	check(t, s.provider.Create(t.Context(), own))
-	t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), own, time.Minute)) })
+	t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), own, patience)) })
 	for what, kind := range map[string]schema.GroupVersionKind{"namespace maps": e2e.NamespaceMapKind, "slices": e2e.SliceKind, "renewals": e2e.RenewKind} {
 		t.Run(what, func(t *testing.T) {
 			for _, of := range []*tenant{s.attacker, s.neighbour} {
@@ -229,7 +229,7 @@ func (s *scene) floodMaps(t *testing.T, own *unstructured.Unstructured) {
 			continue
 		}
 		taken++
-		t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), m, time.Minute)) })
+		t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), m, patience)) })
 	}
 	if taken == tries {
 		t.Errorf("%d namespace maps were taken", taken)

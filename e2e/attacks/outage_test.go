@@ -61,7 +61,7 @@ func TestNoPodStartsWhileAgentIsDown(t *testing.T) {
 		refused(t, s.attacker.plane.Status().Patch(t.Context(), e2e.Object(e2e.SliceKind, s.attacker.office, s.attacker.slice), merge(`{"status":{"resources":{"cpu":"1000"}}}`)))
 	})
 	resume()
-	check(t, s.env.AwaitAdvertised(t.Context(), time.Minute))
+	check(t, s.env.AwaitAdvertised(t.Context(), patience))
 }
 
 // workAtProvider performs everyday operations of the provider's own users. None of them may wait
@@ -71,14 +71,14 @@ func (s *scene) workAtProvider(t *testing.T) {
 	const name = "provider-own"
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	check(t, s.provider.Create(t.Context(), ns))
-	t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), ns, time.Minute)) })
+	t.Cleanup(func() { check(t, s.provider.DeleteAndWait(context.Background(), ns, patience)) })
 	check(t, s.provider.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: named(name, "own")}))
 	pod := &corev1.Pod{ObjectMeta: named(name, "own"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.k8s.io/pause:3.10"}}}}
-	check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		fresh := pod.DeepCopy()
 		return "", s.provider.Create(ctx, fresh) // the namespace's ServiceAccount may not exist yet
 	}))
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		if err := s.provider.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase == corev1.PodRunning {
 			return "", err
 		}
@@ -95,7 +95,7 @@ func overrun(t *testing.T) *scene {
 	const host = "rome"
 	env := openEmpty(t)
 	withValues(t, env, host, map[string]any{"webhook": map[string]any{"enabled": false}})
-	check(t, env.AwaitAdvertised(t.Context(), time.Minute))
+	check(t, env.AwaitAdvertised(t.Context(), patience))
 	s := openWith(t, env, host, "berlin", "paris")
 	t.Cleanup(func() { s.behave(t) })
 	return s
@@ -112,10 +112,13 @@ func (s *scene) behave(t *testing.T) {
 		for range 2 {
 			r, err := c.home.Request(ctx, namespace, unused("behaves"), small, at(s.provider.Name))
 			check(t, err)
-			check(t, c.home.AwaitPhase(ctx, r, readyWithin, agentv1alpha1.RequestReserved, agentv1alpha1.RequestActive))
+			check(t, c.home.AwaitPhase(ctx, r, patience, agentv1alpha1.RequestReserved, agentv1alpha1.RequestActive))
 		}
 	}
 }
+
+// lastingFor is how long an excess must last to need an eviction.
+const lastingFor = 2 * time.Second
 
 // exceed has the attacker exceed its grant until enough returns true. It deletes in parallel,
 // because Liqo counts every deletion. It fails the test if no excess results, since the test would
@@ -133,7 +136,7 @@ func (s *scene) exceed(t *testing.T, enough func() bool) {
 		for range 8 {
 			_ = s.attacker.kubelet.Create(t.Context(), s.attacker.heavy("beyond"))
 		}
-		if e2e.Await(t.Context(), 2*overFor, func(context.Context) (string, error) {
+		if e2e.Await(t.Context(), 2*lastingFor, func(context.Context) (string, error) {
 			if enough() {
 				return "", nil
 			}
@@ -159,7 +162,7 @@ func (s *scene) isNoted(t *testing.T, c *tenant) bool {
 // awaitWithinGrant waits until the attacker's usage fits its grant again.
 func (s *scene) awaitWithinGrant(t *testing.T) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), 2*time.Minute, func(context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(context.Context) (string, error) {
 		s.observer.mu.Lock()
 		defer s.observer.mu.Unlock()
 		used, _, names := s.observer.usage(s.attacker.id)
@@ -185,7 +188,7 @@ func TestExcessIsEvictedThoughTheAgentIsKilled(t *testing.T) {
 		s.stopAgent(t)
 		s.exceed(t, func() bool { // one excess pod would disappear with its ShadowPod, before an eviction
 			over, pods := s.observer.excessOf(s.attacker.id)
-			return over > overFor && pods > 3
+			return over > lastingFor && pods > 3
 		})
 		traces := t.TempDir()
 		check(t, s.env.Product.Restart(t.Context(), s.provider.Name, failpoint.Arm(traces, failpoint.Excess...)...))
@@ -207,7 +210,7 @@ func TestExcessIsEvictedThoughTheAgentIsKilled(t *testing.T) {
 // excess.
 func (s *scene) awaitUncordoned(t *testing.T, c *tenant) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), 2*time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		slice := e2e.Object(e2e.SliceKind, c.office, c.slice)
 		err := s.provider.Get(ctx, client.ObjectKeyFromObject(slice), slice)
 		if err == nil && slice.GetAnnotations()["liqo.io/cordon"] == "true" {
@@ -261,7 +264,7 @@ func TestGuardModes(t *testing.T) {
 func (s *scene) awaitMode(t *testing.T, pods map[string]func(pod map[string]any), wantRefused bool) {
 	t.Helper()
 	for what, change := range pods {
-		check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
+		check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 			err := s.attacker.kubelet.Create(ctx, s.attacker.podWith("mode", change), client.DryRunAll)
 			if (err != nil) == wantRefused {
 				return "", nil
@@ -293,7 +296,7 @@ func TestGuardElsewhereModes(t *testing.T) {
 	for mode, wantRefused := range map[string]bool{"off": false, "audit": false, "enforce": true} {
 		t.Run(mode, func(t *testing.T) {
 			withValues(t, env, provider, map[string]any{"guard": map[string]any{"elsewhere": mode}})
-			check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+			check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 				err := steal(ctx)
 				if (err != nil) == wantRefused {
 					return "", nil

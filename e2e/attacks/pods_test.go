@@ -3,9 +3,9 @@ package attacks
 import (
 	"context"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,14 +96,12 @@ func (s *scene) containPods(t *testing.T, c *tenant, changes map[string]func(pod
 	}
 }
 
-// neverRuns fails the test if the pod of a ShadowPod appears within the waiting time.
+// neverRuns fails the test if the pod of a ShadowPod exists once a later one has had its turn.
 func (s *scene) neverRuns(t *testing.T, shadow client.Object) {
 	t.Helper()
-	err := e2e.Await(t.Context(), overFor, func(ctx context.Context) (string, error) {
-		return "", s.provider.Get(ctx, client.ObjectKeyFromObject(shadow), &corev1.Pod{})
-	})
-	if err == nil {
-		t.Error("its pod was made")
+	s.awaitTurn(t)
+	if err := s.provider.Get(t.Context(), client.ObjectKeyFromObject(shadow), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("its pod was made: %v", err)
 	}
 }
 
@@ -116,7 +114,7 @@ func (s *scene) fill(t *testing.T, c *tenant) {
 			refused(t, err)
 		}
 	}
-	check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) { return s.twins(ctx, c, fit) }))
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) { return s.twins(ctx, c, fit) }))
 	s.settleExcess(t, c)
 }
 

@@ -71,7 +71,7 @@ func (h *hostile) reserve(t *testing.T) {
 	var err error
 	h.request, err = h.env.Member("rome").Request(t.Context(), namespace, "honest", grant(), at(provider))
 	check(t, err)
-	check(t, e2e.Await(t.Context(), readyWithin, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		list, err := h.broker.FetchInstructions(ctx, "", 0)
 		if err != nil {
 			return "", err
@@ -89,15 +89,35 @@ func (h *hostile) reserve(t *testing.T) {
 	}))
 }
 
+// refusedWithin is less than the two minutes after which the broker gives up any placement whose
+// node is not Ready, so a placement that ends earlier was refused.
+const refusedWithin = time.Minute
+
 // awaitGivenUp waits until rome has given up the placement, then reports it gone so that the broker
 // frees the reservation. The broker accepts no such report earlier.
-func (h *hostile) awaitGivenUp(t *testing.T, within time.Duration) {
+func (h *hostile) awaitGivenUp(t *testing.T) {
 	t.Helper()
-	check(t, e2e.Await(t.Context(), within, func(ctx context.Context) (string, error) {
-		if err := h.broker.ReportStatus(ctx, h.reservation, h.gone); err != nil {
-			return "rome to give " + h.placement + " up: " + err.Error(), nil
+	check(t, e2e.Await(t.Context(), patience, h.giveUp))
+}
+
+func (h *hostile) giveUp(ctx context.Context) (waitingFor string, _ error) {
+	if err := h.broker.ReportStatus(ctx, h.reservation, h.gone); err != nil {
+		return "rome to give " + h.placement + " up: " + err.Error(), nil
+	}
+	return "", nil
+}
+
+// awaitRefused waits until rome has given up the placement because of the provider's message. It
+// fails the test if used describes a use of the message before.
+func (h *hostile) awaitRefused(t *testing.T, used func(ctx context.Context) string) {
+	t.Helper()
+	check(t, e2e.Await(t.Context(), refusedWithin, func(ctx context.Context) (string, error) {
+		waitingFor, err := h.giveUp(ctx)
+		if use := used(ctx); use != "" {
+			t.Error(use)
+			return "", nil
 		}
-		return "", nil
+		return waitingFor, err
 	}))
 }
 
@@ -107,8 +127,8 @@ func (h *hostile) reserveAgain(t *testing.T) {
 	t.Helper()
 	rome := h.env.Member("rome")
 	check(t, rome.Delete(t.Context(), h.request))
-	h.awaitGivenUp(t, time.Minute)
-	check(t, rome.DeleteAndWait(t.Context(), h.request, time.Minute))
+	h.awaitGivenUp(t)
+	check(t, rome.DeleteAndWait(t.Context(), h.request, patience))
 	h.reserve(t)
 }
 
@@ -124,7 +144,7 @@ func (h *hostile) restoreAgent(t *testing.T) {
 func (h *hostile) leave(t *testing.T) {
 	t.Helper()
 	h.restoreAgent(t)
-	check(t, h.env.Member("rome").DeleteAndWait(t.Context(), h.request, time.Minute))
+	check(t, h.env.Member("rome").DeleteAndWait(t.Context(), h.request, patience))
 	stage.Clear(t)
 	s := openWith(t, h.env, provider, "rome", "berlin")
 	s.verify(t)
@@ -155,7 +175,7 @@ func (h *hostile) send(ctx context.Context, step handshake.Step, epoch, previous
 }
 
 // answer waits for rome's answer to the challenge of an epoch. It returns the message and its
-// digest, or an error if none arrives in time.
+// digest, or an error if there is none in time.
 func (h *hostile) answer(ctx context.Context, epoch string, within time.Duration) (answer handshake.Answer, digest string, err error) {
 	err = e2e.Await(ctx, within, func(ctx context.Context) (string, error) {
 		list, err := h.broker.ReceiveMessages(ctx, "", 0)
@@ -208,16 +228,19 @@ func TestAgentsSignNothingButNonces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			epoch := newEpoch(t)
 			check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: bytes}))
-			if _, _, err := h.answer(t.Context(), epoch, 2*time.Second); err == nil {
-				t.Error("rome signed it")
-			}
+			h.awaitRefused(t, func(ctx context.Context) string {
+				if _, _, err := h.answer(ctx, epoch, e2e.Once); err == nil {
+					return "rome signed it"
+				}
+				return ""
+			})
 			h.reserveAgain(t)
 		})
 	}
 	t.Run("a nonce is signed, so that this test could fail", func(t *testing.T) {
 		epoch := newEpoch(t)
 		check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
-		_, _, err := h.answer(t.Context(), epoch, 30*time.Second)
+		_, _, err := h.answer(t.Context(), epoch, patience)
 		check(t, err)
 	})
 	h.leave(t)
@@ -242,7 +265,7 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 		t.Helper()
 		epoch := newEpoch(t)
 		check(t, h.send(t.Context(), handshake.StepChallenge, epoch, "", handshake.Challenge{TenantNamespace: "liqo-tenant-rome", Nonce: nonce(t)}))
-		answer, digest, err := h.answer(t.Context(), epoch, 30*time.Second)
+		answer, digest, err := h.answer(t.Context(), epoch, patience)
 		check(t, err)
 		credentials.TenantNamespace, credentials.SignedCRT = "liqo-tenant-rome", selfSigned(t, answer)
 		check(t, h.send(t.Context(), handshake.StepCredentials, epoch, digest, credentials))
@@ -259,15 +282,14 @@ func TestCredentialsThatLeadElsewhereAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			offer(t, credentials)
-			h.awaitNoIdentity(t)
-			h.awaitGivenUp(t, 10*time.Second) // well before the deadline of the virtual node
+			h.awaitRefused(t, h.identity)
 			h.reserveAgain(t)
 		})
 	}
 	t.Run("those that lead to the advertised API server are taken, so that this test could fail", func(t *testing.T) {
 		offer(t, handshake.Credentials{APIServer: own})
 		identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
-		check(t, e2e.Await(t.Context(), 30*time.Second, func(ctx context.Context) (string, error) {
+		check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 			return "", env.Member("rome").Get(ctx, client.ObjectKeyFromObject(identity), identity)
 		}))
 	})
@@ -299,19 +321,16 @@ func selfSigned(t *testing.T, answer handshake.Answer) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// awaitNoIdentity fails the test if rome's Liqo receives credentials of the hostile provider.
-func (h *hostile) awaitNoIdentity(t *testing.T) {
-	t.Helper()
+// identity describes the credentials of the hostile provider that rome's Liqo has, and deletes
+// them. It returns "" if there are none.
+func (h *hostile) identity(ctx context.Context) string {
 	identity := e2e.Object(e2e.IdentityKind, e2e.TenantNamespace(provider), object.IdentityName(provider))
 	rome := h.env.Member("rome")
-	err := e2e.Await(t.Context(), 2*time.Second, func(ctx context.Context) (string, error) {
-		return "", rome.Get(ctx, client.ObjectKeyFromObject(identity), identity)
-	})
-	if err == nil {
-		server, _, _ := unstructured.NestedString(identity.Object, "spec", "authParams", "apiServer")
-		t.Errorf("rome's Liqo was given the API server %q", server)
-		check(t, rome.Delete(context.Background(), identity))
+	if rome.Get(ctx, client.ObjectKeyFromObject(identity), identity) != nil {
+		return ""
 	}
+	server, _, _ := unstructured.NestedString(identity.Object, "spec", "authParams", "apiServer")
+	return fmt.Sprintf("rome's Liqo was given the API server %q: deleting it: %v", server, rome.Delete(ctx, identity))
 }
 
 // TestAnnouncementsOfInventedPlacementsChangeNothing has a member announce placements that were
@@ -340,7 +359,7 @@ func TestAnnouncementsOfInventedPlacementsChangeNothing(t *testing.T) {
 	if diff := cmp.Diff(held, reservationsOf(t, env, members)); diff != "" {
 		t.Errorf("reservations (-before +after):\n%s", diff)
 	}
-	check(t, env.AwaitAvailable(t.Context(), before, time.Minute))
+	check(t, env.AwaitAvailable(t.Context(), before, patience))
 }
 
 // reservationsOf lists the names of the reservations held for the given clusters.

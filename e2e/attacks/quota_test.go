@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,17 +77,33 @@ func TestRepeatedDeletionsFreeNoCapacity(t *testing.T) {
 	}
 }
 
-// settleExcess gives admitted pods a moment to run, fails the test if the provider did not contain
-// them, and removes them.
+// settleExcess waits until the provider has decided about the admitted pods, fails the test if it
+// did not contain them, and removes them.
 func (s *scene) settleExcess(t *testing.T, c *tenant) {
 	t.Helper()
-	// Admitted pods run within a moment, and the observer detects an excess.
-	select {
-	case <-time.After(overFor + time.Second):
-	case <-t.Context().Done():
-	}
+	s.awaitTurn(t)
 	s.observer.verify(t)
 	s.removeAll(t, c)
+}
+
+// awaitTurn has the neighbour create a ShadowPod and waits until its pod is scheduled or refused.
+// Liqo, the guards and the scheduler have then dealt with everything that was created before.
+func (s *scene) awaitTurn(t *testing.T) {
+	t.Helper()
+	c, shadow := s.neighbour, s.neighbour.pod(unused("turn"))
+	check(t, c.kubelet.Create(t.Context(), shadow))
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
+		pod := &corev1.Pod{}
+		err := s.provider.Get(ctx, client.ObjectKeyFromObject(shadow), pod)
+		if client.IgnoreNotFound(err) != nil || pod.Spec.NodeName != "" {
+			return "", err
+		}
+		if n, err := s.refusals(ctx, c, shadow.GetName()); err != nil || n > 0 {
+			return "", err
+		}
+		return "the pod of " + shadow.GetName() + " to be scheduled or refused", nil
+	}))
+	check(t, c.kubelet.Delete(t.Context(), shadow, client.PropagationPolicy("Background")))
 }
 
 // together runs n calls of f in parallel and waits for them.
@@ -153,11 +168,11 @@ func (s *scene) secondLanding(t *testing.T) string {
 	check(t, s.attacker.home.Create(t.Context(), offloading))
 	t.Cleanup(func() {
 		ctx := context.Background()
-		check(t, s.attacker.home.DeleteAndWait(ctx, offloading, time.Minute))
-		check(t, s.attacker.home.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute))
+		check(t, s.attacker.home.DeleteAndWait(ctx, offloading, patience))
+		check(t, s.attacker.home.DeleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, patience))
 	})
 	landing := name + "-rome"
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		return "", s.attacker.kubelet.Create(ctx, e2etest.ShadowPod("rome", s.attacker.slice, landing, unused("probe")), client.DryRunAll)
 	}))
 	t.Cleanup(func() { s.removeIn(t, landing) })

@@ -30,9 +30,9 @@ const (
 	namespace = "e2e"
 	// provider is the target of most tests. rome attacks it, and berlin is the neighbour.
 	provider = "paris"
-	// readyWithin allows for a busy machine, and for the first pauses that a failed run leaves
-	// behind.
-	readyWithin = 2 * time.Minute
+	// patience is enough for every wait on a busy machine, and for the first pauses that a failed
+	// run leaves behind.
+	patience = 4 * time.Minute
 	// replicator is the process of Liqo that removes replicas it did not make.
 	replicator = "liqo-crd-replicator"
 )
@@ -134,7 +134,7 @@ func (s *scene) replaceSlice(t *testing.T) {
 	former := s.attacker
 	s.attacker = s.consumer(t, former.id)
 	s.awaitIdentities(t, s.attacker)
-	check(t, former.home.DeleteAndWait(t.Context(), former.request, time.Minute))
+	check(t, former.home.DeleteAndWait(t.Context(), former.request, patience))
 	s.spoiled = false
 }
 
@@ -218,14 +218,14 @@ func at(provider string) func(spec *agentv1alpha1.ResourceRequestSpec) {
 // kubelet. It waits until the consumer's virtual kubelet is allowed to write.
 func (s *scene) awaitIdentities(t *testing.T, c *tenant) {
 	t.Helper()
-	check(t, c.home.AwaitReady(t.Context(), c.request, readyWithin))
+	check(t, c.home.AwaitReady(t.Context(), c.request, patience))
 	c.slice = c.request.Status.NodeName
 	var err error
 	c.plane, err = s.env.Identity(t.Context(), c.id, s.provider.Name)
 	check(t, err)
 	c.kubelet, err = s.env.SliceIdentity(t.Context(), c.id, s.provider.Name, c.slice)
 	check(t, err)
-	check(t, e2e.Await(t.Context(), time.Minute, func(ctx context.Context) (string, error) {
+	check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
 		return "", c.kubelet.Create(ctx, c.pod(unused("probe")), client.DryRunAll)
 	}))
 }
@@ -350,7 +350,7 @@ func (s *scene) awaitNoPods(t testing.TB, c *tenant) {
 }
 
 func (s *scene) awaitEmpty(ctx context.Context, c *tenant) error {
-	return e2e.Await(ctx, time.Minute, func(ctx context.Context) (string, error) {
+	return e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
 		list := &corev1.PodList{}
 		if err := s.provider.List(ctx, list, client.InNamespace(c.landing)); err != nil || len(list.Items) == 0 {
 			return "", err
