@@ -90,7 +90,7 @@ generate: manifests ## Write everything that is generated: manifests, the REST s
 
 .PHONY: tools
 tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liqo; minutes the first time, then cached.
-	go run ./cmd/playground build
+	go run -trimpath ./cmd/playground build
 
 .PHONY: test
 test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; about twelve minutes.

@@ -27,13 +27,13 @@ boot_nothing() {
 }
 # Packages whose tests wait for elections, restarts and boots more than they compute.
 waiting='./cmd/broker/app ./internal/playground/... ./internal/broker/journal'
-# Packages in which goroutines meet.
-concurrent='./internal/broker ./internal/broker/outbox ./internal/broker/replica ./internal/broker/server ./internal/agent/capacity
+# Packages in which goroutines meet. Those of ./internal/broker meet in few of its tests.
+concurrent='./internal/broker/outbox ./internal/broker/replica ./internal/broker/server ./internal/agent/capacity
   ./internal/agent/inbox ./internal/agent/outbox ./internal/agent/transport/...'
 # packages_but lists the packages that need no suite of their own and are not among its arguments, those
 # with the slowest tests first, so that no processor idles at the end.
 packages_but() {
-  local slowest=(./liqo ./charts/guardtest ./charts/charttest)
+  local slowest=(./liqo ./charts/charttest ./controllers/agent/burstpolicy ./internal/console ./charts/guardtest)
   go list "${slowest[@]}"
   go list ./... | grep -vE '/e2e/(attacks|bench|gitops|local|robustness)$' | grep -vxF "$(go list "${slowest[@]}" "$@")"
 }
@@ -59,9 +59,14 @@ run_suite() {
 
   # The gate's suites.
   # shellcheck disable=SC2086 # several packages
-  packages) run_tests "$1" "$(packages_but $waiting $concurrent)" -short -p 2 -timeout 15m ;;
-  concurrency) run_tests "$1" "$concurrent" -race -short -p 2 -timeout 15m ;;
-  faults) run_tests "$1" './internal/broker ./e2e/robustness' -timeout 15m -run '^TestSimulation$|TestEveryMutantIsFound|TestBrokersKilledAtRandomTimes' ;;
+  packages) # Its tests start programs, which are linked once.
+    export LRB_PROGRAMS=$PWD/$results/programs
+    go build -ldflags '-s -w' -o "$LRB_PROGRAMS/" ./cmd/broker ./cmd/agent ./cmd/kubectl-broker
+    run_tests "$1" "$(packages_but $waiting $concurrent)" -short -p 3 -timeout 15m ;;
+  concurrency) run_tests "$1" "$concurrent" -race -short -p 3 -timeout 15m ;;
+  broker) run_tests "$1" ./internal/broker -race -timeout 15m -broker.steps=5000 \
+    -run '^(TestSimulation|TestExampleOfConcurrentReservations|TestLongPollReturnsNews|TestQueueNewsReachTheRequester)$' ;;
+  faults) run_tests "$1" ./e2e/robustness -timeout 15m -run 'TestEveryMutantIsFound|TestBrokersKilledAtRandomTimes' ;;
   scenarios) LRB_E2E_RACE=0 run_tests "$1" './e2e/local ./e2e/attacks' -p 1 -timeout 15m -run "$scenarios" ;;
 
   # The others.
@@ -140,7 +145,7 @@ go build -modfile=hack/tools/go.mod -o "$results/gotestsum" gotest.tools/gotests
 case ${1:-} in
 gate)
   run_lane scenarios faults &
-  run_lane vet packages concurrency
+  run_lane vet packages concurrency broker
   wait
   ;;
 all)

@@ -167,7 +167,7 @@ func BuildBinaries(ctx context.Context, o Options) (product.Binaries, error) {
 	o.Progress.Plan(1)
 	end := o.Progress.Begin("build broker and agent")
 	defer end()
-	dir, args := filepath.Join(tools.Root(), "bin"), []string{"build"}
+	dir, args := filepath.Join(tools.Root(), "bin"), []string{"build", "-ldflags=-s -w"}
 	if o.Race {
 		dir, args = filepath.Join(dir, "race"), append(args, "-race")
 	}

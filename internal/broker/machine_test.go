@@ -729,9 +729,6 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	steps := *machineSteps
-	if testing.Short() {
-		steps = min(steps, 5000)
-	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	var mu sync.Mutex

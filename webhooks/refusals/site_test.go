@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -142,16 +141,12 @@ func issued(t *testing.T) func(pki.KeyPair, error) pki.KeyPair {
 // install runs a program as its chart specifies.
 func (s *site) install(t *testing.T, name string, chart fs.FS, values map[string]any) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/"+name).CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", name, err, out)
-	}
 	values["fullnameOverride"] = name
 	values["metrics"] = map[string]any{"enabled": false}
 	values["webhook"] = map[string]any{"caBundle": base64.StdEncoding.EncodeToString(s.servers.CertPEM())}
 	r, err := release.New(release.Options{
 		Cluster: s.plane, Chart: chart, Name: name, Namespace: namespace,
-		Programs: map[string]release.Program{name: {Path: binary}},
+		Programs: map[string]release.Program{name: {Path: controlplanetest.Program(t, name)}},
 	})
 	if err == nil {
 		err = r.Apply(t.Context(), values)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,12 +148,8 @@ func startAgent(t *testing.T, plane *controlplane.ControlPlane, args []string) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "agent")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
-		t.Fatalf("building the agent: %v\n%s", err, out)
-	}
 	running, err := plane.Processes().Start(process.Spec{
-		Name: "agent", Path: binary, Layer: process.Controller, Env: []string{"POD_NAMESPACE=" + agentName},
+		Name: "agent", Path: controlplanetest.Program(t, "agent"), Layer: process.Controller, Env: []string{"POD_NAMESPACE=" + agentName},
 		Args: append(args, "--kubeconfig="+kubeconfig, "--endpoint-url="+plane.URL()),
 	})
 	if err != nil {

@@ -3,8 +3,6 @@ package app
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,12 +61,8 @@ func startBroker(t *testing.T) *pastBench {
 	if err := manifest.Install(t.Context(), c, objects); err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "broker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../broker").CombinedOutput(); err != nil {
-		t.Fatalf("building the broker: %v\n%s", err, out)
-	}
 	p, err := plane.Processes().Start(process.Spec{
-		Name: "broker", Path: binary, Layer: process.Controller,
+		Name: "broker", Path: controlplanetest.Program(t, "broker"), Layer: process.Controller,
 		Args: []string{"--kubeconfig=" + plane.Kubeconfig(), "--namespace=" + defaultNamespace, "--health-probe-bind-address=0", "--metrics-bind-address=0"},
 	})
 	if err != nil {
