@@ -42,8 +42,6 @@ var byTest = map[string][]string{
 		"docs/operations.md: kubectl --context rome apply",
 		"docs/operations.md: kubectl --context broker -n $NS get",
 		"docs/configuration.md: kubectl label node",
-		"docs/configuration.md: kubectl get advertisement cluster-advertisement -o jsonpath='{.spec",
-		"docs/configuration.md: kubectl get advertisement cluster-advertisement -o jsonpath='{.status",
 		"docs/networking.md: kubectl get",
 		"docs/queue.md: kubectl get",
 		"docs/offloading.md: kubectl label namespace",
