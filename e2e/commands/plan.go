@@ -85,7 +85,6 @@ var byHand = map[string]string{
 	"docs/decision.md: curl":                                    "names only what differs between two calls; tests of internal/broker/server make them",
 	"docs/console.md: kubectl broker console":                   "runs until it is interrupted; TestCommandsOnAPIServers opens it",
 	"docs/lending.md: kubectl broker plan drain":                "shows reservations that no playground has; TestPlanAgreesWithTheBroker of cmd/kubectl-broker plans drains",
-	"docs/liqo-advisory.md":                                     "needs two clusters that peer without this project; tests of e2e/attacks do the same as the page's attackers",
 	"hack/gitops/README.md":                                     "needs Argo CD and a repository",
 }
 
