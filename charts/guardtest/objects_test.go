@@ -87,6 +87,12 @@ var allowedObjects = map[string]struct{ text, want string }{
 	"a claim of no class":                  {claim("1Gi", ""), "spec.storageClassName is not set"},
 	"a claim of a foreign volume":          {claim("1Gi", "fast", "volumeName: theirs"), "spec.volumeName, selector"},
 	"a claim of any volume":                {claim("1Gi", "fast", "selector: {matchLabels: {a: b}}"), "spec.volumeName, selector"},
+	"a claim of an annotated class":        {annotated(claim("1Gi", "fast"), "volume.beta.kubernetes.io/storage-class"), "metadata.annotations has volume.beta.kubernetes.io/storage-class"},
+	"a claim on a node":                    {annotated(claim("1Gi", "fast"), "volume.kubernetes.io/selected-node"), "volume.kubernetes.io/selected-node"},
+	"a claim that says it is bound":        {annotated(claim("1Gi", "fast"), "pv.kubernetes.io/bind-completed"), "pv.kubernetes.io/bind-completed"},
+	"a claim on a node, as once named":     {annotated(claim("1Gi", "fast"), "volume.alpha.kubernetes.io/selected-node"), "volume.alpha.kubernetes.io/selected-node"},
+	"a claim of another provisioner":       {annotated(claim("1Gi", "fast"), "volume.beta.kubernetes.io/storage-provisioner"), "storage-provisioner"},
+	"a claim with an option of Liqo":       {annotated(claim("1Gi", "fast"), "liqo.io/remote-storage-class"), ""},
 	"a claim of a copy":                    {claim("1Gi", "fast", "dataSource: {kind: PersistentVolumeClaim, name: theirs}"), "spec.volumeName, selector"},
 	"endpoints among nodes":                {shadowSlice("192.168.1.5"), "guard.endpoints.deniedCIDRs"},
 	"endpoints elsewhere":                  {shadowSlice("192.168.2.5"), ""},
@@ -116,6 +122,11 @@ func claim(size, class string, more ...string) string {
 		more = append(more, "storageClassName: "+class)
 	}
 	return `{apiVersion: v1, kind: PersistentVolumeClaim, spec: {` + strings.Join(append(more, "accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}"), ", ") + `}}`
+}
+
+// annotated returns an object without metadata with an annotation.
+func annotated(text, key string) string {
+	return strings.Replace(text, "spec: {", "metadata: {annotations: {"+key+": gold}}, spec: {", 1)
 }
 
 func ingress(host, class, more string) string {
@@ -167,6 +178,10 @@ func TestObjectsOfConsumersStayInTheirNamespace(t *testing.T) {
 		ingress: {hosts: [shop.example.com, "*.rome.example.com"], classes: [nginx], annotations: [nginx.ingress.kubernetes.io/rewrite-target]},
 		endpoints: {deniedCIDRs: [192.168.1.0/24, "fd00::/8"]}}}`)
 	allowed.judge(allowedObjects)
+	c.openSite("external", `{guard: {storage: {classes: [""]}}}`, "-objects").judge(map[string]struct{ text, want string }{
+		"a claim of no class":                   {claim("1Gi", ""), ""},
+		"a claim of no class but an annotation": {annotated(claim("1Gi", ""), "volume.beta.kubernetes.io/storage-class"), "metadata.annotations has volume.beta.kubernetes.io/storage-class"},
+	})
 }
 
 // testChanges changes an existing Service and an existing claim.
