@@ -60,7 +60,10 @@ func (s *site) testKeysOfLiqo() {
 		honest := make()
 		honest.SetLabels(with(honest.GetLabels(), "offloading.liqo.io/destination", "liqo.io/remote-unavailable", "app.kubernetes.io/name", "liqo.io.example.com/a"))
 		honest.SetAnnotations(with(nil, "liqo.io/skip-reflection", "liqo.io/allow-reflection", "liqo.io/anti-affinity-preset", "liqo.io/force-remote-node-port",
-			"liqo.io/direct-connections-data", "offloading.liqo.io/service-account-expiration", "example.com/liqo.io", "notliqo.io/a"))
+			"liqo.io/direct-connections-data", "offloading.liqo.io/service-account-expiration"))
+		if kind != "Service" { // whose annotations have a list of their own, guard.serviceAnnotations
+			honest.SetAnnotations(with(honest.GetAnnotations(), "example.com/liqo.io", "notliqo.io/a"))
+		}
 		if err := s.peer.Create(s.Context(), honest, client.DryRunAll); err != nil {
 			s.Errorf("%s of a virtual kubelet: %v", kind, err)
 		}

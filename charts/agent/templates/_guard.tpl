@@ -67,16 +67,22 @@ only when a rule uses it.
 {{- range .Values.guard.serviceAccounts }} || request.userInfo.username.endsWith(':{{ . }}'){{ end -}}
 {{- end -}}
 
-{{/* CEL expression: h is a host that consumers may use in an Ingress. */}}
+{{/* CEL expression: h is a host that the consumer may use in an Ingress. A cluster ID has no dot. */}}
 {{- define "liqo-resource-broker-agent.allowedHost" -}}
 {{- $terms := list -}}
 {{- range .Values.guard.ingress.hosts -}}
-{{- $terms = append $terms (printf "h == '%s'" .) -}}
+{{- $host := replace "{consumer}" "' + variables.consumer + '" . -}}
+{{- $terms = append $terms (printf "h == '%s'" $host) -}}
 {{- if hasPrefix "*." . -}}
-{{- $terms = append $terms (printf "h.endsWith('%s') && h.split('.').size() == %d" (trimPrefix "*" .) (len (splitList "." .))) -}}
+{{- $terms = append $terms (printf "h.endsWith('%s') && h.split('.').size() == %d" (trimPrefix "*" $host) (len (splitList "." .))) -}}
 {{- end -}}
 {{- end -}}
 {{- join " || " $terms | default "false" -}}
+{{- end -}}
+
+{{/* CEL expression: k is an annotation by which kubectl, Helm, Argo CD and Liqo know objects. */}}
+{{- define "liqo-resource-broker-agent.toolAnnotation" -}}
+k.matches('^(kubectl[.]kubernetes[.]io|meta[.]helm[.]sh|argocd[.]argoproj[.]io|([^/]+[.])?liqo[.]io)/')
 {{- end -}}
 
 {{/* Networks of this cluster that may not contain address a, as the end of a CEL expression. */}}
