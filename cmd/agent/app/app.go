@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -262,23 +261,11 @@ const programName = version.Product + "-agent"
 
 func userAgent() string { return programName + "/" + version.String() }
 
-// dialTimeout is client-go's default for the timeout and for the keep-alive interval of a
-// connection.
-const dialTimeout = 30 * time.Second
-
 func (a *agent) addCapacity(config *rest.Config) error {
 	// Use protobuf, because the agent may read thousands of pods, which takes several times as long
 	// with JSON.
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
-	config.Dial = capacity.Gather((&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext, func() bool {
-		select {
-		case <-a.watcher.Synced():
-			return true
-		default:
-			return false
-		}
-	})
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
