@@ -61,6 +61,16 @@ func (n *Nodes) Add(count int64, free []int64, class int32) {
 	}
 }
 
+// Each calls f with every group of nodes, in the order in which Place fills them. f must not change
+// or keep free.
+func (n *Nodes) Each(f func(count int64, free []int64, class int32)) {
+	for _, b := range n.bins {
+		if b.count > 0 {
+			f(b.count, n.room[b.at:b.at+n.width], b.class)
+		}
+	}
+}
+
 // CopyFrom makes n an independent copy of m. It reuses the memory of n.
 func (n *Nodes) CopyFrom(m *Nodes) {
 	n.bins, n.room, n.width = append(n.bins[:0], m.bins...), append(n.room[:0], m.room...), m.width

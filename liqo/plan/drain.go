@@ -93,7 +93,7 @@ func (v *ConsumerView) awaitedPods() (left []PodView) {
 	for _, p := range d.Pods {
 		switch {
 		case p.isTerminating() && !v.Node.Ready:
-		case p.isTerminating() && !d.Now.Before(laterOf(d.Deadline, p.GraceEnds).Add(reportSlack)):
+		case p.isTerminating() && !d.Now.Before(slices.MaxFunc([]time.Time{d.Deadline, p.GraceEnds}, time.Time.Compare).Add(reportSlack)):
 		case !p.isTerminating() && p.Refusal != "" && !p.Tried.Before(d.Deadline):
 			// Liqo's own drain, which follows, keeps trying to delete the pod.
 		default:
@@ -210,13 +210,6 @@ func countOf(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Soonest returns the shorter of two delays, where 0 means never.

@@ -158,11 +158,11 @@ func (b *Book) Admit(pod Pod, limits quantity.Amounts, now time.Time, try bool) 
 	b.expirePods(pod.Placement, now)
 	v := Verdict{Used: quantity.Amounts{}}
 	for _, other := range b.seen[pod.Placement] {
-		addTo(v.Used, other.Request)
+		v.Used.AddInPlace(other.Request)
 	}
 	for key, other := range b.unseen[pod.Placement] {
 		if key != pod.NamespacedName { // an earlier attempt to create the same pod does not count
-			addTo(v.Used, other.Request)
+			v.Used.AddInPlace(other.Request)
 		}
 	}
 	v.Short, v.Fits = quantity.Fits(pod.Request, limits.Sub(v.Used))
@@ -184,7 +184,7 @@ func (b *Book) Pods(placement string, now time.Time) (pods []Pod, unseen quantit
 	b.expirePods(placement, now)
 	pods, unseen = slices.Collect(maps.Values(b.seen[placement])), quantity.Amounts{}
 	for _, a := range b.unseen[placement] {
-		addTo(unseen, a.Request)
+		unseen.AddInPlace(a.Request)
 		if left := a.expires.Sub(now); expires == 0 || left < expires {
 			expires = left
 		}

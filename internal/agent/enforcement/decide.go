@@ -100,17 +100,9 @@ func unitsOf(name corev1.ResourceName, q resource.Quantity) int64 {
 func Used(pods []Pod) quantity.Amounts {
 	used := quantity.Amounts{}
 	for i := range pods {
-		addTo(used, pods[i].Request)
+		used.AddInPlace(pods[i].Request)
 	}
 	return used
-}
-
-// addTo adds the amounts of b, the request of one pod, to sum in place. The sum over a hundred
-// thousand pods does not overflow, because unitsOf limits each amount to mostUnits.
-func addTo(sum, b quantity.Amounts) {
-	for name, amount := range b {
-		sum[name] += amount
-	}
 }
 
 // Excess returns by how much used exceeds the limits. The result is empty if nothing exceeds them.

@@ -160,10 +160,8 @@ func Check(nodes []Node, others []Promise, wanted Promise) *Misfit {
 // floor holds the nodes and the promises in the form that package packing needs, in which amounts
 // are lists with one column for each resource.
 type floor struct {
-	columns map[corev1.ResourceName]int32
-	// names holds the name of the resource of each column.
-	names []corev1.ResourceName
-	nodes packing.Nodes
+	columns packing.Columns
+	nodes   packing.Nodes
 	// classes holds one node for each combination of labels and taints. The index in this list is the
 	// number of the class.
 	classes  []*Node
@@ -185,12 +183,12 @@ type kind struct {
 }
 
 func newFloor(nodes []Node, others []Promise, wanted Promise) *floor {
-	f := &floor{columns: map[corev1.ResourceName]int32{}}
+	f := &floor{}
 	for i := range nodes {
-		f.nameAll(nodes[i].Free)
+		f.columns.Name(nodes[i].Free)
 	}
-	f.nodes.Reset(len(f.names))
-	_, slots := f.columns[corev1.ResourcePods]
+	f.nodes.Reset(len(f.columns))
+	slots := f.columns.Find(corev1.ResourcePods) >= 0
 	classes := map[string]int32{}
 	for i := range nodes {
 		key := fmt.Sprint(nodes[i].Labels, nodes[i].Taints)
@@ -200,11 +198,7 @@ func newFloor(nodes []Node, others []Promise, wanted Promise) *floor {
 			classes[key] = class
 			f.classes = append(f.classes, &nodes[i])
 		}
-		free := make([]int64, len(f.names))
-		for c, name := range f.names {
-			free[c] = max(nodes[i].Free[name], 0)
-		}
-		f.nodes.Add(nodes[i].Count, free, class)
+		f.nodes.Add(nodes[i].Count, f.columns.Free(nodes[i].Free), class)
 	}
 	for _, p := range append(slices.Clone(others), wanted) {
 		f.promises = append(f.promises, f.promiseOf(p, slots))
@@ -215,15 +209,6 @@ func newFloor(nodes []Node, others []Promise, wanted Promise) *floor {
 		}
 	}
 	return f
-}
-
-func (f *floor) nameAll(free quantity.Amounts) {
-	for name := range free {
-		if _, known := f.columns[name]; !known {
-			f.columns[name] = int32(len(f.names))
-			f.names = append(f.names, name)
-		}
-	}
 }
 
 // promiseOf converts a Promise to the form that package packing needs, with the largest pods first.
@@ -238,7 +223,7 @@ func (f *floor) promiseOf(in Promise, slots bool) promise {
 			each = each.Max(quantity.Amounts{corev1.ResourcePods: 1})
 		}
 		total = total.Add(p.Each.Times(p.Count))
-		out.kinds = append(out.kinds, kind{packing.Group{Pod: packing.Pod{Needs: f.needsOf(each), On: out.on}, Count: p.Count}, i})
+		out.kinds = append(out.kinds, kind{packing.Group{Pod: packing.Pod{Needs: f.columns.Needs(each), On: out.on}, Count: p.Count}, i})
 	}
 	share := func(k kind) (most float64) {
 		for name, amount := range in.Pods[k.from].Each {
@@ -249,8 +234,8 @@ func (f *floor) promiseOf(in Promise, slots bool) promise {
 		return most
 	}
 	slices.SortStableFunc(out.kinds, func(a, b kind) int { return cmp.Compare(share(b), share(a)) })
-	for _, n := range f.needsOf(in.Rest) {
-		if n.Column >= 0 && f.names[n.Column] != corev1.ResourcePods {
+	for _, n := range f.columns.Needs(in.Rest) {
+		if n.Column >= 0 && f.columns[n.Column] != corev1.ResourcePods {
 			out.rest = append(out.rest, n)
 		}
 	}
@@ -268,20 +253,6 @@ func (f *floor) selectClasses(in Promise) []bool {
 		return nil
 	}
 	return on
-}
-
-func (f *floor) needsOf(amounts quantity.Amounts) (out []packing.Need) {
-	for _, name := range amounts.Names() {
-		if amounts[name] <= 0 {
-			continue
-		}
-		column, known := f.columns[name]
-		if !known {
-			column = -1
-		}
-		out = append(out, packing.Need{Column: column, Amount: amounts[name]})
-	}
-	return out
 }
 
 // countCertain returns how many pods of one kind of a promise are certain to fit, wherever the
@@ -313,7 +284,7 @@ func (f *floor) shortOnSelected(of int) (short quantity.Shortage) {
 	}
 	for _, n := range p.rest {
 		if room := f.scratch.Room(n.Column, p.on); room < n.Amount {
-			return quantity.Shortage{Resource: f.names[n.Column], Need: n.Amount, Have: room}
+			return quantity.Shortage{Resource: f.columns[n.Column], Need: n.Amount, Have: room}
 		}
 	}
 	return short

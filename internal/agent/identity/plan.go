@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"slices"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -95,25 +96,12 @@ func Decide(s Situation) Plan {
 // due as soon as the certificate is older than trustPause.
 func (s Situation) renewalDue() time.Time {
 	leaf := s.Certificate.Leaf
-	due := laterOf(RenewalTime(s.Certificate), s.Received.Add(leaf.NotAfter.Sub(leaf.NotBefore)/3))
-	if s.Outdated {
-		return earlierOf(due, laterOf(leaf.NotBefore, s.Received).Add(trustPause))
+	due := slices.MaxFunc([]time.Time{RenewalTime(s.Certificate), s.Received.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3)}, time.Time.Compare)
+	soon := slices.MaxFunc([]time.Time{leaf.NotBefore, s.Received}, time.Time.Compare).Add(trustPause)
+	if s.Outdated && soon.Before(due) {
+		return soon
 	}
 	return due
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-func earlierOf(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // planFirst returns the next step towards the first certificate. Every replica may enrol, because
