@@ -64,7 +64,7 @@ run_suite() {
     go build -ldflags '-s -w' -o "$LRB_PROGRAMS/" ./cmd/broker ./cmd/agent ./cmd/kubectl-broker
     run_tests "$1" "$(packages_but $waiting $concurrent)" -short -p 3 -timeout 15m ;;
   concurrency) run_tests "$1" "$concurrent" -race -short -p 3 -timeout 15m ;;
-  broker) run_tests "$1" ./internal/broker -race -timeout 15m -broker.steps=5000 \
+  broker) flags=-broker.steps=5000 run_tests "$1" ./internal/broker -race -timeout 15m \
     -run '^(TestSimulation|TestExampleOfConcurrentReservations|TestLongPollReturnsNews|TestQueueNewsReachTheRequester)$' ;;
   faults) run_tests "$1" ./e2e/robustness -timeout 15m -run 'TestEveryMutantIsFound|TestBrokersKilledAtRandomTimes' ;;
   scenarios) LRB_E2E_RACE=0 run_tests "$1" './e2e/local ./e2e/attacks' -p 1 -timeout 15m -run "$scenarios" ;;
@@ -73,7 +73,7 @@ run_suite() {
   # shellcheck disable=SC2086 # several packages
   race) run_tests "$1" "$(packages_but $waiting)" -race -p 2 -timeout 40m ;;
   waiting) run_tests "$1" "$waiting" -race -p 1 -timeout 40m ;;
-  model) run_tests "$1" ./internal/broker -timeout 40m -run '^TestSimulation$' -broker.steps="${STEPS:-1000000}" ;;
+  model) flags=-broker.steps=${STEPS:-1000000} run_tests "$1" ./internal/broker -timeout 40m -run '^TestSimulation$' ;;
   benchmarks) run_tests "$1" "./e2e/bench $(benched)" -p 1 -timeout 20m -run '^TestStudiesPrintTheirFigures$' -bench . -benchtime 1x ;;
   robustness) run_tests "$1" ./e2e/robustness -timeout 40m ;;
   local) run_tests "$1" ./e2e/local -timeout 80m -skip "$endings" ;;
@@ -90,7 +90,7 @@ run_suite() {
   esac
 }
 
-# run_tests SUITE PACKAGES FLAG... runs the tests of packages.
+# run_tests SUITE PACKAGES FLAG... runs the tests of packages, which get the flags in $flags.
 run_tests() {
   local suite=$1 packages=$2
   shift 2
@@ -98,10 +98,10 @@ run_tests() {
     packages=${ONLY% *}
     set -- "$@" -run "^${ONLY#* }\$"
   fi
-  # shellcheck disable=SC2046 # several packages
+  # shellcheck disable=SC2046,SC2086 # several packages, several flags
   "$results/gotestsum" --format pkgname --format-icons text --hide-summary skipped --packages "$(echo $packages)" \
     --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-report "$results/$suite.reruns" \
-    --jsonfile "$results/$suite.json" --junitfile "$results/$suite.xml" -- -count=1 -shuffle=on "$@"
+    --jsonfile "$results/$suite.json" --junitfile "$results/$suite.xml" -- -count=1 -shuffle=on "$@" ${flags:+-args $flags}
 }
 
 # run_lane runs suites one after the other, also after a failure.
