@@ -82,7 +82,6 @@ var byHand = map[string]string{
 	"docs/accounting.md: kubectl broker cost":                   "needs a broker that has run until the end of a month; scripts of cmd/kubectl-broker run the same commands",
 	"docs/accounting.md: NS=":                                   "needs a broker that has run until the end of a month",
 	"docs/receipts.md: kubectl broker audit receipt --file":     "needs the CA from the Secret of an agent; TestCommandsOnAPIServers runs it with its own",
-	"docs/decision.md: curl":                                    "names only what differs between two calls; tests of internal/broker/server make them",
 	"docs/console.md: kubectl broker console":                   "runs until it is interrupted; TestCommandsOnAPIServers opens it",
 	"docs/lending.md: kubectl broker plan drain":                "shows reservations that no playground has; TestPlanAgreesWithTheBroker of cmd/kubectl-broker plans drains",
 	"hack/gitops/README.md":                                     "needs Argo CD and a repository",
