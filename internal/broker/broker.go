@@ -14,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
@@ -52,7 +53,7 @@ type Options struct {
 // state as objects. It answers only while Run is running.
 type Broker struct {
 	opts    Options
-	mailbox *mailbox
+	mailbox *mailbox.Mailbox
 	feed    *Feed
 	gate    *access.Gate
 	meter   *meter
@@ -94,7 +95,7 @@ func New(opts Options) *Broker {
 		opts:     opts,
 		receipts: receipts{signer: opts.Receipts},
 		meter:    m,
-		mailbox:  newMailbox(opts.Now),
+		mailbox:  mailbox.New(opts.Now),
 		feed:     newFeed(),
 		gate:     access.NewGate(),
 		ended:    make(chan struct{}),

@@ -133,12 +133,6 @@ func (a *account) drainBuckets(now time.Time, perHour int64) {
 	a.at = now
 }
 
-func errOver(figure string, after time.Duration, format string, args ...any) *fault.Error {
-	e := fault.New(fault.TooManyRequests, format, args...)
-	e.Figure, e.RetryAfter = figure, max(after, time.Second)
-	return e
-}
-
 // commitPlanFor calls commitPlan for a call of a member. It refuses the call if the member has used
 // up its share of the journal, and charges the written records to the member.
 func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
@@ -169,11 +163,11 @@ func (as *accounts) checkJournal(member string) error {
 	a.drainBuckets(as.s.now(), most)
 	if over := a.written - float64(most); over >= 0 {
 		wait := time.Duration((over/float64(most) + 1.0/3600) * float64(time.Hour))
-		return errOver("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
+		return fault.Over("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
 			member, a.written, most, wait.Round(time.Second))
 	}
 	if over := a.paced - float64(most)/burstShare; over >= 0 {
-		return errOver("journal", time.Duration(over*paceShare/float64(most)*float64(time.Second)), "member %q writes more than %d bytes a second to the journal: ask less often",
+		return fault.Over("journal", time.Duration(over*paceShare/float64(most)*float64(time.Second)), "member %q writes more than %d bytes a second to the journal: ask less often",
 			member, most/paceShare)
 	}
 	return nil
@@ -260,7 +254,7 @@ func (as *accounts) makeRoom(q *Request) error {
 	if err := as.forgetOldest(q.Requester); err != nil || as.hasRoom(a) {
 		return err
 	}
-	return errOver("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: release some; BrokerConfig.spec.memberBudget.reservations sets it",
+	return fault.Over("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: release some; BrokerConfig.spec.memberBudget.reservations sets it",
 		q.Requester, a.reservations+len(a.closedKeys), most, a.bytes, int64(most)*bookBytes)
 }
 
@@ -295,7 +289,7 @@ func (as *accounts) closeKey(requester, key string, by ledger.Actor) error {
 			return err
 		}
 		if !as.hasRoom(a) {
-			return errOver("reservations", time.Minute, "member %q holds %d of %d reservations and closed keys: release some",
+			return fault.Over("reservations", time.Minute, "member %q holds %d of %d reservations and closed keys: release some",
 				requester, a.reservations+len(a.closedKeys), as.s.config().Budget.Reservations)
 		}
 	}
@@ -354,7 +348,7 @@ func (as *accounts) checkWaiting(q *Request) error {
 	if n < most {
 		return nil
 	}
-	return errOver("waiting", queueFullRetry, "member %q has %d of %d requests waiting for capacity: withdraw some, or ask later; BrokerConfig.spec.memberBudget.waiting sets it",
+	return fault.Over("waiting", queueFullRetry, "member %q has %d of %d requests waiting for capacity: withdraw some, or ask later; BrokerConfig.spec.memberBudget.waiting sets it",
 		q.Requester, n, most)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -184,7 +185,7 @@ func TestMessagesOfOneMemberAreBounded(t *testing.T) {
 		body := make([]byte, 100_000)
 		var err error
 		n := 0
-		for ; err == nil && n < maxSlots; n++ {
+		for ; err == nil && n < mailbox.MaxSlots; n++ {
 			err = f.SendMessage(context.Background(), "rome", &v1.Message{To: "paris", Slot: fmt.Sprint("slot-", n), Body: body})
 		}
 		f.wantStopped(err, "messages", "of 4194304 bytes")
@@ -201,7 +202,7 @@ func TestMessagesOfOneMemberAreBounded(t *testing.T) {
 			for _, m := range list.Messages {
 				size += len(m.Body)
 			}
-			if size > maxReceived {
+			if size > mailbox.MaxReceived {
 				t.Errorf("one answer has %d bytes", size)
 			}
 			got, cursor = got+len(list.Messages), list.Cursor

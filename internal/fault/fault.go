@@ -128,6 +128,14 @@ func New(r Reason, format string, args ...any) *Error {
 	return &Error{Reason: r, Detail: fmt.Sprintf(format, args...)}
 }
 
+// Over returns the refusal of a call that exceeds a limit of the caller's budget, which figure names. The caller
+// should wait for the time after, at least one second.
+func Over(figure string, after time.Duration, format string, args ...any) *Error {
+	e := New(TooManyRequests, format, args...)
+	e.Figure, e.RetryAfter = figure, max(after, time.Second)
+	return e
+}
+
 func (e *Error) Error() string { return e.Detail }
 
 // Temporary reports whether the same call may succeed later without any change by the caller.

@@ -1,35 +1,34 @@
-package broker
+// Package mailbox passes messages between clusters, for the handshake of a peering. Messages are kept
+// in memory only: senders repeat a message until it is answered.
+package mailbox
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 const (
-	// maxSlots is how many messages of one sender may wait for one receiver.
-	maxSlots = 64
+	// MaxSlots is how many messages of one sender may wait for one receiver.
+	MaxSlots = 64
 	// maxSent is how many bytes of messages of one sender may wait for all receivers together. A
 	// handshake takes a few thousand bytes.
 	maxSent = 4 << 20
-	// maxReceived is how many bytes of messages one answer contains at most, unless its only message
+	// MaxReceived is how many bytes of messages one answer contains at most, unless its only message
 	// is larger. The next answer contains the rest.
-	maxReceived = 1 << 20
+	MaxReceived = 1 << 20
 	// messageTTL is how long a message waits. Senders repeat messages more often than that.
 	messageTTL = 5 * time.Minute
 )
 
-// mailbox passes messages between clusters that share a reservation. It is kept in memory only:
-// senders repeat a message until it is answered. A message replaces the sender's earlier one with
-// the same slot name.
-type mailbox struct {
+// Mailbox holds the messages that wait for their receivers. A message replaces the sender's earlier
+// one to the same receiver with the same slot name. A Mailbox is safe for concurrent use.
+type Mailbox struct {
 	now func() time.Time
 
 	// mu guards the fields below.
@@ -69,67 +68,12 @@ type envelope struct {
 	body     []byte
 }
 
-func newMailbox(now func() time.Time) *mailbox {
-	return &mailbox{now: now, boxes: map[string]*box{}, sent: map[string]*outbox{}, sequence: now().UnixNano()}
+// New returns an empty Mailbox. now returns the current time.
+func New(now func() time.Time) *Mailbox {
+	return &Mailbox{now: now, boxes: map[string]*box{}, sent: map[string]*outbox{}, sequence: now().UnixNano()}
 }
 
-// SendMessage implements the server's Broker. It refuses the message if the two
-// clusters share no reservation.
-func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
-	err := b.commitPlan(ctx, func(s *session) error {
-		if !s.reservations.shareReservation(clusterID, msg.To) {
-			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if err := b.mailbox.putMessage(clusterID, msg); err != nil {
-		return err
-	}
-	failpoint.Hit(failpoint.BrokerMessageKept)
-	return nil
-}
-
-// shareReservation reports whether two clusters take part in a reservation that is not over.
-func (rs *reservations) shareReservation(a, b string) bool {
-	for r := range rs.s.news.logOf(a).allReservations(rs.s.book) {
-		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !r.Over() {
-			return true
-		}
-	}
-	return false
-}
-
-// ReceiveMessages implements the server's Broker: it returns the messages for a cluster after the
-// cursor. If there are none, it waits for messages until the time wait is over or ctx ends.
-func (b *Broker) ReceiveMessages(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.MessageList, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		list, changed := b.mailbox.messagesSince(clusterID, cursor)
-		b.mu.Lock()
-		_, err := b.currentSession()
-		ended := b.ended
-		b.mu.Unlock()
-		if err != nil {
-			// This replica no longer leads, so senders send their messages to another replica.
-			return nil, err
-		}
-		if len(list.Messages) > 0 {
-			return list, nil
-		}
-		select {
-		case <-changed:
-		case <-ended:
-		case <-ctx.Done():
-			return list, nil
-		}
-	}
-}
-
-func (m *mailbox) boxOf(clusterID string) *box {
+func (m *Mailbox) boxOf(clusterID string) *box {
 	x := m.boxes[clusterID]
 	if x == nil {
 		x = &box{slots: map[slot]envelope{}, changed: make(chan struct{})}
@@ -138,12 +82,14 @@ func (m *mailbox) boxOf(clusterID string) *box {
 	return x
 }
 
-func (m *mailbox) putMessage(from string, msg *v1.Message) error {
+// Put stores a message and wakes its receiver. It returns fault.TooManyRequests if too many messages,
+// or too many bytes, of the sender wait already.
+func (m *Mailbox) Put(from string, msg *v1.Message) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, key := m.boxOf(msg.To), slot{from, msg.Slot}
-	if _, ok := x.slots[key]; !ok && x.makeRoom(from, m.now()) >= maxSlots {
-		return errOver("messages", 10*time.Second, "%d messages of member %q wait for %q already, which is the maximum", maxSlots, from, msg.To)
+	if _, ok := x.slots[key]; !ok && x.makeRoom(from, m.now()) >= MaxSlots {
+		return fault.Over("messages", 10*time.Second, "%d messages of member %q wait for %q already, which is the maximum", MaxSlots, from, msg.To)
 	}
 	if err := m.makeRoomFor(from, len(msg.Body)); err != nil {
 		return err
@@ -160,7 +106,7 @@ func (m *mailbox) putMessage(from string, msg *v1.Message) error {
 
 // makeRoomFor drops a sender's messages that have expired or were replaced. It returns an error if
 // a message of size bytes does not fit in addition to the remaining ones.
-func (m *mailbox) makeRoomFor(from string, size int) error {
+func (m *Mailbox) makeRoomFor(from string, size int) error {
 	out := m.sent[from]
 	if out == nil {
 		out = &outbox{}
@@ -182,7 +128,7 @@ func (m *mailbox) makeRoomFor(from string, size int) error {
 	clear(out.entries[len(kept):])
 	out.entries = kept
 	if out.sum+size > maxSent {
-		return errOver("messages", 10*time.Second, "member %q has %d of %d bytes of messages waiting, and sends %d more: send less, or wait until they are read",
+		return fault.Over("messages", 10*time.Second, "member %q has %d of %d bytes of messages waiting, and sends %d more: send less, or wait until they are read",
 			from, out.sum, maxSent, size)
 	}
 	return nil
@@ -202,7 +148,9 @@ func (x *box) makeRoom(from string, now time.Time) int {
 	return n
 }
 
-func (m *mailbox) messagesSince(clusterID, cursor string) (*v1.MessageList, <-chan struct{}) {
+// Since returns the messages for a cluster after the cursor, which is that of an earlier list or "",
+// and a channel that is closed when the next message arrives.
+func (m *Mailbox) Since(clusterID, cursor string) (*v1.MessageList, <-chan struct{}) {
 	after, err := strconv.ParseInt(cursor, 10, 64)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,7 +169,7 @@ func (m *mailbox) messagesSince(clusterID, cursor string) (*v1.MessageList, <-ch
 	size := 0
 	for _, key := range fresh {
 		e := x.slots[key]
-		if size += len(e.body); size > maxReceived && len(list.Messages) > 0 {
+		if size += len(e.body); size > MaxReceived && len(list.Messages) > 0 {
 			break
 		}
 		list.Messages = append(list.Messages, v1.Message{From: key.from, To: clusterID, Slot: key.name, Body: e.body})
