@@ -12,6 +12,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
@@ -30,27 +31,27 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	}
 	offer, err := offerOf(adv)
 	if err != nil {
-		b.meter.advertisements.countValue(resultRefused)
+		b.meter.CountAdvertisement(metrics.Refused)
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
 	demand, err := demandOf(adv, b.opts.Now())
 	if err != nil {
-		b.meter.advertisements.countValue(resultRefused)
+		b.meter.CountAdvertisement(metrics.Refused)
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		epoch, repeated, err := s.clusters.presenceOf(clusterID).orderAdvertisement(clusterID, adv)
 		if err != nil {
-			b.meter.advertisements.countValue(resultOvertaken)
+			b.meter.CountAdvertisement(metrics.Overtaken)
 			return err
 		}
 		if repeated {
-			b.meter.advertisements.countValue(resultRepeated)
+			b.meter.CountAdvertisement(metrics.Repeated)
 		} else {
 			sumUnheld(offer.Used, s.book.Cluster(clusterID))
 			if err := s.clusters.acceptOffer(offer, epoch, adv.Sequence); err != nil {
-				b.meter.advertisements.countValue(resultRefused)
+				b.meter.CountAdvertisement(metrics.Refused)
 				return err
 			}
 			s.clusters.storePending(clusterID, demand)
@@ -105,13 +106,13 @@ func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) erro
 			return faultOf(err)
 		}
 		p.pending = nil
-		cs.s.metering.advertisements.countValue(resultMaterial)
+		cs.s.metering.CountAdvertisement(metrics.Material)
 	} else {
 		p.pending = shareEqualParts(&known.Offer, offer)
 		if reflect.DeepEqual(p.pending, &known.Offer) {
 			p.pending = nil
 		}
-		cs.s.metering.advertisements.countValue(resultUnchanged)
+		cs.s.metering.CountAdvertisement(metrics.Unchanged)
 	}
 	p.epoch, p.sequence, p.heard = epoch, sequence, cs.s.now()
 	cs.updateFreshness(offer.ClusterID)

@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
@@ -56,7 +57,7 @@ type Broker struct {
 	mailbox *mailbox.Mailbox
 	feed    *Feed
 	gate    *access.Gate
-	meter   *meter
+	meter   *metrics.Meter
 	// warm is a book that Follow keeps up to date with the leader's journal, so that Run need not
 	// read the whole journal; nil if there is none. Follow and Run never use it at the same time.
 	warm *warm
@@ -89,8 +90,8 @@ func New(opts Options) *Broker {
 	if opts.Random == nil {
 		opts.Random = rand.Reader
 	}
-	m := newMeter(opts.MetricsMembers)
-	opts.Journal.OnCommit = m.timeCommit(opts.Now)
+	m := metrics.New(opts.MetricsMembers)
+	opts.Journal.OnCommit = m.TimeCommit(opts.Now)
 	return &Broker{
 		opts:     opts,
 		receipts: receipts{signer: opts.Receipts},
@@ -134,7 +135,7 @@ func (b *Broker) Run(ctx context.Context) error {
 			return nil
 		}
 		if errors.Is(err, journal.ErrFenced) {
-			b.meter.conflicts.Inc()
+			b.meter.CountConflict()
 		}
 		delay := delayAfter(err)
 		failing.logTrouble(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -174,21 +175,21 @@ func (as *accounts) checkJournal(member string) error {
 }
 
 // chargeRecord charges the record of an event to the member that caused it.
-func (as *accounts) chargeRecord(e event) {
+func (as *accounts) chargeRecord(e term.Event) {
 	member := as.payer
 	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
 		member = offer.ClusterID // an offer may be recorded during another member's call
 	}
 	if _, ok := e.Change.(*ledger.Idle); ok {
-		member = e.changed.Requester // recorded when it is due, in nobody's call
+		member = e.Changed.Requester // recorded when it is due, in nobody's call
 	}
 	if member == "" {
 		return
 	}
 	a := as.accountOf(member)
 	a.drainBuckets(as.s.now(), as.s.config().Budget.JournalPerHour)
-	a.written += float64(e.size + recordOverhead)
-	a.paced += float64(e.size + recordOverhead)
+	a.written += float64(e.Size + recordOverhead)
+	a.paced += float64(e.Size + recordOverhead)
 }
 
 // countBook fills the accounts from the book.
@@ -220,11 +221,11 @@ func weightOf(r *ledger.Reservation) int64 {
 	return plainReservation + int64(len(text))
 }
 
-func (as *accounts) observe(e event) {
+func (as *accounts) Observe(e term.Event) {
 	as.chargeRecord(e)
 	switch change := e.Change.(type) {
 	case *ledger.Forget:
-		for _, r := range e.forgotten {
+		for _, r := range e.Forgotten {
 			as.accountOf(r.Requester).addReservation(r, -1)
 		}
 		for _, k := range change.Keys {
@@ -236,8 +237,8 @@ func (as *accounts) observe(e event) {
 		a.closedKeys = append(a.closedKeys, closedKey{change.Key, e.At})
 		as.setKeyDeadline(change.Requester)
 	}
-	if e.isNew {
-		as.accountOf(e.changed.Requester).addReservation(e.changed, 1)
+	if e.IsNew {
+		as.accountOf(e.Changed.Requester).addReservation(e.Changed, 1)
 	}
 }
 

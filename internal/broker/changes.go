@@ -1,6 +1,9 @@
 package broker
 
-import "github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+import (
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+)
 
 // reservationObserver keeps state up to date that is computed from reservations.
 type reservationObserver interface {
@@ -16,7 +19,7 @@ type changes struct {
 	observers []reservationObserver
 }
 
-func (c *changes) observe(e event) {
+func (c *changes) Observe(e term.Event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		if cluster := c.s.book.Cluster(change.ClusterID); cluster.Agent && cluster.AgentSince.Equal(e.At) {
@@ -30,7 +33,7 @@ func (c *changes) observe(e event) {
 	case *ledger.Silence:
 		c.publishAll(c.s.book.Cluster(change.ClusterID))
 	case *ledger.ForgetCluster:
-		for _, r := range c.s.changedNow() {
+		for _, r := range e.Several {
 			c.publishChange(r)
 		}
 	case *ledger.Forget:
@@ -38,9 +41,9 @@ func (c *changes) observe(e event) {
 			c.s.b.feed.addReservation(name)
 		}
 	}
-	if e.changed != nil {
-		c.publishChange(e.changed)
-		for _, v := range e.victims {
+	if e.Changed != nil {
+		c.publishChange(e.Changed)
+		for _, v := range e.Victims {
 			c.publishChange(v)
 		}
 	}

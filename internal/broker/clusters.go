@@ -6,6 +6,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -87,7 +88,7 @@ func (cs *clusters) startFromBook() {
 	})
 }
 
-func (cs *clusters) observe(e event) {
+func (cs *clusters) Observe(e term.Event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		cs.upsertCandidate(cs.s.book.Cluster(change.ClusterID))
@@ -100,7 +101,7 @@ func (cs *clusters) observe(e event) {
 	case *ledger.ForgetCluster:
 		cs.dropCluster(change.ClusterID)
 	case *ledger.Exceed:
-		cs.updateRequester(e.changed.Requester)
+		cs.updateRequester(e.Changed.Requester)
 		return // nothing was freed
 	case *ledger.Configure:
 		if cs.noteCeilings() {
@@ -110,11 +111,11 @@ func (cs *clusters) observe(e event) {
 		// Quotes that ended because of the new lineage may have held capacity.
 		cs.s.book.Clusters(func(c *ledger.Cluster) { cs.refreshAvailability(c.ClusterID) })
 	case *ledger.ProviderGone:
-		cs.updateRequester(e.changed.Requester) // the end of a placement may change the requester's pauses
+		cs.updateRequester(e.Changed.Requester) // the end of a placement may change the requester's pauses
 	}
-	if e.changed != nil {
-		for i := range e.changed.Placements {
-			cs.refreshAvailability(e.changed.Placements[i].Provider)
+	if e.Changed != nil {
+		for i := range e.Changed.Placements {
+			cs.refreshAvailability(e.Changed.Placements[i].Provider)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		began := time.Now()
-		broker.readFigures()
+		broker.Figures()
 		locked += time.Since(began)
 		families, err := registry.Gather()
 		if err != nil {

@@ -205,7 +205,7 @@ func TestMetricsCountMovesByReason(t *testing.T) {
 
 func TestMembersBeyondTheLimitShareALabel(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.meter.most = 2
+		f.meter.Members = 2
 		for _, id := range []string{"rome", "paris", "berlin", "oslo"} {
 			f.advertise(id, "4", "8Gi")
 		}

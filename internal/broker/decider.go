@@ -37,7 +37,7 @@ func (d *decider) chooseProvider(q *Request, tried []string) choice {
 	if winner, ok := d.pickBest(c.request, q.Target); ok {
 		c.winner = winner
 	}
-	d.s.metering.decision.Observe(d.s.b.opts.Now().Sub(began).Seconds())
+	d.s.metering.TimeDecision(d.s.b.opts.Now().Sub(began))
 	return c
 }
 
@@ -99,14 +99,14 @@ func (d *decider) listVerdicts(request *decision.Request, target string, most in
 		verdict := decision.Judge(d.s.market, request, target)
 		if verdict.Rejection != nil {
 			rejected[string(verdict.Rejection.Reason)] = 1
-			d.s.metering.noteRejected(verdict.Rejection.Reason, 1)
+			d.s.metering.CountRejected(verdict.Rejection.Reason, 1)
 		}
 		return judged{[]decision.Verdict{verdict}, target, "", rejected}
 	}
 	full := decision.ExplainTop(d.s.market, request, most)
 	for reason, n := range full.Rejected {
 		rejected[string(reason)] = int32(n)
-		d.s.metering.noteRejected(reason, n)
+		d.s.metering.CountRejected(reason, n)
 	}
 	return judged{full.Verdicts, full.Winner, full.Dearest, rejected}
 }

@@ -3,8 +3,6 @@ package broker
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -100,18 +98,6 @@ func (s *session) leaveProvider(clusterID string) error {
 		}
 	}
 	return nil
-}
-
-// changedNow returns the reservations that the last event has changed, sorted by name.
-func (s *session) changedNow() []*ledger.Reservation {
-	var out []*ledger.Reservation
-	s.book.Reservations(func(r *ledger.Reservation) {
-		if r.Changed == s.book.Position() {
-			out = append(out, r)
-		}
-	})
-	slices.SortFunc(out, func(a, b *ledger.Reservation) int { return strings.Compare(a.Name, b.Name) })
-	return out
 }
 
 // dropCluster drops everything about a forgotten cluster that is not in the book, and updates the

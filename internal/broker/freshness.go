@@ -4,20 +4,18 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // ClusterPhase says how recently a cluster was heard.
-type ClusterPhase string
+type ClusterPhase = term.ClusterPhase
 
-// The phases of a cluster.
+// The phases of a cluster. A Stale cluster has been silent for Timeouts.Silence, an Inactive one for
+// Config.StaleThreshold.
 const (
-	// ClusterActive: the cluster advertises in time, or has no agent.
-	ClusterActive ClusterPhase = "Active"
-	// ClusterStale: the cluster has been silent for Timeouts.Silence and gets no new reservations.
-	ClusterStale ClusterPhase = "Stale"
-	// ClusterInactive: the cluster has been silent for Config.StaleThreshold and gets no new
-	// reservations.
-	ClusterInactive ClusterPhase = "Inactive"
+	ClusterActive   = term.Active
+	ClusterStale    = term.Stale
+	ClusterInactive = term.Inactive
 )
 
 // clusterPhase returns the phase of a cluster that was last heard at the given time. A cluster

@@ -7,6 +7,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -42,7 +43,7 @@ func newHealing(s *session) healing {
 	return healing{s: s, retryAt: map[string]time.Time{}, retryEvery: healRetry}
 }
 
-func (h *healing) observe(e event) {
+func (h *healing) Observe(e term.Event) {
 	switch change := e.Change.(type) {
 	case *ledger.Forget:
 		for _, name := range change.Names {

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
@@ -66,7 +67,7 @@ func newLinks(s *session) links {
 	return links{s: s, of: map[string]map[string]link{}, endpoints: map[string]string{}}
 }
 
-func (l *links) observe(e event) {
+func (l *links) Observe(e term.Event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		l.dropOutdated(l.s.book.Cluster(change.ClusterID))

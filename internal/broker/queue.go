@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queue"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -56,8 +57,8 @@ type queueing struct {
 
 func newQueueing(s *session) queueing { return queueing{s: s, freed: map[string]bool{}} }
 
-func (qu *queueing) observe(e event) {
-	r := e.changed
+func (qu *queueing) Observe(e term.Event) {
+	r := e.Changed
 	if _, exceeded := e.Change.(*ledger.Exceed); r == nil || exceeded {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -235,7 +236,7 @@ func (qs *quotes) endHold(held *ledger.Quote, by ledger.Actor, why ledger.HoldEn
 	return qs.s.record(ledger.Event{By: by, Change: &ledger.LetGo{Name: held.Name, Reason: why}})
 }
 
-func (qs *quotes) observe(e event) {
+func (qs *quotes) Observe(e term.Event) {
 	switch change := e.Change.(type) {
 	case *ledger.Keep:
 		qs.updateDependents(qs.s.book.Quotes().Named(change.Name))

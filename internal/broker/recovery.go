@@ -6,6 +6,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -49,7 +50,7 @@ func (rc *recovery) resetAnnouncements() {
 	rc.claims, rc.void = map[string][]claim{}, map[string][]ledger.PlacementRef{}
 }
 
-func (rc *recovery) observe(e event) {
+func (rc *recovery) Observe(e term.Event) {
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
 		if rc.s.book.Awaits(change.ClusterID) {

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -143,7 +144,7 @@ func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) 
 	}
 	r, err := rs.decideOrQueue(q)
 	if result := resultOf(r, err); result != "" {
-		rs.s.metering.decisions.countValue(result)
+		rs.s.metering.CountDecision(result)
 	}
 	return r, err
 }
@@ -152,11 +153,11 @@ func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) 
 func resultOf(r *ledger.Reservation, err error) string {
 	switch {
 	case err == nil && r.Waiting != nil:
-		return resultQueued
+		return metrics.Queued
 	case err == nil:
-		return resultGranted
+		return metrics.Granted
 	case fault.ReasonOf(err) == fault.NoCandidate, fault.ReasonOf(err) == fault.QueueFull:
-		return resultRefused
+		return metrics.Refused
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +12,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/traces"
 )
 
 // session is the broker's state in memory for one term, which lasts from opening the journal until
@@ -30,7 +34,7 @@ type session struct {
 	// observers are notified of every event, in this order. Healing comes before changes, because
 	// changes recomputes deadlines, which depend on when healing tries again. Changes comes before
 	// clusters, because changes updates preemptions, on which the free capacity depends.
-	observers []observer
+	observers []term.Observer
 
 	accounts     accounts
 	changes      changes
@@ -42,7 +46,7 @@ type session struct {
 	healing      healing
 	idles        idles
 	links        links
-	metering     metering
+	metering     *metrics.Recorder
 	news         news
 	objects      objects
 	preemption   preemption
@@ -84,16 +88,20 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.healing = newHealing(s)
 	s.links = newLinks(s)
 	s.quotes = quotes{s: s}
-	s.metering = metering{s: s, meter: b.meter}
+	id := ""
+	if j != nil { // nil in a Past
+		id = j.ID()
+	}
+	s.metering = b.meter.Record(book.State, id)
 	s.deadlines.expirers = map[string]func(string){
 		holdDue: s.quotes.expireQuote, linksDue: s.links.expireReports, excessDue: s.excesses.recordDelayed,
 		keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
 		triedDue: s.queue.endExclusion, drainDue: s.drains.updateRecall, idleDue: s.idles.carryOutDue,
 	}
 	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, &s.news, &s.drains, &s.idles}}
-	s.observers = []observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes, &s.metering}
+	s.observers = []term.Observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes, s.metering}
 	if record := b.opts.RecordSpan; record != nil {
-		s.observers = append(s.observers, &traces{s, record})
+		s.observers = append(s.observers, traces.New(id, record))
 	}
 	return s
 }
@@ -115,7 +123,7 @@ func (s *session) derive() {
 	s.market.SetRates(s.config().Rates)
 	s.market.SetBudget(s.config().Budget.ResourceNames)
 	s.clusters.startFromBook()
-	s.metering.nameMembers()
+	s.metering.NameMembers()
 	var all []*ledger.Reservation
 	s.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
@@ -168,11 +176,43 @@ func (s *session) record(e ledger.Event) error {
 	}
 	s.last = commit
 	before := s.book.Reservation(e.Reservation())
-	applied := event{Event: &e, size: len(data), victims: s.book.Victims(before), forgotten: s.forgottenBy(&e), prior: priorOf(before, e.Change)}
+	applied := term.Event{Event: &e, Size: len(data), Victims: s.book.Victims(before), Forgotten: s.forgottenBy(&e), Prior: term.PriorOf(before, e.Change)}
 	s.whole.ApplyEvent(checked, &e, commit.Position())
-	applied.changed = s.book.Reservation(e.Reservation())
-	applied.isNew = before == nil && applied.changed != nil
-	applied.victims = append(applied.victims, s.book.Victims(applied.changed)...)
-	s.notifyObservers(applied)
+	applied.Changed = s.book.Reservation(e.Reservation())
+	applied.IsNew = before == nil && applied.Changed != nil
+	applied.Victims = append(applied.Victims, s.book.Victims(applied.Changed)...)
+	if _, several := e.Change.(*ledger.ForgetCluster); several {
+		applied.Several = s.changedNow()
+	}
+	for _, o := range s.observers {
+		o.Observe(applied)
+	}
 	return nil
+}
+
+// forgottenBy returns the reservations that the book will forget when it applies the event.
+func (s *session) forgottenBy(e *ledger.Event) []*ledger.Reservation {
+	forget, ok := e.Change.(*ledger.Forget)
+	if !ok {
+		return nil
+	}
+	var out []*ledger.Reservation
+	for _, name := range forget.Names {
+		if r := s.book.Reservation(name); r != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// changedNow returns the reservations that the last event has changed, sorted by name.
+func (s *session) changedNow() []*ledger.Reservation {
+	var out []*ledger.Reservation
+	s.book.Reservations(func(r *ledger.Reservation) {
+		if r.Changed == s.book.Position() {
+			out = append(out, r)
+		}
+	})
+	slices.SortFunc(out, func(a, b *ledger.Reservation) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }

@@ -1,4 +1,4 @@
-package broker
+package metrics
 
 import (
 	"math/big"
@@ -31,7 +31,7 @@ type pairResource struct {
 type pairCurrency struct{ requester, provider, currency string }
 
 // costFigures are the sums of the current month, grouped by the labels of their series. Members
-// that have no series of their own share a label, see meter.
+// that have no series of their own share a label, see Meter.
 type costFigures struct {
 	held, used map[pairResource]money.Sum
 	paid       map[pairCurrency]money.Sum
@@ -39,12 +39,13 @@ type costFigures struct {
 	dearest, list map[pairCurrency]costs.Comparison
 }
 
-func (f *figures) readCosts(s *session) {
+// AddCosts adds the sums of the current month. label is Meter.Label.
+func (f *Figures) AddCosts(book *costs.Book, label func(member string) string) {
 	f.costs = costFigures{map[pairResource]money.Sum{}, map[pairResource]money.Sum{}, map[pairCurrency]money.Sum{}, map[pairCurrency]costs.Comparison{}, map[pairCurrency]costs.Comparison{}}
-	s.whole.Costs.EachOpen(costs.Month, func(key costs.Key, resource corev1.ResourceName, sums costs.Figures) {
-		requester, provider := s.metering.memberLabel(key.Requester), otherMembers
+	book.EachOpen(costs.Month, func(key costs.Key, resource corev1.ResourceName, sums costs.Figures) {
+		requester, provider := label(key.Requester), otherMembers
 		if key.Provider != costs.Others {
-			provider = s.metering.memberLabel(key.Provider)
+			provider = label(key.Provider)
 		}
 		if !sums.Held.IsZero() {
 			pair := pairResource{requester, provider, resource}

@@ -1,36 +1,42 @@
-package broker
+// Package traces makes the spans of reservations that are derived from the events of the broker.
+package traces
 
 import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
 
 // traces makes the broker's spans of reservations, see package tracing. It derives them from the same
 // events as the metrics, so the durations agree.
 type traces struct {
-	s *session
+	journal string
 	// record receives each finished span.
 	record func(tracing.Span)
 }
 
-func (t *traces) observe(e event) {
-	r := e.changed
+// New returns the observer of a term. It passes each finished span to record, which must not wait.
+// journal is the ID of the journal.
+func New(journal string, record func(tracing.Span)) term.Observer { return &traces{journal, record} }
+
+func (t *traces) Observe(e term.Event) {
+	r := e.Changed
 	if r == nil {
 		return
 	}
-	whole := tracing.Span{Journal: t.s.journal.ID(), Reservation: r.Name, Requester: r.Requester, Ended: e.At}
-	if !e.prior.waiting.IsZero() && r.Waiting == nil {
-		t.recordSpan(whole, "queue", e.prior.waiting, string(r.EndReason))
+	whole := tracing.Span{Journal: t.journal, Reservation: r.Name, Requester: r.Requester, Ended: e.At}
+	if !e.Prior.Waiting.IsZero() && r.Waiting == nil {
+		t.recordSpan(whole, "queue", e.Prior.Waiting, string(r.EndReason))
 	}
 	switch change := e.Change.(type) {
 	case *ledger.Acknowledge:
-		if !e.prior.acknowledged {
+		if !e.Prior.Acknowledged {
 			t.recordPlacement(whole, r.Placement(change.Placement), "acknowledge", "")
 		}
 	case *ledger.NodeReady:
-		if p := r.Placement(change.Placement); p.EverReady && !e.prior.ready {
+		if p := r.Placement(change.Placement); p.EverReady && !e.Prior.Ready {
 			t.recordPlacement(whole, p, "deliver", "")
 			if !wasReadyElsewhere(r, p) {
 				t.recordSpan(whole, tracing.Root, r.CreatedAt.Time(), "")
@@ -43,7 +49,7 @@ func (t *traces) observe(e event) {
 	case *ledger.End:
 		t.recordEnd(whole, r)
 	}
-	if e.prior.phase == ledger.Releasing && r.Phase() != ledger.Releasing {
+	if e.Prior.Phase == ledger.Releasing && r.Phase() != ledger.Releasing {
 		t.recordSpan(whole, "release", r.EndedAt, "")
 	}
 }

@@ -1,4 +1,4 @@
-package broker
+package metrics
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -67,12 +68,24 @@ const (
 	stateAvailable   = "available"
 )
 
-// collector exports metrics about the state of a broker. It copies what it needs while it holds
-// Broker.mu, and formats the copy afterwards.
-type collector struct{ b *Broker }
+// Source is where a scrape gets the state of the broker.
+type Source interface {
+	// Figures returns a copy of the broker's figures, nil while this replica does not serve.
+	Figures() *Figures
+}
 
-// NewCollector returns a collector of all metrics of a broker.
-func NewCollector(b *Broker) prometheus.Collector { return collector{b} }
+// collector exports the metrics of a broker. It formats a copy of the figures, so that the broker
+// need not wait for it.
+type collector struct {
+	*Meter
+	source  Source
+	version string
+}
+
+// Collector returns a collector of all metrics of a broker of the given version.
+func (m *Meter) Collector(source Source, version string) prometheus.Collector {
+	return collector{m, source, version}
+}
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
@@ -83,7 +96,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	} {
 		out <- d
 	}
-	for _, m := range c.b.meter.collectors() {
+	for _, m := range c.collectors() {
 		m.Describe(out)
 	}
 }
@@ -91,14 +104,14 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	sink := sink{out}
-	sink.sendGauge(buildInfo, 1, c.b.opts.Version)
-	f := c.b.readFigures()
+	sink.sendGauge(buildInfo, 1, c.version)
+	f := c.source.Figures()
 	if f == nil {
 		sink.sendGauge(servingDesc, 0)
 		return
 	}
 	sink.sendGauge(servingDesc, 1)
-	for _, m := range c.b.meter.collectors() {
+	for _, m := range c.collectors() {
 		m.Collect(out)
 	}
 	f.exportAll(sink)
@@ -127,71 +140,55 @@ func (s sink) sendMetric(d *prometheus.Desc, kind prometheus.ValueType, value fl
 // longer names.
 const maxLabel = 253
 
-// figures is a copy of everything in a session that a scrape exports.
-type figures struct {
-	now                                 time.Time
-	position                            uint64
-	waiting, awaited, paused, exceeding int
-	idle                                int
-	idleAmounts                         quantity.Amounts
-	reservations                        map[ledger.Phase]int
-	oldest                              map[ledger.Phase]time.Time
-	unplaced                            []ledger.Explanation
-	clusters                            []clusterFigures
-	costs                               costFigures
+// Figures is a copy of everything in a session that a scrape exports.
+type Figures struct {
+	// Now is the present time.
+	Now time.Time
+	// Position is that of the newest event in the journal.
+	Position uint64
+	// Waiting is the number of requests that wait for capacity, Awaited the number of clusters that
+	// must announce their holdings.
+	Waiting, Awaited int
+
+	paused, exceeding int
+	idle              int
+	idleAmounts       quantity.Amounts
+	reservations      map[ledger.Phase]int
+	oldest            map[ledger.Phase]time.Time
+	unplaced          []ledger.Explanation
+	clusters          []clusterFigures
+	costs             costFigures
+}
+
+// NewFigures returns figures without any cluster, reservation or cost.
+func NewFigures() *Figures {
+	return &Figures{idleAmounts: quantity.Amounts{}, reservations: map[ledger.Phase]int{}, oldest: map[ledger.Phase]time.Time{}}
+}
+
+// Member is what the broker knows about a cluster and the book does not.
+type Member struct {
+	// Label is the value of the label member, see Meter.Label.
+	Label string
+	Phase term.ClusterPhase
+	// Heard is when the cluster last advertised; zero if it has not.
+	Heard time.Time
+	// LeftOut are the resources that decisions ignore.
+	LeftOut []corev1.ResourceName
+	// Paused is true if the cluster gets no new placements, Exceeds if it gets no new reservations.
+	Paused, Exceeds bool
 }
 
 // clusterFigures is what a scrape exports about one cluster. The copy shares only amounts that the
 // book replaces but never modifies.
 type clusterFigures struct {
 	ledger.Cluster
-	// label is the value of the label member: the cluster's ID or otherMembers.
-	label      string
-	phase      ClusterPhase
-	heard      time.Time
+	Member
 	placements int
-	leftOut    []corev1.ResourceName
 }
 
-// readFigures returns a copy of the session's figures, nil while this replica does not serve. It
-// reads reservations, clusters and accounts one after the other and releases Broker.mu after each
-// of them, so that other calls need not wait until all are read.
-func (b *Broker) readFigures() *figures {
-	f := &figures{idleAmounts: quantity.Amounts{}, reservations: map[ledger.Phase]int{}, oldest: map[ledger.Phase]time.Time{}}
-	for _, read := range []func(*session){f.readReservations, f.readClusters, f.readCosts} {
-		if !b.withSession(read) {
-			return nil
-		}
-	}
-	return f
-}
-
-// withSession calls read with the session while it holds Broker.mu. It returns false without
-// calling read if this replica does not serve.
-func (b *Broker) withSession(read func(*session)) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s, err := b.currentSession()
-	if err != nil {
-		return false
-	}
-	read(s)
-	return true
-}
-
-func (f *figures) readReservations(s *session) {
-	f.now, f.position, f.waiting, f.awaited = s.now(), s.book.Position(), s.queue.line.Len(), len(s.recovery.waiting)
-	s.book.Reservations(f.addReservation)
-}
-
-func (f *figures) readClusters(s *session) {
-	f.clusters = make([]clusterFigures, 0, len(s.clusters.byID))
-	s.book.Clusters(func(c *ledger.Cluster) { f.addCluster(s, c) })
-}
-
-// addReservation counts a reservation by its phase. For a phase that should not last, it also keeps
+// AddReservation counts a reservation by its phase. For a phase that should not last, it also keeps
 // the earliest time at which a reservation entered the phase.
-func (f *figures) addReservation(r *ledger.Reservation) {
+func (f *Figures) AddReservation(r *ledger.Reservation) {
 	phase := r.Phase()
 	f.reservations[phase]++
 	if r.IdleNow() != nil {
@@ -215,18 +212,15 @@ func (f *figures) addReservation(r *ledger.Reservation) {
 	}
 }
 
-func (f *figures) addCluster(s *session, c *ledger.Cluster) {
-	p := s.clusters.presenceOf(c.ClusterID)
-	if p.standing != nil && p.standing.Paused != "" {
+// AddCluster adds a cluster of the book.
+func (f *Figures) AddCluster(c *ledger.Cluster, m Member) {
+	if m.Paused {
 		f.paused++
 	}
-	if p.excess != nil && p.excess.All != "" {
+	if m.Exceeds {
 		f.exceeding++
 	}
-	f.clusters = append(f.clusters, clusterFigures{
-		Cluster: *c, label: s.metering.memberLabel(c.ClusterID), phase: p.phase, heard: p.heard,
-		placements: c.Placements(), leftOut: s.market.LeftOut(c.ClusterID),
-	})
+	f.clusters = append(f.clusters, clusterFigures{Cluster: *c, Member: m, placements: c.Placements()})
 }
 
 // resourcesByState returns the cluster's amounts by state. It leaves out resources that decisions ignore,
@@ -243,7 +237,7 @@ func (c *clusterFigures) resourcesByState() map[string]quantity.Amounts {
 	for state, amounts := range out {
 		kept := make(quantity.Amounts, len(lendable))
 		for name := range lendable {
-			if !slices.Contains(c.leftOut, name) {
+			if !slices.Contains(c.LeftOut, name) {
 				kept[name] = amounts[name]
 			}
 		}
@@ -255,7 +249,7 @@ func (c *clusterFigures) resourcesByState() map[string]quantity.Amounts {
 // othersFigures are the sums of the figures of all members that share the label otherMembers.
 type othersFigures struct {
 	count, placements int
-	phases            map[ClusterPhase]int
+	phases            map[term.ClusterPhase]int
 	resources         map[string]quantity.Amounts
 	record            ledger.Record
 }
@@ -263,7 +257,7 @@ type othersFigures struct {
 func (o *othersFigures) add(c *clusterFigures) {
 	o.count++
 	o.placements += c.placements
-	o.phases[c.phase]++
+	o.phases[c.Phase]++
 	for state, amounts := range c.resourcesByState() {
 		if o.resources[state] == nil {
 			o.resources[state] = quantity.Amounts{}
@@ -279,19 +273,19 @@ func (o *othersFigures) add(c *clusterFigures) {
 }
 
 // exportAll sends all metrics about the session's state.
-func (f *figures) exportAll(out sink) {
-	out.sendGauge(waitingDesc, float64(f.waiting))
-	out.sendGauge(awaitedDesc, float64(f.awaited))
+func (f *Figures) exportAll(out sink) {
+	out.sendGauge(waitingDesc, float64(f.Waiting))
+	out.sendGauge(awaitedDesc, float64(f.Awaited))
 	out.sendGauge(pausedDesc, float64(f.paused))
 	out.sendGauge(exceedingDesc, float64(f.exceeding))
-	out.sendGauge(positionDesc, float64(f.position))
+	out.sendGauge(positionDesc, float64(f.Position))
 	for _, phase := range []ledger.Phase{ledger.Queued, ledger.Reserved, ledger.Active, ledger.Releasing, ledger.Released, ledger.Failed} {
 		out.sendGauge(reservationsDesc, float64(f.reservations[phase]), string(phase))
 	}
 	for _, phase := range []ledger.Phase{ledger.Queued, ledger.Reserved, ledger.Releasing} {
 		age := 0.0
 		if since, ok := f.oldest[phase]; ok {
-			age = max(f.now.Sub(since), 0).Seconds()
+			age = max(f.Now.Sub(since), 0).Seconds()
 		}
 		out.sendGauge(oldestDesc, age, string(phase))
 	}
@@ -309,12 +303,12 @@ func (f *figures) exportAll(out sink) {
 		unit, base := unitOf(name)
 		out.sendGauge(idleResourceDesc, float64(amount)/base, string(name), unit)
 	}
-	others := othersFigures{phases: map[ClusterPhase]int{}, resources: map[string]quantity.Amounts{}}
+	others := othersFigures{phases: map[term.ClusterPhase]int{}, resources: map[string]quantity.Amounts{}}
 	for i := range f.clusters {
-		if c := &f.clusters[i]; c.label == otherMembers {
+		if c := &f.clusters[i]; c.Label == otherMembers {
 			others.add(c)
 		} else {
-			c.exportCluster(out, f.now)
+			c.exportCluster(out, f.Now)
 		}
 	}
 	others.exportOthers(out)
@@ -340,37 +334,37 @@ func countReasons(explanations []ledger.Explanation) map[string]int {
 }
 
 func (c *clusterFigures) exportCluster(out sink, now time.Time) {
-	out.sendGauge(infoDesc, 1, c.label, c.ClusterName, c.Region, c.Zone)
-	for _, phase := range []ClusterPhase{ClusterActive, ClusterStale, ClusterInactive} {
+	out.sendGauge(infoDesc, 1, c.Label, c.ClusterName, c.Region, c.Zone)
+	for _, phase := range []term.ClusterPhase{term.Active, term.Stale, term.Inactive} {
 		is := 0.0
-		if phase == c.phase {
+		if phase == c.Phase {
 			is = 1
 		}
-		out.sendGauge(phaseDesc, is, c.label, string(phase))
+		out.sendGauge(phaseDesc, is, c.Label, string(phase))
 	}
-	if !c.heard.IsZero() {
-		out.sendGauge(heardDesc, float64(c.heard.UnixMilli())/1000, c.label)
+	if !c.Heard.IsZero() {
+		out.sendGauge(heardDesc, float64(c.Heard.UnixMilli())/1000, c.Label)
 	}
-	out.sendGauge(placementsDesc, float64(c.placements), c.label)
+	out.sendGauge(placementsDesc, float64(c.placements), c.Label)
 	if share, known := c.Record.Share(now); known {
-		out.sendGauge(reliabilityDesc, share, c.label)
+		out.sendGauge(reliabilityDesc, share, c.Label)
 	}
 	if c.Cost != nil {
 		for name, text := range money.PricesOf(c.Cost) {
 			if price, err := strconv.ParseFloat(string(text), 64); err == nil {
-				out.sendGauge(priceDesc, price, c.label, string(name), c.Cost.Currency)
+				out.sendGauge(priceDesc, price, c.Label, string(name), c.Cost.Currency)
 			}
 		}
 	}
-	exportResources(out, c.label, c.resourcesByState())
-	exportOutcomes(out, c.label, &c.Record)
+	exportResources(out, c.Label, c.resourcesByState())
+	exportOutcomes(out, c.Label, &c.Record)
 }
 
 func (o *othersFigures) exportOthers(out sink) {
 	if o.count == 0 {
 		return
 	}
-	for _, phase := range []ClusterPhase{ClusterActive, ClusterStale, ClusterInactive} {
+	for _, phase := range []term.ClusterPhase{term.Active, term.Stale, term.Inactive} {
 		out.sendGauge(phaseDesc, float64(o.phases[phase]), otherMembers, string(phase))
 	}
 	out.sendGauge(placementsDesc, float64(o.placements), otherMembers)

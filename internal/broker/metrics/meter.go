@@ -1,4 +1,5 @@
-package broker
+// Package metrics counts and measures what the broker does, and exports it to Prometheus.
+package metrics
 
 import (
 	"slices"
@@ -8,28 +9,31 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
 
 const (
-	// otherMembers is the value of the label member for all members beyond Options.MetricsMembers.
+	// otherMembers is the value of the label member for all members beyond Meter.Members.
 	// No cluster ID begins with an underscore.
 	otherMembers = "_other"
-	// defaultMetricsMembers is the default of Options.MetricsMembers.
-	defaultMetricsMembers = 500
+	// defaultMembers is the default of Meter.Members.
+	defaultMembers = 500
 )
 
-// meter holds the counters and histograms of this process. They continue when a new term begins,
-// but only the serving replica exports them. Broker.mu guards the maps; the metrics themselves are
-// safe for concurrent use.
+// Meter holds the counters and histograms of this process. They continue when a new term begins,
+// but only the serving replica exports them. CountConflict and TimeCommit are safe for concurrent
+// use; the broker's lock guards all other calls.
 //
 // To keep the cost of an event low, metrics with label values are looked up only once and then
 // cached.
-type meter struct {
-	// named is the set of members that have their own metrics, and most limits the size of this set. A member keeps its
-	// metrics until the process ends, so that no count moves to another label.
+type Meter struct {
+	// Members is how many members have metrics of their own. All others share one label.
+	Members int
+
+	// named is the set of members that have their own metrics. A member keeps them until the process
+	// ends, so that no count moves to another label.
 	named map[string]bool
-	most  int
 
 	entered  *prometheus.CounterVec
 	rejected *prometheus.CounterVec
@@ -98,14 +102,16 @@ func newHistogram(name, help string, buckets ...float64) prometheus.Histogram {
 // Values of labels: results of requests and advertisements, steps of preemptions, and ends of
 // waits.
 const (
-	resultGranted = "granted"
-	resultQueued  = "queued"
-	resultRefused = "refused"
+	// Granted, Queued and Refused are the results of new requests.
+	Granted = "granted"
+	Queued  = "queued"
+	Refused = "refused"
 
-	resultMaterial  = "material"
-	resultUnchanged = "unchanged"
-	resultRepeated  = "repeated"
-	resultOvertaken = "overtaken"
+	// Material, Unchanged, Repeated, Overtaken and Refused are the results of advertisements.
+	Material  = "material"
+	Unchanged = "unchanged"
+	Repeated  = "repeated"
+	Overtaken = "overtaken"
 
 	victimWarned    = "warned"
 	victimWithdrawn = "withdrawn"
@@ -114,20 +120,21 @@ const (
 	waitReleased = "released"
 )
 
-func newMeter(most int) *meter {
-	if most <= 0 {
-		most = defaultMetricsMembers
+// New returns a Meter whose counters are 0. members is Meter.Members; 0 means 500.
+func New(members int) *Meter {
+	if members <= 0 {
+		members = defaultMembers
 	}
-	m := &meter{
-		most: most, named: map[string]bool{},
+	m := &Meter{
+		Members: members, named: map[string]bool{},
 		enteredBy: map[phaseEntry]prometheus.Counter{}, rejectedFor: map[decision.Reason]prometheus.Counter{},
 
 		entered:  newCounterVec("broker_reservations_total", "Times that reservations entered a phase, by requester.", "phase", "requester"),
 		rejected: newCounterVec("broker_candidates_rejected_total", "Candidates that could not serve a request, by reason; a decision rejects many.", "reason"),
 		moves:    newCounterVec("broker_moves_total", "Reservations that moved to another provider, by the reason to leave the earlier one.", "reason"),
 
-		decisions:      newCounters("broker_decisions_total", "New requests decided, by result.", "result", resultGranted, resultQueued, resultRefused),
-		advertisements: newCounters("broker_advertisements_total", "Advertisements received, by result: material ones are recorded at once, unchanged ones when a decision rests on them.", "result", resultMaterial, resultUnchanged, resultRepeated, resultOvertaken, resultRefused),
+		decisions:      newCounters("broker_decisions_total", "New requests decided, by result.", "result", Granted, Queued, Refused),
+		advertisements: newCounters("broker_advertisements_total", "Advertisements received, by result: material ones are recorded at once, unchanged ones when a decision rests on them.", "result", Material, Unchanged, Repeated, Overtaken, Refused),
 		preemptions:    newCounters("broker_preemptions_total", "Placements that had to make room for a higher priority, by step.", "step", victimWarned, victimWithdrawn),
 		ended: newCounters("broker_reservations_ended_total", "Reservations that ended, by reason.", "reason",
 			string(ledger.EndReleased), string(ledger.EndExpired), string(ledger.EndFailed), string(ledger.EndPreempted), string(ledger.EndIdle)),
@@ -152,25 +159,25 @@ func newMeter(most int) *meter {
 	for _, reason := range append(moveReasons, declined) {
 		m.moves.WithLabelValues(reason)
 	}
-	for _, result := range []string{resultGranted, waitTimedOut, waitReleased} {
+	for _, result := range []string{Granted, waitTimedOut, waitReleased} {
 		m.queueWait.WithLabelValues(result)
 	}
 	return m
 }
 
 // collectors returns all metrics of the meter.
-func (m *meter) collectors() []prometheus.Collector {
+func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.entered, m.rejected, m.moves, m.decisions, m.advertisements, m.preemptions, m.ended, m.recordBytes, m.conflicts,
 		m.decision, m.queueWait, m.acknowledge, m.ready, m.release, m.journalAppend, m.journalBatch,
 	}
 }
 
-// memberLabel returns the value of the label member: the member's ID if the member has metrics of its
+// Label returns the value of the label member: the member's ID if the member has metrics of its
 // own, else otherMembers. A member gets its own with the first call, while there is room in named.
-func (m *meter) memberLabel(id string) string {
+func (m *Meter) Label(id string) string {
 	if !m.named[id] {
-		if len(m.named) >= m.most {
+		if len(m.named) >= m.Members {
 			return otherMembers
 		}
 		m.named[id] = true
@@ -179,8 +186,8 @@ func (m *meter) memberLabel(id string) string {
 }
 
 // noteEntered counts a reservation that entered a phase.
-func (m *meter) noteEntered(phase ledger.Phase, requester string) {
-	key := phaseEntry{phase, m.memberLabel(requester)}
+func (m *Meter) noteEntered(phase ledger.Phase, requester string) {
+	key := phaseEntry{phase, m.Label(requester)}
 	c := m.enteredBy[key]
 	if c == nil {
 		c = m.entered.WithLabelValues(string(phase), key.requester)
@@ -189,8 +196,21 @@ func (m *meter) noteEntered(phase ledger.Phase, requester string) {
 	c.Inc()
 }
 
-// noteRejected counts n candidates that a decision rejected for a reason.
-func (m *meter) noteRejected(reason decision.Reason, n int) {
+// CountDecision counts a new request with its result: Granted, Queued or Refused.
+func (m *Meter) CountDecision(result string) { m.decisions.countValue(result) }
+
+// CountAdvertisement counts an advertisement with its result: Material, Unchanged, Repeated,
+// Overtaken or Refused.
+func (m *Meter) CountAdvertisement(result string) { m.advertisements.countValue(result) }
+
+// CountConflict counts a term that ended because another writer changed the journal.
+func (m *Meter) CountConflict() { m.conflicts.Inc() }
+
+// TimeDecision measures the choice of a provider.
+func (m *Meter) TimeDecision(took time.Duration) { m.decision.Observe(took.Seconds()) }
+
+// CountRejected counts n candidates that a decision rejected for a reason.
+func (m *Meter) CountRejected(reason decision.Reason, n int) {
 	c := m.rejectedFor[reason]
 	if c == nil {
 		c = m.rejected.WithLabelValues(string(reason))
@@ -199,9 +219,9 @@ func (m *meter) noteRejected(reason decision.Reason, n int) {
 	c.Add(float64(n))
 }
 
-// timeCommit returns a function for journal.Options.OnCommit. This function measures the duration and
+// TimeCommit returns a function for journal.Options.OnCommit. This function measures the duration and
 // the number of records of each successful write of the journal.
-func (m *meter) timeCommit(now func() time.Time) func(records int) (done func()) {
+func (m *Meter) TimeCommit(now func() time.Time) func(records int) (done func()) {
 	return func(records int) func() {
 		began := now()
 		return func() {
@@ -211,63 +231,38 @@ func (m *meter) timeCommit(now func() time.Time) func(records int) (done func())
 	}
 }
 
-// prior holds what the metrics need to know about a reservation before an event changes it.
-type prior struct {
-	// phase is "" if the reservation did not exist.
-	phase ledger.Phase
-	// waiting is when the reservation began to wait, zero if it did not wait.
-	waiting time.Time
-	// acknowledged is true if the placement that the event concerns was acknowledged before, and ready
-	// is true if its node had been Ready before.
-	acknowledged, ready bool
+// Recorder updates a Meter with the events of a term.
+type Recorder struct {
+	*Meter
+	book    *ledger.State
+	journal string
 }
 
-func priorOf(r *ledger.Reservation, change ledger.Change) prior {
-	if r == nil {
-		return prior{}
-	}
-	out := prior{phase: r.Phase()}
-	if r.Waiting != nil {
-		out.waiting = r.Waiting.Since
-	}
-	var p *ledger.Placement
-	switch change := change.(type) {
-	case *ledger.Acknowledge:
-		p = r.Placement(change.Placement)
-	case *ledger.NodeReady:
-		p = r.Placement(change.Placement)
-	}
-	if p != nil {
-		out.acknowledged, out.ready = !p.AcknowledgedAt.IsZero(), p.EverReady
-	}
-	return out
+// Record returns a Recorder for the term with this book. journal is the ID of its journal.
+func (m *Meter) Record(book *ledger.State, journal string) *Recorder {
+	return &Recorder{m, book, journal}
 }
 
-// metering updates the broker's meter with the events of a session.
-type metering struct {
-	s *session
-	*meter
-}
-
-// nameMembers gives each cluster in the book its own metrics, in the order of their IDs. It runs
+// NameMembers gives each cluster in the book its own metrics, in the order of their IDs. It runs
 // before any request is counted, because requesters that are not clusters could otherwise use up
 // the limit for such metrics.
-func (m *metering) nameMembers() {
+func (m *Recorder) NameMembers() {
 	var ids []string
-	m.s.book.Clusters(func(c *ledger.Cluster) { ids = append(ids, c.ClusterID) })
+	m.book.Clusters(func(c *ledger.Cluster) { ids = append(ids, c.ClusterID) })
 	slices.Sort(ids)
 	for _, id := range ids {
-		m.memberLabel(id)
+		m.Label(id)
 	}
 }
 
-func (m *metering) observe(e event) {
-	m.recordBytes.Add(float64(e.size))
+// Observe implements term.Observer.
+func (m *Recorder) Observe(e term.Event) {
+	m.recordBytes.Add(float64(e.Size))
 	switch change := e.Change.(type) {
 	case *ledger.Offer:
-		m.memberLabel(change.ClusterID)
+		m.Label(change.ClusterID)
 	case *ledger.ForgetCluster:
-		m.noteClosed(e.At)
+		m.noteClosed(e)
 	case *ledger.End:
 		m.ended.countValue(string(change.Reason))
 	case *ledger.Preempt:
@@ -277,26 +272,26 @@ func (m *metering) observe(e event) {
 			m.preemptions.countValue(victimWithdrawn)
 		}
 	}
-	if e.changed != nil {
+	if e.Changed != nil {
 		m.observeReservation(e)
 	}
 }
 
 // observeReservation counts the phase that the changed reservation has entered, and measures the
 // duration of the step that the event has ended.
-func (m *metering) observeReservation(e event) {
-	r := e.changed
-	m.notePhase(e.prior.phase, r, e.At)
-	if !e.prior.waiting.IsZero() && r.Waiting == nil {
-		m.observeTraced(m.queueWait.WithLabelValues(waitResult(r)), e.At.Sub(e.prior.waiting), r)
+func (m *Recorder) observeReservation(e term.Event) {
+	r := e.Changed
+	m.notePhase(e.Prior.Phase, r, e.At)
+	if !e.Prior.Waiting.IsZero() && r.Waiting == nil {
+		m.observeTraced(m.queueWait.WithLabelValues(waitResult(r)), e.At.Sub(e.Prior.Waiting), r)
 	}
 	switch change := e.Change.(type) {
 	case *ledger.Acknowledge:
-		if !e.prior.acknowledged {
+		if !e.Prior.Acknowledged {
 			m.observeTraced(m.acknowledge, e.At.Sub(r.Placement(change.Placement).AssignedAt.Time()), r)
 		}
 	case *ledger.NodeReady:
-		if p := r.Placement(change.Placement); p.EverReady && !e.prior.ready {
+		if p := r.Placement(change.Placement); p.EverReady && !e.Prior.Ready {
 			m.observeTraced(m.ready, e.At.Sub(p.AssignedAt.Time()), r)
 		}
 	case *ledger.Move:
@@ -305,14 +300,14 @@ func (m *metering) observeReservation(e event) {
 		}
 	case *ledger.Heal:
 		if left := r.Placement(r.Placements[len(r.Placements)-1].Number - 1); left != nil {
-			m.noteMove(m.s.book.WhyLeft(r, left))
+			m.noteMove(m.book.WhyLeft(r, left))
 		}
 	}
 }
 
 // notePhase counts that a reservation has entered a phase, if the phase has changed. If the phase before was Releasing,
 // it also observes how long the release took.
-func (m *metering) notePhase(before ledger.Phase, r *ledger.Reservation, at time.Time) {
+func (m *Recorder) notePhase(before ledger.Phase, r *ledger.Reservation, at time.Time) {
 	phase := r.Phase()
 	if phase == before {
 		return
@@ -324,10 +319,10 @@ func (m *metering) notePhase(before ledger.Phase, r *ledger.Reservation, at time
 }
 
 // noteClosed counts the reservations whose release is complete because a cluster was forgotten.
-func (m *metering) noteClosed(at time.Time) {
-	for _, r := range m.s.changedNow() {
+func (m *Recorder) noteClosed(e term.Event) {
+	for _, r := range e.Several {
 		if r.Over() && !r.Closed {
-			m.notePhase(ledger.Releasing, r, at)
+			m.notePhase(ledger.Releasing, r, e.At)
 		}
 	}
 }
@@ -336,7 +331,7 @@ func (m *metering) noteClosed(at time.Time) {
 func waitResult(r *ledger.Reservation) string {
 	switch r.EndReason {
 	case "":
-		return resultGranted
+		return Granted
 	case ledger.EndFailed:
 		return waitTimedOut
 	default:
@@ -344,14 +339,16 @@ func waitResult(r *ledger.Reservation) string {
 	}
 }
 
-// moveReasons are the broker's own reasons for leaving a provider. Other reasons come from
-// providers and are counted as declined.
+// declined is the value of the label reason for the reasons that come from providers.
+const declined = "Refused"
+
+// moveReasons are the broker's own reasons for leaving a provider.
 var moveReasons = []string{
-	ledger.ProviderLost, ledger.Forgotten, ledger.NodeLost, ledger.HandshakeRefused, ledger.Preempted, ledger.Recalled, ledger.Drained, unreachable,
+	ledger.ProviderLost, ledger.Forgotten, ledger.NodeLost, ledger.HandshakeRefused, ledger.Preempted, ledger.Recalled, ledger.Drained, string(decision.Unreachable),
 	string(ledger.DueAcknowledgement), string(ledger.DueReady), string(ledger.DueNetwork),
 }
 
-func (m *metering) noteMove(reason string) {
+func (m *Recorder) noteMove(reason string) {
 	if !slices.Contains(moveReasons, reason) {
 		reason = declined
 	}
@@ -360,10 +357,10 @@ func (m *metering) noteMove(reason string) {
 
 // observeTraced adds a duration to a histogram, with the reservation and the ID of its trace as
 // exemplar.
-func (m *metering) observeTraced(h prometheus.Observer, took time.Duration, r *ledger.Reservation) {
+func (m *Recorder) observeTraced(h prometheus.Observer, took time.Duration, r *ledger.Reservation) {
 	seconds := max(took, 0).Seconds()
 	if h, ok := h.(prometheus.ExemplarObserver); ok {
-		h.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": tracing.TraceOf(m.s.journal.ID(), r.Name).String(), "reservation": r.Name})
+		h.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": tracing.TraceOf(m.journal, r.Name).String(), "reservation": r.Name})
 		return
 	}
 	h.Observe(seconds)

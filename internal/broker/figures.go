@@ -1,0 +1,54 @@
+package broker
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+)
+
+// NewCollector returns a collector of all metrics of a broker.
+func NewCollector(b *Broker) prometheus.Collector { return b.meter.Collector(b, b.opts.Version) }
+
+// Figures implements metrics.Source. It reads reservations, clusters and accounts one after the
+// other and releases Broker.mu after each of them, so that other calls need not wait until all are
+// read.
+func (b *Broker) Figures() *metrics.Figures {
+	f := metrics.NewFigures()
+	for _, read := range []func(*session, *metrics.Figures){readReservations, readClusters, readCosts} {
+		if !b.withSession(func(s *session) { read(s, f) }) {
+			return nil
+		}
+	}
+	return f
+}
+
+// withSession calls read with the session while it holds Broker.mu. It returns false without
+// calling read if this replica does not serve.
+func (b *Broker) withSession(read func(*session)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.currentSession()
+	if err != nil {
+		return false
+	}
+	read(s)
+	return true
+}
+
+func readReservations(s *session, f *metrics.Figures) {
+	f.Now, f.Position, f.Waiting, f.Awaited = s.now(), s.book.Position(), s.queue.line.Len(), len(s.recovery.waiting)
+	s.book.Reservations(f.AddReservation)
+}
+
+func readClusters(s *session, f *metrics.Figures) {
+	s.book.Clusters(func(c *ledger.Cluster) {
+		p := s.clusters.presenceOf(c.ClusterID)
+		f.AddCluster(c, metrics.Member{
+			Label: s.metering.Label(c.ClusterID), Phase: p.phase, Heard: p.heard, LeftOut: s.market.LeftOut(c.ClusterID),
+			Paused: p.standing != nil && p.standing.Paused != "", Exceeds: p.excess != nil && p.excess.All != "",
+		})
+	})
+}
+
+func readCosts(s *session, f *metrics.Figures) { f.AddCosts(s.whole.Costs, s.metering.Label) }
