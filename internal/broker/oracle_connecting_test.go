@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -85,7 +86,7 @@ func (o *oracle) waitedRightly(known *told, p *ledger.Placement, was *promise, n
 		was.ackedAt = now
 	}
 	was.followNode(p, now)
-	if want := laterOf(was.connecting, was.unready); was.reason == "" && p.Withdrawn == "" && !p.NodeSince.Time().Equal(want) {
+	if want := term.Later(was.connecting, was.unready); was.reason == "" && p.Withdrawn == "" && !p.NodeSince.Time().Equal(want) {
 		return fmt.Errorf("its node waits since %s, the broker counts from %s", want, p.NodeSince.Time())
 	}
 	if was.reason != "" || p.Withdrawn != "NeverReady" && p.Withdrawn != "NeverConnected" {
@@ -129,7 +130,7 @@ func (o *oracle) nodesInTime(now, began time.Time) error {
 			if p.givenUp || p.served || i != r.newest() || p.ackedAt.IsZero() || !o.lenders[p.provider].agent {
 				continue
 			}
-			if by, why := o.readyBy(r, p); !now.Before(laterOf(by, began.Add(2*time.Minute))) {
+			if by, why := o.readyBy(r, p); !now.Before(term.Later(by, began.Add(2*time.Minute))) {
 				return fmt.Errorf("placement %s-%d stands %s after it was to be given up with %s", r.name, i+1, now.Sub(by), why)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // idleWord is what two clusters have said about a placement to the present broker: since when no pod is on the
@@ -99,7 +100,7 @@ func (o *oracle) idleRightly(known *told, now time.Time) error {
 		return fmt.Errorf("reservation %s was released as idle, and has no placement", known.name)
 	}
 	p := known.placements[len(known.placements)-1]
-	since := laterOf(p.idle.vacant, p.idle.unused)
+	since := term.Later(p.idle.vacant, p.idle.unused)
 	if p.idle.vacant.IsZero() || p.idle.unused.IsZero() || now.Sub(since) < after {
 		return fmt.Errorf("reservation %s was released as idle after %s: no pod since %s, no usage since %s", known.name, after, p.idle.vacant, p.idle.unused)
 	}

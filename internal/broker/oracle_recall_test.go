@@ -8,6 +8,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // anyRecall makes a lender keep, begin, change or withdraw the recall of a placement.
@@ -146,7 +147,7 @@ func (o *oracle) recallsSettled(now, began time.Time) error {
 			if r.recall == nil {
 				return fmt.Errorf("%s wants %s-%d back until %s, and nobody is told", p.provider, r.name, number, ends)
 			}
-			patience := laterOf(r.recall.Ends, began.Add(limits.Ready))
+			patience := term.Later(r.recall.Ends, began.Add(limits.Ready))
 			if r.recall.Placement == number && !now.Before(patience) {
 				return fmt.Errorf("%s wanted %s-%d back until %s, and it stands", p.provider, r.name, number, r.recall.Ends)
 			}
