@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -95,5 +96,5 @@ func (rc *recovery) isStranger(r *ledger.Reservation) bool {
 
 // strangerDeadline returns when the broker ends a reservation, if isStranger is true for it until then.
 func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
-	return laterOf(laterOf(r.CreatedAt.Time(), rc.s.began).Add(strangerGrace), rc.recoveryDeadline())
+	return term.Later(term.Later(r.CreatedAt.Time(), rc.s.began).Add(strangerGrace), rc.recoveryDeadline())
 }

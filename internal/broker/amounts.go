@@ -8,6 +8,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -68,7 +69,7 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *Request) erro
 	}
 	rs.s.queue.serveWaiting()
 	recovering := !rs.s.recovery.recoveryDeadline().IsZero()
-	if (recovering || rs.s.queue.isPaused()) && rs.s.queue.wouldJump(requestOf(r), p.Provider) {
+	if (recovering || rs.s.queue.isPaused()) && rs.s.queue.wouldJump(requests.Of(r), p.Provider) {
 		if recovering {
 			return rs.s.recovery.errRecovering()
 		}
@@ -125,7 +126,7 @@ func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 		}
 	}
 	rs.s.log.Info("provider answered a change", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
-		"generation", report.Change, "resources", describeAmounts(asked.Amounts), "refused", refused)
+		"generation", report.Change, "resources", asked.Amounts.Describe(), "refused", refused)
 	return rs.s.record(ledger.Event{Change: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})

@@ -10,6 +10,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -386,7 +387,7 @@ func TestUnansweredChangeHoldsLargerAmountsUntilGone(t *testing.T) {
 func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		sixteen := request("16", "64Gi")
-		offered, err := readRequest("paris", "unused", sixteen)
+		offered, err := requests.Read("paris", "unused", sixteen)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -71,7 +72,7 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 		}
 		if c.Key != "" {
 			// An invalid request was never granted, so the claim is kept without the request.
-			out.request, _ = readRequest(clusterID, c.Key, &c.Request)
+			out.request, _ = requests.Read(clusterID, c.Key, &c.Request)
 		}
 		h.claims = append(h.claims, out)
 	}
@@ -215,10 +216,10 @@ func (rc *recovery) takeOverAmounts(r *ledger.Reservation, p *announcedPlacement
 	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
 		return nil
 	}
-	q := requestOf(r)
+	q := requests.Of(r)
 	q.Amounts = p.amounts
-	rc.s.log.Info("provider holds amounts that differ from the journal", "placement", p.String(), "resources", describeAmounts(p.amounts))
-	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.digestFields()}})
+	rc.s.log.Info("provider holds amounts that differ from the journal", "placement", p.String(), "resources", p.amounts.Describe())
+	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.Digest()}})
 }
 
 // withdrawnBefore is the reason recorded for a placement that was given up in a lost part of the
@@ -381,7 +382,7 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 		// If the requester wants other amounts by now, it sees the difference in the answer to its
 		// next call and asks for a change.
 		q.Amounts = r.Amounts
-		event.Request, event.Digest, by = &q.Request, q.digestFields(), q.By
+		event.Request, event.Digest, by = &q.Request, q.Digest(), q.By
 	}
 	err := rc.s.record(ledger.Event{By: by, Change: event})
 	if errors.Is(err, ledger.ErrTaken) {

@@ -10,6 +10,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -98,7 +99,7 @@ func TestOverflowingDurationIsRefused(t *testing.T) {
 }
 
 func TestBoundsOfAConfiguration(t *testing.T) {
-	_, err := BoundsOf(&brokerv1alpha1.BrokerConfigSpec{MaxPerReservation: brokerv1alpha1.ResourceBounds{
+	_, err := requests.BoundsOf(&brokerv1alpha1.BrokerConfigSpec{MaxPerReservation: brokerv1alpha1.ResourceBounds{
 		"nvidia.com/gpu": quantity.ToQuantity("cpu", 500),
 	}})
 	if err == nil || !strings.Contains(err.Error(), "maxPerReservation") {

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -385,7 +386,7 @@ func TestUsageOfReservationsIsNotSubtractedTwice(t *testing.T) {
 
 func TestInvalidRequestIsRefused(t *testing.T) {
 	many := v1.Amounts{}
-	for i := range maxResources + 1 {
+	for i := range requests.MaxResources + 1 {
 		many[fmt.Sprintf("example.com/r%d", i)] = "1"
 	}
 	tests := map[string]*v1.ReservationRequest{

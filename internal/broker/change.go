@@ -7,6 +7,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -15,7 +16,7 @@ import (
 // ChangeReservation implements the server's Broker: it changes the duration and the amounts of a
 // reservation.
 func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey string, change *v1.ReservationChange) (*v1.Reservation, error) {
-	if err := checkDuration(change.DurationSeconds); err != nil {
+	if err := requests.CheckDuration(change.DurationSeconds); err != nil {
 		return nil, err
 	}
 	amounts, err := wire.ToAmounts(change.Resources)
@@ -103,14 +104,14 @@ func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 	case e.generation <= r.Generation:
 		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
 	}
-	if err := rs.s.config().Bounds.checkRequest(q); err != nil {
+	if err := rs.s.config().Bounds.Check(q); err != nil {
 		return err
 	}
 	until, err := rs.newEnd(r, e.duration)
 	if err != nil {
 		return err
 	}
-	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.digestFields(), Duration: e.duration, Until: until}
+	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.Digest(), Duration: e.duration, Until: until}
 	if otherAmounts {
 		if err := rs.checkAmounts(r, q); err != nil {
 			return err
@@ -118,10 +119,10 @@ func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 		change.Amounts = q.Amounts
 	}
 	rs.s.log.Info("reservation changed", "reservation", r.Name, "requester", r.Requester, "by", e.by.String(),
-		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", describeAmounts(q.Amounts))
+		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", q.Amounts.Describe())
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts
-		change.Fallback = q.digestFields()
+		change.Fallback = q.Digest()
 	}
 	return faultOf(rs.s.record(ledger.Event{By: e.by, Change: change}))
 }
@@ -129,12 +130,12 @@ func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 // requestAfter returns what the request of the reservation would be after the change, or an error
 // if that request would be invalid.
 func (e edit) requestAfter(r *ledger.Reservation) (*Request, error) {
-	q := requestOf(r)
+	q := requests.Of(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
 	if q.Amounts == nil {
 		q.Amounts = r.Wanted()
 	}
-	return q, q.complete()
+	return q, q.Complete()
 }
 
 // newEnd returns when a reservation with a new duration ends, or an error if that time is in the
@@ -165,16 +166,4 @@ func (rs *reservations) endTime(r *ledger.Reservation, duration time.Duration) t
 	default:
 		return r.Until.Add(duration - r.Duration)
 	}
-}
-
-// checkDuration returns an error for a duration below one minute or above LongestDuration. It
-// accepts 0, which means no duration.
-func checkDuration(seconds int64) error {
-	if seconds != 0 && seconds < 60 {
-		return fault.New(fault.Invalid, "durationSeconds: %d is too short, the least is 60", seconds)
-	}
-	if most := int64(LongestDuration / time.Second); seconds > most {
-		return fault.New(fault.Invalid, "durationSeconds: %d is too long, the most is %d", seconds, most)
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -150,7 +151,7 @@ func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 // reservation.
 func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*Request, *ReservationView) {
 	f.t.Helper()
-	q, err := readRequest("rome", "unused", asked)
+	q, err := requests.Read("rome", "unused", asked)
 	if err != nil {
 		f.t.Fatal(err)
 	}

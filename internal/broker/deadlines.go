@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
 
@@ -145,7 +146,7 @@ func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 func (d *deadlines) placementDeadline(r *ledger.Reservation) (time.Time, ledger.Due) {
 	if hasNoStandingPlacement(r) {
 		// During a recovery, a provider may still announce that it serves the reservation.
-		return laterOf(d.s.now(), d.s.recovery.recoveryDeadline()), ledger.DueNothing
+		return term.Later(d.s.now(), d.s.recovery.recoveryDeadline()), ledger.DueNothing
 	}
 	return d.s.book.Deadline(r, d.timeouts().Placement, func(at time.Time, due ledger.Due) time.Time { return d.postpone(r, at, due) })
 }
@@ -158,25 +159,25 @@ func (d *deadlines) postpone(r *ledger.Reservation, at time.Time, due ledger.Due
 		if d.s.queue.isPaused() {
 			return time.Time{}
 		}
-		return laterOf(at, d.s.recovery.recoveryDeadline())
+		return term.Later(at, d.s.recovery.recoveryDeadline())
 	case ledger.DueAcknowledgement:
 		if d.s.recovery.isBlocked(r.Current().Provider) {
 			return time.Time{} // the journal may have lost the provider's answer, which the provider will announce
 		}
-		return laterOf(at, d.acknowledgeBy(r.Current()))
+		return term.Later(at, d.acknowledgeBy(r.Current()))
 	case ledger.DueReady, ledger.DueNetwork:
 		if d.s.recovery.isBlocked(r.Requester) {
 			return time.Time{} // the journal may have lost the requester's report, which the requester will announce
 		}
-		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Ready))
+		return term.Later(at, d.s.began.Add(d.timeouts().Placement.Ready))
 	case ledger.DueNotice:
-		return laterOf(at, d.s.began.Add(d.timeouts().Placement.Acknowledge))
+		return term.Later(at, d.s.began.Add(d.timeouts().Placement.Acknowledge))
 	case ledger.DueRecall:
 		// The provider may have withdrawn the recall while the broker was away.
-		return laterOf(at, d.s.began.Add(d.timeouts().Silence))
+		return term.Later(at, d.s.began.Add(d.timeouts().Silence))
 	case ledger.DueExpiry:
 		if r.Duration == 0 {
-			return laterOf(at, d.s.began.Add(lease))
+			return term.Later(at, d.s.began.Add(lease))
 		}
 	}
 	return at
@@ -250,13 +251,6 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 // isTimeUp reports whether the requested duration of a reservation is over.
 func (d *deadlines) isTimeUp(r *ledger.Reservation) bool {
 	return r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && !r.Until.After(d.s.now())
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func (d *deadlines) reservationChanged(r *ledger.Reservation) { d.rescheduleReservation(r) }

@@ -150,7 +150,7 @@ func (d *decider) explainRejections(q *Request, why ledger.Explanation) string {
 	if q.Object == nil {
 		v = d.s.config().Visibility
 	}
-	text := "no cluster can hold " + describeAmounts(q.Amounts) + ": " + explainCandidates(v.visibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
+	text := "no cluster can hold " + q.Amounts.Describe() + ": " + explainCandidates(v.visibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
 	if v.showsAll() {
 		text += d.describeUnknown(q)
 	}

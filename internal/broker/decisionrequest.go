@@ -7,55 +7,13 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
-
-// complete adds the sum of the pod shapes to the amounts, and returns an error for an invalid
-// request.
-func (r *Request) complete() error {
-	demands := r.Demands()
-	if err := requirements.CheckPods(r.Amounts, demands.PodShapes); err != nil {
-		return fault.New(fault.Invalid, "%v", err)
-	}
-	r.Amounts = withPods(r.Amounts, demands.PodShapes)
-	if k := demands.Constraints; k != nil && k.MaxPrice != nil {
-		if _, err := money.ParsePrice(string(k.MaxPrice.Amount)); err != nil {
-			return fault.New(fault.Invalid, "constraints.maxPrice.amount: %v", err)
-		}
-		if !money.IsCurrency(k.MaxPrice.Currency) {
-			return fault.New(fault.Invalid, "constraints.maxPrice.currency: %q is not an ISO 4217 code such as EUR", k.MaxPrice.Currency)
-		}
-	}
-	return r.checkFields()
-}
-
-// withPods returns amounts that are at least the sum of the pods, for every resource.
-func withPods(named quantity.Amounts, shapes []brokerv1alpha1.PodShape) quantity.Amounts {
-	amounts := named.Clone()
-	for name, sum := range requirements.SumPods(shapes) {
-		if amounts == nil {
-			amounts = quantity.Amounts{}
-		}
-		amounts[name] = max(amounts[name], sum)
-	}
-	return amounts
-}
-
-// CheckRequirements returns an error for requirements that the broker refuses whatever clusters
-// there are.
-func CheckRequirements(amounts quantity.Amounts, asked brokerv1alpha1.Requirements) error {
-	r := Request{Request: ledger.Request{Amounts: amounts, Requirements: &asked}}
-	return r.complete()
-}
 
 // newDecisionRequest converts a request to the form that package decision reads. Before that, it
 // updates the node shapes in the market on which the decision depends. tried are providers to
 // exclude.
 func (d *decider) newDecisionRequest(q *Request, tried []string) *decision.Request {
-	if needsShapes(q) {
+	if q.NeedsShapes() {
 		d.s.clusters.updateShapes()
 	} else {
 		d.s.clusters.updateTaintedShapes()

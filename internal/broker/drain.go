@@ -5,6 +5,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // Drain is an administrator's order about a cluster: the cluster gets no new reservations, and its
@@ -155,7 +156,7 @@ func (ds *drains) viewOf(c *ledger.Cluster) *DrainView {
 	for _, name := range c.Reservations() {
 		r := ds.s.book.Reservation(name)
 		if known := r.CalledBack(); known != nil && r.Placement(known.Placement).Provider == c.ClusterID {
-			v.Ends = laterOf(v.Ends, known.Ends)
+			v.Ends = term.Later(v.Ends, known.Ends)
 		}
 	}
 	return v

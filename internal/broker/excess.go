@@ -84,7 +84,7 @@ func (x *excesses) recordExcess(e *ledger.Exceed) error {
 		return err
 	}
 	x.s.log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
-		"provider", provider, "evictedPods", e.Pods, "excess", describeAmounts(e.Amounts))
+		"provider", provider, "evictedPods", e.Pods, "excess", e.Amounts.Describe())
 	return nil
 }
 
@@ -117,5 +117,5 @@ func excessMessage(p *ledger.Placement) string {
 	if p.Excess.Pods == 0 { // the first report precedes the evictions
 		what = "evicts pods that exceed the grant"
 	}
-	return fmt.Sprintf("; %s %s by %s: run no more than is granted, or ask for more", p.Provider, what, describeAmounts(p.Excess.Amounts))
+	return fmt.Sprintf("; %s %s by %s: run no more than is granted, or ask for more", p.Provider, what, p.Excess.Amounts.Describe())
 }

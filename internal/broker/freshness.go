@@ -82,11 +82,11 @@ func (cs *clusters) updateFreshness(clusterID string) {
 			cs.s.queue.noteFreed(clusterID)
 		}
 	}
-	next := soonerOf(nextPhaseChange(p.heard, cs.s.now(), c.Agent, cs.s.config()), nextPhaseChange(p.admitted, cs.s.now(), c.Agent, cs.s.config()))
+	next := term.Sooner(nextPhaseChange(p.heard, cs.s.now(), c.Agent, cs.s.config()), nextPhaseChange(p.admitted, cs.s.now(), c.Agent, cs.s.config()))
 	if cs.s.recovery.isUnseen(c) {
 		next = cs.s.recovery.listenUntil
 	}
-	cs.s.deadlines.setDeadline(clusterDue+clusterID, soonerOf(next, cs.updateConduct(c)))
+	cs.s.deadlines.setDeadline(clusterDue+clusterID, term.Sooner(next, cs.updateConduct(c)))
 }
 
 // isDenied reports whether the administrator's lists exclude a cluster. A cluster without an agent
@@ -110,7 +110,7 @@ func (cs *clusters) noteSilence(clusterID string) {
 	if !c.Agent || p.denied || !c.LostSince.IsZero() || c.Placements() == 0 {
 		return
 	}
-	if clusterPhase(laterOf(p.heard, p.admitted), cs.s.now(), c.Agent, cs.s.config()) == ClusterActive {
+	if clusterPhase(term.Later(p.heard, p.admitted), cs.s.now(), c.Agent, cs.s.config()) == ClusterActive {
 		return
 	}
 	cs.s.log.Info("provider is silent, its reservations stay", "cluster", clusterID, "heard", p.heard, "reservations", len(c.Reservations()))

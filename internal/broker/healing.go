@@ -65,9 +65,9 @@ func (h *healing) dueAt(r *ledger.Reservation) time.Time {
 	case ledger.HealBegin:
 		begin := h.s.began
 		if r.CalledBack() == nil {
-			begin = laterOf(h.s.began.Add(h.s.config().Timeouts.Silence), h.moveAt(r.Current()))
+			begin = term.Later(h.s.began.Add(h.s.config().Timeouts.Silence), h.moveAt(r.Current()))
 		}
-		return laterOf(laterOf(begin, h.s.recovery.recoveryDeadline()), h.retryAt[r.Name])
+		return term.Later(term.Later(begin, h.s.recovery.recoveryDeadline()), h.retryAt[r.Name])
 	default:
 		return h.s.now()
 	}
@@ -79,7 +79,7 @@ func (h *healing) movesAt(r *ledger.Reservation, p *ledger.Placement) time.Time 
 	if p != r.Current() || r.CalledBack() != nil || h.s.book.Healing(r) != ledger.HealBegin {
 		return time.Time{}
 	}
-	return laterOf(laterOf(h.s.began.Add(h.s.config().Timeouts.Silence), h.moveAt(p)), h.s.recovery.recoveryDeadline())
+	return term.Later(term.Later(h.s.began.Add(h.s.config().Timeouts.Silence), h.moveAt(p)), h.s.recovery.recoveryDeadline())
 }
 
 // moveAt returns when a reservation may leave its provider: when the provider has been silent, or
@@ -170,7 +170,7 @@ func (h *healing) retrySoon() {
 	}
 	h.tried = false
 	if !h.earlyRetryAt.After(h.s.now()) {
-		h.earlyRetryAt = laterOf(h.s.now(), h.earlyRetryAt.Add(healEarlyRetry))
+		h.earlyRetryAt = term.Later(h.s.now(), h.earlyRetryAt.Add(healEarlyRetry))
 	}
 	for name, at := range h.retryAt {
 		if at.After(h.earlyRetryAt) {

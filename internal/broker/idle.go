@@ -10,12 +10,10 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
-
-// ShortestIdle is the shortest time after which a reservation may count as idle.
-const ShortestIdle = time.Minute
 
 const (
 	// longestIdleNotice is how long before the release the requester is told at the earliest.
@@ -30,20 +28,6 @@ const (
 	// idleDue is the prefix of the names of the deadlines at which carryOutDue runs for a reservation.
 	idleDue = "idle/"
 )
-
-// readIdlePolicy checks the policy in a request; it returns nil for none.
-func readIdlePolicy(p *v1.Idle) (*ledger.IdlePolicy, error) {
-	if p == nil {
-		return nil, nil
-	}
-	if least, most := int64(ShortestIdle/time.Second), int64(LongestDuration/time.Second); p.AfterSeconds < least || p.AfterSeconds > most {
-		return nil, fault.New(fault.Invalid, "idle.afterSeconds: %d is not between %d and %d", p.AfterSeconds, least, most)
-	}
-	if !p.Action.Valid() {
-		return nil, fault.New(fault.Invalid, "idle.action: %q is neither Notify nor Release", p.Action)
-	}
-	return &ledger.IdlePolicy{After: time.Duration(p.AfterSeconds) * time.Second, Release: p.Action == v1.IdleActionRelease}, nil
-}
 
 // idles is the component that tells requesters about idle reservations, and releases them. A reservation is idle while
 // its requester reports that no pod is on the virtual node and its provider reports that no pod uses the placement. Both
@@ -83,7 +67,7 @@ func (c *idleClock) idleSince() time.Time {
 	if c.vacant.IsZero() || c.unused.IsZero() {
 		return time.Time{}
 	}
-	return laterOf(c.vacant, c.unused)
+	return term.Later(c.vacant, c.unused)
 }
 
 // idleTimes are how long a reservation must be idle before its requester is told, and before it is
@@ -223,7 +207,7 @@ func (c *idleClock) noteVacant(is bool, seconds float64, now time.Time) {
 		return
 	}
 	since := now.Add(-time.Duration(min(max(seconds, 0), LongestDuration.Seconds()) * float64(time.Second)))
-	c.vacant = laterOf(laterOf(c.vacant, c.podsSeen), since)
+	c.vacant = term.Later(term.Later(c.vacant, c.podsSeen), since)
 }
 
 // noteSilence stops the clocks of all reservations that a silent cluster requested or provides.
@@ -276,7 +260,7 @@ func (x *idles) nextEvent(r *ledger.Reservation) (ledger.Idle, time.Time) {
 	}
 	tell := ledger.Idle{PlacementRef: ref, Since: c.idleSince()}
 	if times.release != 0 {
-		tell.Ends = laterOf(c.idleSince().Add(times.release), laterOf(tellAt, now).Add(times.noticeTime()))
+		tell.Ends = term.Later(c.idleSince().Add(times.release), term.Later(tellAt, now).Add(times.noticeTime()))
 	}
 	return tell, tellAt
 }

@@ -17,7 +17,7 @@ func objectKey(key string) string { return "object/" + key }
 // request without a duration gets Config.DefaultTTL.
 func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
 	q.Key = objectKey(cmp.Or(q.Key, q.Object.UID))
-	if err := q.complete(); err != nil {
+	if err := q.Complete(); err != nil {
 		return nil, err
 	}
 	var view *ReservationView

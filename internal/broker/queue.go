@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queue"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -83,7 +84,7 @@ func (qu *queueing) Observe(e term.Event) {
 // now, see ledger.Reservation.Excluded.
 func (s *session) requestAndTried(r *ledger.Reservation) (*Request, []string) {
 	tried, _ := r.Excluded(s.now())
-	return requestOf(r), tried
+	return requests.Of(r), tried
 }
 
 // classOf returns a text that is equal for two waiting reservations if the same clusters can serve
@@ -130,7 +131,7 @@ func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reserv
 		return nil, err
 	}
 	qu.s.log.Info(q.Requester+" waits for capacity", "reservation", reserve.Name, "requester", q.Requester,
-		"resources", describeAmounts(q.Amounts), "place", qu.line.Place(reserve.Name))
+		"resources", q.Amounts.Describe(), "place", qu.line.Place(reserve.Name))
 	r := qu.s.book.Reservation(reserve.Name)
 	_, err = qu.s.preemption.preemptFor(r)
 	return r, err
@@ -139,7 +140,7 @@ func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reserv
 // requeueReservation puts a reservation whose placement was given up into the queue.
 func (qu *queueing) requeueReservation(r *ledger.Reservation, why *fault.Error) error {
 	err := qu.s.record(ledger.Event{Change: &ledger.Enqueue{
-		Name: r.Name, Until: qu.s.now().Add(qu.timeoutOf(requestOf(r))), Explanation: ledger.Explain(why.Candidates, why.Rejected),
+		Name: r.Name, Until: qu.s.now().Add(qu.timeoutOf(requests.Of(r))), Explanation: ledger.Explain(why.Candidates, why.Rejected),
 	}})
 	if err != nil {
 		return err
@@ -351,7 +352,7 @@ func (qu *queueing) grantPlacement(r *ledger.Reservation, provider string, why e
 	}})
 	if err == nil {
 		qu.s.log.Info(fmt.Sprintf("%s reserved from %s", r.Requester, provider), "reservation", r.Name, "requester", r.Requester,
-			"target", provider, "resources", describeAmounts(r.Amounts), "waited", waited.String())
+			"target", provider, "resources", r.Amounts.Describe(), "waited", waited.String())
 	}
 	return err
 }
@@ -368,7 +369,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	more, moved := hasMore(qu.s.clusters.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && qu.line.First(free, func(name string) bool {
 		q, tried := qu.s.requestAndTried(qu.s.book.Reservation(name))
-		return (more || needsShapes(q) || qu.s.clusters.offersTainted(o.ClusterID)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
+		return (more || q.NeedsShapes() || qu.s.clusters.offersTainted(o.ClusterID)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
 	}) != ""
 }
 
@@ -463,5 +464,5 @@ func (qu *queueing) describeWait(r *ledger.Reservation) string {
 	if r.Explanation == "" || qu.isPaused() {
 		return text
 	}
-	return text + ": " + qu.s.decider.explainRejections(requestOf(r), r.Explanation)
+	return text + ": " + qu.s.decider.explainRejections(requests.Of(r), r.Explanation)
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -18,7 +19,7 @@ const maxQuoteCandidates = 100
 // and records the pending offers on which the choice depends. It records the quote itself only if
 // the request asks to hold the capacity.
 func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Quote, error) {
-	q, err := readRequest(clusterID, key, req)
+	q, err := requests.Read(clusterID, key, req)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 // QuoteObject returns the decision that ReserveObject would make about the request of a Reservation object. It holds
 // nothing, and the object need not exist.
 func QuoteObject(ctx context.Context, b *Broker, q Request) (*v1.Quote, error) {
-	if err := q.complete(); err != nil {
+	if err := q.Complete(); err != nil {
 		return nil, err
 	}
 	var answer *v1.Quote

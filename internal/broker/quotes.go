@@ -56,14 +56,6 @@ func readHoldTime(key string, req *v1.ReservationRequest) (time.Duration, error)
 	return hold, nil
 }
 
-// quoteDigest returns a digest of the request that must be equal in a quote and in the request that
-// takes the quote over. The two may differ in tenant, priority, queueing, healing and idle.
-func (r *Request) quoteDigest() string {
-	q := *r
-	q.Tenant, q.Priority, q.Queue, q.Wait, q.Patient, q.Idle = "", 0, false, 0, false, nil
-	return q.digestFields()
-}
-
 // holdQuote makes a quote and holds its capacity. If the key was used before, it returns the earlier
 // quote. If no cluster can serve the request, the quote says why and holds nothing.
 func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
@@ -72,7 +64,7 @@ func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "the quote was released before it was requested: use a new key")
-	case held != nil && (held.Digest != q.quoteDigest() || held.Until.Sub(held.HeldAt) != hold):
+	case held != nil && (held.Digest != q.QuoteDigest() || held.Until.Sub(held.HeldAt) != hold):
 		return nil, fault.New(fault.KeyReused, "the key belongs to quote %q, which is for something else: use a new key", held.Name)
 	case held != nil && qs.isOver(held):
 		return nil, errNotHeld(held)
@@ -93,12 +85,12 @@ func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 		return out, err
 	}
 	keep := &ledger.Keep{Reserve: *qs.s.reservations.newReserve(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
-	keep.Digest, keep.Provider, keep.Explanation, keep.Price, keep.Until = q.quoteDigest(), choice.provider, choice.explanation, choice.price, qs.s.now().Add(hold)
+	keep.Digest, keep.Provider, keep.Explanation, keep.Price, keep.Until = q.QuoteDigest(), choice.provider, choice.explanation, choice.price, qs.s.now().Add(hold)
 	if err := qs.s.record(ledger.Event{By: q.By, Change: keep}); err != nil {
 		return nil, err
 	}
 	qs.s.log.Info("holding a quote", "quote", keep.Name, "requester", q.Requester, "target", keep.Provider,
-		"resources", describeAmounts(q.Amounts), "until", keep.Until)
+		"resources", q.Amounts.Describe(), "until", keep.Until)
 	qs.nameHeld(out, qs.s.book.Quotes().Named(keep.Name))
 	return out, nil
 }
@@ -176,7 +168,7 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 		return nil, fault.New(fault.NotFound, "quote: %q does not belong to cluster %q, or ended long ago: ask for another one", message.Clip(q.Quote, 63), q.Requester)
 	case qs.isOver(held):
 		return nil, errNotHeld(held)
-	case held.Digest != q.quoteDigest():
+	case held.Digest != q.QuoteDigest():
 		return nil, fault.New(fault.Conflict, "quote %q is for something else: %s; ask for what was quoted, or for another quote",
 			held.Name, strings.Join(listDifferences(&held.Reserve, q), ", "))
 	case qs.s.recovery.isBlocked(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
@@ -195,7 +187,7 @@ func listDifferences(held *ledger.Reserve, q *Request) []string {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", describeAmounts(q.Amounts), describeAmounts(held.Amounts))
+	add(!held.Amounts.Equal(q.Amounts), "resources %s instead of %s", q.Amounts.Describe(), held.Amounts.Describe())
 	add(held.Duration != q.Duration, "duration %s instead of %s", q.Duration, held.Duration)
 	add(held.Target != q.Target, "targetClusterID %q instead of %q", q.Target, held.Target)
 	before, now := ptr.Deref(held.Requirements, brokerv1alpha1.Requirements{}), ptr.Deref(q.Requirements, brokerv1alpha1.Requirements{})

@@ -7,6 +7,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 )
 
@@ -56,7 +57,7 @@ func (rs *reservations) noteRecall(r *ledger.Reservation, p *ledger.Placement, s
 			return nil // the drain of the broker's administrator ends earlier
 		}
 		// A recall that is over is reported with no time left, however long ago it ended.
-		if known != nil && known.Message == e.Message && laterOf(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
+		if known != nil && known.Message == e.Message && term.Later(known.Ends, rs.s.now()).Sub(e.Ends).Abs() <= sameRecall {
 			return nil
 		}
 	}

@@ -246,10 +246,10 @@ func (rc *recovery) isRecovering() bool {
 func (rc *recovery) recoveryDeadline() time.Time {
 	var until time.Time
 	if rc.isRecovering() {
-		until = laterOf(rc.s.book.Lineages().Present().At, rc.s.began).Add(recoveryGrace)
+		until = term.Later(rc.s.book.Lineages().Present().At, rc.s.began).Add(recoveryGrace)
 	}
 	if rc.countUnseen() > 0 {
-		until = laterOf(until, rc.listenUntil)
+		until = term.Later(until, rc.listenUntil)
 	}
 	if !until.After(rc.s.now()) {
 		return time.Time{}

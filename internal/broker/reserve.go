@@ -2,10 +2,7 @@ package broker
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,49 +12,18 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
-
-// Request is a request for capacity, from an agent or from an object. It adds to ledger.Request
-// what is only needed when the request arrives.
-type Request struct {
-	ledger.Request
-	// Holds is the name of the reservation to which the key of this request belongs according to
-	// the requester; "" if the requester names none.
-	Holds string
-	// Quote is the quote that the request takes over, "" for none.
-	Quote string
-	// By is who made the request.
-	By ledger.Actor
-}
-
-// requestOf returns the request of a reservation, including later changes.
-func requestOf(r *ledger.Reservation) *Request { return &Request{Request: r.Request} }
-
-// digestFields returns a digest of the request. Two requests with the same key but different
-// digests are different requests, not repetitions.
-func (r *Request) digestFields() string {
-	asked := r.Request
-	asked.Requester, asked.Key, asked.Object = "", "", nil
-	text, err := json.Marshal(asked)
-	if err != nil {
-		panic(err)
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
-}
 
 // RequestReservation implements the server's Broker: it grants a request, or puts it into the queue
 // if the request asks for that and no cluster can serve it now.
 func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, req *v1.ReservationRequest) (*v1.Reservation, error) {
-	request, err := readRequest(clusterID, key, req)
+	q, err := requests.Read(clusterID, key, req)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +32,9 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	}
 	var answer *unsignedAnswer
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		r, err := s.reservations.reserveOrQueue(request)
+		r, err := s.reservations.reserveOrQueue(q)
 		if err != nil {
-			return s.config().Visibility.inError(err, request.Target)
+			return s.config().Visibility.inError(err, q.Target)
 		}
 		answer = s.newUnsignedAnswer(r, clusterID)
 		return nil
@@ -78,47 +44,6 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	}
 	failpoint.Hit(failpoint.BrokerReserved)
 	return b.signAnswer(answer), nil
-}
-
-func readRequest(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
-	if req.RequesterID != "" && req.RequesterID != clusterID {
-		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot ask for %q", clusterID, req.RequesterID)
-	}
-	amounts, err := wire.ToAmounts(req.Resources)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "resources: %v", err)
-	}
-	if err := checkDuration(req.DurationSeconds); err != nil {
-		return nil, err
-	}
-	if most := int64(LongestDuration / time.Second); req.QueueTimeoutSeconds < 0 || req.QueueTimeoutSeconds > most {
-		return nil, fault.New(fault.Invalid, "queueTimeoutSeconds: %d is not between 0 and %d", req.QueueTimeoutSeconds, most)
-	}
-	if p := req.QueuePolicy; p != "" && !p.Valid() {
-		return nil, fault.New(fault.Invalid, "queuePolicy: %q is neither Fail nor Queue", p)
-	}
-	if h := req.Healing; h != "" && !h.Valid() {
-		return nil, fault.New(fault.Invalid, "healing: %q is neither Migrate nor Wait", h)
-	}
-	idle, err := readIdlePolicy(req.Idle)
-	if err != nil {
-		return nil, err
-	}
-	if err := actor.Check(req.Actor); err != nil {
-		return nil, fault.New(fault.Invalid, "actor: %v", err)
-	}
-	demands, err := wire.ToRequirements(req)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "%v", err)
-	}
-	q := &Request{Holds: req.Reservation, Quote: req.Quote, By: ledger.UserOf(clusterID, req.Actor), Request: ledger.Request{
-		Requester: clusterID, Key: key, Tenant: req.Tenant, Priority: req.Priority, Amounts: amounts,
-		Target: req.TargetClusterID, Duration: time.Duration(req.DurationSeconds) * time.Second,
-		Queue: req.QueuePolicy == v1.ReservationRequestQueuePolicyQueue,
-		Wait:  time.Duration(req.QueueTimeoutSeconds) * time.Second, Patient: req.Healing == v1.ReservationRequestHealingWait, Idle: idle,
-		Requirements: requirements.OrNil(demands),
-	}}
-	return q, q.complete()
 }
 
 // reservations grants, changes and ends reservations for agents, controllers and deadlines. It has
@@ -210,7 +135,7 @@ func (rs *reservations) grantNew(q *Request, d decided, change func(*ledger.Rese
 		return nil, err
 	}
 	rs.s.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, d.provider),
-		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", describeAmounts(q.Amounts), "by", q.By.String())
+		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", q.Amounts.Describe(), "by", q.By.String())
 	return rs.s.book.Reservation(reserve.Name), nil
 }
 
@@ -223,7 +148,7 @@ func (rs *reservations) repeatRequest(r *ledger.Reservation, q *Request) error {
 	// Renew the reservation even if the request differs: the agent is alive and refers to the
 	// reservation.
 	err := rs.renewLease(r)
-	if err == nil && r.Digest != q.digestFields() {
+	if err == nil && r.Digest != q.Digest() {
 		err = fault.New(fault.KeyReused, "key %q belongs to reservation %q, which asks for something else: use a new key", q.Key, r.Name)
 	}
 	return err
@@ -241,7 +166,7 @@ func (rs *reservations) checkNew(q *Request) error {
 // checkAllowed returns an error for a request that exceeds the configured bounds, or whose
 // requester is denied.
 func (rs *reservations) checkAllowed(q *Request) error {
-	if err := rs.s.config().Bounds.checkRequest(q); err != nil {
+	if err := rs.s.config().Bounds.Check(q); err != nil {
 		return err
 	}
 	return rs.checkRequester(q.Requester)
@@ -249,7 +174,7 @@ func (rs *reservations) checkAllowed(q *Request) error {
 
 // newReserve returns a Reserve for a request, with a new name.
 func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
-	return &ledger.Reserve{Name: rs.newName(prefix), Digest: q.digestFields(), Request: q.Request}
+	return &ledger.Reserve{Name: rs.newName(prefix), Digest: q.Digest(), Request: q.Request}
 }
 
 // checkRequester returns an error for a denied requester. A requester without an agent needs no
@@ -268,15 +193,6 @@ func (rs *reservations) newName(prefix string) string {
 	_, _ = io.ReadFull(rs.s.b.opts.Random, random[:]) // never fails, see crypto/rand
 	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
 	return prefix + strings.ToLower(text[:10])
-}
-
-// describeAmounts formats amounts for logs and messages, sorted by resource.
-func describeAmounts(amounts quantity.Amounts) string {
-	parts := make([]string, 0, len(amounts))
-	for _, name := range amounts.Names() {
-		parts = append(parts, fmt.Sprintf("%s=%s", name, quantity.Format(name, amounts[name])))
-	}
-	return strings.Join(parts, " ")
 }
 
 // answerFor converts a reservation to the type of the REST API. A provider gets less of it than the

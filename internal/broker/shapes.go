@@ -8,13 +8,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// needsShapes reports whether a request must be checked against individual nodes, because it has
-// pod shapes or a node selector.
-func needsShapes(q *Request) bool {
-	demands := q.Demands()
-	return len(demands.PodShapes) > 0 || demands.Constraints != nil && len(demands.Constraints.NodeSelector) > 0
-}
-
 // updateShapes updates the outdated node shapes in the market. It deducts what is promised on the
 // cluster but not in use yet.
 func (cs *clusters) updateShapes() {

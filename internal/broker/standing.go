@@ -8,6 +8,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // updateConduct updates the drain of a cluster in the market, and its pauses as a provider and as a
@@ -35,7 +36,7 @@ func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
 			cs.s.b.feed.addCluster(c.ClusterID)
 		}
 	}
-	return soonerOf(c.Providing.Next(now), c.Consuming.Next(now))
+	return term.Sooner(c.Providing.Next(now), c.Consuming.Next(now))
 }
 
 // updateRequester updates the pauses of a requester, if it has or had any.
@@ -109,12 +110,4 @@ func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted
 		return s.record(ledger.Event{Change: &ledger.LiftPauses{ClusterID: clusterID, Mark: mark}})
 	})
 	return lifted && err == nil, err
-}
-
-// soonerOf returns the earlier of two times, where zero means never.
-func soonerOf(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

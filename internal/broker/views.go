@@ -161,9 +161,9 @@ func (v *ReservationView) Over() bool { return v.Phase == ledger.Released || v.P
 // Describe formats the amounts and the duration of the reservation.
 func (v *ReservationView) Describe() string {
 	if v.Duration == 0 {
-		return describeAmounts(v.Amounts)
+		return v.Amounts.Describe()
 	}
-	return fmt.Sprintf("%s for %s in all", describeAmounts(v.Amounts), v.Duration)
+	return fmt.Sprintf("%s for %s in all", v.Amounts.Describe(), v.Duration)
 }
 
 // Reservation returns a view of a reservation; nil, nil if it is not in the book.

@@ -14,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // WhatIf is a copy of the broker's book on which a plan is simulated. The broker's own code
@@ -43,7 +44,7 @@ const heardUntil = 10 * longestRecall
 // book knows to be silent, get nothing new in the copy. NewWhatIf takes the book over: the caller
 // must not use book any longer.
 func NewWhatIf(book *replay.Book, config Config, at time.Time, ahead time.Duration, silent []string) (*WhatIf, error) {
-	now := laterOf(at, book.State.Latest()).UTC()
+	now := term.Later(at, book.State.Latest()).UTC()
 	w := &WhatIf{copied: book.State.Position(), now: now, end: now.Add(ahead), silent: map[string]bool{}, courses: map[string]*Course{}}
 	config.Document = nil // the copy records no configuration
 	w.b = New(Options{Log: logr.Discard(), Now: func() time.Time { return w.now }})
@@ -131,7 +132,7 @@ func (w *WhatIf) Add(offer *ledger.Offer) error {
 // Ask simulates a request, which gets a placement or waits in the queue. It returns the name of the
 // reservation. If the broker refuses the request, it returns the refusal as an error.
 func (w *WhatIf) Ask(q *Request) (string, error) {
-	if err := q.complete(); err != nil {
+	if err := q.Complete(); err != nil {
 		return "", err
 	}
 	if q.Object != nil && q.Duration == 0 {

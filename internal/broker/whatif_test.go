@@ -192,7 +192,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		},
 		"a request": {
 			func(w *WhatIf) (string, error) {
-				q, err := readRequest("rome", "another-key-0001", request())
+				q, err := request.Read("rome", "another-key-0001", request())
 				if err != nil {
 					return "", err
 				}

@@ -3,9 +3,11 @@
 package quantity
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -168,4 +170,13 @@ func mulSaturating(x, n int64) int64 {
 		return math.MaxInt64
 	}
 	return x * n
+}
+
+// Describe formats amounts for logs and messages, sorted by resource, for example "cpu=4 memory=8Gi".
+func (a Amounts) Describe() string {
+	parts := make([]string, 0, len(a))
+	for _, name := range a.Names() {
+		parts = append(parts, fmt.Sprintf("%s=%s", name, Format(name, a[name])))
+	}
+	return strings.Join(parts, " ")
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -34,13 +34,13 @@ func CheckReservation(r *brokerv1alpha1.Reservation, config *brokerv1alpha1.Brok
 
 	path := spec.Child("requestedResources")
 	amounts := checkRequestedResources(&v, path, r.Spec.RequestedResources)
-	if err := broker.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 && len(r.Spec.PodShapes) == 0 {
+	if err := requests.CheckAmounts(amounts); err != nil && len(v.Errors) == 0 && len(r.Spec.PodShapes) == 0 {
 		v.Refuse(field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}
 	v.CheckRequirements(spec, r.Spec.RequesterID, amounts, &r.Spec.Requirements)
 	if len(v.Errors) == 0 {
 		// CheckRequirements refuses everything else that the broker would refuse.
-		if err := broker.CheckRequirements(amounts, r.Spec.Requirements); err != nil {
+		if err := requests.CheckRequirements(amounts, r.Spec.Requirements); err != nil {
 			v.Refuse(field.Invalid(spec, field.OmitValueType{}, err.Error()))
 		}
 	}
@@ -165,7 +165,7 @@ func checkTarget(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, config *bro
 }
 
 func checkBounds(v *webhooks.Verdict, r *brokerv1alpha1.Reservation, amounts quantity.Amounts, config *brokerv1alpha1.BrokerConfigSpec) {
-	bounds, err := broker.BoundsOf(config)
+	bounds, err := requests.BoundsOf(config)
 	if err != nil {
 		// The broker keeps using the last valid BrokerConfig, and reports this in the status of
 		// the BrokerConfig.

@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -50,7 +51,7 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	}
 	config.Timeouts = readTimeouts(spec.Timeouts, config.Timeouts)
 	config.Queue, config.Preemption, config.PriorityLimits = readQueue(spec, config.Queue), readPreemption(spec, config.Preemption), readPriorityLimits(spec)
-	if config.Bounds, err = broker.BoundsOf(spec); err != nil {
+	if config.Bounds, err = requests.BoundsOf(spec); err != nil {
 		return config, err
 	}
 	longest := config.Bounds.Duration
@@ -186,8 +187,8 @@ func readPreemption(spec *brokerv1alpha1.BrokerConfigSpec, config broker.Preempt
 	return config
 }
 
-func readPriorityLimits(spec *brokerv1alpha1.BrokerConfigSpec) broker.PriorityLimits {
-	c := broker.PriorityLimits{Default: spec.DefaultMaxPriority, Of: map[string]int32{}}
+func readPriorityLimits(spec *brokerv1alpha1.BrokerConfigSpec) requests.PriorityLimits {
+	c := requests.PriorityLimits{Default: spec.DefaultMaxPriority, Of: map[string]int32{}}
 	for _, limit := range spec.PriorityLimits {
 		c.Of[limit.ClusterID] = limit.MaxPriority
 	}

@@ -1,4 +1,4 @@
-package broker
+package requests
 
 import (
 	"testing"
@@ -17,11 +17,11 @@ func TestEqualRequestsHaveEqualDigests(t *testing.T) {
 			Data:        &v1.DataVolume{Volume: "1Ti"},
 		}
 		change(req)
-		q, err := readRequest(cluster, key, req)
+		q, err := Read(cluster, key, req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return q.digestFields()
+		return q.Digest()
 	}
 	want := read("rome", "key-1", func(*v1.ReservationRequest) {})
 	equal := map[string]string{

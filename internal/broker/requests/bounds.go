@@ -1,4 +1,4 @@
-package broker
+package requests
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ type Bounds struct {
 	Amounts quantity.Amounts
 	// Duration is the longest duration; 0 for no limit.
 	Duration time.Duration
-	// QuoteHold is the longest time for which a quote may be held; 0 for defaultQuoteHold.
+	// QuoteHold is the longest time for which a quote may be held; 0 for five minutes.
 	QuoteHold time.Duration
 }
 
@@ -70,9 +70,9 @@ func (b Bounds) Excesses(amounts quantity.Amounts, duration time.Duration) []Exc
 	return out
 }
 
-// checkRequest returns an error that names all values with which the request exceeds the bounds,
+// Check returns fault.Invalid with a text that names all values with which the request exceeds the bounds,
 // nil if there are none.
-func (b Bounds) checkRequest(r *Request) error {
+func (b Bounds) Check(r *Request) error {
 	var all []string
 	for _, e := range b.Excesses(r.Amounts, r.Duration) {
 		if e.Resource == "" {
