@@ -57,7 +57,7 @@ func (e editor) setAwaitingTemplate(missing *missingTemplate) {
 
 // setRefused records that no ResourceRequest can be created. The spec is immutable, so that is final.
 func (e editor) setRefused(reason, text string) {
-	text += "\nTo try again, delete the ProvisioningRequest and create it with other values."
+	text += ". To try again, delete the ProvisioningRequest and create it with other values."
 	e.setCondition(autoscaling.Accepted, metav1.ConditionFalse, reason, text)
 	e.setCondition(autoscaling.Failed, metav1.ConditionTrue, reason, text)
 }

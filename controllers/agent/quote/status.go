@@ -33,7 +33,7 @@ func (r *Reconciler) showAnswer(q *agentv1alpha1.Quote, answer *v1.Quote) time.D
 		if why == "" {
 			why = "no cluster has room"
 		}
-		r.setEnded(q, agentv1alpha1.QuoteFailed, agentv1alpha1.ReasonNoCandidate, why+"\n"+againAdvice)
+		r.setEnded(q, agentv1alpha1.QuoteFailed, agentv1alpha1.ReasonNoCandidate, why+". "+againAdvice)
 		return retention
 	}
 	left := time.Duration(min(max(answer.RemainingSeconds, 0), longestHold.Seconds()) * float64(time.Second))

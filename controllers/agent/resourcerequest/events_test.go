@@ -119,7 +119,7 @@ func TestRefusalStatesEachReasonOnce(t *testing.T) {
 		Reason: fault.NoCandidate, Detail: "no cluster can hold cpu=8: berlin: has 4 cpu free, 8 needed",
 		Candidates: []v1.Candidate{{ClusterID: "berlin", Message: "has 4 cpu free, 8 needed"}, {ClusterID: "milan", Reason: "Stale"}},
 	})
-	want := "no cluster can hold cpu=8: berlin: has 4 cpu free, 8 needed\nmilan: Stale\n" + retryAdvice
+	want := "no cluster can hold cpu=8: berlin: has 4 cpu free, 8 needed; milan: Stale"
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

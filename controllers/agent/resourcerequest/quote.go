@@ -36,12 +36,12 @@ func (r *Reconciler) resolveQuote(ctx context.Context, rr *agentv1alpha1.Resourc
 	case err != nil:
 		return "", false, fmt.Errorf("read quote %q: %w", rr.Spec.Quote, err)
 	case q.DeletionTimestamp != nil || q.IsOver() || r.hasExpired(q):
-		status.setFailed(agentv1alpha1.ReasonQuoteEnded, describeEndedQuote(q)+"\n"+quoteAdvice)
+		status.setFailed(agentv1alpha1.ReasonQuoteEnded, describeEndedQuote(q), quoteAdvice)
 	case q.Status.Phase != agentv1alpha1.QuoteHeld:
 		status.setAwaitingQuote(fmt.Sprintf("quote %q is not held yet: %s", q.Name, q.Status.Message))
 	default:
 		if errs := bounds.CompareQuote(rr, q); len(errs) > 0 {
-			status.setFailed(agentv1alpha1.ReasonInvalid, errs.ToAggregate().Error()+"\n"+retryAdvice)
+			status.setFailed(agentv1alpha1.ReasonInvalid, errs.ToAggregate().Error(), retryAdvice)
 			break
 		}
 		rr.Status = before.Status
@@ -79,7 +79,7 @@ func (e editor) setAwaitingQuote(message string) {
 // setQuoteLost ends the attempt, because the broker no longer holds the quote that it was to take over. Nothing is
 // reserved.
 func (e editor) setQuoteLost(no *fault.Error) {
-	e.setFailed(agentv1alpha1.ReasonQuoteEnded, fmt.Sprintf("quote %q cannot be taken over: %s\n%s", e.rr.Spec.Quote, no.Detail, quoteAdvice))
+	e.setFailed(agentv1alpha1.ReasonQuoteEnded, fmt.Sprintf("quote %q cannot be taken over: %s", e.rr.Spec.Quote, no.Detail), quoteAdvice)
 }
 
 // losesQuote reports whether a refusal means that the broker no longer holds the quote of a request without a

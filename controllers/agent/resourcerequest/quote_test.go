@@ -77,7 +77,10 @@ func TestRequestTakesOverAHeldQuote(t *testing.T) {
 }
 
 func TestRequestSaysWhyItCannotTakeAQuoteOver(t *testing.T) {
-	const advice = "\nCreate another Quote and set spec.quote to its name, or remove spec.quote."
+	advice := map[string]string{
+		agentv1alpha1.ReasonQuoteEnded: ". Create another Quote and set spec.quote to its name, or remove spec.quote.",
+		agentv1alpha1.ReasonInvalid:    ". To try again, edit the request, or delete and create it.",
+	}
 	cases := map[string]struct {
 		edit            func(*agentv1alpha1.Quote)
 		err             error
@@ -91,35 +94,35 @@ func TestRequestSaysWhyItCannotTakeAQuoteOver(t *testing.T) {
 		},
 		"expired": {
 			edit:   func(q *agentv1alpha1.Quote) { q.Status.Phase = agentv1alpha1.QuoteExpired },
-			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" expired at 2026-03-01T12:05:00Z` + advice,
+			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" expired at 2026-03-01T12:05:00Z`,
 		},
 		"expired a moment ago": {
 			edit:   func(q *agentv1alpha1.Quote) { q.Status.ExpiresAt.Time = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
-			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" expired at 2026-03-01T12:00:00Z` + advice,
+			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" expired at 2026-03-01T12:00:00Z`,
 		},
 		"taken over": {
 			edit: func(q *agentv1alpha1.Quote) {
 				q.Status.Phase, q.Status.TakenBy = agentv1alpha1.QuoteTaken, "first"
 			},
-			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" was taken over by ResourceRequest "first"` + advice,
+			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" was taken over by ResourceRequest "first"`,
 		},
 		"failed": {
 			edit: func(q *agentv1alpha1.Quote) {
 				q.Status.Phase, q.Status.Message = agentv1alpha1.QuoteFailed, "no cluster has room"
 			},
-			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" holds nothing: no cluster has room` + advice,
+			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" holds nothing: no cluster has room`,
 		},
 		"for something else": {
 			edit:   func(q *agentv1alpha1.Quote) { q.Spec.Duration = &metav1.Duration{Duration: time.Hour} },
-			reason: agentv1alpha1.ReasonInvalid, message: `spec.duration: Invalid value: differs from Quote "offer": ask for what was quoted, create another Quote, or remove spec.quote` + "\n" + retryAdvice,
+			reason: agentv1alpha1.ReasonInvalid, message: `spec.duration: Invalid value: differs from Quote "offer": ask for what was quoted, create another Quote, or remove spec.quote`,
 		},
 		"taken over at the same time": {
 			err:    fault.New(fault.Released, `quote "quo-0000000001" was taken over by reservation "res-1"`),
-			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" cannot be taken over: quote "quo-0000000001" was taken over by reservation "res-1"` + advice,
+			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" cannot be taken over: quote "quo-0000000001" was taken over by reservation "res-1"`,
 		},
 		"unknown to the broker": {
 			err:    fault.New(fault.NotFound, "unknown"),
-			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" cannot be taken over: unknown` + advice,
+			reason: agentv1alpha1.ReasonQuoteEnded, message: `quote "offer" cannot be taken over: unknown`,
 		},
 	}
 	for name, tc := range cases {
@@ -134,6 +137,9 @@ func TestRequestSaysWhyItCannotTakeAQuoteOver(t *testing.T) {
 			b.expectReserved(tc.reason, tc.message)
 			if tc.reason == agentv1alpha1.ReasonAwaitingQuote {
 				return
+			}
+			if got := b.request().Status.Message; got != tc.message+advice[tc.reason] {
+				t.Errorf("the message of the status is %q, want the reason and %q", got, advice[tc.reason])
 			}
 			// Another quote is tried as another attempt.
 			other := heldQuote()

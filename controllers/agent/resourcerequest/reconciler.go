@@ -215,7 +215,7 @@ func (r *Reconciler) writeInstruction(
 	writer := inbox.Writer{Client: r.client, Namespace: r.options.InstructionNamespace, Receipts: r.options.Receipts}
 	inst, err := writer.WriteConsumer(ctx, &answer.Instruction, inbox.RequestOf(rr, open), r.options.Clock.Now())
 	if errors.Is(err, inbox.ErrUnusable) {
-		status.setFailed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error()+"\n"+retryAdvice)
+		status.setFailed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error(), retryAdvice)
 		return all, nil
 	}
 	if err != nil {

@@ -332,7 +332,7 @@ func TestRefusals(t *testing.T) {
 				{ClusterID: "berlin", Reason: "InsufficientCPU", Message: "needs cpu 500m, has 100m"}, {Reason: "Stale"},
 			}},
 			phase: agentv1alpha1.RequestFailed, reason: agentv1alpha1.ReasonNoCandidate,
-			words: []string{"none of 2 clusters", "\nberlin: needs cpu 500m, has 100m", "\nanother cluster: Stale", "edit the request, or delete and create it"},
+			words: []string{"none of 2 clusters", "; berlin: needs cpu 500m, has 100m", "; another cluster: Stale", "edit the request, or delete and create it"},
 		},
 		"the broker cannot serve it as it is": {
 			answer: fault.New(fault.Invalid, `cpu "0": must be above zero`),

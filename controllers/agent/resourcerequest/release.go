@@ -181,7 +181,7 @@ func (e editor) setGivenBack(message string) {
 
 // setReleased records that all capacity has been released because of spec.release.
 func (e editor) setReleased() {
-	const message = "all capacity was released, as spec.release asked\nTo get capacity again, create another request."
+	const message = "all capacity was released, as spec.release asked. To get capacity again, create another request."
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
 	e.clearPlacement()
 	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)

@@ -130,7 +130,7 @@ func (e editor) setWaiting(a *v1.Reservation) {
 		e.setQueued(a.Queue)
 	case v1.ReservationPhaseFailed:
 		e.leaveEditUnobserved()
-		e.setFailed(agentv1alpha1.ReasonNoCandidate, message+"\n"+retryAdvice)
+		e.setFailed(agentv1alpha1.ReasonNoCandidate, message, retryAdvice)
 		return
 	}
 	s.ReservationName = a.Name
@@ -143,21 +143,20 @@ func (e editor) setWaiting(a *v1.Reservation) {
 func (e editor) setRefused(no *fault.Error) {
 	e.rr.Status.Candidates = wire.ClipCandidates(no.Candidates)
 	if no.Reason == fault.NoCandidate {
-		e.setFailed(agentv1alpha1.ReasonNoCandidate, explainRefusal(no))
+		e.setFailed(agentv1alpha1.ReasonNoCandidate, explainRefusal(no), retryAdvice)
 		return
 	}
 	reason := agentv1alpha1.ReasonRefused
 	if no.Reason == fault.Invalid {
 		reason = agentv1alpha1.ReasonInvalid
 	}
-	e.setFailed(reason, no.Detail+"\n"+retryAdvice)
+	e.setFailed(reason, no.Detail, retryAdvice)
 }
 
-// explainRefusal returns the broker's explanation, followed by one line for each candidate whose
-// reason is not part of that explanation.
+// explainRefusal returns the broker's explanation, followed by the reason of each candidate that is
+// not part of that explanation.
 func explainRefusal(no *fault.Error) string {
-	var lines strings.Builder
-	lines.WriteString(no.Detail)
+	text := no.Detail
 	for _, c := range no.Candidates {
 		name := c.ClusterID
 		if name == "" {
@@ -167,20 +166,31 @@ func explainRefusal(no *fault.Error) string {
 		if why == "" {
 			why = c.Reason
 		}
-		if line := name + ": " + why; !strings.Contains(no.Detail, line) {
-			lines.WriteString("\n" + line)
+		if reason := name + ": " + why; !strings.Contains(no.Detail, reason) {
+			text += "; " + reason
 		}
 	}
-	lines.WriteString("\n" + retryAdvice)
-	return lines.String()
+	return text
 }
 
-func (e editor) setFailed(reason, message string) {
+// setFailed records why the request has failed. The advice says what to do; only condition Ready,
+// and with it the message of the status, contains it.
+func (e editor) setFailed(reason, why, advice string) {
 	e.rr.Status.Phase = agentv1alpha1.RequestFailed
 	e.rr.Status.Queue = nil
 	e.clearPlacement()
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
-	e.setReady(metav1.ConditionFalse, reason, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, inOneLine(why))
+	e.setReady(metav1.ConditionFalse, reason, withAdvice(why, advice))
+}
+
+// withAdvice appends a sentence of advice to a message.
+func withAdvice(why, advice string) string {
+	return strings.TrimSuffix(inOneLine(why), ".") + ". " + advice
+}
+
+// inOneLine replaces line breaks, which would split the rows of kubectl get.
+func inOneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 // setUnreachable records that the broker could not be asked, or could not decide. If there is a
@@ -265,16 +275,15 @@ func (e editor) setOver() {
 	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	switch {
 	case c != nil && (c.Reason == agentv1alpha1.ReasonFailed || c.Reason == agentv1alpha1.ReasonPreempted):
-		e.setFailed(c.Reason, c.Message+"\n"+overAdvice)
+		e.setFailed(c.Reason, c.Message, overAdvice)
 		return
 	case c != nil && c.Reason == agentv1alpha1.ReasonReleasing:
 		message = c.Message
 	}
-	message += "\n" + overAdvice
 	e.rr.Status.Phase = agentv1alpha1.RequestReleased
 	e.clearPlacement()
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
+	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, inOneLine(message))
+	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, withAdvice(message, overAdvice))
 }
 
 // mirrorInstructions copies the state of the request's instructions into its status. It also
