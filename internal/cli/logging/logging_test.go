@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"go.uber.org/zap/zapcore"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -23,12 +27,16 @@ func TestAllLinesHaveOneFormat(t *testing.T) {
 	log.Error(errors.New("record 7 is damaged"), "journal cannot be read")
 	klog.ErrorS(errors.New("connection refused"), "Failed to watch", "type", "Pod")
 	klog.Infof("Waited for %s", "1s")
+	ending := apierrors.NewForbidden(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", errors.New("namespace demo is being terminated"))
+	klog.ErrorS(ending, "Server rejected event (will not retry!)")
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	klog.ErrorS(ending, "Server rejected event (will not retry!)")
 	ctrl.Log.WithName("setup").Info("ready")
 	ctrl.Log.Info("Starting EventSource", "source", "func source: 0x1b64aa0")
 	ctrl.Log.Info("healthz check failed", "statuses", []struct{}{{}, {}})
 	ctrl.Log.WithValues("controller", "reservation").Info("Starting workers", "worker count", 1)
 
-	want := []string{"clocks differ", "journal cannot be read", "Failed to watch", "Waited for 1s", "ready"}
+	want := []string{"clocks differ", "journal cannot be read", "Failed to watch", "Waited for 1s", "Server rejected event", "ready"}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), out.String())
