@@ -122,7 +122,7 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 	verdict := j.Book.Admit(p, limits, j.Clock.Now(), req.DryRun != nil && *req.DryRun)
 	if !verdict.Fits {
 		j.refused.WithLabelValues(consumer).Inc()
-		return admission.Denied(describeExcess(p.Placement, verdict, limits))
+		return admission.Denied(describeExcess(pod, p.Placement, verdict, limits))
 	}
 	return admission.Allowed("")
 }
@@ -192,15 +192,26 @@ func describeMalformed(pod *corev1.Pod) string {
 }
 
 // describeExcess returns the message for a pod that exceeds the grant, with the grant, the usage and the remedy.
-func describeExcess(placement string, v enforcement.Verdict, limits quantity.Amounts) string {
+func describeExcess(pod *corev1.Pod, placement string, v enforcement.Verdict, limits quantity.Amounts) string {
 	name := v.Short.Resource
+	need := quantity.Format(name, v.Short.Need) + describeOverhead(&pod.Spec, name)
 	granted := limits[name]
 	if granted == 0 {
 		return fmt.Sprintf("placement %q is granted no %s, the pod requests %s: ask for it in the ResourceRequest, or request none",
-			placement, name, quantity.Format(name, v.Short.Need))
+			placement, name, need)
 	}
 	return fmt.Sprintf("placement %q is granted %s of %s, its other %d pods use %s (terminating ones count until they have ended) and this one requests %s: it is created once they leave enough, or ask for more in the ResourceRequest",
-		placement, quantity.Format(name, granted), name, v.Used[corev1.ResourcePods], quantity.Format(name, v.Used[name]), quantity.Format(name, v.Short.Need))
+		placement, quantity.Format(name, granted), name, v.Used[corev1.ResourcePods], quantity.Format(name, v.Used[name]), need)
+}
+
+// describeOverhead says how much of a pod's request is the overhead of its RuntimeClass in this cluster, which the
+// author of the pod has not written. It returns "" if there is none.
+func describeOverhead(spec *corev1.PodSpec, name corev1.ResourceName) string {
+	overhead := spec.Overhead[name]
+	if overhead.IsZero() || spec.RuntimeClassName == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (with %s of overhead of RuntimeClass %q here)", overhead.String(), *spec.RuntimeClassName)
 }
 
 // confinePod adds required node affinity to a pod, so that it runs only on nodes that this cluster lends and that have

@@ -114,6 +114,12 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 			pod: offloadedPodOf("a", "300m"), before: offloadedPodOf("b", "250m"), code: 403,
 			says: `placement "res-0123456789-1" is granted 500m of cpu, its other 1 pods use 250m (terminating ones count until they have ended) and this one requests 300m`,
 		},
+		"a pod that does not fit because of the overhead of its RuntimeClass": {
+			pod: offloadedPodOf("a", "400m", func(p *corev1.Pod) {
+				p.Spec.RuntimeClassName, p.Spec.Overhead = new("kata"), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
+			}),
+			code: 403, says: `this one requests 650m (with 250m of overhead of RuntimeClass "kata" here)`,
+		},
 		"a resource that is not granted": {
 			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
