@@ -5,9 +5,19 @@ import (
 	"maps"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+)
+
+const (
+	// typeLabel is the label by which controllers, for example those of clouds, recognize nodes
+	// without a machine.
+	typeLabel, virtualKubelet = "type", "virtual-kubelet"
+	// keepAnnotation prevents cluster-autoscaler from removing a node that looks unused.
+	keepAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 )
 
 // agentLabels returns the labels that the agent sets on a placement's virtual node. Some of them
@@ -16,7 +26,7 @@ import (
 // that was created in the broker's cluster has no request. If such a Reservation lists no
 // namespaces, pods of all namespaces may use the node.
 func agentLabels(inst *agentv1alpha1.ReservationInstruction) map[string]string {
-	labels := map[string]string{}
+	labels := map[string]string{typeLabel: virtualKubelet}
 	for _, namespace := range inst.Spec.Namespaces {
 		labels[agentv1alpha1.NamespaceLabelPrefix+namespace] = "true"
 	}
@@ -24,7 +34,7 @@ func agentLabels(inst *agentv1alpha1.ReservationInstruction) map[string]string {
 	case ref != nil:
 		maps.Copy(labels, agentv1alpha1.RequestNodeLabels(ref.Namespace, ref.Name))
 		labels[agentv1alpha1.NamespaceLabelPrefix+ref.Namespace] = "true"
-	case len(labels) == 0:
+	case len(inst.Spec.Namespaces) == 0:
 		labels[agentv1alpha1.SharedLabel] = "true"
 	}
 	return labels
@@ -35,7 +45,7 @@ func labelsOfAgent(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {
 		switch key {
-		case agentv1alpha1.SharedLabel, agentv1alpha1.RequestLabel, agentv1alpha1.RequestNamespaceLabel:
+		case typeLabel, agentv1alpha1.SharedLabel, agentv1alpha1.RequestLabel, agentv1alpha1.RequestNamespaceLabel:
 			out[key] = value
 		default:
 			if strings.HasPrefix(key, agentv1alpha1.NamespaceLabelPrefix) {
@@ -46,7 +56,13 @@ func labelsOfAgent(labels map[string]string) map[string]string {
 	return out
 }
 
-// openNode sets the labels of agentLabels on the virtual node and removes outdated ones. Before the
+// isOpened reports whether a node has what openNode sets.
+func isOpened(node *corev1.Node, inst *agentv1alpha1.ReservationInstruction) bool {
+	return node.Annotations[keepAnnotation] == "true" && maps.Equal(labelsOfAgent(node.Labels), agentLabels(inst))
+}
+
+// openNode sets keepAnnotation and the labels of agentLabels on the virtual node, and removes outdated
+// labels. Before the
 // node has these labels, no pod that the webhook has admitted is scheduled to it, because such pods
 // select these labels.
 func (p consumerSide) openNode(ctx context.Context, s *consumerScene) error {
@@ -58,5 +74,6 @@ func (p consumerSide) openNode(ctx context.Context, s *consumerScene) error {
 		update.Labels = map[string]string{}
 	}
 	maps.Copy(update.Labels, agentLabels(s.inst))
+	metav1.SetMetaDataAnnotation(&update.ObjectMeta, keepAnnotation, "true")
 	return client.IgnoreNotFound(p.opts.Client.Patch(ctx, update, client.MergeFrom(s.node)))
 }

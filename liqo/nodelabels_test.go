@@ -20,17 +20,17 @@ func TestVirtualNodesNameTheirRequestAndItsNamespaces(t *testing.T) {
 		"a request for its own namespace": {
 			agentv1alpha1.ReservationInstructionSpec{RequestRef: ref, Namespaces: []string{"team"}},
 			map[string]string{
-				"broker.fluidos.eu/request": "my-request", "broker.fluidos.eu/request-namespace": "team", "namespace.broker.fluidos.eu/team": "true",
+				"type": "virtual-kubelet", "broker.fluidos.eu/request": "my-request", "broker.fluidos.eu/request-namespace": "team", "namespace.broker.fluidos.eu/team": "true",
 			},
 		},
 		"a request for another namespace": {
 			agentv1alpha1.ReservationInstructionSpec{RequestRef: ref, Namespaces: []string{"open"}},
 			map[string]string{
-				"broker.fluidos.eu/request": "my-request", "broker.fluidos.eu/request-namespace": "team",
+				"type": "virtual-kubelet", "broker.fluidos.eu/request": "my-request", "broker.fluidos.eu/request-namespace": "team",
 				"namespace.broker.fluidos.eu/team": "true", "namespace.broker.fluidos.eu/open": "true",
 			},
 		},
-		"a reservation without a request": {want: map[string]string{"broker.fluidos.eu/shared": "true"}},
+		"a reservation without a request": {want: map[string]string{"type": "virtual-kubelet", "broker.fluidos.eu/shared": "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, agentLabels(&agentv1alpha1.ReservationInstruction{Spec: tt.spec})); diff != "" {
@@ -47,7 +47,7 @@ func TestForeignLabelsOfVirtualNodesAreReplaced(t *testing.T) {
 		w.until("the node is ready", nil, func() bool { return w.nodeReady("rome", "res-a-1") })
 		rome := w.sites["rome"]
 		node := &corev1.Node{}
-		want := map[string]string{"broker.fluidos.eu/shared": "true"}
+		want := map[string]string{"type": "virtual-kubelet", "broker.fluidos.eu/shared": "true"}
 		isLabelled := func() bool {
 			w.check(rome.client.Get(t.Context(), types.NamespacedName{Name: "res-a-1"}, node))
 			return cmp.Equal(want, labelsOfAgent(node.Labels))
@@ -56,6 +56,12 @@ func TestForeignLabelsOfVirtualNodesAreReplaced(t *testing.T) {
 		node.Labels["broker.fluidos.eu/request"], node.Labels["namespace.broker.fluidos.eu/kube-system"] = "of-others", "true"
 		w.check(rome.client.Update(t.Context(), node))
 		w.until("the labels are the agent's again", nil, isLabelled)
+		const annotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+		isKept := func() bool { return isLabelled() && node.Annotations[annotation] == "true" }
+		w.until("cluster-autoscaler keeps the node", nil, isKept)
+		delete(node.Annotations, annotation)
+		w.check(rome.client.Update(t.Context(), node))
+		w.until("it keeps the node again", nil, isKept)
 		w.release("rome", "paris", "res-a", nil)
 		w.wantEmpty()
 	})

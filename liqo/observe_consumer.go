@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -116,7 +115,7 @@ func (p consumerSide) observeSlice(ctx context.Context, s *consumerScene) error 
 	found, err := object.Get(ctx, s.reader, "", s.Name, &node)
 	if found {
 		s.node, s.Node = &node, nodeView(&node)
-		s.Node.Opened = maps.Equal(labelsOfAgent(node.Labels), agentLabels(s.inst))
+		s.Node.Opened = isOpened(&node, s.inst)
 	}
 	return err
 }
