@@ -149,6 +149,7 @@ func nodeView(node *corev1.Node) plan.NodeView {
 			v.Ready, v.Message = c.Status == corev1.ConditionTrue && node.DeletionTimestamp == nil, c.Message
 		}
 	}
+	v.Tainted = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	return v
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
@@ -122,6 +124,9 @@ type SliceView struct {
 type NodeView struct {
 	Exists, Ready bool
 	Message       string
+	// Tainted is true while the node has the taint of nodes that are not Ready, which Kubernetes
+	// removes shortly after the node has become Ready.
+	Tainted bool
 	// Cordoned is true when the agent has made the node unschedulable because the placement
 	// has ended.
 	Cordoned bool
@@ -261,6 +266,8 @@ func nodeAspect(v ConsumerView) placement.Aspect {
 	switch {
 	case v.Slice.Exists && !v.Slice.Ours:
 		return placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "ResourceSlice %q exists and was not created by the agent: delete it", v.Name)
+	case v.Node.Ready && v.Node.Tainted && !v.Health.Delivered:
+		return placement.Waiting(agentv1alpha1.ReasonNodeNotReady, "node %q is ready, and waits until Kubernetes removes its taint %s", v.Name, corev1.TaintNodeNotReady)
 	case v.Node.Ready:
 		return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady, Message: fmt.Sprintf("node %q is ready", v.Name)}
 	case v.Node.Exists:

@@ -151,6 +151,12 @@ func TestConsumerHoldsAPlacement(t *testing.T) {
 		"a node that is not ready is awaited": {
 			change: func(v *ConsumerView) { v.Node.Ready = false }, want: []Verb{StopAsking}, phase: agentv1alpha1.InstructionAwaitingNode,
 		},
+		"a new node to which no pod can go yet is awaited": {
+			change: func(v *ConsumerView) { v.Node.Tainted = true }, want: []Verb{StopAsking}, phase: agentv1alpha1.InstructionAwaitingNode,
+		},
+		"a node that was ready before keeps its placement active": {
+			change: func(v *ConsumerView) { v.Node.Tainted, v.Health.Delivered = true, true }, want: []Verb{StopAsking}, phase: agentv1alpha1.InstructionActive,
+		},
 		"another provider of the namespace is added": {
 			change: func(v *ConsumerView) { v.Offloading[0].Wanted = wanted("berlin", "paris") },
 			want:   []Verb{WriteOffloading, StopAsking}, phase: agentv1alpha1.InstructionActive,
