@@ -2,7 +2,6 @@ package broker
 
 import (
 	"fmt"
-	"strings"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
@@ -150,36 +149,19 @@ func (d *decider) explainRejections(q *Request, why ledger.Explanation) string {
 	if q.Object == nil {
 		v = d.s.config().Visibility
 	}
-	text := "no cluster can hold " + q.Amounts.Describe() + ": " + explainCandidates(v.visibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
+	text := "no cluster can hold " + q.Amounts.Describe() + ": "
 	if v.showsAll() {
-		text += d.describeUnknown(q)
+		for _, u := range d.s.market.Unadvertised(q.Demands().Constraints, q.Requester) {
+			if !u.Excludes {
+				text += u.Text + "; "
+			}
+		}
 	}
+	text += explainCandidates(v.visibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
 	if percent := d.s.config().Headroom; percent > 0 {
 		text += fmt.Sprintf("; %d %% of every cluster is kept free", percent)
 	}
 	return text
-}
-
-// describeUnknown returns a text that names the clusters in includeClusters that have never advertised, because their
-// names are probably misspelt. It returns "" if there are none.
-func (d *decider) describeUnknown(q *Request) string {
-	constraints := q.Demands().Constraints
-	if constraints == nil {
-		return ""
-	}
-	var unknown []string
-	for _, id := range constraints.IncludeClusters {
-		if id != q.Requester && !d.s.market.Has(id) {
-			unknown = append(unknown, id)
-		}
-	}
-	switch len(unknown) {
-	case 0:
-		return ""
-	case 1:
-		return "; no cluster " + unknown[0] + " has advertised"
-	}
-	return "; no clusters " + strings.Join(unknown, ", ") + " have advertised"
 }
 
 // decodeCandidates returns the candidates of an explanation. Callers must not change them, because

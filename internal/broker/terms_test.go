@@ -46,15 +46,23 @@ func TestConstraintsReachTheDecision(t *testing.T) {
 		"a highest price": {request: constrained(v1.Constraints{MaxPrice: &v1.Money{Amount: "0.1", Currency: "EUR"}}), want: "oslo"},
 		"nothing for it": {
 			request: constrained(v1.Constraints{Regions: []string{"mars"}}),
-			why:     "oslo: is in region eu-north, not in mars; paris: advertises no region; mars requested",
+			why:     ": no cluster advertises region mars; oslo: is in region eu-north, not in mars; paris: advertises no region; mars requested",
 		},
 		"an unknown cluster": {
 			request: constrained(v1.Constraints{IncludeClusters: []string{"atlantis", "rome"}}),
-			why:     "; no cluster atlantis has advertised",
+			why:     ": no cluster atlantis has advertised; oslo: ",
 		},
 		"unknown clusters": {
 			request: constrained(v1.Constraints{IncludeClusters: []string{"atlantis", "mu"}}),
-			why:     "; no clusters atlantis, mu have advertised",
+			why:     ": no cluster atlantis has advertised; no cluster mu has advertised; oslo: ",
+		},
+		"an unknown cluster that is only excluded": {
+			request: constrained(v1.Constraints{ExcludeClusters: []string{"atlantis"}, Zones: []string{"moon"}}),
+			why:     ": no cluster advertises zone moon; oslo: ",
+		},
+		"a label that no nodes have": {
+			request: constrained(v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "s390x"}}),
+			why:     ": no cluster advertises nodes with label kubernetes.io/arch=s390x; oslo: ",
 		},
 		"pods that fit on one": {
 			request: with(func(r *v1.ReservationRequest) {
