@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -17,8 +18,9 @@ import (
 )
 
 const (
-	// longestPreview is how long a dry run waits for the broker at most.
-	longestPreview = 2 * time.Second
+	// longestPreview is how long a dry run waits for the broker at most, longestAdvice how long the
+	// creation of an object does.
+	longestPreview, longestAdvice = 2 * time.Second, 500 * time.Millisecond
 	// Limits for the quotes that a replica requests, as a burst and a rate per second: for one user, and for all
 	// users together. The total rate is a tenth of the rate that the broker allows a member by default.
 	userBurst, userRate   = 10, 1
@@ -27,8 +29,9 @@ const (
 	usersKept = 1024
 )
 
-// Previewer adds a quote to the dry run of a valid request, as warnings: what the broker would decide now. It never
-// refuses a request. If there is no quote, a warning says why.
+// Previewer adds a quote to the dry run of a valid request, as warnings: what the broker would decide now. To the
+// creation of one it adds only what is probably a mistake. It never refuses a request. If a dry run gets no quote, a
+// warning says why.
 type Previewer struct {
 	now   func() time.Time
 	total *rate.Limiter
@@ -54,24 +57,51 @@ func (p *Previewer) AddQuote(ctx context.Context, v *Verdict, waits bool, ask fu
 	if len(v.Errors) > 0 || !IsDryRun(ctx) {
 		return
 	}
-	v.Warnings = append(v.Warnings, p.preview(ctx, waits, ask).Warnings()...)
+	quote, problem := p.ask(ctx, longestPreview, ask)
+	if quote == nil {
+		preview := view.Preview{Problem: problem, Waits: waits}
+		v.Warnings = append(v.Warnings, preview.Warnings()...)
+		return
+	}
+	v.addAdvice(quote)
+	v.Warnings = append(v.Warnings, previewOf(quote, waits).Warnings()...)
 }
 
-func (p *Previewer) preview(ctx context.Context, waits bool, ask func(context.Context) (*v1.Quote, error)) *view.Preview {
+// AddAdvice adds the broker's warnings about a request to the verdict when the request is created. Dry runs get them
+// from AddQuote. If the broker does not answer soon, there are none.
+func (p *Previewer) AddAdvice(ctx context.Context, v *Verdict, ask func(context.Context) (*v1.Quote, error)) {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil || request.Operation != admissionv1.Create || len(v.Errors) > 0 || IsDryRun(ctx) {
+		return
+	}
+	if quote, _ := p.ask(ctx, longestAdvice, ask); quote != nil {
+		v.addAdvice(quote)
+	}
+}
+
+// addAdvice adds the warnings of a quote, each of which may begin with a field of the spec.
+func (v *Verdict) addAdvice(quote *v1.Quote) {
+	for _, warning := range quote.Warnings {
+		v.Warn("%s", view.Clean(warning))
+	}
+}
+
+// ask returns a quote, or why there is none.
+func (p *Previewer) ask(ctx context.Context, longest time.Duration, ask func(context.Context) (*v1.Quote, error)) (quote *v1.Quote, problem string) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
-		return &view.Preview{Problem: err.Error()}
+		return nil, err.Error()
 	}
 	if !p.admits(request.UserInfo.Username) {
-		return &view.Preview{Problem: "too many dry runs at once: repeat it in a few seconds"}
+		return nil, "too many dry runs at once: repeat it in a few seconds"
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience(ctx))
+	ctx, cancel := context.WithTimeout(ctx, min(longest, patience(ctx)))
 	defer cancel()
-	quote, err := ask(ctx)
+	quote, err = ask(ctx)
 	if err != nil {
-		return &view.Preview{Problem: describeFailure(err), Waits: waits}
+		return nil, describeFailure(err)
 	}
-	return previewOf(quote, waits)
+	return quote, ""
 }
 
 // describeFailure returns why there is no quote. A broker that refuses the quote would also refuse the request.

@@ -78,6 +78,39 @@ func TestDryRunsShowWhoWouldServe(t *testing.T) {
 	}
 }
 
+func TestCreationsShowLikelyMistakes(t *testing.T) {
+	var refused Verdict
+	refused.Refuse(field.Invalid(field.NewPath("spec"), "", "no"))
+	const unknown = "constraints.regions[0]: no cluster advertises region mars"
+	quote := &v1.Quote{Warnings: []string{unknown}}
+	create, update := admissionv1.Create, admissionv1.Update
+	cases := map[string]struct {
+		dry       bool
+		operation admissionv1.Operation
+		before    Verdict
+		err       error
+		want      []string
+	}{
+		"a creation":                     {operation: create, want: []string{unknown}},
+		"a dry run, with the quote":      {dry: true, operation: create, want: []string{unknown, "quote: no cluster can serve it now"}},
+		"an update":                      {operation: update},
+		"a request that is refused here": {operation: create, before: refused},
+		"a broker that does not answer":  {operation: create, err: errors.New("no route")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v, p := tc.before, NewPreviewer(fixedTime)
+			ask := func(context.Context) (*v1.Quote, error) { return quote, tc.err }
+			ctx := admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{DryRun: &tc.dry, Operation: tc.operation}})
+			p.AddQuote(ctx, &v, false, ask)
+			p.AddAdvice(ctx, &v, ask)
+			if diff := cmp.Diff(tc.want, v.Warnings); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestDryRunsOfOneUserLeaveRoomForOthers(t *testing.T) {
 	p, asked := NewPreviewer(fixedTime), 0
 	preview := func(user string) string {

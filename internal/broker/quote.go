@@ -1,14 +1,22 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -30,7 +38,9 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 	var answer *v1.Quote
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		if hold == 0 {
-			answer, _, err = s.quotes.priceRequest(q)
+			if answer, _, err = s.quotes.priceRequest(q); err == nil {
+				answer.Warnings = append(s.quotes.listUnadvertised(q), answer.Warnings...)
+			}
 			return err
 		}
 		answer, err = s.quotes.holdQuote(q, hold)
@@ -80,10 +90,47 @@ func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
 		return nil, nil, err
 	} else {
 		out.ClusterID = choice.provider
+		out.Warnings = warnOfNodeSize(q, qs.s.book.Cluster(choice.provider))
 	}
 	candidates := qs.priceCandidates(q, out)
 	out.Candidates = qs.s.config().Visibility.ofQuote(candidates, out.ClusterID, q.Target)
 	return out, choice, nil
+}
+
+// listUnadvertised returns a warning for each value in the constraints of a request that no cluster
+// advertises. There is none if the requester may not know the other clusters.
+func (qs *quotes) listUnadvertised(q *Request) (warnings []string) {
+	if !qs.s.config().Visibility.showsAll() {
+		return nil
+	}
+	for _, u := range qs.s.market.Unadvertised(q.Demands().Constraints, q.Requester) {
+		warnings = append(warnings, u.Field+": "+u.Text)
+	}
+	return warnings
+}
+
+// warnOfNodeSize returns a warning if a request without pod shapes asks for more of a resource than is
+// free on any single node of its provider that it may use.
+func warnOfNodeSize(q *Request, provider *ledger.Cluster) []string {
+	demands := q.Demands()
+	if provider == nil || len(demands.PodShapes) > 0 {
+		return nil
+	}
+	k := cmp.Or(demands.Constraints, &brokerv1alpha1.Constraints{})
+	var largest quantity.Amounts
+	for _, s := range provider.Shapes {
+		if requirements.HasAll(s.Labels, k.NodeSelector) && requirements.TolerateAll(k.Tolerations, s.Taints) {
+			largest = largest.Max(s.Free)
+		}
+	}
+	onOneNode := q.Amounts.Clone()
+	delete(onOneNode, corev1.ResourcePods)
+	lack, fits := quantity.Fits(onOneNode, largest)
+	if fits || len(largest) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("no node of %s has more than %s of the %s %s free: a pod that requests more stays Pending; name pods of that size in podShapes, so that they fit",
+		provider.ClusterID, quantity.Format(lack.Resource, lack.Have), quantity.Format(lack.Resource, lack.Need), lack.Resource)}
 }
 
 // priceCandidates returns the candidates with the total price of the request on each. It also sets

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -91,6 +94,59 @@ func TestQuoteNamesPricesAndReasons(t *testing.T) {
 			t.Errorf("of another it shows %+v", c)
 		}
 	})
+}
+
+func TestQuoteWarnsOfLikelyMistakes(t *testing.T) {
+	everything := &v1.Constraints{
+		IncludeClusters: []string{"rome", "paris", "atlantis"}, ExcludeClusters: []string{"mu"}, Regions: []string{"eu", "mars"}, Zones: []string{"moon"},
+		ClusterSelector: &v1.LabelSelector{MatchLabels: map[string]brokerv1alpha1.LabelValue{"tier": "gold"}},
+		NodeSelector:    map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "s390x"}, MaxPrice: &v1.Money{Amount: "1", Currency: "CHF"},
+	}
+	unknown := []string{
+		"constraints.includeClusters[2]: no cluster atlantis has advertised",
+		"constraints.excludeClusters[0]: no cluster mu has advertised",
+		"constraints.regions[1]: no cluster advertises region mars",
+		"constraints.zones[0]: no cluster advertises zone moon",
+		"constraints.clusterSelector.matchLabels: no cluster advertises label tier=gold",
+		"constraints.nodeSelector: no cluster advertises nodes with label kubernetes.io/arch=s390x",
+		"constraints.maxPrice.currency: no cluster has prices in CHF or in a currency with a rate to it",
+	}
+	large := []string{"no node of paris has more than 4 of the 6 cpu free: a pod that requests more stays Pending; name pods of that size in podShapes, so that they fit"}
+	cases := map[string]struct {
+		request *v1.ReservationRequest
+		shown   brokerv1alpha1.CandidatesShown
+		want    []string
+	}{
+		"names that no cluster advertises":       {request: constrained(*everything), want: unknown},
+		"names, where other clusters are secret": {request: constrained(*everything), shown: brokerv1alpha1.CandidatesCounts},
+		"names that are advertised":              {request: constrained(v1.Constraints{Regions: []string{"eu"}, MaxPrice: &v1.Money{Amount: "9", Currency: "EUR"}})},
+		"more than the largest node has":         {request: request("6", "1Gi"), want: large},
+		"as much as the largest node has":        {request: request("4", "1Gi")},
+		"pods, for which the provider looks": {request: with(func(r *v1.ReservationRequest) {
+			r.Resources, r.PodShapes = v1.Amounts{"cpu": "6"}, []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}}}
+		})},
+		"more than the nodes of its selector have": {
+			request: with(func(r *v1.ReservationRequest) {
+				r.Resources = v1.Amounts{"cpu": "3", "memory": "1Gi"}
+				r.Constraints = &v1.Constraints{NodeSelector: map[string]brokerv1alpha1.LabelValue{"kubernetes.io/arch": "arm64"}}
+			}),
+			want: []string{"no node of paris has more than 2 of the 3 cpu free: a pod that requests more stays Pending; name pods of that size in podShapes, so that they fit"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(f *fleet) {
+				f.advertise("paris", "8", "32Gi", priced("0.1", "EUR"), func(a *v1.Advertisement) { a.Topology.Region = "eu" }, nodes(
+					v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}},
+					v1.NodeShape{Count: 2, Free: v1.Amounts{"cpu": "2", "memory": "8Gi"}, NodeLabels: v1.Labels{"kubernetes.io/arch": "arm64"}},
+				))
+				f.set(func(c *Config) { c.Visibility.Candidates = tc.shown })
+				if diff := cmp.Diff(tc.want, f.quote(tc.request).Warnings); diff != "" {
+					t.Errorf("warnings (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 func TestInvalidQuoteIsRefused(t *testing.T) {

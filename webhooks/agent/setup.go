@@ -37,15 +37,15 @@ type Quoter interface {
 type Options struct {
 	// ClusterID is the ID of this cluster; it may be empty until the cluster has enrolled.
 	ClusterID string
-	// Broker is asked for a quote in a dry run.
+	// Broker is asked for a quote in a dry run, and for warnings when a request or a Quote is created.
 	Broker Quoter
 	// Previewer adds the quotes to the answers to dry runs, and limits how many quotes each user gets.
 	Previewer *webhooks.Previewer
 }
 
 // Setup registers the webhooks for ResourceRequests and Quotes. They read from the API server instead of a cache,
-// because they must see the newest requests and quotas. Every replica may ask the broker for a quote in a dry run,
-// because this changes nothing.
+// because they must see the newest requests and quotas. Every replica may ask the broker for a quote, because
+// this changes nothing.
 func Setup(mgr ctrl.Manager, o Options) error {
 	reader := mgr.GetAPIReader()
 	err := webhooks.Register(mgr, &agentv1alpha1.Quote{}, webhooks.Kind[*agentv1alpha1.Quote]{
@@ -69,20 +69,25 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	})
 }
 
-// preview adds a quote to the dry run of a request for which the agent would ask the broker.
+// preview adds what the broker says about a request for which the agent would ask it: a quote in a dry run, and
+// warnings about likely mistakes when the request is created.
 func (o *Options) preview(ctx context.Context, v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest) {
 	switch {
-	case !webhooks.IsDryRun(ctx) || rr.Spec.Release:
+	case rr.Spec.Release:
 		return
 	case rr.Spec.Quote != "":
 		return // the status of the Quote contains the decision
 	case rr.Status.ReservationName != "" && !bounds.IsOver(rr):
-		v.Warn("quote: none: the request has a reservation already, and its provider decides about a change when it is made")
+		if webhooks.IsDryRun(ctx) {
+			v.Warn("quote: none: the request has a reservation already, and its provider decides about a change when it is made")
+		}
 		return
 	}
-	o.Previewer.AddQuote(ctx, v, rr.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue, func(ctx context.Context) (*v1.Quote, error) {
+	ask := func(ctx context.Context) (*v1.Quote, error) {
 		return o.Broker.RequestQuote(ctx, "", wire.ReservationRequest(rr, o.ClusterID))
-	})
+	}
+	o.Previewer.AddQuote(ctx, v, rr.Spec.QueuePolicy == brokerv1alpha1.QueuePolicyQueue, ask)
+	o.Previewer.AddAdvice(ctx, v, ask)
 }
 
 func validateRequest(ctx context.Context, c client.Reader, clusterID string, rr *agentv1alpha1.ResourceRequest) (webhooks.Verdict, error) {
@@ -112,7 +117,8 @@ func validateRequest(ctx context.Context, c client.Reader, clusterID string, rr 
 	return v, err
 }
 
-// validateQuote validates a Quote like a request for the same capacity. In a dry run it adds the broker's quote.
+// validateQuote validates a Quote like a request for the same capacity. In a dry run it adds the broker's quote, at
+// the creation only the broker's warnings.
 func (o *Options) validateQuote(ctx context.Context, c client.Reader, q *agentv1alpha1.Quote) (webhooks.Verdict, error) {
 	errs, err := bounds.CheckQuote(ctx, c, q)
 	if err != nil {
@@ -122,9 +128,11 @@ func (o *Options) validateQuote(ctx context.Context, c client.Reader, q *agentv1
 	if len(v.Errors) == 0 {
 		v.Refuse(errs...)
 	}
-	o.Previewer.AddQuote(ctx, &v, false, func(ctx context.Context) (*v1.Quote, error) {
+	ask := func(ctx context.Context) (*v1.Quote, error) {
 		return o.Broker.RequestQuote(ctx, "", wire.ReservationRequest(q.Request(), o.ClusterID))
-	})
+	}
+	o.Previewer.AddQuote(ctx, &v, false, ask)
+	o.Previewer.AddAdvice(ctx, &v, ask)
 	return v, nil
 }
 

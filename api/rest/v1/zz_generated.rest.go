@@ -970,6 +970,10 @@ type Quote struct {
 
 	// Resources Kubernetes quantities by resource name.
 	Resources Amounts `json:"resources"`
+
+	// Warnings Likely mistakes in the request, each with its field if it is about one: names that no
+	// cluster advertises, and amounts that exceed the provider's largest node.
+	Warnings []string `json:"warnings,omitempty,omitzero"`
 }
 
 // Recall The caller recalls the placement. Absent without a recall, or after it was
