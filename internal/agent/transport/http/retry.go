@@ -57,7 +57,7 @@ func shouldRetry(ctx context.Context, response *nethttp.Response, err error) (bo
 		return false, nil
 	}
 	if err != nil {
-		return !isPermanent(err) && !isPaused(err), nil
+		return !isPermanent(err), nil
 	}
 	overloaded := response.StatusCode == nethttp.StatusTooManyRequests || response.StatusCode >= nethttp.StatusInternalServerError
 	return overloaded && retryAfter(response) <= maxRetryAfter, nil

@@ -42,11 +42,27 @@ type Carrier interface {
 	Close()
 }
 
+// watchedCarrier is a Carrier that reports its attempts to watch, which may be nil.
+type watchedCarrier struct {
+	Carrier
+	watch func(*nethttp.Request) (done func(*nethttp.Response, error))
+}
+
+// RoundTrip makes one attempt.
+func (c *watchedCarrier) RoundTrip(request *nethttp.Request) (*nethttp.Response, error) {
+	if c.watch == nil {
+		return c.Carrier.RoundTrip(request)
+	}
+	done := c.watch(request)
+	response, err := c.Carrier.RoundTrip(request)
+	done(response, err)
+	return response, err
+}
+
 // Transport calls the broker's REST API. It is safe for concurrent use.
 type Transport struct {
 	api     *v1.Client
-	carrier Carrier
-	breaker *breaker
+	carrier *watchedCarrier
 	// urls are the broker's URLs, for error messages.
 	urls []string
 	// cursor is the cursor of the latest list of instructions. It is sent with every call: this is how
@@ -76,11 +92,9 @@ func New(o Options) (*Transport, error) {
 // address. Error messages contain all urls.
 func Over(c Carrier, urls ...string) (*Transport, error) {
 	closed, closeNow := context.WithCancel(context.Background())
-	guarded := newBreaker(c)
-	c = guarded
-	t := &Transport{carrier: c, breaker: guarded, urls: urls, closed: closed, close: closeNow}
+	t := &Transport{carrier: &watchedCarrier{Carrier: c}, urls: urls, closed: closed, close: closeNow}
 	var err error
-	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(c)), v1.WithRequestEditorFn(t.addHeaders))
+	t.api, err = v1.NewClient(urls[0], v1.WithHTTPClient(newRetrier(t.carrier)), v1.WithRequestEditorFn(t.addHeaders))
 	if err != nil {
 		return nil, fmt.Errorf("address of the broker: %w", err)
 	}
@@ -99,7 +113,7 @@ func (t *Transport) addHeaders(_ context.Context, request *nethttp.Request) erro
 // WatchAttempts sets a function that is called before each attempt of a call. The function that it
 // returns is called after the attempt, with the outcome. Call WatchAttempts before the first call.
 func (t *Transport) WatchAttempts(watch func(*nethttp.Request) (done func(*nethttp.Response, error))) {
-	t.breaker.watch = watch
+	t.carrier.watch = watch
 }
 
 // Addresses returns the broker's addresses.
