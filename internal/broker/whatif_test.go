@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -192,7 +193,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		},
 		"a request": {
 			func(w *WhatIf) (string, error) {
-				q, err := request.Read("rome", "another-key-0001", request())
+				q, err := requests.Read("rome", "another-key-0001", request())
 				if err != nil {
 					return "", err
 				}
