@@ -222,7 +222,8 @@ func Links(markdown string) (addresses []string) {
 	return addresses
 }
 
-// TermTable returns the conditions or the reasons of a subject as a Markdown table.
+// TermTable returns the conditions or the reasons of a subject as a Markdown table. Of the reasons, it contains only
+// those with a remedy, except for candidates: which of these were rejected is of interest in any case.
 func TermTable(subject Subject, kind TermKind) string {
 	var table strings.Builder
 	switch {
@@ -234,7 +235,7 @@ func TermTable(subject Subject, kind TermKind) string {
 		table.WriteString("| reason | means | do |\n|---|---|---|\n")
 	}
 	for _, t := range terms {
-		if t.Subject != subject || t.Kind != kind {
+		if t.Subject != subject || t.Kind != kind || kind == Reason && t.Do == "" && subject != OfCandidate {
 			continue
 		}
 		table.WriteString("| `" + t.Word + "`")
