@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // healthInterval is how often the pods on a virtual node are counted. They are not watched.
@@ -32,12 +35,25 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 	}
 	if h.WaitingPod != "" {
 		h.PodEvent = p.newestWarning(ctx, h.WaitingPod)
+		h.WaitingRef = p.referTo(ctx, h.WaitingPod)
 	}
 	return nil
 }
 
+// referTo returns a reference to a pod, nil if the pod cannot be read. It has the UID of the pod,
+// without which kubectl describe does not show an event.
+func (p consumerSide) referTo(ctx context.Context, pod string) *corev1.ObjectReference {
+	namespace, name, _ := strings.Cut(pod, "/")
+	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+	meta := object.NewMetadata(kind)
+	if found, err := object.Get(ctx, p.opts.Reader, namespace, name, meta); err != nil || !found {
+		return nil
+	}
+	return &corev1.ObjectReference{APIVersion: kind.Version, Kind: kind.Kind, Namespace: namespace, Name: name, UID: meta.GetUID()}
+}
+
 // newestWarning returns the reason and message of a pod's newest Warning event, "" if there is
-// none. Liqo records why it cannot copy the pod only in such an event, and copies the events of
+// none. The event that the agent itself records about the pod does not count. Liqo records why it cannot copy the pod only in such an event, and copies the events of
 // the provider. An error is only logged: the event explains the condition and decides nothing.
 func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 	namespace, name, _ := strings.Cut(pod, "/")
@@ -48,6 +64,7 @@ func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 	if err != nil {
 		p.opts.Log.Error(err, "listing the events of a waiting pod failed", "pod", pod)
 	}
+	events.Items = slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason == agentv1alpha1.ReasonPodsRejected })
 	if err != nil || len(events.Items) == 0 {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,9 @@ func TestHealthQuotesNewestWarningOfThePod(t *testing.T) {
 				e.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now.Add(time.Second))}
 			}),
 		}, "FailedReflection: line one line two"},
+		"the agent's own event does not count": {[]client.Object{
+			event("a", "p", "Warning", "FailedReflection", at(-time.Minute)), event("b", "p", "Warning", "PodsRejected", at(0)),
+		}, "FailedReflection: line one line two"},
 		"events of other pods and kinds do not count": {[]client.Object{
 			event("a", "q", "Warning", "FailedReflection", at(0)), event("b", "p", "Normal", "SuccessfulReflection", at(0)),
 			event("c", "p", "Warning", "FailedReflection", func(e *corev1.Event) { e.InvolvedObject.Kind = "ReplicaSet" }),
@@ -68,8 +72,13 @@ func TestWaitingPodIsReportedWithoutTheRightToReadEvents(t *testing.T) {
 		p.opts.Unaccepted = func(string, time.Time) (int, string) { return 1, "demo/p" }
 		p.opts.Unplaced = func(string, time.Time) (int, string) { return 0, "" }
 		p.opts.Reader = noEvents{p.opts.Reader}
-		if got := w.stateOf("rome", "res-a").Health; got.Reason != "PodsRejected" {
-			t.Errorf("got %+v", got)
+		if got := w.stateOf("rome", "res-a"); got.Health.Reason != "PodsRejected" || got.WaitingPod != nil {
+			t.Errorf("got %+v, pod %v", got.Health, got.WaitingPod)
+		}
+		w.check(w.sites["rome"].client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "p", UID: "p-uid"}}))
+		want := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "demo", Name: "p", UID: "p-uid"}
+		if diff := cmp.Diff(want, w.stateOf("rome", "res-a").WaitingPod); diff != "" {
+			t.Errorf("the pod of the event (-want +got):\n%s", diff)
 		}
 	})
 }

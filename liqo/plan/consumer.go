@@ -162,7 +162,9 @@ type ConsumerState struct {
 	Done bool
 	// Health says whether a delivered placement still works, and if it does not, why. It is
 	// empty before the virtual node was Ready for the first time, and during the release.
-	Health placement.Aspect
+	// WaitingPod is the pod that it names; nil if it names none.
+	Health     placement.Aspect
+	WaitingPod *corev1.ObjectReference
 	// Again is the delay after which the controller must check the placement again even if no
 	// event arrives; 0 means that it need not.
 	Again time.Duration
@@ -192,6 +194,9 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	connect, network := planNetwork(v.Network)
 	actions = append(actions, connect...)
 	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Network: network, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
+	if s.Health.Reason == agentv1alpha1.ReasonPodsRejected {
+		s.WaitingPod = v.Health.WaitingRef
+	}
 	if !peered.True {
 		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")
 		if peered.Reason == agentv1alpha1.ReasonHandshakeRefused {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 )
@@ -17,10 +19,11 @@ type HealthView struct {
 	Unreachable string
 	// Unaccepted counts the pods that were bound to the node more than acceptWithin ago and still
 	// have no copy at the provider. If there are none, Unplaced counts the pods whose copy
-	// has no node there. WaitingPod is one of them, as namespace/name. PodEvent is the reason and
-	// message of its newest Warning event; "" if it has none.
+	// has no node there. WaitingPod is one of them, as namespace/name, and WaitingRef refers to it
+	// in events. PodEvent is the reason and message of its newest Warning event; "" if it has none.
 	Unaccepted, Unplaced int
 	WaitingPod, PodEvent string
+	WaitingRef           *corev1.ObjectReference
 }
 
 // healthAspect says whether a delivered placement works and, if not, what is wrong and what to do

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -13,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
 // noon is the present time in these tests.
@@ -157,5 +161,32 @@ func TestEventsReportTheEnd(t *testing.T) {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWaitingPodsGetAnEventPerMessage(t *testing.T) {
+	inst := newInstruction()
+	r := newReconciler(t, &broker{}, inst)
+	recorder := events.NewFakeRecorder(8)
+	r.opts.Recorder, r.opts.Peering = recorder, &liqo.Peering{}
+	pod := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "demo", Name: "p", UID: "p-uid"}
+	rejected := func(message string) placement.Aspect {
+		return placement.Waiting(agentv1alpha1.ReasonPodsRejected, "%s", message)
+	}
+	healthy := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy}
+	for _, state := range []plan.ConsumerState{
+		{Health: rejected("limits are missing"), WaitingPod: pod}, {Health: rejected("limits are missing"), WaitingPod: pod},
+		{Health: rejected("no room"), WaitingPod: pod}, {Health: healthy}, {Health: rejected("the pod cannot be read")},
+	} {
+		if err := r.writeStatus(t.Context(), inst, state, metav1.NewTime(noon)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for len(recorder.Events) > 0 {
+		got = append(got, <-recorder.Events)
+	}
+	if diff := cmp.Diff([]string{"Warning PodsRejected limits are missing", "Warning PodsRejected no room"}, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

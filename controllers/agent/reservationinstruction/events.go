@@ -2,6 +2,7 @@ package reservationinstruction
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -29,6 +30,17 @@ func (r *Reconciler) recordTransitions(inst, before *agentv1alpha1.ReservationIn
 			return
 		}
 	}
+}
+
+// recordWaitingPod records the message of condition Healthy as an event on the pod that it names, when the message is
+// new: users look at their pod first. pod is nil if the condition names no pod.
+func (r *Reconciler) recordWaitingPod(inst, before *agentv1alpha1.ReservationInstruction, pod *corev1.ObjectReference) {
+	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionHealthy)
+	old := meta.FindStatusCondition(before.Status.Conditions, agentv1alpha1.ConditionHealthy)
+	if pod == nil || c == nil || old != nil && old.Message == c.Message {
+		return
+	}
+	r.opts.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, c.Reason, "Offload", "%s", message.Clip(c.Message, message.MaxNote))
 }
 
 // eventType returns Normal for a release, a drain without problems and a withdrawn notice,
