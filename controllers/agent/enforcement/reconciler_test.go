@@ -349,7 +349,9 @@ func TestLiqoIsWokenForWhatFitsOldestFirst(t *testing.T) {
 	s.shadow("b", -40, "200m")
 	s.shadow("a", -50, "250m")
 	s.shadow("large", -45, "400m")
-	s.settled()
+	if again := s.settled(); again != retryEvery {
+		t.Errorf("a pod that is refused although it fits is tried again in %s", again)
+	}
 	s.wantPhases(map[string]string{"a": "Pending", "b": "Unknown", "large": "Unknown", "running": "Unknown"})
 
 	s.clock.SetTime(noon.Add(time.Second))

@@ -15,13 +15,16 @@ const (
 	// wakeEvery is the shortest time between two retries of one ShadowPod, and between its creation
 	// and the first retry, because Liqo itself handles new ShadowPods.
 	wakeEvery = 2 * time.Second
+	// retryEvery is the time between two retries of a ShadowPod that fits into the grant, because
+	// nothing tells the agent when another reason for the refusal is gone, for example a pod of this
+	// cluster with the same name.
+	retryEvery = 30 * time.Second
 	// mostWoken is the largest number of ShadowPods that one reconcile reads.
 	mostWoken = 32
 )
 
 // wakeWaiting makes Liqo retry pods that were refused and now fit into the grant, oldest first. It
-// returns the time until a further pod may be retried, 0 if there is none. A pod that fails for
-// another reason is tried again after the next event, or by Liqo itself.
+// returns the time until a pod is to be retried again, 0 if none waits.
 func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.ProviderInstruction, room quantity.Amounts) (time.Duration, error) {
 	waiting, err := r.opts.Peering.WaitingPods(ctx, inst.Name, r.opts.Book.Has)
 	if err != nil {
@@ -51,6 +54,7 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 		if err := r.opts.Peering.Retry(ctx, retry); err != nil {
 			return 0, err
 		}
+		next = soonestOf(next, retryEvery)
 	}
 	return next, nil
 }
