@@ -146,7 +146,8 @@ func TestRequestShowsWhenItMayMove(t *testing.T) {
 	inst := b.placement(1)
 	inst.Spec.MoveAt = new(metav1.NewTime(b.clock.Now().Add(5 * time.Minute)))
 	b.write(b.client.Update(b.Context(), inst))
-	after := "the request moves to another cluster with room after " + inst.Spec.MoveAt.UTC().Format(time.RFC3339)
+	after := "the request moves to another cluster with room after " + inst.Spec.MoveAt.UTC().Format(time.RFC3339) +
+		"; the broker looks for one every 30s, and Kubernetes evicts the pods of a node that is not Ready after 5m"
 	if s := b.request().Status; !strings.Contains(s.Message, after) {
 		t.Errorf("its provider is silent: %q, want %q", s.Message, after)
 	}
@@ -156,6 +157,36 @@ func TestRequestShowsWhenItMayMove(t *testing.T) {
 	b.node(1, nodeLost)
 	if s := b.request().Status; s.Reason != agentv1alpha1.ReasonNodeNotReady || !strings.Contains(s.Message, after) {
 		t.Errorf("its node is not Ready: %s: %q, want %q", s.Reason, s.Message, after)
+	}
+}
+
+func TestRequestShowsWhyItCannotMove(t *testing.T) {
+	b, _ := active(t, withDuration(24*time.Hour)) // no renewal asks the broker meanwhile
+	b.silent(1, new(metav1.NewTime(b.clock.Now().Truncate(time.Second))))
+	asked := 0
+	b.broker.Quote = func(string, *v1.ReservationRequest) (*v1.Quote, error) {
+		asked++
+		return &v1.Quote{Message: "no cluster can hold 500m cpu: oslo: has 100m cpu free"}, nil
+	}
+	inst := b.placement(1)
+	inst.Spec.MoveAt = new(metav1.NewTime(b.clock.Now().Add(time.Minute)))
+	b.write(b.client.Update(b.Context(), inst))
+	const why = "the request cannot move to another cluster: no cluster can hold 500m cpu: oslo: has 100m cpu free; the broker looks for one every 30s"
+	if s := b.request().Status; asked > 0 || strings.Contains(s.Message, why) {
+		t.Errorf("before it may move, the broker is asked %d times, and the message is %q", asked, s.Message)
+	}
+	b.after(time.Minute)
+	b.after(time.Minute)
+	if s := b.request().Status; asked != 1 || !strings.Contains(s.Message, why) {
+		t.Errorf("once it may move, the broker is asked %d times, and the message is %q", asked, s.Message)
+	}
+	b.after(obstacleFor)
+	if asked != 2 {
+		t.Errorf("later the broker has been asked %d times, want 2", asked)
+	}
+	b.beside("oslo")
+	if s := b.request().Status; asked != 2 || strings.Contains(s.Message, "cannot move") {
+		t.Errorf("when oslo takes over, the broker has been asked %d times, and the message is %q", asked, s.Message)
 	}
 }
 

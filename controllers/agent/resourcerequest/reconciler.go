@@ -138,6 +138,11 @@ func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.Resou
 			return never, err
 		}
 	}
+	var next time.Duration
+	status.obstacle, next = r.findObstacle(ctx, rr, all)
+	if again == never || next != never && next < again {
+		again = next
+	}
 	status.mirrorInstructions(all, access)
 	if err := r.showNode(ctx, rr); err != nil {
 		return never, err

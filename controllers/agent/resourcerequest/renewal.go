@@ -125,5 +125,6 @@ func (r *Reconciler) forgetRenewal(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.renewals, uid)
+	delete(r.obstacles, uid)
 	r.retries.DeleteEntry(string(uid))
 }

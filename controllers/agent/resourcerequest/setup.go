@@ -58,6 +58,7 @@ const workers = 8
 // Broker is the part of a broker transport that this controller needs.
 type Broker interface {
 	RequestReservation(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Reservation, error)
+	RequestQuote(ctx context.Context, key string, req *v1.ReservationRequest) (*v1.Quote, error)
 	transport.Releaser
 	transport.Changer
 }
@@ -112,11 +113,13 @@ type Reconciler struct {
 	// admission is held while a request is checked against the quotas of its namespace and admitted.
 	admission sync.Mutex
 
-	// mu protects renewals.
+	// mu protects renewals and obstacles.
 	mu sync.Mutex
 	// renewals holds the broker's latest answer about each request, by the request's UID. It is empty
 	// after a restart, so that the broker is asked about every request.
 	renewals map[types.UID]renewal
+	// obstacles holds why no other cluster takes over a request, by the request's UID.
+	obstacles map[types.UID]obstacle
 	// news receives the requests that were passed to Look.
 	news chan event.TypedGenericEvent[types.NamespacedName]
 }
@@ -131,7 +134,7 @@ func New(c client.Client, broker Broker, recorder events.EventRecorder, options 
 	retries.Clock = options.Clock
 	return &Reconciler{
 		client: c, broker: broker, recorder: recorder, options: options,
-		retries: retries, renewals: map[types.UID]renewal{}, news: make(chan event.TypedGenericEvent[types.NamespacedName], newsKept),
+		retries: retries, renewals: map[types.UID]renewal{}, obstacles: map[types.UID]obstacle{}, news: make(chan event.TypedGenericEvent[types.NamespacedName], newsKept),
 	}
 }
 

@@ -31,6 +31,8 @@ type editor struct {
 	now time.Time
 	// observed is status.observedGeneration before this reconcile.
 	observed int64
+	// obstacle is why no other cluster can take over a request that may leave its provider.
+	obstacle string
 }
 
 func (r *Reconciler) editStatus(rr *agentv1alpha1.ResourceRequest) editor {
@@ -395,17 +397,21 @@ func (e editor) describeLoss(lost, next *agentv1alpha1.ReservationInstruction) (
 	case e.rr.Spec.Healing == brokerv1alpha1.HealingWait:
 		return agentv1alpha1.ReasonProviderSilent, "the request waits until the provider returns, or until it expires or is deleted"
 	default:
-		return agentv1alpha1.ReasonProviderSilent, "the request moves to another cluster with room" + afterMoveAt(lost)
+		return agentv1alpha1.ReasonProviderSilent, e.describeMove(lost)
 	}
 }
 
-// afterMoveAt returns " after" and the time at which the request may move to another cluster. It
-// returns "" if the broker names no time.
-func afterMoveAt(inst *agentv1alpha1.ReservationInstruction) string {
-	if inst.Spec.MoveAt == nil {
-		return ""
+// describeMove says when a request moves to another cluster or why it cannot, and what happens
+// meanwhile. inst is the instruction of the placement that it leaves.
+func (e editor) describeMove(inst *agentv1alpha1.ReservationInstruction) string {
+	text := "the request moves to another cluster with room"
+	switch {
+	case e.obstacle != "":
+		text = "the request cannot move to another cluster: " + e.obstacle
+	case inst.Spec.MoveAt != nil:
+		text += " after " + inst.Spec.MoveAt.UTC().Format(time.RFC3339)
 	}
-	return " after " + inst.Spec.MoveAt.UTC().Format(time.RFC3339)
+	return text + "; the broker looks for one every 30s, and Kubernetes evicts the pods of a node that is not Ready after 5m, unless they tolerate it for longer"
 }
 
 // findLost returns the oldest instruction that has not ended and whose provider is silent, nil if
@@ -459,7 +465,7 @@ func (e editor) derivePhase(current *agentv1alpha1.ReservationInstruction) {
 		e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonPeeringSkipped, skipped.Message)
 	case node != nil && current.Status.Delivered && current.Spec.MoveAt != nil:
 		s.Phase = agentv1alpha1.RequestReserved
-		e.setReady(metav1.ConditionFalse, node.Reason, node.Message+"; the request moves to another cluster with room"+afterMoveAt(current))
+		e.setReady(metav1.ConditionFalse, node.Reason, node.Message+"; "+e.describeMove(current))
 	case node != nil:
 		s.Phase = agentv1alpha1.RequestReserved
 		e.setReady(metav1.ConditionFalse, node.Reason, node.Message)

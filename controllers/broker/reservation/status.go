@@ -207,7 +207,7 @@ func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.Reserv
 		case v.Patient || v.Target != "":
 			c.Message += "the reservation waits until the provider returns, or until it expires or is released"
 		default:
-			c.Message += "the reservation moves to another cluster as soon as one has room"
+			c.Message += "the reservation moves to another cluster as soon as one has room, for which the broker looks every 30s"
 		}
 	case !meta.IsStatusConditionFalse(before.Conditions, c.Type):
 		return nil
