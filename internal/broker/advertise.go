@@ -3,23 +3,16 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -29,13 +22,13 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 	if adv.ClusterID != clusterID {
 		return nil, fault.New(fault.Forbidden, "the certificate is that of cluster %q: it cannot advertise %q", clusterID, adv.ClusterID)
 	}
-	offer, err := offerOf(adv)
+	offer, err := offers.Read(adv)
 	if err != nil {
 		b.meter.CountAdvertisement(metrics.Refused)
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
 	}
 	var receipt *v1.AdvertisementReceipt
-	demand, err := demandOf(adv, b.opts.Now())
+	demand, err := offers.ReadDemand(adv, b.opts.Now())
 	if err != nil {
 		b.meter.CountAdvertisement(metrics.Refused)
 		return nil, fault.New(fault.Invalid, "advertisement of %q: %v", clusterID, err)
@@ -49,13 +42,13 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		if repeated {
 			b.meter.CountAdvertisement(metrics.Repeated)
 		} else {
-			sumUnheld(offer.Used, s.book.Cluster(clusterID))
+			offers.SumUnheld(offer.Used, s.book.Cluster(clusterID))
 			if err := s.clusters.acceptOffer(offer, epoch, adv.Sequence); err != nil {
 				b.meter.CountAdvertisement(metrics.Refused)
 				return err
 			}
 			s.clusters.storePending(clusterID, demand)
-			s.links.storeReport(clusterID, adv.Links)
+			s.links.StoreReport(clusterID, adv.Links)
 			s.idles.noteReports(clusterID, offer.Used, adv.Vacant)
 			if err := s.reservations.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
@@ -69,7 +62,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			NextSeconds: int32(s.config().Timeouts.advertiseEvery().Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
-			Peers:       s.links.peersToProbe(clusterID),
+			Peers:       s.links.PeersToProbe(clusterID),
 			LeftOut:     s.clusters.ignoredResources(clusterID),
 
 			ReportVacant: s.idles.wantsVacancies(clusterID),
@@ -97,18 +90,18 @@ func (cs *clusters) acceptOffer(offer *ledger.Offer, epoch, sequence int64) erro
 	p := cs.presenceOf(offer.ClusterID)
 	known := cs.s.book.Cluster(offer.ClusterID)
 	if known != nil && known.Agent {
-		if what := describeLeap(&known.Offer, offer, cs.s.now().Sub(p.heard)); what != "" {
+		if what := offers.Leap(&known.Offer, offer, cs.s.now().Sub(p.heard)); what != "" {
 			p.leap, p.leapt = what, cs.s.now()
 		}
 	}
-	if known == nil || !known.Agent || differsMaterially(&known.Offer, offer) || cs.s.queue.awaitsOffer(offer) {
+	if known == nil || !known.Agent || offers.DiffersMaterially(&known.Offer, offer) || cs.s.queue.awaitsOffer(offer) {
 		if err := cs.recordOffer(offer); err != nil {
 			return faultOf(err)
 		}
 		p.pending = nil
 		cs.s.metering.CountAdvertisement(metrics.Material)
 	} else {
-		p.pending = shareEqualParts(&known.Offer, offer)
+		p.pending = offers.ShareEqualParts(&known.Offer, offer)
 		if reflect.DeepEqual(p.pending, &known.Offer) {
 			p.pending = nil
 		}
@@ -167,198 +160,6 @@ func (p *presence) orderAdvertisement(clusterID string, adv *v1.Advertisement) (
 	return adv.Epoch, adv.Epoch == p.epoch && adv.Sequence == p.sequence, nil
 }
 
-// materialShare limits how much may change in an offer that is not recorded at once: at most
-// 1/materialShare of the allocatable amount of a resource.
-const materialShare = 50
-
-// differsMaterially reports whether an offer differs so much from the recorded one that decisions
-// should use it at once.
-func differsMaterially(old, new *ledger.Offer) bool {
-	a, b := *old, *new
-	a.Allocated, b.Allocated, a.Used, b.Used = nil, nil, nil, nil
-	a.UsedApart, b.UsedApart = false, false
-	// Shapes change with every pod. They are recorded when a decision depends on the offer.
-	a.Shapes, b.Shapes = nil, nil
-	if !reflect.DeepEqual(a, b) {
-		return true
-	}
-	if differsFrom(old.Allocated, new.Allocated, new.Allocatable) {
-		return true
-	}
-	if len(old.Used) != len(new.Used) {
-		return true
-	}
-	for name := range maps.Keys(new.Used) {
-		before, ok := old.Used[name]
-		if !ok || differsFrom(before, new.Used[name], new.Allocatable) {
-			return true
-		}
-	}
-	return false
-}
-
-// shareEqualParts returns a copy of a pending offer that shares equal parts with the recorded one,
-// to save memory.
-func shareEqualParts(known, offer *ledger.Offer) *ledger.Offer {
-	out := *known
-	out.Allocated, out.Used, out.Shapes = offer.Allocated, offer.Used, offer.Shapes
-	if reflect.DeepEqual(known.Shapes, offer.Shapes) {
-		out.Shapes = known.Shapes
-	}
-	return &out
-}
-
-func differsFrom(a, b, whole quantity.Amounts) bool {
-	for name, delta := range a.Sub(b) {
-		if max(delta, -delta) > whole[name]/materialShare {
-			return true
-		}
-	}
-	return false
-}
-
-func offerOf(adv *v1.Advertisement) (*ledger.Offer, error) {
-	offer := &ledger.Offer{
-		ClusterID: adv.ClusterID, ClusterName: adv.ClusterName, Endpoint: adv.EndpointURL,
-		Region: adv.Topology.Region, Zone: adv.Topology.Zone, Agent: true,
-		Labels: adv.Labels, Claims: adv.Claims, Lending: wire.ToLending(adv.Lending).OrNil(),
-	}
-	var err error
-	if offer.Capacity, err = wire.ToAmounts(adv.Capacity); err != nil {
-		return nil, fmt.Errorf("capacity: %w", err)
-	}
-	if offer.Allocatable, err = wire.ToAmounts(adv.Allocatable); err != nil {
-		return nil, fmt.Errorf("allocatable: %w", err)
-	}
-	if offer.Allocated, err = wire.ToAmounts(adv.Allocated); err != nil {
-		return nil, fmt.Errorf("allocated: %w", err)
-	}
-	if offer.OverSubscription, err = quantity.ParseRatios(adv.OverSubscription); err != nil {
-		return nil, fmt.Errorf("overSubscription: %w", err)
-	}
-	for _, u := range adv.Usage {
-		used, err := wire.ToAmounts(u.Used)
-		if err != nil {
-			return nil, fmt.Errorf("usage of %s-%d: %w", u.Reservation, u.Placement, err)
-		}
-		if offer.Used == nil {
-			offer.Used = map[string]quantity.Amounts{}
-		}
-		offer.Used[brokerv1alpha1.PlacementName(u.Reservation, u.Placement)] = used
-	}
-	for _, s := range adv.NodeShapes {
-		free, err := wire.ToAmounts(s.Free)
-		if err != nil {
-			return nil, fmt.Errorf("node shape: %w", err)
-		}
-		offer.Shapes = append(offer.Shapes, quantity.NodeShape{Count: int64(s.Count), Free: free, Labels: s.NodeLabels, Taints: s.Taints})
-	}
-	if !reflect.DeepEqual(adv.Cost, v1.Cost{}) {
-		offer.Cost = &adv.Cost
-	}
-	return offer, CheckOffer(offer)
-}
-
-// CheckOffer returns an error for an offer with impossible or excessive values.
-func CheckOffer(o *ledger.Offer) error {
-	if o.Capacity.IsZero() && !o.Allocatable.IsZero() {
-		return fmt.Errorf("allocatable is given but capacity is empty")
-	}
-	for _, name := range o.Allocatable.Names() {
-		if o.Allocatable[name] > o.Capacity[name] {
-			return fmt.Errorf("allocatable %s %s is more than the capacity %s", name,
-				quantity.Format(name, o.Allocatable[name]), quantity.Format(name, o.Capacity[name]))
-		}
-	}
-	if err := checkAddress(o.Endpoint); err != nil {
-		return err
-	}
-	if err := checkWords(o); err != nil {
-		return err
-	}
-	if err := checkLending(o.Lending); err != nil {
-		return err
-	}
-	return checkCost(o.Cost)
-}
-
-// checkWords returns an error for labels, taints and claims that no request could name, or if there
-// are too many.
-func checkWords(o *ledger.Offer) error {
-	if err := requirements.CheckLabels("labels", o.Labels, maxWords); err != nil {
-		return err
-	}
-	for _, s := range o.Shapes {
-		if err := requirements.CheckLabels("labels of nodes", s.Labels, maxNodeLabels); err != nil {
-			return err
-		}
-		if err := requirements.CheckTaints("taints of nodes", s.Taints); err != nil {
-			return err
-		}
-	}
-	return requirements.CheckClaims("claims", o.Claims, maxWords)
-}
-
-// maxNamed is how many clusters a cluster's lending policy may allow, and how many it may deny.
-const maxNamed = 512
-
-func checkLending(l *lending.Policy) error {
-	if l == nil || max(len(l.Allow), len(l.Deny)) <= maxNamed {
-		return nil
-	}
-	return fmt.Errorf("lending: %d clusters are allowed and %d denied: name at most %d of each", len(l.Allow), len(l.Deny), maxNamed)
-}
-
-const (
-	// maxWords is how many labels a cluster may have, and how many claims.
-	maxWords = 64
-	// maxNodeLabels is how many labels nodes of one shape may have.
-	maxNodeLabels = 16
-)
-
-// The schema of ClusterAdvertisement has the same limits for addresses and prices, and for the
-// number of prices (maxPrices).
-var (
-	objectPrice   = regexp.MustCompile(`^[0-9]{1,9}([.][0-9]{1,9})?$`)
-	objectAddress = regexp.MustCompile(`^https://[^@[:space:]]+$`)
-)
-
-const maxPrices = 32
-
-// checkAddress checks the address of an API server, which may be empty. Any other address must begin
-// with https:// and must not contain a user name or password.
-func checkAddress(endpoint string) error {
-	if endpoint == "" || objectAddress.MatchString(endpoint) {
-		return nil
-	}
-	return fmt.Errorf("endpointURL %q: give an https:// address without user name or password", message.Clip(endpoint, 100))
-}
-
-func checkCost(c *brokerv1alpha1.Cost) error {
-	if c == nil {
-		return nil
-	}
-	prices := money.PricesOf(c)
-	prices["storage for data"], prices["egress"] = brokerv1alpha1.Price(c.StorageCost), brokerv1alpha1.Price(c.EgressCost)
-	for _, name := range slices.Sorted(maps.Keys(prices)) {
-		if text := prices[name]; text != "" {
-			if _, err := money.ParsePrice(string(text)); err != nil {
-				return fmt.Errorf("price of %s: %w", name, err)
-			}
-			if !objectPrice.MatchString(string(text)) {
-				return fmt.Errorf("price of %s: %q: write at most nine digits before and, after a point, one to nine digits, for example 0.05", name, text)
-			}
-		}
-	}
-	if len(c.ResourceCosts) > maxPrices {
-		return fmt.Errorf("prices of %d extended resources: name at most %d", len(c.ResourceCosts), maxPrices)
-	}
-	if c.Currency != "" && !money.IsCurrency(c.Currency) {
-		return fmt.Errorf("currency %q is not an ISO 4217 code such as EUR", message.Clip(c.Currency, 10))
-	}
-	return nil
-}
-
 // OfferManifest records the offer in a ClusterAdvertisement that an administrator has written. If
 // the offer is new or has changed, it counts as an advertisement made now. If the cluster has an
 // agent, OfferManifest does nothing.
@@ -366,7 +167,7 @@ func checkCost(c *brokerv1alpha1.Cost) error {
 // OfferManifest returns fault.Conflict if another ClusterAdvertisement describes the cluster, and
 // fault.Invalid for impossible values.
 func (b *Broker) OfferManifest(ctx context.Context, offer *ledger.Offer) error {
-	if err := CheckOffer(offer); err != nil {
+	if err := offers.Check(offer); err != nil {
 		return fault.New(fault.Invalid, "%v", err)
 	}
 	return b.commitPlan(ctx, func(s *session) error {

@@ -12,10 +12,12 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
@@ -64,7 +66,7 @@ type Broker struct {
 
 	receipts receipts
 
-	// batch is the number of ended reservations in one stored batch: defaultBatch, except in tests.
+	// batch is the number of ended reservations in one stored batch: archive.DefaultBatch, except in tests.
 	batch int
 
 	// mu guards the fields below.
@@ -101,7 +103,7 @@ func New(opts Options) *Broker {
 		gate:     access.NewGate(),
 		ended:    make(chan struct{}),
 		config:   DefaultConfig(),
-		batch:    defaultBatch,
+		batch:    archive.DefaultBatch,
 	}
 }
 
@@ -111,7 +113,7 @@ func (b *Broker) Feed() *Feed { return b.feed }
 const (
 	// reopenDelay is the pause before the broker tries again to open its journal or to record an
 	// event.
-	reopenDelay = 500 * time.Millisecond
+	reopenDelay = term.RetryDelay
 	// repairDelay is the pause before the broker tries again to open a damaged journal, which only
 	// a person can repair.
 	repairDelay = 15 * time.Second

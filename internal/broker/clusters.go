@@ -25,7 +25,7 @@ type presence struct {
 	// demand is the sum of the requests of the cluster's unschedulable pods, as last advertised.
 	demand PendingDemand
 	// leap describes the last implausible growth of the offer, and leapt is when the broker noticed
-	// it; see describeLeap.
+	// it; see offers.Leap.
 	leap  string
 	leapt time.Time
 	// fetched is when the cluster first asked for its instructions in this term, zero if it has

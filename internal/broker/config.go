@@ -10,6 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -47,7 +48,7 @@ type Config struct {
 	// whatever ratios they offer.
 	OverSubscription quantity.Ratios
 	// Visibility limits the information that requesters get about other clusters.
-	Visibility Visibility
+	Visibility visibility.Visibility
 	// Budget limits how much of the broker each member may use.
 	Budget Budget
 	// Accounts says how long the accounts of ended periods are kept.
@@ -62,10 +63,6 @@ type Config struct {
 	Generation int64
 	By         ledger.Actor
 }
-
-// AccountsRetention says how long the accounts of ended periods are kept: Days is for the accounts
-// of days, Months for the accounts of months.
-type AccountsRetention struct{ Days, Months int }
 
 // Timeouts are how long the broker waits for agents before it acts.
 type Timeouts struct {

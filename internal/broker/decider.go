@@ -6,6 +6,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -145,19 +146,19 @@ func (d *decider) explainRefusal(request *decision.Request, q *Request) *fault.E
 // explainRejections returns a text that says why each candidate that the requester may see cannot
 // serve the request. It shows all candidates to the author of a Reservation in the broker cluster.
 func (d *decider) explainRejections(q *Request, why ledger.Explanation) string {
-	var v Visibility
+	var v visibility.Visibility
 	if q.Object == nil {
 		v = d.s.config().Visibility
 	}
 	text := "no cluster can hold " + q.Amounts.Describe() + ": "
-	if v.showsAll() {
+	if v.ShowsAll() {
 		for _, u := range d.s.market.Unadvertised(q.Demands().Constraints, q.Requester) {
 			if !u.Excludes {
 				text += u.Text + "; "
 			}
 		}
 	}
-	text += explainCandidates(v.visibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
+	text += visibility.Explain(v.VisibleTo(d.decodeCandidates(why), "", q.Target), why.Rejected())
 	if percent := d.s.config().Headroom; percent > 0 {
 		text += fmt.Sprintf("; %d %% of every cluster is kept free", percent)
 	}

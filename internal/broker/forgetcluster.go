@@ -117,18 +117,3 @@ func (rc *recovery) dropCluster(clusterID string) {
 	delete(rc.claims, clusterID)
 	delete(rc.void, clusterID)
 }
-
-// dropCluster drops all reports from and about a forgotten cluster.
-func (l *links) dropCluster(clusterID string) {
-	for provider := range l.of[clusterID] {
-		l.dropLink(clusterID, provider)
-	}
-	delete(l.of, clusterID)
-	for requester, mine := range l.of {
-		if _, known := mine[clusterID]; known {
-			l.dropLink(requester, clusterID)
-		}
-	}
-	delete(l.endpoints, clusterID)
-	l.setDeadline(clusterID)
-}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
@@ -32,8 +33,8 @@ func TestHeadsOfTheJournalAreSigned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := len(heads); n < headsKept || n > headsKept+2 {
-			t.Fatalf("%d heads are stored, want about %d", n, headsKept)
+		if n := len(heads); n < archive.HeadsKept || n > archive.HeadsKept+2 {
+			t.Fatalf("%d heads are stored, want about %d", n, archive.HeadsKept)
 		}
 		kept, err := journal.ReadKept(context.Background(), f.server.Client(), JournalName, journal.Options{})
 		if err != nil {

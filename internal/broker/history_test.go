@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 )
@@ -42,7 +43,7 @@ func TestHistoryKeepsTheNewestBatches(t *testing.T) {
 		f.advertise("rome", "1", "1Gi")
 		f.advertise("paris", "8", "16Gi")
 		var want []string
-		for i := range keptBatches + more {
+		for i := range archive.KeptBatches + more {
 			want = append(want, f.endOne(fmt.Sprintf("request-%04d", i)).Name)
 			if i == 20 { // ended reservations that are not forgotten yet are in the book, which the next broker reads from the journal
 				f.kill()
@@ -76,15 +77,15 @@ func TestHistoryKeepsTheNewestBatches(t *testing.T) {
 				stored++
 			}
 		}
-		if stored != keptBatches {
-			t.Errorf("%d batches are stored, want %d", stored, keptBatches)
+		if stored != archive.KeptBatches {
+			t.Errorf("%d batches are stored, want %d", stored, archive.KeptBatches)
 		}
 		got, missing := read()
-		if len(got) != keptBatches || missing != "" {
-			t.Errorf("%d ended reservations are read, want %d; missing: %q", len(got), keptBatches, missing)
+		if len(got) != archive.KeptBatches || missing != "" {
+			t.Errorf("%d ended reservations are read, want %d; missing: %q", len(got), archive.KeptBatches, missing)
 		}
 		_, batches, err := replay.VerifyStored(context.Background(), f.server.Client(), JournalName)
-		if err != nil || batches.Proved != keptBatches || len(batches.Wrong)+len(batches.Unproved) > 0 {
+		if err != nil || batches.Proved != archive.KeptBatches || len(batches.Wrong)+len(batches.Unproved) > 0 {
 			t.Errorf("an audit finds %+v, %v", batches, err)
 		}
 	})

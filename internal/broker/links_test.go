@@ -15,6 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -68,8 +69,8 @@ func TestUnreachableProviderIsRejectedWithTheReason(t *testing.T) {
 		"an address that it no longer has":   {[]v1.Link{{ClusterID: "paris", EndpointURL: "https://old.example"}}, nil, "paris"},
 		"a cluster that nobody knows":        {[]v1.Link{shut("nowhere")}, nil, "paris"},
 		"it was, and is again":               {[]v1.Link{shut("paris")}, func(f *fleet) { f.look(open("paris", 0)) }, "paris"},
-		"nobody looked again for long":       {[]v1.Link{shut("paris")}, func(f *fleet) { f.stay(linkTTL) }, "paris"},
-		"it was a while ago":                 {[]v1.Link{shut("paris")}, func(f *fleet) { f.stay(linkTTL - staleAfter) }, "berlin"},
+		"nobody looked again for long":       {[]v1.Link{shut("paris")}, func(f *fleet) { f.stay(links.TTL) }, "paris"},
+		"it was a while ago":                 {[]v1.Link{shut("paris")}, func(f *fleet) { f.stay(links.TTL - staleAfter) }, "berlin"},
 		"the broker was restarted meanwhile": {[]v1.Link{shut("paris")}, func(f *fleet) { f.kill() }, "paris"},
 		"it has another address by now": {
 			[]v1.Link{shut("paris")},
@@ -248,8 +249,8 @@ func TestPeersToProbe(t *testing.T) {
 
 		seen := map[string]bool{}
 		next := f.look()
-		for range maxLinks / maxPeers {
-			if len(next) != maxPeers || slices.Contains(next, "rome") || slices.Contains(next, "silent") || slices.Contains(next, "shy") {
+		for range links.MaxLinks / links.MaxPeers {
+			if len(next) != links.MaxPeers || slices.Contains(next, "rome") || slices.Contains(next, "silent") || slices.Contains(next, "shy") {
 				t.Fatalf("rome is to look at %v", next)
 			}
 			var found []v1.Link
@@ -276,7 +277,7 @@ func TestPeersToProbe(t *testing.T) {
 		if err := f.ReportStatus(context.Background(), "rome", r.Name, &v1.StatusReport{Placement: 1, Role: consumer, State: v1.StatusReportStateRefused, Reason: unreachable}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(unreachableProbe)
+		time.Sleep(links.UnreachableProbe)
 		if got := f.look(); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"c16", "c32", "c48", "c90"}) {
 			t.Errorf("a minute later rome is to look at %v: want those it could not reach", got)
 		}

@@ -41,11 +41,11 @@ func TestPendingDemandIsShownAndNeverRecorded(t *testing.T) {
 			pending *v1.PendingDemand
 			want    PendingDemand
 		}{
-			{"pods wait", time.Minute, pendingFor(60, "40"), PendingDemand{quantity.Amounts{"pods": 3, "cpu": 40_000}, began}},
-			{"a message took longer", 30 * time.Second, pendingFor(85, "40"), PendingDemand{quantity.Amounts{"pods": 3, "cpu": 40_000}, began}},
-			{"a request changed little", 30 * time.Second, pendingFor(120, "40500m"), PendingDemand{quantity.Amounts{"pods": 3, "cpu": 40_000}, began}},
-			{"a request changed", 30 * time.Second, pendingFor(150, "41"), PendingDemand{quantity.Amounts{"pods": 3, "cpu": 41_000}, began}},
-			{"the oldest pod has left", 30 * time.Second, pendingFor(60, "41"), PendingDemand{quantity.Amounts{"pods": 3, "cpu": 41_000}, began.Add(2 * time.Minute)}},
+			{"pods wait", time.Minute, pendingFor(60, "40"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
+			{"a message took longer", 30 * time.Second, pendingFor(85, "40"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
+			{"a request changed little", 30 * time.Second, pendingFor(120, "40500m"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
+			{"a request changed", 30 * time.Second, pendingFor(150, "41"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 41_000}, Since: began}},
+			{"the oldest pod has left", 30 * time.Second, pendingFor(60, "41"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 41_000}, Since: began.Add(2 * time.Minute)}},
 			{"no pod waits", 30 * time.Second, nil, PendingDemand{}},
 			{"nothing is requested", 30 * time.Second, &v1.PendingDemand{Requests: v1.Amounts{"cpu": "0"}}, PendingDemand{}},
 		} {

@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -188,7 +188,7 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 		return strings.Join(parts, "|")
 	}
 	cases := map[string]struct {
-		visibility    Visibility
+		visibility    visibility.Visibility
 		want, refused []string
 		why           string
 	}{
@@ -198,19 +198,19 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 			why:     "berlin: has 8 cpu free",
 		},
 		"no prices": {
-			visibility: Visibility{HidePrices: true},
+			visibility: visibility.Visibility{HidePrices: true},
 			want:       []string{"berlin|||0.8|100.00", "paris|LowerScore|||"},
 			refused:    []string{"berlin|InsufficientResource|has 8 cpu free, 99 needed||", "paris|InsufficientResource|has 16 cpu free, 99 needed||"},
 			why:        "berlin: has 8 cpu free",
 		},
 		"no names": {
-			visibility: Visibility{Candidates: brokerv1alpha1.CandidatesAnonymous},
+			visibility: visibility.Visibility{Candidates: brokerv1alpha1.CandidatesAnonymous},
 			want:       []string{"berlin|||0.8|100.00", "candidate-2|LowerScore||1.6|50.00"},
 			refused:    []string{"candidate-1|InsufficientResource||9.9|", "candidate-2|InsufficientResource||19.8|"},
 			why:        "candidate-1: InsufficientResource; candidate-2: InsufficientResource",
 		},
 		"counts": {
-			visibility: Visibility{Candidates: brokerv1alpha1.CandidatesCounts},
+			visibility: visibility.Visibility{Candidates: brokerv1alpha1.CandidatesCounts},
 			want:       []string{"berlin|||0.8|100.00"},
 			why:        "no cluster can hold cpu=99 memory=1Gi: 2 InsufficientResource",
 		},

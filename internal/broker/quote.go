@@ -93,14 +93,14 @@ func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
 		out.Warnings = warnOfNodeSize(q, qs.s.book.Cluster(choice.provider))
 	}
 	candidates := qs.priceCandidates(q, out)
-	out.Candidates = qs.s.config().Visibility.ofQuote(candidates, out.ClusterID, q.Target)
+	out.Candidates = qs.s.config().Visibility.OfQuote(candidates, out.ClusterID, q.Target)
 	return out, choice, nil
 }
 
 // listUnadvertised returns a warning for each value in the constraints of a request that no cluster
 // advertises. There is none if the requester may not know the other clusters.
 func (qs *quotes) listUnadvertised(q *Request) (warnings []string) {
-	if !qs.s.config().Visibility.showsAll() {
+	if !qs.s.config().Visibility.ShowsAll() {
 		return nil
 	}
 	for _, u := range qs.s.market.Unadvertised(q.Demands().Constraints, q.Requester) {

@@ -134,7 +134,7 @@ func (qs *quotes) answerHeld(held *ledger.Quote) *v1.Quote {
 		}
 		candidates = append(candidates, quoted)
 	}
-	out.Candidates = qs.s.config().Visibility.ofQuote(candidates, held.Provider, held.Target)
+	out.Candidates = qs.s.config().Visibility.OfQuote(candidates, held.Provider, held.Target)
 	qs.nameHeld(out, held)
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -136,6 +137,10 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 	}
 }
 
+// unreachable is the reason with which a requester gives up a placement because it cannot reach the
+// provider.
+const unreachable = string(decision.Unreachable)
+
 // Reasons of a requester for refusing the reservation itself, whatever the provider.
 const (
 	// declined: the requester's operator accepts no reservations that were made in the broker's
@@ -160,7 +165,7 @@ func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Pla
 	case declined, unusable:
 		return rs.releaseReservation(r, ledger.UserOf(r.Requester, ""), r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
 	case unreachable:
-		rs.s.links.reportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
+		rs.s.links.ReportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
 	}
 	return rs.withdrawPlacement(r, p, report.Reason)
 }

@@ -34,7 +34,7 @@ func (b *Broker) RequestReservation(ctx context.Context, clusterID, key string, 
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		r, err := s.reservations.reserveOrQueue(q)
 		if err != nil {
-			return s.config().Visibility.inError(err, q.Target)
+			return s.config().Visibility.InError(err, q.Target)
 		}
 		answer = s.newUnsignedAnswer(r, clusterID)
 		return nil
@@ -231,7 +231,7 @@ func (rs *reservations) answerFor(r *ledger.Reservation, clusterID string) *v1.R
 		out.Notice = out.Instruction.Notice
 	}
 	if r.Explanation != "" {
-		out.Candidates = rs.s.config().Visibility.visibleTo(rs.s.decider.decodeCandidates(r.Explanation), r.Provider, r.Target)
+		out.Candidates = rs.s.config().Visibility.VisibleTo(rs.s.decider.decodeCandidates(r.Explanation), r.Provider, r.Target)
 		out.Rejected = r.Explanation.Rejected()
 	}
 	if r.Waiting != nil {

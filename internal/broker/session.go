@@ -9,9 +9,11 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
@@ -37,6 +39,7 @@ type session struct {
 	observers []term.Observer
 
 	accounts     accounts
+	archive      *archive.Archive
 	changes      changes
 	clusters     clusters
 	deadlines    deadlines
@@ -45,7 +48,7 @@ type session struct {
 	excesses     excesses
 	healing      healing
 	idles        idles
-	links        links
+	links        *links.Links
 	metering     *metrics.Recorder
 	news         news
 	objects      objects
@@ -86,20 +89,21 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.queue = newQueueing(s)
 	s.preemption = newPreemption(s)
 	s.healing = newHealing(s)
-	s.links = newLinks(s)
+	s.links = links.New(s, s.market)
 	s.quotes = quotes{s: s}
 	id := ""
 	if j != nil { // nil in a Past
 		id = j.ID()
 	}
 	s.metering = b.meter.Record(book.State, id)
+	s.archive = archive.New(s, b.opts.Store, JournalName, id)
 	s.deadlines.expirers = map[string]func(string){
-		holdDue: s.quotes.expireQuote, linksDue: s.links.expireReports, excessDue: s.excesses.recordDelayed,
+		holdDue: s.quotes.expireQuote, links.Due: s.links.ExpireReports, excessDue: s.excesses.recordDelayed,
 		keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
 		triedDue: s.queue.endExclusion, drainDue: s.drains.updateRecall, idleDue: s.idles.carryOutDue,
 	}
 	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, &s.news, &s.drains, &s.idles}}
-	s.observers = []term.Observer{&s.accounts, &s.healing, &s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes, s.metering}
+	s.observers = []term.Observer{&s.accounts, &s.healing, s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes, s.metering}
 	if record := b.opts.RecordSpan; record != nil {
 		s.observers = append(s.observers, traces.New(id, record))
 	}

@@ -10,6 +10,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -155,7 +156,7 @@ func TestTaintedNodesAreGrantedOnlyToTolerantRequests(t *testing.T) {
 
 func TestOffersOfReservedTaintsAreRefused(t *testing.T) {
 	for _, taint := range []brokerv1alpha1.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}, {Key: "spot"}, {Effect: "NoExecute"}} {
-		if err := CheckOffer(&ledger.Offer{Shapes: []quantity.NodeShape{{Count: 1, Taints: []brokerv1alpha1.Taint{taint}}}}); err == nil {
+		if err := offers.Check(&ledger.Offer{Shapes: []quantity.NodeShape{{Count: 1, Taints: []brokerv1alpha1.Taint{taint}}}}); err == nil {
 			t.Errorf("%+v is accepted", taint)
 		}
 	}

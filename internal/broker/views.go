@@ -9,6 +9,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -33,7 +34,7 @@ type ClusterView struct {
 	// Reliability is the share of promises that the cluster has kept, from 0 to 1; nil if unknown.
 	Reliability *float64
 	// Unreachable are the providers that the cluster cannot reach, as it reported.
-	Unreachable []UnreachableProvider
+	Unreachable []links.Unreachable
 	// Pending is the sum of the requests of the cluster's own unschedulable pods, as last
 	// advertised.
 	Pending PendingDemand
@@ -75,7 +76,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Doubts: s.clusters.doubtsAbout(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
 			Denied:      s.clusters.isDenied(c),
 			Drain:       s.drains.viewOf(c),
-			Unreachable: s.links.unreachableFrom(id),
+			Unreachable: s.links.UnreachableFrom(id),
 			Pending:     s.clusters.presenceOf(id).demand,
 			Standing:    s.clusters.presenceOf(id).standing, Excess: s.clusters.presenceOf(id).excess,
 			Failures: c.Providing.Failures(s.now()), Lifted: c.Lifted,

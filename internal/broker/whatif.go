@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
@@ -113,7 +114,7 @@ func (w *WhatIf) Add(offer *ledger.Offer) error {
 	if w.s.book.Cluster(offer.ClusterID) != nil {
 		return fmt.Errorf("cluster %q takes part already: choose the ID of a new one", offer.ClusterID)
 	}
-	if err := CheckOffer(offer); err != nil {
+	if err := offers.Check(offer); err != nil {
 		return fmt.Errorf("cluster %q: %w", offer.ClusterID, err)
 	}
 	config := w.b.config

@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -35,7 +36,7 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 		return config, fmt.Errorf("notifications%w", err)
 	}
 	if v := spec.Visibility; v != nil {
-		config.Visibility = broker.Visibility{Candidates: v.Candidates, HidePrices: v.HidePrices}
+		config.Visibility = visibility.Visibility{Candidates: v.Candidates, HidePrices: v.HidePrices}
 	}
 	if config.OverSubscription, err = quantity.ParseRatios(spec.OverSubscriptionCeilings); err != nil {
 		return config, fmt.Errorf("overSubscriptionCeilings: %w", err)

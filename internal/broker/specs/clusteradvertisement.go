@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -66,7 +66,7 @@ func CheckOffer(obj *brokerv1alpha1.ClusterAdvertisement) error {
 	if err != nil {
 		return err
 	}
-	return broker.CheckOffer(offer)
+	return offers.Check(offer)
 }
 
 func readAmounts(field string, list corev1.ResourceList) (quantity.Amounts, error) {

@@ -1,4 +1,5 @@
-package broker
+// Package visibility limits what requesters are told about other clusters.
+package visibility
 
 import (
 	"errors"
@@ -13,24 +14,25 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Visibility limits what requesters are told about other clusters. The zero Visibility hides
-// nothing.
+// Visibility is what requesters are told. The zero Visibility hides nothing.
 type Visibility struct {
+	// Candidates says whether requesters are told of the candidates with names, without, or only how
+	// many there are.
 	Candidates brokerv1alpha1.CandidatesShown
 	// HidePrices is true if the prices of other clusters, and messages that reveal them, are left
 	// out.
 	HidePrices bool
 }
 
-// showsAll reports whether requesters are told the names of other clusters.
-func (v Visibility) showsAll() bool {
+// ShowsAll reports whether requesters are told the names of other clusters.
+func (v Visibility) ShowsAll() bool {
 	return v.Candidates != brokerv1alpha1.CandidatesCounts && v.Candidates != brokerv1alpha1.CandidatesAnonymous
 }
 
-// visibleTo returns the candidates as the requester may see them. got is the ID of the cluster on
+// VisibleTo returns the candidates as the requester may see them. got is the ID of the cluster on
 // which the request was granted; named is the ID of the cluster that the request names as its
 // target. Each is "" if there is none.
-func (v Visibility) visibleTo(candidates []brokerv1alpha1.Candidate, got, named string) []brokerv1alpha1.Candidate {
+func (v Visibility) VisibleTo(candidates []brokerv1alpha1.Candidate, got, named string) []brokerv1alpha1.Candidate {
 	out := make([]brokerv1alpha1.Candidate, 0, len(candidates))
 	for i, c := range candidates {
 		if shown, visible := v.showCandidate(i, c, got, named); visible {
@@ -40,9 +42,9 @@ func (v Visibility) visibleTo(candidates []brokerv1alpha1.Candidate, got, named 
 	return out
 }
 
-// ofQuote returns the candidates of a quote as the requester may see them, see visibleTo. It hides
+// OfQuote returns the candidates of a quote as the requester may see them, see VisibleTo. It hides
 // the total price of a candidate whenever it hides the price per hour.
-func (v Visibility) ofQuote(candidates []v1.QuotedCandidate, got, named string) []v1.QuotedCandidate {
+func (v Visibility) OfQuote(candidates []v1.QuotedCandidate, got, named string) []v1.QuotedCandidate {
 	out := make([]v1.QuotedCandidate, 0, len(candidates))
 	for i, c := range candidates {
 		shown, visible := v.showCandidate(i, c.Candidate, got, named)
@@ -58,7 +60,7 @@ func (v Visibility) ofQuote(candidates []v1.QuotedCandidate, got, named string) 
 }
 
 // showCandidate returns the candidate at index i as the requester may see it, and whether the
-// requester may see it at all. got and named are as in visibleTo.
+// requester may see it at all. got and named are as in VisibleTo.
 func (v Visibility) showCandidate(i int, c brokerv1alpha1.Candidate, got, named string) (brokerv1alpha1.Candidate, bool) {
 	if got != "" && c.ClusterID == got {
 		return c, true
@@ -77,11 +79,11 @@ func (v Visibility) showCandidate(i int, c brokerv1alpha1.Candidate, got, named 
 	return c, true
 }
 
-// inError limits the candidates in a refusal to what the requester may see. named is as in
-// visibleTo.
-func (v Visibility) inError(err error, named string) error {
+// InError limits the candidates in a refusal to what the requester may see. named is as in
+// VisibleTo.
+func (v Visibility) InError(err error, named string) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
-		e.Candidates = v.visibleTo(e.Candidates, "", named)
+		e.Candidates = v.VisibleTo(e.Candidates, "", named)
 	}
 	return err
 }
@@ -99,8 +101,8 @@ func withoutPrice(c brokerv1alpha1.Candidate) brokerv1alpha1.Candidate {
 	return c
 }
 
-// explainCandidates returns a text that says why none of the candidates can provide the capacity.
-func explainCandidates(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) string {
+// Explain returns a text that says why none of the candidates can provide the capacity.
+func Explain(candidates []brokerv1alpha1.Candidate, rejected map[string]int32) string {
 	var why []string
 	for _, c := range candidates {
 		if c.Reason == string(decision.Self) {
