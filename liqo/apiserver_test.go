@@ -341,12 +341,16 @@ func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 			return m.agent.Patch(ctx, node, client.MergeFrom(before), client.DryRunAll)
 		}
 	}
-	evict := func(pod *corev1.Pod, grace *int64) func(context.Context) error {
+	eviction := func(by client.Client, pod *corev1.Pod, grace *int64, labels map[string]string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return m.agent.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+			return by.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+				ObjectMeta:    metav1.ObjectMeta{Labels: labels},
 				DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, DryRun: []string{metav1.DryRunAll}},
 			})
 		}
+	}
+	evict := func(pod *corev1.Pod, grace *int64) func(context.Context) error {
+		return eviction(m.agent, pod, grace, map[string]string{agentv1alpha1.DrainLabel: "true"})
 	}
 	remove := func(pod *corev1.Pod, options ...client.DeleteOption) func(context.Context) error {
 		return func(ctx context.Context) error { return m.agent.Delete(ctx, pod, append(options, client.DryRunAll)...) }
@@ -379,6 +383,8 @@ func (m *member) drainsVirtualNodesOnly(t *testing.T) {
 		"a pod is evicted":                        {try: evict(inside, nil), allowed: true},
 		"a pod is evicted with no grace":          {try: evict(inside, new(int64(0)))},
 		"a pod is evicted that was not offloaded": {try: evict(outside, nil)},
+		"a pod is evicted without the label":      {try: eviction(m.agent, inside, nil, nil)},
+		"an administrator evicts any pod":         {try: eviction(m.Client, outside, nil, nil), allowed: true},
 	}
 	// A new policy takes effect after a moment.
 	m.check(wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {

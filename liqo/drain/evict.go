@@ -203,6 +203,7 @@ func (d *Drainer) evictPods(ctx context.Context, placement string, pods []plan.P
 	defer failpoint.Hit(failpoint.ConsumerPodsEvicted)
 	return d.tryEach(placement, pods, func(pod plan.PodView) error {
 		return d.client.SubResource("eviction").Create(ctx, podOf(pod), &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Labels: map[string]string{agentv1alpha1.DrainLabel: "true"}},
 			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 		})
 	})

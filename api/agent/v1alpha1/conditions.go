@@ -415,6 +415,8 @@ const (
 	// PlaceholderLabel marks a placeholder pod. Its value is the name of the placement for which
 	// the pod occupies capacity.
 	PlaceholderLabel = "broker.fluidos.eu/placeholder"
+	// DrainLabel is "true" on evictions by the agent, which its policy limits to offloaded namespaces.
+	DrainLabel = "broker.fluidos.eu/drain"
 	// OffloadLabel, with value "true" on a namespace, allows ResourceRequests in other namespaces
 	// to offload this namespace.
 	OffloadLabel = "liqo.io/broker-offload"
