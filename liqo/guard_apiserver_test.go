@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,16 +65,22 @@ func startGuarded(t *testing.T, consumers ...string) *guarded {
 	return g
 }
 
-// advertise writes the rights that the policies read.
-func (g *guarded) advertise(rights map[string]agentv1alpha1.PeerRight) {
+// giveRights writes the rights that the policies read: by slice, of rome if no consumer is named.
+func (g *guarded) giveRights(rights map[string]string) {
 	g.Helper()
-	adv := &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement"}}
-	adv.Spec.ClusterID = "paris"
-	one := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-	adv.Spec.Resources.Capacity, adv.Spec.Resources.Allocatable = one, one
-	g.create(adv)
-	adv.Status.PeerRights = rights
-	g.check(g.Status().Update(g.Context(), adv))
+	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-resource-broker"}}
+	annotations := map[string]string{"broker.fluidos.eu/cluster-id": "paris", "broker.fluidos.eu/guarded-peers": strings.Join(slices.Sorted(maps.Keys(g.peers)), " ")}
+	for slice, right := range rights {
+		consumer, name, found := strings.Cut(slice, "/")
+		if !found {
+			consumer, name = "rome", slice
+		}
+		annotations[consumer+".peers.broker.fluidos.eu/"+name] = right
+	}
+	g.check(g.Get(g.Context(), client.ObjectKeyFromObject(own), own))
+	before := own.DeepCopy()
+	own.Annotations = annotations
+	g.check(g.agent.Patch(g.Context(), own, client.MergeFrom(before)))
 }
 
 func replica(consumer, name string) metav1.ObjectMeta {
@@ -116,13 +123,11 @@ const ownSlice = "res-aaaaaaaaaa-1"
 // The holder of the credentials of a peer's control plane can do only what Liqo does with them.
 func TestControlPlaneOfAPeerIsBounded(t *testing.T) {
 	g := startGuarded(t, "rome", "west-rome")
-	g.advertise(map[string]agentv1alpha1.PeerRight{
-		"cluster.rome": "None", "cluster.west-rome": "None", "rome/" + ownSlice: "Write", "rome/res-ended-1": "Delete", "west-rome/res-west-1": "Write",
-	})
+	g.giveRights(map[string]string{ownSlice: "Create", "res-ended-1": "Delete", "west-rome/res-west-1": "Write"})
 	g.awaitRights(sliceOf("rome", ownSlice), sliceOf("rome", "flood-1"))
 	t.Run("what it makes", func(t *testing.T) { g.in(t).boundsCreation() })
 	t.Run("what it changes", func(t *testing.T) { g.in(t).keepsMetadata() })
-	t.Run("without an Advertisement", func(t *testing.T) { g.in(t).shutsWithoutAdvertisement() })
+	t.Run("without their rights", func(t *testing.T) { g.in(t).shutsWithoutRights() })
 }
 
 func (g *guarded) in(t *testing.T) *guarded { return &guarded{member: g.member.in(t), peers: g.peers} }
@@ -220,34 +225,39 @@ func (g *guarded) keepsMetadata() {
 	}
 }
 
-// shutsWithoutAdvertisement checks that without an Advertisement no reservation is known, so that
-// peers can create nothing, while this cluster's own work continues.
-func (g *guarded) shutsWithoutAdvertisement() {
+// shutsWithoutRights checks that peers can create nothing while the annotations with the rights are
+// gone, and that this cluster's own work continues.
+func (g *guarded) shutsWithoutRights() {
 	g.Helper()
 	slice := sliceOf("west-rome", "res-west-1")
 	g.check(g.peers["west-rome"].Create(g.Context(), slice.DeepCopy(), client.DryRunAll))
 	namespaceMap := mapOf("rome", "paris", nil)
 	g.check(g.peers["rome"].Create(g.Context(), namespaceMap))
-	g.check(g.Delete(g.Context(), &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement"}}))
-	err := wait.PollUntilContextTimeout(g.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return g.peers["west-rome"].Create(ctx, slice.DeepCopy(), client.DryRunAll) != nil, nil
-	})
-	g.check(err)
-	wantRefusal(g.T, g.peers["rome"].Create(g.Context(), sliceOf("rome", "flood-1"), client.DryRunAll), "no params found")
-	own := sliceOf("rome", "res-bbbbbbbbbb-1")
-	own.Labels = map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}
-	g.check(g.Create(g.Context(), own, client.DryRunAll))
+	own := &corev1.Namespace{}
+	g.check(g.Get(g.Context(), client.ObjectKey{Name: "liqo-resource-broker"}, own))
+	own.Annotations = nil
+	g.check(g.Update(g.Context(), own))
+	var err error
+	g.check(wait.PollUntilContextTimeout(g.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err = g.peers["west-rome"].Create(ctx, slice.DeepCopy(), client.DryRunAll)
+		return err != nil, nil
+	}))
+	wantRefusal(g.T, err, "no live reservation")
+	wantRefusal(g.T, g.peers["rome"].Create(g.Context(), renewOf("rome", "controlplane-paris"), client.DryRunAll), "the Renew of a peer must be named")
+	slice = sliceOf("rome", "res-bbbbbbbbbb-1")
+	slice.Labels = map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}
+	g.check(g.Create(g.Context(), slice, client.DryRunAll))
 	namespaceMap.Finalizers = []string{"liqo.io/finalizer"}
 	g.check(g.Update(g.Context(), namespaceMap))
 	namespaceMap.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
-	g.check(g.peers["rome"].Update(g.Context(), namespaceMap))
+	wantRefusal(g.T, g.peers["rome"].Update(g.Context(), namespaceMap), "the NamespaceMap of a peer must be named")
 }
 
 // Liqo's replicator does not repeat an update that failed. Changing the resources of a slice must therefore not depend
 // on the agent, which may be restarting. A new certificate request must still wait for the agent.
 func TestSliceIsResizedWhileTheAgentIsAway(t *testing.T) {
 	g := startGuarded(t, "rome")
-	g.advertise(map[string]agentv1alpha1.PeerRight{"cluster.rome": "None", "rome/" + ownSlice: "Write"})
+	g.giveRights(map[string]string{ownSlice: "Write"})
 	slice := sliceOf("rome", ownSlice)
 	slice.Spec.CSR = []byte("csr")
 	g.awaitRights(slice, sliceOf("rome", "flood-1"))

@@ -147,7 +147,7 @@ func New(o Options) (*Peering, error) {
 	}
 	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), steps: newStopwatch(o.ObserveStep), deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
 	p.Guard = guard.New(guard.Options{
-		InstructionNamespace: o.InstructionNamespace, Client: o.Client, Reader: o.Reader,
+		ClusterID: o.ClusterID, InstructionNamespace: o.InstructionNamespace, Client: o.Client, Reader: o.Reader,
 		Elsewhere: o.GuardElsewhere, Clock: o.Clock, Log: o.Log,
 	})
 	p.network = network.New(network.Options{

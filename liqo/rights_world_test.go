@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqotech/liqo/pkg/consts"
 
@@ -14,67 +13,76 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
+const (
+	rightOfRome  = "rome.peers.broker.fluidos.eu/res-a-1"
+	ownNamespace = "liqo-resource-broker"
+)
+
+func (w *world) createOwnNamespace(annotations map[string]string) {
+	w.t.Helper()
+	w.check(w.sites["paris"].client.Create(w.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace, Annotations: annotations}}))
+}
+
+func (w *world) wantRights(step string, want map[string]string) {
+	w.t.Helper()
+	var got corev1.Namespace
+	w.exists("paris", "", ownNamespace, &got)
+	if diff := cmp.Diff(want, got.Annotations); diff != "" {
+		w.t.Errorf("%s, annotations (-want +got):\n%s", step, diff)
+	}
+}
+
 func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
 	w := newWorld(t)
-	paris, key := w.sites["paris"], types.NamespacedName{Namespace: "default", Name: "offer"}
-	w.check(paris.peering.KeepRights(t.Context(), key)) // there is no Advertisement yet
-	adv := &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	w.check(paris.client.Create(t.Context(), adv))
-	adv.Status.PeerRights = map[string]agentv1alpha1.PeerRight{"res-b-1" + digestOfRome: "Write"}
-	adv.Status.Published = true
-	w.check(paris.client.Status().Update(t.Context(), adv))
+	paris := w.sites["paris"]
+	if err := paris.peering.KeepRights(t.Context(), ownNamespace); err == nil {
+		t.Error("the rights were kept without a namespace")
+	}
+	w.createOwnNamespace(map[string]string{"example.com/note": "stays", "rome.peers.broker.fluidos.eu/res-b-1": "Write"})
 	for name, labels := range map[string]map[string]string{
 		"made-by-the-agent": object.TenantNamespaceLabels("rome"),
+		"made-later":        object.TenantNamespaceLabels("milan"),
 		"made-by-hand":      {consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"},
 	} {
 		w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
 	}
 	w.reserve("rome", "paris", "res-a")
-	w.check(paris.peering.KeepRights(t.Context(), key))
-	var got agentv1alpha1.Advertisement
-	w.exists("paris", key.Namespace, key.Name, &got)
-	want := agentv1alpha1.AdvertisementStatus{Published: true, PeerRights: map[string]agentv1alpha1.PeerRight{
-		"cluster.rome": "None", "res-a-1" + digestOfRome: "Write", "rome/res-a-1": "Write",
-	}}
-	if diff := cmp.Diff(want, got.Status); diff != "" {
-		t.Errorf("rights (-want +got):\n%s", diff)
-	}
+	w.check(paris.peering.KeepRights(t.Context(), ownNamespace))
+	w.wantRights("with one reservation", map[string]string{
+		"example.com/note": "stays", "broker.fluidos.eu/cluster-id": "paris", "broker.fluidos.eu/guarded-peers": "milan rome", rightOfRome: "Write",
+	})
 }
 
 // The consumer's slice may arrive before this cluster has decided about the placement.
 func TestASliceIsAdmittedBeforeTheDecision(t *testing.T) {
 	w := newWorld(t)
-	paris, key := w.sites["paris"], types.NamespacedName{Namespace: "default", Name: "offer"}
+	paris := w.sites["paris"]
 	w.reserve("rome", "paris", "res-a")
 	inst := &agentv1alpha1.ProviderInstruction{}
 	w.exists("paris", "default", "res-a-1", inst)
-	if err := paris.peering.AdmitSlice(t.Context(), key, inst); err == nil {
-		t.Error("a slice was admitted without an Advertisement")
+	if err := paris.peering.AdmitSlice(t.Context(), ownNamespace, inst); err == nil {
+		t.Error("a slice was admitted without a namespace that holds its right")
 	}
-	w.check(paris.client.Create(t.Context(), &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
-	want := func(step string, want map[string]agentv1alpha1.PeerRight) {
-		t.Helper()
-		var got agentv1alpha1.Advertisement
-		w.exists("paris", key.Namespace, key.Name, &got)
-		if diff := cmp.Diff(want, got.Status.PeerRights); diff != "" {
-			t.Errorf("%s, rights (-want +got):\n%s", step, diff)
-		}
-	}
-	decide := func(status agentv1alpha1.ProviderInstructionStatus) {
-		t.Helper()
-		inst.Status = status
+	w.createOwnNamespace(nil)
+	w.check(paris.peering.AdmitSlice(t.Context(), ownNamespace, inst))
+	w.wantRights("on arrival", map[string]string{rightOfRome: "Create"})
+	for step, test := range map[string]struct {
+		status agentv1alpha1.ProviderInstructionStatus
+		want   string
+	}{
+		"while the cluster decides": {want: "Create"},
+		"when it provides":          {status: agentv1alpha1.ProviderInstructionStatus{Enforced: true}, want: "Write"},
+		"when it refuses": {status: agentv1alpha1.ProviderInstructionStatus{Conditions: []metav1.Condition{{
+			Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse, Reason: "Refused", LastTransitionTime: metav1.Unix(1, 0),
+		}}}},
+	} {
+		inst.Status = test.status
 		w.check(paris.client.Status().Update(t.Context(), inst))
-		w.check(paris.peering.KeepRights(t.Context(), key))
+		w.check(paris.peering.KeepRights(t.Context(), ownNamespace))
+		want := map[string]string{"broker.fluidos.eu/cluster-id": "paris", "broker.fluidos.eu/guarded-peers": ""}
+		if test.want != "" {
+			want[rightOfRome] = test.want
+		}
+		w.wantRights(step, want)
 	}
-	admitted := map[string]agentv1alpha1.PeerRight{"rome/res-a-1": "Write"}
-	w.check(paris.peering.AdmitSlice(t.Context(), key, inst))
-	want("on arrival", admitted)
-	decide(agentv1alpha1.ProviderInstructionStatus{})
-	want("while the cluster decides", admitted)
-	decide(agentv1alpha1.ProviderInstructionStatus{Enforced: true})
-	want("when it provides", map[string]agentv1alpha1.PeerRight{"res-a-1" + digestOfRome: "Write", "rome/res-a-1": "Write"})
-	decide(agentv1alpha1.ProviderInstructionStatus{Conditions: []metav1.Condition{{
-		Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse, Reason: "Refused", LastTransitionTime: metav1.Unix(1, 0),
-	}}})
-	want("when it refuses", nil)
 }

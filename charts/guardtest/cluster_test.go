@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,8 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
@@ -57,10 +54,8 @@ type cluster struct {
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
 	}
 	config := controlplanetest.Start(t).RESTConfig()
 	config.QPS = -1
@@ -70,7 +65,6 @@ func startCluster(t *testing.T) *cluster {
 	}
 	c := &cluster{T: t, Client: admin, config: config, scheme: scheme}
 	c.check(manifest.Install(t.Context(), admin, c.kindsOfLiqo()))
-	c.check(manifest.Install(t.Context(), admin, render(t, "").CRDs))
 	c.createRole()
 	return c
 }
@@ -125,13 +119,16 @@ func (c *cluster) createRole() {
 	c.create(role)
 }
 
-func render(t *testing.T, values string) *chart.Rendered {
+const agentNamespace = "liqo-resource-broker"
+
+// render renders the agent's chart with values, for a namespace.
+func render(t *testing.T, namespace, values string) *chart.Rendered {
 	t.Helper()
 	loaded, err := chart.LoadFS(charts.Agent())
 	if err != nil {
 		t.Fatal(err)
 	}
-	release := chart.Release{Name: "agent", Namespace: "liqo-resource-broker", Values: map[string]any{}}
+	release := chart.Release{Name: "agent", Namespace: namespace, Values: map[string]any{}}
 	if err := yaml.UnmarshalStrict([]byte(values), &release.Values); err != nil {
 		t.Fatalf("the values of this test: %v", err)
 	}
@@ -145,7 +142,9 @@ func render(t *testing.T, values string) *chart.Rendered {
 // site is a namespace that rome has offloaded, with policies rendered from some values.
 type site struct {
 	*cluster
+	name      string
 	namespace string
+	policies  []*unstructured.Unstructured
 	// peer is a client with the identity of rome's slice.
 	peer client.Client
 }
@@ -154,7 +153,7 @@ type site struct {
 // installs only the policies whose names end with one of these endings.
 func (c *cluster) openSite(name, values string, only ...string) *site {
 	c.Helper()
-	s := &site{cluster: c, namespace: name + "-" + consumer}
+	s := &site{cluster: c, name: name, namespace: name + "-" + consumer}
 	labels := map[string]string{"liqo.io/remote-cluster-id": consumer, "site": name}
 	c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: labels}})
 	c.create(&rbacv1.RoleBinding{
@@ -162,10 +161,12 @@ func (c *cluster) openSite(name, values string, only ...string) *site {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: virtualKubeletRole},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: consumer}},
 	})
-	s.advertise(name, map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightWrite})
+	// The agent's namespace, with the rights of consumers.
+	c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	s.giveRight("Write")
 	s.peer = c.as(user, consumer)
-	overrides := "{fullnameOverride: " + name + ", advertisement: {name: " + name + "}}"
-	policies := slices.DeleteFunc(render(c.T, mergeYAML(c.T, values, overrides)).Objects, func(obj *unstructured.Unstructured) bool {
+	overrides := "{fullnameOverride: " + name + "}"
+	policies := slices.DeleteFunc(render(c.T, name, mergeYAML(c.T, values, overrides)).Objects, func(obj *unstructured.Unstructured) bool {
 		ours := strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") && aboutSlices(obj.GetName()) &&
 			(len(only) == 0 || slices.ContainsFunc(only, func(end string) bool { return strings.HasSuffix(obj.GetName(), end) }))
 		return !ours
@@ -176,13 +177,14 @@ func (c *cluster) openSite(name, values string, only ...string) *site {
 		}
 		c.create(obj)
 	}
+	s.policies = policies
 	s.awaitPolicies(policies)
 	return s
 }
 
 // aboutSlices reports whether a policy is about offloaded namespaces.
 func aboutSlices(name string) bool {
-	return slices.ContainsFunc([]string{"-slices", "-pods", "-pod-security", "-objects", "-placements"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	return slices.ContainsFunc([]string{"-rights", "-rights-rest", "-slices", "-pods", "-pod-security", "-objects", "-placements"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 func mergeYAML(t *testing.T, texts ...string) string {
@@ -202,20 +204,17 @@ func mergeYAML(t *testing.T, texts ...string) string {
 	return string(text)
 }
 
-// advertise publishes the rights of each identity.
-func (s *site) advertise(name string, rights map[string]agentv1alpha1.PeerRight) {
+// giveRight writes the right of rome's slice to where the policies read it. An empty right removes all rights, as if
+// somebody had removed the annotations.
+func (s *site) giveRight(right string) {
 	s.Helper()
-	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-	adv := &agentv1alpha1.Advertisement{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec:       agentv1alpha1.AdvertisementSpec{ClusterID: "paris", Resources: brokerv1alpha1.ResourceMetrics{Capacity: capacity}},
+	own := &corev1.Namespace{}
+	s.check(s.Get(s.Context(), client.ObjectKey{Name: s.name}, own))
+	own.Annotations = nil
+	if right != "" {
+		own.Annotations = map[string]string{"broker.fluidos.eu/guarded-peers": "milan " + consumer, consumer + ".peers.broker.fluidos.eu/" + slice: right}
 	}
-	if err := s.Create(s.Context(), adv); client.IgnoreAlreadyExists(err) != nil {
-		s.Fatal(err)
-	}
-	s.check(s.Get(s.Context(), client.ObjectKeyFromObject(adv), adv))
-	adv.Status.PeerRights = rights
-	s.check(s.Status().Update(s.Context(), adv))
+	s.check(s.Update(s.Context(), own))
 }
 
 // as returns a client that impersonates a user.
@@ -236,13 +235,16 @@ func (s *site) awaitPolicies(policies []*unstructured.Unstructured) {
 		if policy.GetKind() != "ValidatingAdmissionPolicy" || strings.HasSuffix(policy.GetName(), "-placements") {
 			continue
 		}
-		canary := s.canaryOf(policy.GetName())
+		canary, peer := s.canaryOf(policy.GetName()), s.peer
+		if strings.HasSuffix(policy.GetName(), "-rights") {
+			peer = s.as("res-ended00000-1-0123456789ab", consumer)
+		}
 		err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, hangLimit, true, func(ctx context.Context) (bool, error) {
-			err := s.peer.Create(ctx, canary.DeepCopy(), client.DryRunAll)
+			err := peer.Create(ctx, canary.DeepCopy(), client.DryRunAll)
 			return refusedBy(err) == policy.GetName(), nil
 		})
 		if err != nil {
-			s.Fatalf("policy %s does not refuse %s: %v", policy.GetName(), canary.GetName(), s.peer.Create(s.Context(), canary, client.DryRunAll))
+			s.Fatalf("policy %s does not refuse %s: %v", policy.GetName(), canary.GetName(), peer.Create(s.Context(), canary, client.DryRunAll))
 		}
 	}
 }
@@ -250,6 +252,8 @@ func (s *site) awaitPolicies(policies []*unstructured.Unstructured) {
 // canaryOf returns an object that only one policy refuses.
 func (s *site) canaryOf(policy string) *unstructured.Unstructured {
 	switch {
+	case strings.HasSuffix(policy, "-rights"):
+		return s.object("v1", "ConfigMap", "canary")
 	case strings.HasSuffix(policy, "-slices"):
 		obj := s.object("v1", "ConfigMap", "canary")
 		obj.SetFinalizers([]string{"example.com/canary"})

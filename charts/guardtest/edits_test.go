@@ -16,7 +16,7 @@ import (
 // A virtual kubelet ignores changes of a running pod's amounts and containers, so the API server refuses them.
 func TestRunningPodsOfReservationsCannotBeResizedOrDebugged(t *testing.T) {
 	c := startCluster(t)
-	for _, obj := range render(t, "").Objects {
+	for _, obj := range render(t, agentNamespace, "").Objects {
 		if strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") && strings.HasSuffix(obj.GetName(), "-edits") {
 			c.create(obj)
 		}

@@ -202,7 +202,7 @@ func (c *cluster) testUpdates(users map[string]client.Client) {
 // installLabels installs the policy about labels of Liqo, for all namespaces.
 func (c *cluster) installLabels() {
 	c.Helper()
-	for _, obj := range render(c.T, "").Objects {
+	for _, obj := range render(c.T, agentNamespace, "").Objects {
 		if strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") && strings.HasSuffix(obj.GetName(), "-labels") {
 			c.create(obj)
 		}

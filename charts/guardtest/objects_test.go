@@ -247,17 +247,22 @@ func (s *site) testConnections() {
 	}
 }
 
+// roleBindingOfResidents gives all rights in an offloaded namespace to its own service account and to one of this cluster.
+func roleBindingOfResidents(namespace string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "generous"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{
+			{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"},
+			{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: "default"},
+		},
+	}
+}
+
 // testResidents writes with the token of a service account in the offloaded namespace.
 func (s *site) testResidents() {
 	s.Helper()
-	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "generous"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{
-			{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: "default"}, {Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: "operator"},
-			{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: "default"},
-		},
-	})
+	s.create(roleBindingOfResidents(s.namespace))
 	note := func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "note"}}
 	}

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
 // toleration returns a change that replaces the pod's tolerations by one.
@@ -227,9 +225,9 @@ func (s *site) testLife() {
 	s.check(s.peer.Create(ctx, other))
 	s.check(s.peer.Delete(ctx, other, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 
-	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightDelete})
+	s.giveRight("Delete")
 	s.awaitRefusal("user "+user+" has no live reservation", s.shadowPod("late"))
-	s.advertise("by-default", map[string]agentv1alpha1.PeerRight{"cluster." + consumer: agentv1alpha1.PeerRightNone, user: agentv1alpha1.PeerRightWrite})
+	s.giveRight("Write")
 	s.check(wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, hangLimit, true, func(ctx context.Context) (bool, error) {
 		return s.peer.Create(ctx, s.shadowPod("late"), client.DryRunAll) == nil, nil
 	}))

@@ -14,6 +14,8 @@ import (
 
 // Options configure a Guard.
 type Options struct {
+	// ClusterID is the ID of this cluster.
+	ClusterID string
 	// InstructionNamespace is the namespace of the ProviderInstructions.
 	InstructionNamespace string
 	// Client reads from a cache. Reader reads from the API server.

@@ -2,10 +2,12 @@ package guard
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,13 +19,32 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
-// consumerKey returns the key in the result of Rights for a consumer. Its right applies to those
-// identities of the consumer that have no key of their own. The key contains a dot, so it cannot
-// equal the user name of an identity.
-func consumerKey(consumer string) string { return "cluster." + consumer }
+// The agent keeps the rights of consumers in annotations of its own namespace, where the admission
+// policies read them.
+const (
+	// clusterIDAnnotation holds the ID of this cluster.
+	clusterIDAnnotation = "broker.fluidos.eu/cluster-id"
+	// guardedAnnotation holds the IDs of the consumers whose tenant namespace the agent made. Without
+	// this annotation the policies take every consumer for one of them.
+	guardedAnnotation = "broker.fluidos.eu/guarded-peers"
+	// rightsDomain ends the prefix of annotations such as rome.peers.broker.fluidos.eu/res-0123456789-1,
+	// the right of a consumer to a slice.
+	rightsDomain = ".peers.broker.fluidos.eu/"
+)
+
+// A Right is what a consumer may do with a slice in this cluster, and with the slice's identity.
+type Right string
+
+const (
+	// CreateRight allows the consumer to create the slice, whose identity may do nothing yet.
+	CreateRight Right = "Create"
+	// WriteRight also allows all writes of the identity in offloaded namespaces.
+	WriteRight Right = "Write"
+	// DeleteRight allows the identity to delete.
+	DeleteRight Right = "Delete"
+)
 
 // identityOf returns the user name of the identity that Liqo gives to a consumer for one of its
 // slices.
@@ -34,72 +55,55 @@ func identityOf(slice, consumer string) string {
 	})
 }
 
-// sliceKey returns the key of Rights for a slice that a consumer may create in this cluster. It
-// contains a slash, so it cannot equal the user name of an identity.
-func sliceKey(slice, consumer string) string { return consumer + "/" + slice }
+// rightOf returns the annotation that holds the right of a placement.
+func rightOf(inst *agentv1alpha1.ProviderInstruction) string {
+	return inst.Spec.RequesterClusterID + rightsDomain + brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
+}
 
-// Rights returns what the guarded consumers may do in this cluster, for each of their slices and
-// identities. The admission policies enforce these rights. Liqo cannot: its certificates cannot be
-// revoked and stay valid after their slice is gone, and it binds its role to the consumer instead
-// of the slice.
+// Rights returns what consumers may do in this cluster, by annotation. The admission policies
+// enforce these rights. Liqo cannot: its certificates cannot be revoked and stay valid after their
+// slice is gone, and it binds its role to the consumer instead of the slice.
 //
 // A consumer may create a slice once the placement has arrived, unless this cluster refuses the
 // placement. The slice's identity may write from the acknowledgement of the placement until its
 // end. After that, it may only delete. Once the instruction is gone, it may do nothing.
-func Rights(instructions []agentv1alpha1.ProviderInstruction, guarded []string) map[string]agentv1alpha1.PeerRight {
-	rights := map[string]agentv1alpha1.PeerRight{}
-	for _, consumer := range guarded {
-		rights[consumerKey(consumer)] = agentv1alpha1.PeerRightNone
-	}
+func Rights(instructions []agentv1alpha1.ProviderInstruction) map[string]Right {
+	rights := map[string]Right{}
 	for i := range instructions {
 		inst := &instructions[i]
-		identity, slice := keysOf(inst)
 		switch {
 		case inst.Status.Enforced && inst.Ended():
-			rights[identity], rights[slice] = agentv1alpha1.PeerRightDelete, agentv1alpha1.PeerRightDelete
+			rights[rightOf(inst)] = DeleteRight
 		case inst.Status.Enforced:
-			rights[identity], rights[slice] = agentv1alpha1.PeerRightWrite, agentv1alpha1.PeerRightWrite
+			rights[rightOf(inst)] = WriteRight
 		case !inst.Ended() && !inst.IsDecided():
-			rights[slice] = agentv1alpha1.PeerRightWrite
+			rights[rightOf(inst)] = CreateRight
 		}
 	}
 	return rights
 }
 
-// keysOf returns the keys that Rights uses for the identity and for the slice of a placement.
-func keysOf(inst *agentv1alpha1.ProviderInstruction) (identity, slice string) {
-	name, consumer := brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement), inst.Spec.RequesterClusterID
-	return identityOf(name, consumer), sliceKey(name, consumer)
-}
-
-// AdmitSlice adds the right to create the slice of a placement to an Advertisement, before this
-// cluster has decided about the placement. It returns an error if the Advertisement does not exist.
-func (g *Guard) AdmitSlice(ctx context.Context, into types.NamespacedName, inst *agentv1alpha1.ProviderInstruction) error {
-	adv := &agentv1alpha1.Advertisement{}
-	if err := g.opts.Client.Get(ctx, into, adv); err != nil {
-		return fmt.Errorf("rights of placement %q in Advertisement %q: %w", inst.Name, into.Name, err)
+// AdmitSlice adds the right to create the slice of a placement to the namespace of the agent,
+// before this cluster has decided about the placement.
+func (g *Guard) AdmitSlice(ctx context.Context, namespace string, inst *agentv1alpha1.ProviderInstruction) error {
+	ns := &corev1.Namespace{}
+	err := g.opts.Client.Get(ctx, client.ObjectKey{Name: namespace}, ns)
+	if key := rightOf(inst); err == nil && ns.Annotations[key] == "" {
+		err = g.opts.Client.Patch(ctx, ns, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, CreateRight)))
 	}
-	_, slice := keysOf(inst)
-	if adv.Status.PeerRights[slice] == agentv1alpha1.PeerRightWrite {
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"peerRights": map[string]any{slice: agentv1alpha1.PeerRightWrite}}})
 	if err != nil {
-		return err
-	}
-	if err := g.opts.Client.Status().Patch(ctx, adv, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("rights of placement %q in Advertisement %q: %w", inst.Name, into.Name, err)
+		return fmt.Errorf("right of placement %q in the annotations of namespace %q: %w", inst.Name, namespace, err)
 	}
 	return nil
 }
 
-// KeepRights writes Rights into the status of an Advertisement, where the admission policies read
-// them. It does nothing if the Advertisement does not exist. Consumers whose tenant namespace the
-// agent did not make are not guarded.
-func (g *Guard) KeepRights(ctx context.Context, into types.NamespacedName) error {
-	adv := &agentv1alpha1.Advertisement{}
-	if found, err := object.Get(ctx, g.opts.Client, into.Namespace, into.Name, adv); !found || err != nil {
-		return err
+// KeepRights writes Rights into the annotations of the agent's namespace, where the admission
+// policies read them. The policies do not need these rights of consumers whose tenant namespace the
+// agent did not make.
+func (g *Guard) KeepRights(ctx context.Context, namespace string) error {
+	ns := &corev1.Namespace{}
+	if err := g.opts.Client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+		return fmt.Errorf("rights of consumers in the annotations of namespace %q: %w", namespace, err)
 	}
 	var instructions agentv1alpha1.ProviderInstructionList
 	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
@@ -109,10 +113,16 @@ func (g *Guard) KeepRights(ctx context.Context, into types.NamespacedName) error
 	if err != nil {
 		return err
 	}
-	before := adv.DeepCopy()
-	adv.Status.PeerRights = Rights(instructions.Items, guarded)
-	if maps.Equal(before.Status.PeerRights, adv.Status.PeerRights) {
+	slices.Sort(guarded)
+	update := ns.DeepCopy()
+	maps.DeleteFunc(update.Annotations, func(key, _ string) bool { return strings.Contains(key, rightsDomain) })
+	metav1.SetMetaDataAnnotation(&update.ObjectMeta, clusterIDAnnotation, g.opts.ClusterID)
+	metav1.SetMetaDataAnnotation(&update.ObjectMeta, guardedAnnotation, strings.Join(guarded, " "))
+	for key, right := range Rights(instructions.Items) {
+		update.Annotations[key] = string(right)
+	}
+	if maps.Equal(ns.Annotations, update.Annotations) {
 		return nil
 	}
-	return g.opts.Client.Status().Patch(ctx, adv, patch.IfUnchanged(before))
+	return g.opts.Client.Patch(ctx, update, patch.IfUnchanged(ns))
 }

@@ -45,7 +45,10 @@ type OffloadedPods struct {
 	Nodes func() (enforcement.LentNodes, bool)
 	// Guards reports whether every pod that a consumer runs in this cluster must belong to a placement.
 	Guards func(ctx context.Context, consumer string) (bool, error)
-	Clock  clock.PassiveClock
+	// ForbidHostAccess refuses pods that reach their node: the admission policies refuse their ShadowPods already, if
+	// nobody has removed the policies.
+	ForbidHostAccess bool
+	Clock            clock.PassiveClock
 	// Pods lists the pods of consumers. DeleteShadowPod deletes the ShadowPod, with this UID, of a pod.
 	// HasShadowPod reports whether that ShadowPod exists.
 	Pods            client.Reader
@@ -105,6 +108,9 @@ func (j *podJudge) admitPod(ctx context.Context, req admission.Request) admissio
 	lent, _ := j.Nodes()
 	if why := describeMismatch(pod, p.Placement, inst, consumer, lent); why != "" {
 		return admission.Denied(why)
+	}
+	if what := findHostAccess(&pod.Spec); j.ForbidHostAccess && what != "" {
+		return admission.Denied(fmt.Sprintf("a pod of a consumer may not have %s: remove it, or the operator of this cluster sets guard.podSecurity=off", what))
 	}
 	limits, err := enforcement.LimitsOf(inst.Kept())
 	if err != nil {
@@ -185,6 +191,31 @@ func describeMalformed(pod *corev1.Pod) string {
 		for i := range containers {
 			if _, err := quantity.FromResourceList(containers[i].Resources.Requests); err != nil {
 				return fmt.Sprintf("container %q: %s", containers[i].Name, err)
+			}
+		}
+	}
+	return ""
+}
+
+// findHostAccess returns a field with which a pod reaches its node beyond what a container may, "" if there is none.
+func findHostAccess(spec *corev1.PodSpec) string {
+	switch {
+	case spec.HostNetwork:
+		return "hostNetwork"
+	case spec.HostPID:
+		return "hostPID"
+	case spec.HostIPC:
+		return "hostIPC"
+	}
+	for i := range spec.Volumes {
+		if spec.Volumes[i].HostPath != nil {
+			return fmt.Sprintf("volume %q of type hostPath", spec.Volumes[i].Name)
+		}
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			if context := containers[i].SecurityContext; context != nil && context.Privileged != nil && *context.Privileged {
+				return fmt.Sprintf("privileged container %q", containers[i].Name)
 			}
 		}
 	}

@@ -167,6 +167,33 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 		"a pod that names its node": {
 			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.NodeName = "paris-1" }), code: 403, says: `names node "paris-1"`,
 		},
+		"a pod on the host's network": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.HostNetwork = true }), judge: forbidHostAccess,
+			code: 403, says: `may not have hostNetwork: remove it`,
+		},
+		"a pod among the host's processes": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.HostPID = true }), judge: forbidHostAccess, code: 403, says: `hostPID`,
+		},
+		"a pod in the host's memory": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.Spec.HostIPC = true }), judge: forbidHostAccess, code: 403, says: `hostIPC`,
+		},
+		"a pod with a folder of the host": {
+			pod: offloadedPodOf("a", "1m", mountHost), judge: forbidHostAccess, code: 403, says: `volume "host" of type hostPath`,
+		},
+		"a pod with a folder of the host, where guard.podSecurity is off": {pod: offloadedPodOf("a", "1m", mountHost)},
+		"a pod with a privileged container": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) {
+				p.Spec.InitContainers = []corev1.Container{{Name: "setup", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
+			}),
+			judge: forbidHostAccess, code: 403, says: `privileged container "setup"`,
+		},
+		"a pod without privileges": {
+			pod: offloadedPodOf("a", "1m", func(p *corev1.Pod) {
+				p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(false)}
+				p.Spec.Volumes = []corev1.Volume{{Name: "tmp"}}
+			}),
+			judge: forbidHostAccess,
+		},
 		"a pod whose ShadowPod does not exist": {
 			pod:  offloadedPodOf("a", "1m", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "invented" }),
 			code: 403, says: `there is no ShadowPod "demo-rome/a" with UID "invented"`,
@@ -196,6 +223,12 @@ func TestOffloadedPodsAreAdmittedByGrant(t *testing.T) {
 			}
 		})
 	}
+}
+
+func forbidHostAccess(j *podJudge) { j.ForbidHostAccess = true }
+
+func mountHost(p *corev1.Pod) {
+	p.Spec.Volumes = []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 }
 
 func TestRefusedPodsAreCountedAndDryRunsAreNot(t *testing.T) {

@@ -145,14 +145,6 @@ type AdvertisementStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// peerRights lists what the identities of peered clusters may write in the namespaces that are
-	// offloaded to this cluster, and which ResourceSlices they may create. The chart's admission
-	// policies read it. A key is one of three: the user name that Liqo gave to a slice; <cluster
-	// ID>/<slice> for creating the slice itself; or cluster.<cluster ID> for all other users of that
-	// cluster.
-	// +optional
-	PeerRights map[string]PeerRight `json:"peerRights,omitempty"`
-
 	// anchors are positions in the broker's journal that the broker has sent, newest first. An audit
 	// compares the journal with them. The newest one is at most about ten minutes older than the
 	// latest advertisement; older ones are at least three hours apart and kept for about a day.
@@ -174,22 +166,6 @@ type AdvertisementStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
-
-// PeerRight is what an identity of a peered cluster may do with objects in the namespaces
-// offloaded to this cluster.
-//
-// +kubebuilder:validation:Enum=Write;Delete;None
-type PeerRight string
-
-const (
-	// PeerRightWrite allows all writes. An identity has it while its reservation lasts.
-	PeerRightWrite PeerRight = "Write"
-	// PeerRightDelete allows only deletion. An identity has it from the end of its reservation
-	// until the objects of that reservation are gone.
-	PeerRightDelete PeerRight = "Delete"
-	// PeerRightNone allows no writes. All other identities have it.
-	PeerRightNone PeerRight = "None"
-)
 
 // Advertisement shows what this cluster offers to other clusters. The agent creates and updates
 // it. The operator may set spec.cost, spec.labels and spec.claims, unless the agent's

@@ -153,13 +153,6 @@ func (in *AdvertisementStatus) DeepCopyInto(out *AdvertisementStatus) {
 		in, out := &in.LastPublished, &out.LastPublished
 		*out = (*in).DeepCopy()
 	}
-	if in.PeerRights != nil {
-		in, out := &in.PeerRights, &out.PeerRights
-		*out = make(map[string]PeerRight, len(*in))
-		for key, val := range *in {
-			(*out)[key] = val
-		}
-	}
 	if in.Anchors != nil {
 		in, out := &in.Anchors, &out.Anchors
 		*out = make([]JournalAnchor, len(*in))

@@ -45,21 +45,28 @@ matchConditions:
 {{- end -}}
 
 {{/*
-Variables shared by the policies for offloaded namespaces: the consumer of the namespace,
-whether the agent guards this consumer (offloaded), and whether the caller is a ServiceAccount
-(resident) or one of the consumer's identities (guarded). The API server evaluates a variable
-only when a rule uses it.
+Condition for requests of the identities of reservations' slices. Liqo names an identity after its
+slice, plus a hash of 12 letters. The condition needs neither the agent nor its objects.
 */}}
-{{- define "liqo-resource-broker-agent.offloadedPeer" -}}
-- name: consumer
-  expression: "namespaceObject.metadata.labels['liqo.io/remote-cluster-id']"
-- name: offloaded
-  expression: >-
-    has(params.status) && has(params.status.peerRights) && ('cluster.' + variables.consumer) in params.status.peerRights
-- name: resident
-  expression: "request.userInfo.username.startsWith('system:')"
-- name: guarded
-  expression: "variables.offloaded && !variables.resident && variables.consumer in request.userInfo.groups"
+{{- define "liqo-resource-broker-agent.sliceIdentity" -}}
+- name: of-a-slice
+  expression: "request.userInfo.username.matches('^res-[a-z0-9]{10}-[1-9][0-9]*-[0-9a-f]{12}$')"
+{{- end -}}
+
+{{/* What the identities of slices write in offloaded namespaces. */}}
+{{- define "liqo-resource-broker-agent.writtenBySlices" -}}
+- apiGroups: [""]
+  apiVersions: ["*"]
+  operations: [CREATE, UPDATE, CONNECT]
+  resources: [configmaps, secrets, services, persistentvolumeclaims, pods/exec, pods/attach, pods/portforward]
+- apiGroups: [networking.k8s.io]
+  apiVersions: ["*"]
+  operations: [CREATE, UPDATE]
+  resources: [ingresses]
+- apiGroups: [offloading.liqo.io]
+  apiVersions: ["*"]
+  operations: [CREATE, UPDATE]
+  resources: [shadowpods, shadowendpointslices]
 {{- end -}}
 
 {{/* Trusted ServiceAccounts of offloaded namespaces, as the end of a CEL expression. */}}

@@ -171,6 +171,9 @@ resources:
 {{- end }}
 {{- if include "liqo-resource-broker-agent.guardsPeers" . }}
 - --bind-slices
+{{- if ne (include "liqo-resource-broker-agent.podSecurity" .) "off" }}
+- --forbid-host-access
+{{- end }}
 {{- end }}
 {{- if include "liqo-resource-broker-agent.mendsPeers" . }}
 - --peer-certificate-lifetime={{ .Values.guard.certificateLifetime }}

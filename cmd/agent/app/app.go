@@ -17,7 +17,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -440,8 +439,8 @@ func (a *agent) addControllers(config *rest.Config) error {
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
 		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerRules, a.whyUnready(liqo)).admitPlacement,
 		Peering: a.peering, Place: a.settings.ownPlace,
-		Rights:       types.NamespacedName{Namespace: a.advertisementNamespace, Name: a.advertisementName},
-		Placeholders: a.placeholderSettings(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
+		RightsNamespace: a.podNamespace,
+		Placeholders:    a.placeholderSettings(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
 		Reporter: a.transport, Outbox: a.outbox, Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{}, Steps: a.steps,
 	})
 }

@@ -249,8 +249,8 @@ func checkDaemonSets(ctx context.Context, c client.Reader) checkup.Finding {
 // peerPolicies are the suffixes of the names of the policies that exist only where clusters peer.
 // The policy -pod-security is left out, because guard.podSecurity can turn it off.
 var peerPolicies = []string{
-	"-bindings", "-edits", "-evictions", "-hold", "-names", "-objects", "-peers", "-placements", "-pods",
-	"-providers", "-reservations", "-slices", "-tolerations",
+	"-bindings", "-edits", "-evictions", "-hold", "-objects", "-peers", "-placements", "-pods",
+	"-providers", "-reservations", "-rights", "-slices", "-tolerations",
 }
 
 // policyNames returns the names of the admission policies that must exist. Their bindings have the

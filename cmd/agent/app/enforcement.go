@@ -139,7 +139,7 @@ func (a *agent) addEnforcement(*rest.Config) error {
 func (a *agent) addOffloadedWebhooks() error {
 	err := agentwebhooks.SetupOffloadedPods(a.mgr, agentwebhooks.OffloadedPods{
 		InstructionNamespace: a.instructionNamespace, Book: a.offloaded.book, Synced: a.offloaded.synced,
-		Nodes: a.lentNodes, Guards: a.peering.Guards, Clock: clock.RealClock{},
+		Nodes: a.lentNodes, Guards: a.peering.Guards, ForbidHostAccess: a.forbidHostAccess, Clock: clock.RealClock{},
 		Pods: a.offloaded.pods, HasShadowPod: a.peering.HasShadowPod, DeleteShadowPod: a.peering.DeleteShadowPod,
 	})
 	if err != nil {

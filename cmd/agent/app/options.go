@@ -94,6 +94,7 @@ type options struct {
 	peerLifetime      time.Duration
 	guardElsewhere    bool
 	bindSlices        bool
+	forbidHostAccess  bool
 	hold              string
 	placeholderImage  string
 	placeholderClass  string
@@ -169,6 +170,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "limits of the agent's ResourceQuota in every tenant namespace that the agent created, for example count/resourceslices.authentication.liqo.io=256")
 	fs.StringVar(&o.objectLimitsProbe, "object-limits-probe", o.objectLimitsProbe, "ResourceQuota in the agent's namespace; limits of the kinds that it names apply once its status.used lists them, because Kubernetes refuses objects of a kind that it does not count yet")
 	fs.BoolVar(&o.bindSlices, "bind-slices", o.bindSlices, "limit Liqo's RoleBindings in namespaces that consumers have offloaded here to the identities of their live slices")
+	fs.BoolVar(&o.forbidHostAccess, "forbid-host-access", o.forbidHostAccess, "refuse consumers' pods with host namespaces, hostPath volumes or privileged containers; requires webhooks")
 	fs.StringVar(&o.hold, "hold", o.hold, "how to keep reserved capacity that is not in use: Ledger (count it as taken) or Placeholder (also run placeholder pods in POD_NAMESPACE, which this cluster's own pods cannot preempt)")
 	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of the placeholder pods; it must do nothing")
 	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of the placeholder pods; with --hold=Placeholder")

@@ -34,13 +34,16 @@ func (r *Reconciler) admitSlice(ctx context.Context, inst *agentv1alpha1.Provide
 // setupRights adds a controller that keeps the rights of the peers' identities up to date, which the
 // admission policies enforce.
 func setupRights(mgr manager.Manager, opts Options) error {
-	tenant := predicate.NewPredicateFuncs(func(obj client.Object) bool { return object.IsTenantNamespace(obj) })
+	if opts.RightsNamespace == "" {
+		return nil
+	}
+	// The rights are written again if somebody edits the namespace that holds them.
+	relevant := predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		return obj.GetName() == opts.RightsNamespace || object.IsTenantNamespace(obj)
+	})
 	return wholeController(mgr, "rights").
-		// The rights are in the status of the Advertisement. They must be written again if the object was
-		// created anew or edited.
-		Watches(&agentv1alpha1.Advertisement{}, wakesWhole[client.Object]()).
-		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(tenant)).
-		Complete(whole{keep: func(ctx context.Context) error { return opts.Peering.KeepRights(ctx, opts.Rights) }})
+		Watches(&corev1.Namespace{}, wakesWhole[client.Object](), builder.WithPredicates(relevant)).
+		Complete(whole{keep: func(ctx context.Context) error { return opts.Peering.KeepRights(ctx, opts.RightsNamespace) }})
 }
 
 // bindingsEvery is the pause between two passes over the RoleBindings, because an ended identity

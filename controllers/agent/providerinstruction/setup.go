@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,14 +52,14 @@ type Options struct {
 	// Peering peers with other clusters through Liqo. It is nil for an agent that only reserves
 	// capacity.
 	Peering *liqo.Peering
-	// Rights names the Advertisement in whose status the rights of the peers' identities are
-	// recorded.
-	Rights types.NamespacedName
+	// RightsNamespace is the agent's own namespace, in whose annotations it keeps the rights of
+	// consumers. If it is empty, the agent keeps none.
+	RightsNamespace string
 	// BindSlices restricts Liqo's role in offloaded namespaces to the identities of the slices of
 	// acknowledged placements. Liqo itself gives the role to all identities of the consumer.
 	BindSlices bool
 	// AdmitSlice lets the consumer of a placement create its ResourceSlice. SetupWithManager sets
-	// it if Peering is set.
+	// it if Peering and RightsNamespace are set.
 	AdmitSlice func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error
 	// Place returns this cluster's location, which becomes labels of the virtual nodes in other
 	// clusters. Place may be nil, for an unknown location.
@@ -100,9 +99,9 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 	if opts.Namespace == "" || opts.Admit == nil || opts.Reporter == nil || opts.Outbox == nil || opts.Recorder == nil || opts.Clock == nil {
 		return errors.New("providerinstruction: an option is missing")
 	}
-	if opts.Peering != nil {
+	if opts.Peering != nil && opts.RightsNamespace != "" {
 		opts.AdmitSlice = func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) error {
-			return opts.Peering.AdmitSlice(ctx, opts.Rights, inst)
+			return opts.Peering.AdmitSlice(ctx, opts.RightsNamespace, inst)
 		}
 	}
 	r := &Reconciler{client: mgr.GetClient(), opts: opts, queue: instruction.NewQueue(mgr.GetClient(), opts.Namespace)}
