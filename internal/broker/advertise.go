@@ -49,7 +49,7 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			}
 			s.clusters.storePending(clusterID, demand)
 			s.links.StoreReport(clusterID, adv.Links)
-			s.idles.noteReports(clusterID, offer.Used, adv.Vacant)
+			s.idles.NoteReports(clusterID, offer.Used, adv.Vacant)
 			if err := s.reservations.noteRecalls(clusterID, adv.Usage); err != nil {
 				return faultOf(err)
 			}
@@ -59,13 +59,13 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 		c := s.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			Epoch:       epoch,
-			NextSeconds: int32(s.config().Timeouts.advertiseEvery().Seconds()),
+			NextSeconds: int32(s.config().Timeouts.AdvertiseEvery().Seconds()),
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       s.links.PeersToProbe(clusterID),
 			LeftOut:     s.clusters.ignoredResources(clusterID),
 
-			ReportVacant: s.idles.wantsVacancies(clusterID),
+			ReportVacant: s.idles.WantsVacancies(clusterID),
 			Anchor:       s.anchor(),
 		}
 		return nil

@@ -79,8 +79,8 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *Request) erro
 	if phase := rs.s.clusters.presenceOf(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, because it is %s or denied: ask again when it is back, or make a new request", p.Provider, phase)
 	}
-	if drain, ok := rs.s.drains.findDrain(p.Provider); ok {
-		return errNoGrowth(p.Provider, drain.describeCluster())
+	if drain, ok := rs.s.drains.Find(p.Provider); ok {
+		return errNoGrowth(p.Provider, drain.Describe())
 	}
 	free := rs.s.preemption.openCapacity(c)
 	held := rs.s.preemption.claimedBy(r, p)

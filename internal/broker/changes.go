@@ -5,18 +5,13 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
-// reservationObserver keeps state up to date that is computed from reservations.
-type reservationObserver interface {
-	// reservationChanged is called after a change of a reservation, or of other state that its view
-	// contains.
-	reservationChanged(r *ledger.Reservation)
-}
-
 // changes finds the reservations that an event changes. It notifies components of the session, and
 // the controllers and agents that wait for changes.
 type changes struct {
-	s         *session
-	observers []reservationObserver
+	s *session
+	// observers are called after a change of a reservation, or of other state that its view contains.
+	// They keep state up to date that is computed from reservations.
+	observers []func(*ledger.Reservation)
 }
 
 func (c *changes) Observe(e term.Event) {
@@ -60,6 +55,6 @@ func (c *changes) publishAll(cluster *ledger.Cluster) {
 func (c *changes) publishChange(r *ledger.Reservation) {
 	c.s.b.feed.addReservation(r.Name)
 	for _, o := range c.observers {
-		o.reservationChanged(r)
+		o(r)
 	}
 }

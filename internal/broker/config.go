@@ -8,8 +8,10 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -41,7 +43,7 @@ type Config struct {
 	// Rates are the exchange rates for comparing prices.
 	Rates decision.Rates
 	// Drains contains the drained or cordoned clusters by ID.
-	Drains map[string]Drain
+	Drains map[string]drains.Drain
 	// Headroom is the percentage of every cluster's lendable amounts that is kept free.
 	Headroom int
 	// OverSubscription has the largest ratios at which clusters may promise more than they have,
@@ -65,22 +67,7 @@ type Config struct {
 }
 
 // Timeouts are how long the broker waits for agents before it acts.
-type Timeouts struct {
-	// Placement limits how long the agents of a placement may take to set it up.
-	Placement ledger.Limits
-	// Silence is how long an agent may be silent before its cluster gets no new reservations.
-	// Agents are asked to advertise three times within this time.
-	Silence time.Duration
-	// Healing is how long a provider may be silent before its reservations move to other
-	// providers. It is at least Silence.
-	Healing time.Duration
-	// NotReady is how long a virtual node that was Ready may be NotReady before its reservation
-	// moves to another provider.
-	NotReady time.Duration
-}
-
-// advertiseEvery is the interval at which agents are asked to advertise.
-func (t *Timeouts) advertiseEvery() time.Duration { return t.Silence / 3 }
+type Timeouts = term.Timeouts
 
 // DefaultTimeouts returns the timeouts without BrokerConfig.spec.timeouts.
 func DefaultTimeouts() Timeouts {
@@ -124,7 +111,7 @@ func (b *Broker) applyConfig(c Config) {
 		b.session.clusters.applyBudget()
 		b.session.recordConfiguration()
 		b.session.clusters.updateAllFreshness()
-		b.session.drains.applyConfig(before.Drains, known)
+		b.session.drains.Apply(before.Drains, known)
 		b.session.queue.applyConfig()
 		if c.Queue.Paused != before.Queue.Paused || !known {
 			b.session.queue.publishWaiting()
@@ -134,7 +121,7 @@ func (b *Broker) applyConfig(c Config) {
 			b.session.deadlines.rescheduleAll()
 		}
 		if bounded || !known {
-			b.session.book.Reservations(b.session.idles.reservationChanged)
+			b.session.book.Reservations(b.session.idles.ReservationChanged)
 		}
 		b.session.queue.serveWaiting()
 	}

@@ -44,8 +44,8 @@ func (s *Step) isSame(other *Step) bool {
 	return s.Provider == other.Provider && s.Waits == other.Waits && s.Ended == other.Ended
 }
 
-// reservationChanged implements reservationObserver.
-func (w *WhatIf) reservationChanged(r *ledger.Reservation) {
+// addStep adds the present state of a reservation to its course, if the state is new.
+func (w *WhatIf) addStep(r *ledger.Reservation) {
 	w.changed = append(w.changed, r.Name)
 	if hasNoStandingPlacement(r) {
 		return // a later event at this instant gives it a placement, puts it into the queue or ends it
@@ -156,7 +156,7 @@ func (w *WhatIf) Totals() Totals {
 	})
 	w.s.book.Clusters(func(c *ledger.Cluster) {
 		p := w.s.clusters.presenceOf(c.ClusterID)
-		if _, drained := w.s.drains.findDrain(c.ClusterID); drained || !p.open {
+		if _, drained := w.s.drains.Find(c.ClusterID); drained || !p.open {
 			return
 		}
 		for name, whole := range c.Lendable() {

@@ -121,7 +121,7 @@ func (d *deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 		return d.s.now()
 	}
 	at := d.withoutHealing(r)
-	if by := d.s.healing.dueAt(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
+	if by := d.s.healing.DueAt(r); !by.IsZero() && (at.IsZero() || by.Before(at)) {
 		return by
 	}
 	return at
@@ -225,8 +225,8 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	if d.s.recovery.isStranger(r) && !d.s.recovery.strangerDeadline(r).After(d.s.now()) {
 		return d.s.reservations.releaseReservation(r, ledger.Recovery, fmt.Sprintf("%q, in whose name %s announced it, did not claim it", r.Requester, r.Provider))
 	}
-	if d.s.healing.isDue(r) {
-		return d.s.healing.advanceHealing(r)
+	if d.isHealingDue(r) {
+		return d.s.healing.Advance(r)
 	}
 	hasPlacement := !hasNoStandingPlacement(r)
 	switch _, due := d.placementDeadline(r); {
@@ -246,6 +246,13 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 		return d.s.reservations.withdrawPlacement(r, r.Current(), string(due))
 	}
 	return nil
+}
+
+// isHealingDue reports whether a step of healing is due for the reservation now, and no step of any
+// other kind.
+func (d *deadlines) isHealingDue(r *ledger.Reservation) bool {
+	by, otherwise := d.s.healing.DueAt(r), d.withoutHealing(r)
+	return !by.IsZero() && !by.After(d.s.now()) && (otherwise.IsZero() || otherwise.After(d.s.now()))
 }
 
 // isTimeUp reports whether the requested duration of a reservation is over.

@@ -62,7 +62,7 @@ func (cs *clusters) updateFreshness(clusterID string) {
 		cs.s.b.feed.addCluster(clusterID)
 		cs.s.deadlines.closeAbandoned(clusterID)
 		if phase != ClusterActive {
-			cs.s.idles.noteSilence(clusterID)
+			cs.s.idles.NoteSilence(clusterID)
 		}
 	}
 	silent, shut := phase != ClusterActive || cs.s.recovery.isBlocked(clusterID) || cs.s.recovery.isUnseen(c), cs.isDenied(c)

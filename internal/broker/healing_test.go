@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -219,7 +220,7 @@ func TestHealingWaitsWithoutAnotherCluster(t *testing.T) {
 		f.pass(10*time.Minute, "paris")
 		f.wantPlacements(r, "without another cluster", untouched)
 		f.advertise("oslo", "16", "64Gi")
-		f.pass(healEarlyRetry, "paris")
+		f.pass(healing.EarlyRetry, "paris")
 		f.wantPlacements(r, "with one", "Active: paris=Ready oslo=Assigned")
 	})
 }

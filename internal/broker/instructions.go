@@ -143,11 +143,11 @@ func (ns *news) instructionFor(r *ledger.Reservation, p *ledger.Placement, role 
 			left := max(by.Sub(ns.s.now()), 0).Seconds()
 			in.ConnectSeconds = &left
 		}
-		if at := ns.s.healing.movesAt(r, p); !at.IsZero() {
+		if at := ns.s.healing.MovesAt(r, p); !at.IsZero() {
 			left := max(at.Sub(ns.s.now()), 0).Seconds()
 			in.MoveSeconds = &left
 		}
-		in.Idle = ns.s.idles.idleTimeOf(r, p)
+		in.Idle = ns.s.idles.TimeOf(r, p)
 		if x := p.Excess; x != nil {
 			in.Excess = &v1.Excess{Pods: x.Pods, Resources: wire.FromAmounts(x.Amounts)}
 		}

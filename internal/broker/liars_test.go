@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -292,7 +293,7 @@ func TestExceededGrantPausesConsumerAtTheReportingProvider(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(excessEvery)
+				time.Sleep(excess.Every)
 				for _, id := range []string{"rome", "paris", "berlin", "oslo"} {
 					f.advertise(id, "64", "256Gi")
 				}

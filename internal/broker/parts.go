@@ -6,7 +6,10 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/idle"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // The session implements the interfaces through which the parts see it.
@@ -46,3 +49,50 @@ func (s *session) IsOpen(clusterID string) bool { return s.clusters.presenceOf(c
 
 // ShowsClusters reports whether requesters may learn of clusters that do not serve them.
 func (s *session) ShowsClusters() bool { return s.config().Visibility.ShowsAll() }
+
+// Timeouts returns how long the broker waits for agents.
+func (s *session) Timeouts() *term.Timeouts { return &s.config().Timeouts }
+
+// Orders implements drains.Session.
+func (s *session) Orders() (map[string]drains.Drain, bool) { return s.config().Drains, s.b.configured }
+
+// IdleBound implements idle.Session.
+func (s *session) IdleBound() (*ledger.IdlePolicy, bool) { return s.config().Idle, s.b.configured }
+
+// SettledAt returns until when nothing may be decided, because the journal may have lost events; zero if
+// it may be decided now.
+func (s *session) SettledAt() time.Time { return s.recovery.recoveryDeadline() }
+
+// IsSilent reports whether a cluster with an agent has been silent for too long to be granted anything.
+func (s *session) IsSilent(clusterID string) bool {
+	return s.book.HasAgent(clusterID) && s.clusters.presenceOf(clusterID).phase != ClusterActive
+}
+
+// CanPlace reports whether a provider can serve a request. The providers in tried do not count.
+func (s *session) CanPlace(q *Request, tried []string) bool {
+	_, ok := s.decider.pickBest(s.decider.newDecisionRequest(q, tried), q.Target)
+	return ok
+}
+
+// Decide chooses a provider as decideInTurn does.
+func (s *session) Decide(q *Request, tried []string) (*term.Decision, error) {
+	return s.reservations.decideInTurn(q, tried)
+}
+
+// RecordOffers records all pending offers, and reports whether there were any.
+func (s *session) RecordOffers() (bool, error) { return s.clusters.recordAllPending() }
+
+// Reschedule computes the deadline of a reservation again.
+func (s *session) Reschedule(r *ledger.Reservation) { s.deadlines.rescheduleReservation(r) }
+
+// What callers of the broker need of the parts.
+type (
+	// Drain is an administrator's order about a cluster.
+	Drain = drains.Drain
+	// DrainView describes the drain of a cluster, for display.
+	DrainView = drains.View
+)
+
+// longestIdleNotice is how long before the release of an idle reservation the requester is told at the
+// earliest.
+const longestIdleNotice = idle.LongestNotice

@@ -4,17 +4,10 @@ import (
 	"errors"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
-
-// decided is the provider that a request may get now, and why.
-type decided struct {
-	provider    string
-	explanation ledger.Explanation
-	// price is the provider's price for the request, nil if it has no prices.
-	price *ledger.Price
-}
 
 // decideInTurn chooses a provider for a request, after two other steps:
 //
@@ -23,7 +16,7 @@ type decided struct {
 //   - It grants the capacity that was freed to waiting requests with precedence.
 //
 // Both may change the choice, so decideInTurn then chooses again.
-func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, error) {
+func (rs *reservations) decideInTurn(q *Request, tried []string) (*term.Decision, error) {
 	if !rs.s.b.configured {
 		return nil, errUnconfigured()
 	}
@@ -43,7 +36,7 @@ func (rs *reservations) decideInTurn(q *Request, tried []string) (*decided, erro
 			rs.s.queue.serveWaiting()
 		default:
 			why := rs.s.decider.explainChoice(c.request, c.target)
-			return &decided{c.winner, why.text, rs.s.decider.lockPrice(c.winner, &q.Request, &why)}, nil
+			return &term.Decision{Provider: c.winner, Explanation: why.text, Price: rs.s.decider.lockPrice(c.winner, &q.Request, &why)}, nil
 		}
 	}
 }
@@ -74,11 +67,11 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	if !rs.s.recovery.recoveryDeadline().IsZero() && rs.s.queue.wouldJump(q, c.provider) {
+	if !rs.s.recovery.recoveryDeadline().IsZero() && rs.s.queue.wouldJump(q, c.Provider) {
 		return nil // tried again when the recovery is over
 	}
-	rs.s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.provider, "reason", r.Current().Withdrawn)
-	return rs.s.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.provider, Price: c.price, Explanation: c.explanation}})
+	rs.s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.Provider, "reason", r.Current().Withdrawn)
+	return rs.s.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.Provider, Price: c.Price, Explanation: c.Explanation}})
 }
 
 // endOrRequeue ends a reservation that no further provider can serve, or puts it into the queue if

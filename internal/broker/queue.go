@@ -209,7 +209,7 @@ func (qu *queueing) applyConfig() {
 func (qu *queueing) noteFreed(clusterID string) {
 	qu.freed[clusterID] = true
 	qu.s.preemption.noteVictims(clusterID)
-	qu.s.healing.retrySoon()
+	qu.s.healing.RetrySoon()
 }
 
 // noteAllFreed calls noteFreed for every cluster.
@@ -266,9 +266,9 @@ func (qu *queueing) publishWaiting() {
 
 // errPaused returns the refusal of a new request for which a cluster has room, but a waiting
 // request comes first and the queue is paused.
-func (qu *queueing) errPaused(c *decided) *fault.Error {
-	e := fault.New(fault.NoCandidate, "%s has room, but a waiting request comes first, and the broker's administrator has paused the queue", c.provider)
-	e.Candidates, e.Rejected = qu.s.decider.decodeCandidates(c.explanation), c.explanation.Rejected()
+func (qu *queueing) errPaused(c *term.Decision) *fault.Error {
+	e := fault.New(fault.NoCandidate, "%s has room, but a waiting request comes first, and the broker's administrator has paused the queue", c.Provider)
+	e.Candidates, e.Rejected = qu.s.decider.decodeCandidates(c.Explanation), c.Explanation.Rejected()
 	return e
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
@@ -75,7 +76,7 @@ func QuoteObject(ctx context.Context, b *Broker, q Request) (*v1.Quote, error) {
 
 // priceRequest chooses a provider for a request and prices it. If no cluster can serve the request,
 // the returned decided is nil and the quote says why.
-func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
+func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *term.Decision, error) {
 	if err := qs.s.reservations.checkAllowed(q); err != nil {
 		return nil, nil, err
 	}
@@ -89,8 +90,8 @@ func (qs *quotes) priceRequest(q *Request) (*v1.Quote, *decided, error) {
 	} else if err != nil {
 		return nil, nil, err
 	} else {
-		out.ClusterID = choice.provider
-		out.Warnings = warnOfNodeSize(q, qs.s.book.Cluster(choice.provider))
+		out.ClusterID = choice.Provider
+		out.Warnings = warnOfNodeSize(q, qs.s.book.Cluster(choice.Provider))
 	}
 	candidates := qs.priceCandidates(q, out)
 	out.Candidates = qs.s.config().Visibility.OfQuote(candidates, out.ClusterID, q.Target)

@@ -85,7 +85,7 @@ func (qs *quotes) holdQuote(q *Request, hold time.Duration) (*v1.Quote, error) {
 		return out, err
 	}
 	keep := &ledger.Keep{Reserve: *qs.s.reservations.newReserve(q, "quo-"), PriceTotal: out.PriceTotal, RatesDate: out.RatesDate}
-	keep.Digest, keep.Provider, keep.Explanation, keep.Price, keep.Until = q.QuoteDigest(), choice.provider, choice.explanation, choice.price, qs.s.now().Add(hold)
+	keep.Digest, keep.Provider, keep.Explanation, keep.Price, keep.Until = q.QuoteDigest(), choice.Provider, choice.Explanation, choice.Price, qs.s.now().Add(hold)
 	if err := qs.s.record(ledger.Event{By: q.By, Change: keep}); err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	case qs.s.recovery.isBlocked(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
 		return nil, qs.s.recovery.errRecovering()
 	}
-	return qs.s.reservations.grantNew(q, decided{held.Provider, held.Explanation, held.Price}, func(r *ledger.Reserve) ledger.Change {
+	return qs.s.reservations.grantNew(q, term.Decision{Provider: held.Provider, Explanation: held.Explanation, Price: held.Price}, func(r *ledger.Reserve) ledger.Change {
 		return &ledger.Take{Quote: held.Name, Reserve: *r}
 	})
 }
@@ -261,7 +261,7 @@ func (qs *quotes) deadlineOf(held *ledger.Quote) time.Time {
 // isShutOut reports whether a quote's requester or provider is denied, or its provider is drained
 // or cordoned.
 func (qs *quotes) isShutOut(held *ledger.Quote) bool {
-	_, cordoned := qs.s.drains.findDrain(held.Provider)
+	_, cordoned := qs.s.drains.Find(held.Provider)
 	return qs.s.b.configured && (cordoned || qs.s.reservations.checkRequester(held.Requester) != nil || qs.s.clusters.isDenied(qs.s.book.Cluster(held.Provider)))
 }
 

@@ -6,6 +6,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -15,7 +16,7 @@ import (
 // ReportStatus implements the server's Broker. It changes nothing if the reported state is known
 // already.
 func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string, report *v1.StatusReport) error {
-	excess, err := excessOf(report)
+	excess, err := excess.Read(report)
 	if err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		}
 		if report.Role == v1.StatusReportRoleProvider {
 			if report.Excess != nil {
-				if err := s.excesses.processReport(r, p, report.Excess.Pods, excess); err != nil {
+				if err := s.excesses.ProcessReport(r, p, report.Excess.Pods, excess); err != nil {
 					return faultOf(err)
 				}
 			}
@@ -124,7 +125,7 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 		}
 		return rs.s.record(ledger.Event{Change: &ledger.Connect{PlacementRef: ref}})
 	case v1.StatusReportStateVacant:
-		return rs.s.idles.releaseVacant(r, p)
+		return rs.s.idles.ReleaseVacant(r, p)
 	case v1.StatusReportStateRefused:
 		return rs.takeConsumerRefusal(r, p, report)
 	case v1.StatusReportStateGone:

@@ -12,9 +12,13 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/idle"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -109,13 +113,13 @@ func (rs *reservations) decideOrQueue(q *Request) (*ledger.Reservation, error) {
 // from a restore, it returns errRecovering if no provider was found. If the request would take
 // capacity to which waiting requests have a prior right, it returns errRecovering during recovery,
 // and errPaused while the queue is paused.
-func (rs *reservations) decideNew(q *Request) (*decided, error) {
+func (rs *reservations) decideNew(q *Request) (*term.Decision, error) {
 	choice, err := rs.decideInTurn(q, nil)
 	recovering := !rs.s.recovery.recoveryDeadline().IsZero()
-	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.provider)) {
+	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.Provider)) {
 		return nil, rs.s.recovery.errRecovering()
 	}
-	if err == nil && rs.s.queue.isPaused() && rs.s.queue.wouldJump(q, choice.provider) {
+	if err == nil && rs.s.queue.isPaused() && rs.s.queue.wouldJump(q, choice.Provider) {
 		return nil, rs.s.queue.errPaused(choice)
 	}
 	return choice, err
@@ -123,9 +127,9 @@ func (rs *reservations) decideNew(q *Request) (*decided, error) {
 
 // grantNew records a new reservation with its first placement. change wraps the reservation in the
 // change to record.
-func (rs *reservations) grantNew(q *Request, d decided, change func(*ledger.Reserve) ledger.Change) (*ledger.Reservation, error) {
+func (rs *reservations) grantNew(q *Request, d term.Decision, change func(*ledger.Reserve) ledger.Change) (*ledger.Reservation, error) {
 	reserve := rs.newReserve(q, "res-")
-	reserve.Provider, reserve.Explanation, reserve.Price = d.provider, d.explanation, d.price
+	reserve.Provider, reserve.Explanation, reserve.Price = d.Provider, d.Explanation, d.Price
 	reserve.Until = rs.s.now().Add(q.Duration)
 	if q.Duration == 0 {
 		reserve.Until = rs.s.now().Add(lease)
@@ -134,8 +138,8 @@ func (rs *reservations) grantNew(q *Request, d decided, change func(*ledger.Rese
 	if err := rs.s.record(ledger.Event{By: q.By, Change: change(reserve)}); err != nil {
 		return nil, err
 	}
-	rs.s.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, d.provider),
-		"reservation", reserve.Name, "requester", q.Requester, "target", d.provider, "resources", q.Amounts.Describe(), "by", q.By.String())
+	rs.s.log.Info(fmt.Sprintf("%s reserved from %s", q.Requester, d.Provider),
+		"reservation", reserve.Name, "requester", q.Requester, "target", d.Provider, "resources", q.Amounts.Describe(), "by", q.By.String())
 	return rs.s.book.Reservation(reserve.Name), nil
 }
 
@@ -260,11 +264,11 @@ func (rs *reservations) describeState(r *ledger.Reservation) string {
 	case r.CalledBack() != nil:
 		return rs.recallMessage(r)
 	case r.Beside(p) != nil:
-		return rs.s.healing.describeHealing(r)
+		return healing.Describe(rs.s.book, r)
 	case phase == ledger.Active && r.IdleNow() != nil:
-		return rs.s.idles.describeIdle(r) + excessMessage(p)
+		return idle.Describe(r) + excess.Message(p)
 	case phase == ledger.Active:
-		return fmt.Sprintf("virtual node %s on %s is Ready", brokerv1alpha1.PlacementName(r.Name, p.Number), p.Provider) + excessMessage(p)
+		return fmt.Sprintf("virtual node %s on %s is Ready", brokerv1alpha1.PlacementName(r.Name, p.Number), p.Provider) + excess.Message(p)
 	case phase == ledger.Releasing:
 		return fmt.Sprintf("%s; waiting for %s to take everything down", endOf(r), strings.Join(rs.unfinishedClusters(r), " and "))
 	case len(r.Placements) == 0:

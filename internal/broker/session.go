@@ -11,6 +11,10 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/idle"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
@@ -44,10 +48,10 @@ type session struct {
 	clusters     clusters
 	deadlines    deadlines
 	decider      decider
-	drains       drains
-	excesses     excesses
-	healing      healing
-	idles        idles
+	drains       *drains.Drains
+	excesses     *excess.Excesses
+	healing      *healing.Healing
+	idles        *idle.Idles
 	links        *links.Links
 	metering     *metrics.Recorder
 	news         news
@@ -78,9 +82,9 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	}
 	s.news = news{s: s, byCluster: map[string]*newsLog{}}
 	s.decider = decider{s: s}
-	s.drains = drains{s: s}
-	s.idles = newIdles(s)
-	s.excesses = excesses{s: s, delayed: map[string]*ledger.Exceed{}}
+	s.drains = drains.New(s)
+	s.idles = idle.New(s)
+	s.excesses = excess.New(s)
 	s.reservations = reservations{s}
 	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
@@ -88,7 +92,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.recovery = newRecovery(s)
 	s.queue = newQueueing(s)
 	s.preemption = newPreemption(s)
-	s.healing = newHealing(s)
+	s.healing = healing.New(s)
 	s.links = links.New(s, s.market)
 	s.quotes = quotes{s: s}
 	id := ""
@@ -98,12 +102,15 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.metering = b.meter.Record(book.State, id)
 	s.archive = archive.New(s, b.opts.Store, JournalName, id)
 	s.deadlines.expirers = map[string]func(string){
-		holdDue: s.quotes.expireQuote, links.Due: s.links.ExpireReports, excessDue: s.excesses.recordDelayed,
+		holdDue: s.quotes.expireQuote, links.Due: s.links.ExpireReports, excess.Due: s.excesses.RecordDelayed,
 		keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
-		triedDue: s.queue.endExclusion, drainDue: s.drains.updateRecall, idleDue: s.idles.carryOutDue,
+		triedDue: s.queue.endExclusion, drains.Due: s.drains.UpdateRecall, idle.Due: s.idles.CarryOutDue,
 	}
-	s.changes = changes{s, []reservationObserver{&s.queue, &s.preemption, s.objects, &s.deadlines, &s.news, &s.drains, &s.idles}}
-	s.observers = []term.Observer{&s.accounts, &s.healing, s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes, s.metering}
+	s.changes = changes{s, []func(*ledger.Reservation){
+		s.queue.reservationChanged, s.preemption.reservationChanged, s.objects.reservationChanged, s.deadlines.reservationChanged,
+		s.news.reservationChanged, s.drains.ReservationChanged, s.idles.ReservationChanged,
+	}}
+	s.observers = []term.Observer{&s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes, s.metering}
 	if record := b.opts.RecordSpan; record != nil {
 		s.observers = append(s.observers, traces.New(id, record))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
@@ -15,11 +16,11 @@ import (
 // requester. It returns when the pauses next change merely because time passes, zero if they do not.
 func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
 	now, p := cs.s.now(), cs.presenceOf(c.ClusterID)
-	drain, isDrained := cs.s.drains.findDrain(c.ClusterID)
+	drain, isDrained := cs.s.drains.Find(c.ClusterID)
 	if c.Providing != nil || p.standing != nil || isDrained {
 		standing := standingOf(c.Providing, now)
 		if isDrained {
-			standing = withCordon(&drain, standing)
+			standing = drains.WithCordon(&drain, standing)
 		}
 		if !reflect.DeepEqual(standing, p.standing) {
 			cs.s.market.SetStanding(c.ClusterID, standing)

@@ -8,6 +8,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -75,7 +76,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Placements: c.Placements(), Phase: s.clusters.presenceOf(id).phase, Heard: s.clusters.presenceOf(id).heard,
 			Doubts: s.clusters.doubtsAbout(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
 			Denied:      s.clusters.isDenied(c),
-			Drain:       s.drains.viewOf(c),
+			Drain:       s.drains.ViewOf(c),
 			Unreachable: s.links.UnreachableFrom(id),
 			Pending:     s.clusters.presenceOf(id).demand,
 			Standing:    s.clusters.presenceOf(id).standing, Excess: s.clusters.presenceOf(id).excess,
@@ -200,10 +201,10 @@ func (rs *reservations) viewOf(r *ledger.Reservation) *ReservationView {
 	// The book modifies Waiting in place, so a view must not share it.
 	v.Waiting = nil
 	if p := r.Serving(); p != nil {
-		v.Lost, v.LostSince = rs.s.healing.silentProvider(r)
+		v.Lost, v.LostSince = healing.SilentProvider(rs.s.book, r)
 		v.ConnectBy = rs.s.connectBy(r, p)
 		if p.IsUnready() && r.Stands(p) {
-			v.UnreadySince, v.MoveAt = p.NodeSince.Time(), rs.s.healing.moveAt(p)
+			v.UnreadySince, v.MoveAt = p.NodeSince.Time(), rs.s.healing.MoveAt(p)
 		}
 		v.Endpoint, v.ProviderHasAgent = rs.s.book.Cluster(p.Provider).Endpoint, rs.s.book.HasAgent(p.Provider)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
@@ -52,10 +53,10 @@ func NewWhatIf(book *replay.Book, config Config, at time.Time, ahead time.Durati
 	w.b.config, w.b.configured = config, true
 	w.s = newSession(w.b, book, journal.Scratch("what-if", book.State.Position()))
 	w.b.session = w.s
-	w.s.changes.observers = append(w.s.changes.observers, w)
+	w.s.changes.observers = append(w.s.changes.observers, w.addStep)
 	// Healing repeats a failed search early if capacity is freed, so a long plan can do with few
 	// regular searches.
-	w.s.healing.retryEvery = max(healRetry, ahead/20)
+	w.s.healing.RetryEvery = max(healing.Retry, ahead/20)
 	for _, id := range silent {
 		w.silent[id] = true
 	}

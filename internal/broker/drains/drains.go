@@ -1,4 +1,5 @@
-package broker
+// Package drains carries out the orders of the broker's administrator about clusters: cordons and drains.
+package drains
 
 import (
 	"time"
@@ -20,56 +21,68 @@ type Drain struct {
 	Reason string
 }
 
-// drainDue is the prefix of the names of the deadlines at which updateRecall runs for a drained
+// Due is the prefix of the names of the deadlines at which UpdateRecall runs for a drained
 // reservation.
-const drainDue = "drain/"
+const Due = "drain/"
 
-// drains is the component that recalls the reservations of drained clusters. From then on, the
-// broker handles the recall like a recall by the provider. drains keeps no state of its own besides
+// Session is what drains need of the broker's session.
+type Session interface {
+	term.Term
+	// Orders returns the configured drains by cluster, and false if the broker has not read its
+	// configuration.
+	Orders() (map[string]Drain, bool)
+}
+
+// Drains recalls the reservations of drained clusters. From then on, the
+// broker handles the recall like a recall by the provider. It keeps no state besides
 // the configuration and the book, so a replica that takes over can continue.
-type drains struct{ s *session }
+type Drains struct{ s Session }
 
-// findDrain returns the drain of a cluster, and whether there is one.
-func (ds *drains) findDrain(clusterID string) (Drain, bool) {
-	d, ok := ds.s.config().Drains[clusterID]
+// New returns the Drains of a session.
+func New(s Session) *Drains { return &Drains{s} }
+
+// Find returns the drain of a cluster, and whether there is one.
+func (ds *Drains) Find(clusterID string) (Drain, bool) {
+	orders, _ := ds.s.Orders()
+	d, ok := orders[clusterID]
 	return d, ok
 }
 
 // findEmptying returns the drain of a cluster, and whether its reservations must leave.
-func (ds *drains) findEmptying(clusterID string) (Drain, bool) {
-	d, ok := ds.findDrain(clusterID)
+func (ds *Drains) findEmptying(clusterID string) (Drain, bool) {
+	d, ok := ds.Find(clusterID)
 	return d, ok && !d.CordonOnly
 }
 
-// applyConfig schedules recalls for the clusters whose drain in the new configuration differs from the one in before,
+// Apply schedules recalls for the clusters whose drain in the new configuration differs from the one in before,
 // the drains of the previous configuration. known is false if there was no previous configuration; all clusters are
 // then examined.
-func (ds *drains) applyConfig(before map[string]Drain, known bool) {
-	now := ds.s.config().Drains
-	ds.s.book.Clusters(func(c *ledger.Cluster) {
+func (ds *Drains) Apply(before map[string]Drain, known bool) {
+	now, _ := ds.s.Orders()
+	ds.s.Book().Clusters(func(c *ledger.Cluster) {
 		was, had := before[c.ClusterID]
 		is, has := now[c.ClusterID]
 		// had and has are compared as well, because the zero Drain is a valid order: a drain without notice.
 		if known && had == has && was == is {
 			return
 		}
-		ds.s.b.feed.addCluster(c.ClusterID)
+		ds.s.PublishCluster(c.ClusterID)
 		for _, name := range c.Reservations() {
-			ds.reservationChanged(ds.s.book.Reservation(name))
+			ds.ReservationChanged(ds.s.Book().Reservation(name))
 		}
 	})
 }
 
-// reservationChanged schedules updateRecall if the recall of the reservation must change.
-func (ds *drains) reservationChanged(r *ledger.Reservation) {
+// ReservationChanged schedules UpdateRecall if the recall of the reservation must change.
+func (ds *Drains) ReservationChanged(r *ledger.Reservation) {
 	if ds.neededRecall(r) != nil {
-		ds.s.deadlines.setDeadline(drainDue+r.Name, ds.s.now())
+		ds.s.SetDeadline(Due+r.Name, ds.s.Now())
 	}
 }
 
-// updateRecall records the event that neededRecall returns, and tries again later if that fails.
-func (ds *drains) updateRecall(name string) {
-	r := ds.s.book.Reservation(name)
+// UpdateRecall records the event that neededRecall returns, and tries again later if that fails.
+func (ds *Drains) UpdateRecall(name string) {
+	r := ds.s.Book().Reservation(name)
 	if r == nil {
 		return
 	}
@@ -77,27 +90,28 @@ func (ds *drains) updateRecall(name string) {
 	if e == nil {
 		return
 	}
-	if err := ds.s.record(ledger.Event{Change: e}); err != nil {
-		ds.s.log.Error(err, "recording the drain of a placement failed, retrying", "reservation", name)
-		ds.s.deadlines.setDeadline(drainDue+name, ds.s.now().Add(reopenDelay))
+	if err := ds.s.Record(ledger.Event{Change: e}); err != nil {
+		ds.s.Log().Error(err, "recording the drain of a placement failed, retrying", "reservation", name)
+		ds.s.SetDeadline(Due+name, ds.s.Now().Add(term.RetryDelay))
 		return
 	}
-	ds.s.log.Info("drain changed the recall of a placement", "reservation", name, "provider", r.Placement(e.Placement).Provider, "until", e.Ends)
+	ds.s.Log().Info("drain changed the recall of a placement", "reservation", name, "provider", r.Placement(e.Placement).Provider, "until", e.Ends)
 }
 
 // neededRecall returns the event that makes the recall of a reservation agree with the configured
 // drains. It returns nil if the recall agrees already, if the reservation has ended, or if the broker has
 // not read its configuration. If the provider has also recalled the placement, the earlier deadline
 // applies.
-func (ds *drains) neededRecall(r *ledger.Reservation) *ledger.Recall {
-	if !ds.s.b.configured || r.EndReason != "" {
+func (ds *Drains) neededRecall(r *ledger.Reservation) *ledger.Recall {
+	orders, configured := ds.s.Orders()
+	if !configured || r.EndReason != "" {
 		return nil
 	}
 	known := r.CalledBack()
 	if known != nil && known.IsDrain() {
 		return ds.correctRecall(r, known)
 	}
-	if len(ds.s.config().Drains) == 0 {
+	if len(orders) == 0 {
 		return nil
 	}
 	for i := range r.Placements {
@@ -106,7 +120,7 @@ func (ds *drains) neededRecall(r *ledger.Reservation) *ledger.Recall {
 		if !drained || !r.Stands(p) || known != nil && known.Placement != p.Number {
 			continue
 		}
-		if e := newDrainRecall(r, p, ds.s.now(), d); known == nil || e.Ends.Before(known.Ends) {
+		if e := newDrainRecall(r, p, ds.s.Now(), d); known == nil || e.Ends.Before(known.Ends) {
 			return e
 		}
 	}
@@ -115,7 +129,7 @@ func (ds *drains) neededRecall(r *ledger.Reservation) *ledger.Recall {
 
 // correctRecall returns the event that adapts known, a recall that an earlier drain caused, to the
 // configuration. It returns nil if nothing has to change.
-func (ds *drains) correctRecall(r *ledger.Reservation, known *ledger.CallBack) *ledger.Recall {
+func (ds *Drains) correctRecall(r *ledger.Reservation, known *ledger.CallBack) *ledger.Recall {
 	p := r.Placement(known.Placement)
 	d, drained := ds.findEmptying(p.Provider)
 	if !drained {
@@ -136,25 +150,25 @@ func newDrainRecall(r *ledger.Reservation, p *ledger.Placement, began time.Time,
 	}
 }
 
-// DrainView describes the drain of a cluster, for display.
-type DrainView struct {
+// View describes the drain of a cluster, for display.
+type View struct {
 	Drain
 	// Ends is when the last recalled reservation has to leave; zero if none has to.
 	Ends time.Time
 }
 
-// viewOf returns the view of a cluster's drain, nil if the cluster has none.
-func (ds *drains) viewOf(c *ledger.Cluster) *DrainView {
-	d, ok := ds.findDrain(c.ClusterID)
+// ViewOf returns the view of a cluster's drain, nil if the cluster has none.
+func (ds *Drains) ViewOf(c *ledger.Cluster) *View {
+	d, ok := ds.Find(c.ClusterID)
 	if !ok {
 		return nil
 	}
-	v := &DrainView{Drain: d}
+	v := &View{Drain: d}
 	if d.CordonOnly {
 		return v
 	}
 	for _, name := range c.Reservations() {
-		r := ds.s.book.Reservation(name)
+		r := ds.s.Book().Reservation(name)
 		if known := r.CalledBack(); known != nil && r.Placement(known.Placement).Provider == c.ClusterID {
 			v.Ends = term.Later(v.Ends, known.Ends)
 		}
@@ -162,18 +176,18 @@ func (ds *drains) viewOf(c *ledger.Cluster) *DrainView {
 	return v
 }
 
-// withCordon adds a drain to the standing of a cluster and returns the standing. The given standing
+// WithCordon adds a drain to the standing of a cluster and returns the standing. The given standing
 // may be nil.
-func withCordon(d *Drain, s *decision.Standing) *decision.Standing {
+func WithCordon(d *Drain, s *decision.Standing) *decision.Standing {
 	if s == nil {
 		s = &decision.Standing{}
 	}
-	s.Cordoned = d.describeCluster()
+	s.Cordoned = d.Describe()
 	return s
 }
 
-// describeCluster returns a sentence for users about the drained cluster.
-func (d *Drain) describeCluster() string {
+// Describe returns a sentence for users about the drained cluster.
+func (d *Drain) Describe() string {
 	text := "is drained by the broker's administrator"
 	if d.CordonOnly {
 		text = "is cordoned by the broker's administrator"

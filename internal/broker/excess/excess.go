@@ -1,4 +1,5 @@
-package broker
+// Package excess records by how much requesters exceeded their grants.
+package excess
 
 import (
 	"fmt"
@@ -7,6 +8,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -19,9 +21,9 @@ const (
 	maxExcessPods = 1_000_000
 )
 
-// excessOf returns the amounts of the excess in a status report, nil if there is none. It returns
+// Read returns the amounts of the excess in a status report, nil if there is none. It returns
 // an error if a report of this kind must not contain an excess, or if a value is out of bounds.
-func excessOf(report *v1.StatusReport) (quantity.Amounts, error) {
+func Read(report *v1.StatusReport) (quantity.Amounts, error) {
 	excess := report.Excess
 	if excess == nil {
 		return nil, nil
@@ -43,59 +45,62 @@ func excessOf(report *v1.StatusReport) (quantity.Amounts, error) {
 	return amounts, nil
 }
 
-// excessDue is the prefix of the names of the deadlines at which the delayed reports of a placement are
+// Due is the prefix of the names of the deadlines at which the delayed reports of a placement are
 // recorded.
-const excessDue = "excess/"
+const Due = "excess/"
 
-// excessEvery is the least time between two recorded reports about one placement.
-const excessEvery = time.Minute
+// Every is the least time between two recorded reports about one placement.
+const Every = time.Minute
 
-// excesses records by how much requesters exceeded their grants.
-type excesses struct {
-	s *session
-	// delayed has the reports that came within excessEvery of the last recorded report, combined
+// Excesses records the reports of providers.
+type Excesses struct {
+	s term.Term
+	// delayed has the reports that came within Every of the last recorded report, combined
 	// for each placement.
 	delayed map[string]*ledger.Exceed
 }
 
-// processReport processes a provider's report of an excess. It collects the reports that come
-// within excessEvery of the last recorded report, and records them together afterwards.
-func (x *excesses) processReport(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
+// New returns Excesses without delayed reports.
+func New(s term.Term) *Excesses { return &Excesses{s, map[string]*ledger.Exceed{}} }
+
+// ProcessReport processes a provider's report of an excess. It collects the reports that come
+// within Every of the last recorded report, and records them together afterwards.
+func (x *Excesses) ProcessReport(r *ledger.Reservation, p *ledger.Placement, pods int32, amounts quantity.Amounts) error {
 	if p.ProviderGone || !p.Excess.Grows(pods, amounts) {
 		return nil
 	}
 	name := brokerv1alpha1.PlacementName(r.Name, p.Number)
 	e := &ledger.Exceed{PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Pods: pods, Amounts: amounts}
-	if p.Excess != nil && x.s.now().Sub(p.Excess.At) < excessEvery {
+	if p.Excess != nil && x.s.Now().Sub(p.Excess.At) < Every {
 		if known := x.delayed[name]; known != nil {
 			e.Pods, e.Amounts = max(e.Pods, known.Pods), e.Amounts.Max(known.Amounts)
 		}
 		x.delayed[name] = e
-		x.s.deadlines.setDeadline(excessDue+name, p.Excess.At.Add(excessEvery))
+		x.s.SetDeadline(Due+name, p.Excess.At.Add(Every))
 		return nil
 	}
 	return x.recordExcess(e)
 }
 
-func (x *excesses) recordExcess(e *ledger.Exceed) error {
-	r := x.s.book.Reservation(e.Name)
+func (x *Excesses) recordExcess(e *ledger.Exceed) error {
+	r := x.s.Book().Reservation(e.Name)
 	provider := r.Placement(e.Placement).Provider
-	if err := x.s.record(ledger.Event{Change: e}); err != nil {
+	if err := x.s.Record(ledger.Event{Change: e}); err != nil {
 		return err
 	}
-	x.s.log.Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
+	x.s.Log().Info("requester ran more than it was granted", "reservation", e.Name, "placement", e.Placement, "requester", r.Requester,
 		"provider", provider, "evictedPods", e.Pods, "excess", e.Amounts.Describe())
 	return nil
 }
 
-// recordDelayed records the delayed reports about a placement.
-func (x *excesses) recordDelayed(name string) {
+// RecordDelayed records the delayed reports about a placement.
+func (x *Excesses) RecordDelayed(name string) {
 	e := x.delayed[name]
 	delete(x.delayed, name)
 	if e == nil {
 		return
 	}
-	r := x.s.book.Reservation(e.Name)
+	r := x.s.Book().Reservation(e.Name)
 	if r == nil {
 		return
 	}
@@ -103,13 +108,13 @@ func (x *excesses) recordDelayed(name string) {
 		return
 	}
 	if err := x.recordExcess(e); err != nil {
-		x.s.log.Error(err, "recording an excess failed; it is lost unless it is reported again", "placement", name)
+		x.s.Log().Error(err, "recording an excess failed; it is lost unless it is reported again", "placement", name)
 	}
 }
 
-// excessMessage returns a text for the requester about the pods that its provider evicted, "" if
+// Message returns a text for the requester about the pods that its provider evicted, "" if
 // there is no excess.
-func excessMessage(p *ledger.Placement) string {
+func Message(p *ledger.Placement) string {
 	if p.Excess == nil {
 		return ""
 	}
