@@ -54,8 +54,8 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 				return faultOf(err)
 			}
 		}
-		s.recovery.checkUsage(clusterID, adv.Usage)
-		s.recovery.markSeen(clusterID)
+		s.recovery.CheckUsage(clusterID, adv.Usage)
+		s.recovery.MarkSeen(clusterID)
 		c := s.book.Cluster(clusterID)
 		receipt = &v1.AdvertisementReceipt{
 			Epoch:       epoch,

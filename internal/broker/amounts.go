@@ -47,8 +47,8 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *Request) err
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if rs.s.recovery.isBlocked(p.Provider) || rs.s.recovery.isUnseen(rs.s.book.Cluster(p.Provider)) {
-		return rs.s.recovery.errRecovering()
+	if rs.s.recovery.IsBlocked(p.Provider) || rs.s.recovery.IsUnseen(rs.s.book.Cluster(p.Provider)) {
+		return rs.s.recovery.ErrRecovering()
 	}
 	if rs.s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
@@ -68,10 +68,10 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *Request) erro
 		return err
 	}
 	rs.s.queue.serveWaiting()
-	recovering := !rs.s.recovery.recoveryDeadline().IsZero()
+	recovering := !rs.s.recovery.SettledAt().IsZero()
 	if (recovering || rs.s.queue.isPaused()) && rs.s.queue.wouldJump(requests.Of(r), p.Provider) {
 		if recovering {
-			return rs.s.recovery.errRecovering()
+			return rs.s.recovery.ErrRecovering()
 		}
 		return errNoGrowth(p.Provider, "has room, but a waiting request comes first, and the broker's administrator has paused the queue")
 	}

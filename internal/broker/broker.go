@@ -293,8 +293,8 @@ func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) erro
 // before they delete an object that the ledger does not know.
 func (b *Broker) Confirm(ctx context.Context) error {
 	return b.commitPlan(ctx, func(s *session) error {
-		if !s.recovery.recoveryDeadline().IsZero() {
-			return s.recovery.errRecovering()
+		if !s.recovery.SettledAt().IsZero() {
+			return s.recovery.ErrRecovering()
 		}
 		// Only the owner of the journal can write a record, even an empty one.
 		return s.record(ledger.Event{Change: &ledger.Forget{}})

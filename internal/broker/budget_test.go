@@ -15,6 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -458,7 +459,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		withBudget(t, func(*Budget) {}, func(f *fleet) {
 			ask(f)
 			f.announce("paris", invent(100, "nobody"))
-			time.Sleep(strangerGrace + time.Second)
+			time.Sleep(recovery.StrangerGrace + time.Second)
 			synctest.Wait()
 			if n := count(f); n != 0 {
 				t.Errorf("%d reservations of nobody stand", n)

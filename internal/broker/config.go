@@ -144,6 +144,4 @@ func errUnconfigured() *fault.Error {
 	return e
 }
 
-// retain is how long an ended reservation stays in the book, so that a repeated request still finds
-// it.
-const retain = 24 * time.Hour
+const retain = term.Retain

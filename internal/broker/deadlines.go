@@ -131,8 +131,8 @@ func (d *deadlines) deadlineOf(r *ledger.Reservation) time.Time {
 // must not be over.
 func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 	at, _ := d.placementDeadline(r)
-	if d.s.recovery.isStranger(r) {
-		at = d.s.recovery.strangerDeadline(r)
+	if d.s.recovery.IsStranger(r) {
+		at = d.s.recovery.StrangerDeadline(r)
 	}
 	if r.EndReason == "" && r.Waiting == nil && r.Duration > 0 && r.Until.Before(at) {
 		return r.Until
@@ -146,7 +146,7 @@ func (d *deadlines) withoutHealing(r *ledger.Reservation) time.Time {
 func (d *deadlines) placementDeadline(r *ledger.Reservation) (time.Time, ledger.Due) {
 	if hasNoStandingPlacement(r) {
 		// During a recovery, a provider may still announce that it serves the reservation.
-		return term.Later(d.s.now(), d.s.recovery.recoveryDeadline()), ledger.DueNothing
+		return term.Later(d.s.now(), d.s.recovery.SettledAt()), ledger.DueNothing
 	}
 	return d.s.book.Deadline(r, d.timeouts().Placement, func(at time.Time, due ledger.Due) time.Time { return d.postpone(r, at, due) })
 }
@@ -159,14 +159,14 @@ func (d *deadlines) postpone(r *ledger.Reservation, at time.Time, due ledger.Due
 		if d.s.queue.isPaused() {
 			return time.Time{}
 		}
-		return term.Later(at, d.s.recovery.recoveryDeadline())
+		return term.Later(at, d.s.recovery.SettledAt())
 	case ledger.DueAcknowledgement:
-		if d.s.recovery.isBlocked(r.Current().Provider) {
+		if d.s.recovery.IsBlocked(r.Current().Provider) {
 			return time.Time{} // the journal may have lost the provider's answer, which the provider will announce
 		}
 		return term.Later(at, d.acknowledgeBy(r.Current()))
 	case ledger.DueReady, ledger.DueNetwork:
-		if d.s.recovery.isBlocked(r.Requester) {
+		if d.s.recovery.IsBlocked(r.Requester) {
 			return time.Time{} // the journal may have lost the requester's report, which the requester will announce
 		}
 		return term.Later(at, d.s.began.Add(d.timeouts().Placement.Ready))
@@ -222,7 +222,7 @@ func (d *deadlines) carryOut(r *ledger.Reservation) error {
 	if d.isAbandoned(r) {
 		return d.s.record(ledger.Event{Change: &ledger.Close{Name: r.Name}})
 	}
-	if d.s.recovery.isStranger(r) && !d.s.recovery.strangerDeadline(r).After(d.s.now()) {
+	if d.s.recovery.IsStranger(r) && !d.s.recovery.StrangerDeadline(r).After(d.s.now()) {
 		return d.s.reservations.releaseReservation(r, ledger.Recovery, fmt.Sprintf("%q, in whose name %s announced it, did not claim it", r.Requester, r.Provider))
 	}
 	if d.isHealingDue(r) {

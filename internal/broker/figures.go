@@ -37,7 +37,7 @@ func (b *Broker) withSession(read func(*session)) bool {
 }
 
 func readReservations(s *session, f *metrics.Figures) {
-	f.Now, f.Position, f.Waiting, f.Awaited = s.now(), s.book.Position(), s.queue.line.Len(), len(s.recovery.waiting)
+	f.Now, f.Position, f.Waiting, f.Awaited = s.now(), s.book.Position(), s.queue.line.Len(), s.recovery.Awaited()
 	s.book.Reservations(f.AddReservation)
 }
 

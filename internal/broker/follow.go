@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 )
 
@@ -84,7 +85,7 @@ func (b *Broker) dropWarmBook() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.newest = cursorOf(state, state.Position())
+	b.newest = recovery.CursorOf(state, state.Position())
 }
 
 // openJournal takes over the journal and returns the book at its end. It uses the warm book if

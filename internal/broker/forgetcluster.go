@@ -39,8 +39,8 @@ func (cs *clusters) checkForgettable(clusterID string) error {
 	if !cs.s.b.configured {
 		return errUnconfigured()
 	}
-	if !cs.s.recovery.recoveryDeadline().IsZero() {
-		return cs.s.recovery.errRecovering()
+	if !cs.s.recovery.SettledAt().IsZero() {
+		return cs.s.recovery.ErrRecovering()
 	}
 	p := cs.presenceOf(clusterID)
 	if p.phase == ClusterInactive || cs.isDenied(cs.s.book.Cluster(clusterID)) {
@@ -79,7 +79,7 @@ func (s *session) forgetCluster(clusterID string) error {
 	// After a restore, requesters may have announced placements that are valid only once this
 	// cluster also announces them. A forgotten cluster will not announce them, so matchClaims
 	// drops them.
-	return s.recovery.matchClaims()
+	return s.recovery.MatchClaims()
 }
 
 // leaveProvider gives up all placements on a provider that will not return, and finds other
@@ -107,13 +107,4 @@ func (cs *clusters) dropCluster(clusterID string) {
 	delete(cs.byID, clusterID)
 	cs.upsertCandidate(cs.s.book.Cluster(clusterID))
 	cs.s.b.feed.addCluster(clusterID)
-}
-
-// dropCluster drops everything that the recovery stores about a forgotten cluster.
-func (rc *recovery) dropCluster(clusterID string) {
-	for _, of := range []map[string]bool{rc.waiting, rc.asked, rc.announced, rc.seen} {
-		delete(of, clusterID)
-	}
-	delete(rc.claims, clusterID)
-	delete(rc.void, clusterID)
 }

@@ -65,7 +65,7 @@ func (cs *clusters) updateFreshness(clusterID string) {
 			cs.s.idles.NoteSilence(clusterID)
 		}
 	}
-	silent, shut := phase != ClusterActive || cs.s.recovery.isBlocked(clusterID) || cs.s.recovery.isUnseen(c), cs.isDenied(c)
+	silent, shut := phase != ClusterActive || cs.s.recovery.IsBlocked(clusterID) || cs.s.recovery.IsUnseen(c), cs.isDenied(c)
 	if p.denied && !shut {
 		p.admitted = cs.s.now()
 	}
@@ -83,8 +83,8 @@ func (cs *clusters) updateFreshness(clusterID string) {
 		}
 	}
 	next := term.Sooner(nextPhaseChange(p.heard, cs.s.now(), c.Agent, cs.s.config()), nextPhaseChange(p.admitted, cs.s.now(), c.Agent, cs.s.config()))
-	if cs.s.recovery.isUnseen(c) {
-		next = cs.s.recovery.listenUntil
+	if cs.s.recovery.IsUnseen(c) {
+		next = cs.s.recovery.ListenUntil()
 	}
 	cs.s.deadlines.setDeadline(clusterDue+clusterID, term.Sooner(next, cs.updateConduct(c)))
 }

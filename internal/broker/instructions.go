@@ -6,6 +6,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -20,9 +21,9 @@ func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string
 		var changed, ended <-chan struct{}
 		err := b.commitPlan(context.WithoutCancel(ctx), func(s *session) error {
 			n := s.news.logOf(clusterID)
-			s.recovery.noteCursor(clusterID, cursor)
+			s.recovery.NoteCursor(clusterID, cursor)
 			s.news.noteFetch(clusterID)
-			_, after := readCursor(cursor, s.book)
+			after := recovery.PositionOf(cursor, s.book)
 			list = s.news.listInstructions(clusterID, n, after)
 			changed, ended = n.changed, b.ended
 			return nil
@@ -63,7 +64,7 @@ const pageOfInstructions = 512
 func (ns *news) listInstructions(clusterID string, n *newsLog, after uint64) *unsignedList {
 	list := &unsignedList{s: ns.s, InstructionList: &v1.InstructionList{
 		Cursor:       ns.s.newestCursor(),
-		Announce:     ns.s.recovery.wantsAnnouncement(clusterID),
+		Announce:     ns.s.recovery.WantsAnnouncement(clusterID),
 		Instructions: []v1.Instruction{},
 	}}
 	if after == 0 {
@@ -109,7 +110,7 @@ func (ns *news) requestNews(clusterID string, r *ledger.Reservation) *v1.Request
 // that no provider knows.
 func (ns *news) voidedInstructions(clusterID string) []v1.Instruction {
 	var out []v1.Instruction
-	for _, ref := range ns.s.recovery.void[clusterID] {
+	for _, ref := range ns.s.recovery.Void(clusterID) {
 		out = append(out, v1.Instruction{
 			Reservation: ref.Name, Placement: ref.Placement, Role: v1.InstructionRoleConsumer,
 			State: v1.InstructionStateEnded, ConsumerID: clusterID, Resources: v1.Amounts{},

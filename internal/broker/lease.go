@@ -1,15 +1,12 @@
 package broker
 
 import (
-	"time"
-
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 const (
-	// lease is how long a reservation without a duration stays after the last call of its
-	// requester. It is long because the end of a reservation stops workloads.
-	lease = 24 * time.Hour
+	lease = term.Lease
 	// renewEvery is how often a requester is asked to renew a lease. If one renewal fails, there is
 	// time for two more.
 	renewEvery = lease / 3

@@ -31,7 +31,7 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 // shareReservation reports whether two clusters take part in a reservation that is not over.
 func (rs *reservations) shareReservation(a, b string) bool {
 	for r := range rs.s.news.logOf(a).allReservations(rs.s.book) {
-		if takesPart(b, r) && takesPart(a, r) && !r.Unclaimed && !r.Over() {
+		if r.Involves(b) && r.Involves(a) && !r.Unclaimed && !r.Over() {
 			return true
 		}
 	}

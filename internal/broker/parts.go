@@ -9,6 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/idle"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
@@ -61,7 +62,7 @@ func (s *session) IdleBound() (*ledger.IdlePolicy, bool) { return s.config().Idl
 
 // SettledAt returns until when nothing may be decided, because the journal may have lost events; zero if
 // it may be decided now.
-func (s *session) SettledAt() time.Time { return s.recovery.recoveryDeadline() }
+func (s *session) SettledAt() time.Time { return s.recovery.SettledAt() }
 
 // IsSilent reports whether a cluster with an agent has been silent for too long to be granted anything.
 func (s *session) IsSilent(clusterID string) bool {
@@ -85,6 +86,27 @@ func (s *session) RecordOffers() (bool, error) { return s.clusters.recordAllPend
 // Reschedule computes the deadline of a reservation again.
 func (s *session) Reschedule(r *ledger.Reservation) { s.deadlines.rescheduleReservation(r) }
 
+// ReservationsOf returns the reservations in which a cluster takes part, sorted by name.
+func (s *session) ReservationsOf(clusterID string) []*ledger.Reservation {
+	return s.news.reservationsOf(clusterID)
+}
+
+// EndReservation ends a reservation that its requester no longer wants, unless it has ended.
+func (s *session) EndReservation(r *ledger.Reservation, by ledger.Actor, message string) error {
+	return s.reservations.releaseReservation(r, by, message)
+}
+
+// UpdateCluster computes again whether a cluster may get new reservations.
+func (s *session) UpdateCluster(clusterID string) { s.clusters.updateFreshness(clusterID) }
+
+// Wake makes waiting calls look at the session again.
+func (s *session) Wake() { s.b.wakeAll() }
+
+// newestCursor returns the cursor of the book's last position.
+func (s *session) newestCursor() string { return s.cursorAt(s.book.Position()) }
+
+func (s *session) cursorAt(position uint64) string { return recovery.CursorOf(s.book, position) }
+
 // What callers of the broker need of the parts.
 type (
 	// Drain is an administrator's order about a cluster.
@@ -96,3 +118,7 @@ type (
 // longestIdleNotice is how long before the release of an idle reservation the requester is told at the
 // earliest.
 const longestIdleNotice = idle.LongestNotice
+
+// listenGrace is how long a new process that cannot trust the journal grants nothing on clusters that
+// have not called.
+const listenGrace = recovery.ListenGrace

@@ -67,7 +67,7 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	if err != nil {
 		return err
 	}
-	if !rs.s.recovery.recoveryDeadline().IsZero() && rs.s.queue.wouldJump(q, c.Provider) {
+	if !rs.s.recovery.SettledAt().IsZero() && rs.s.queue.wouldJump(q, c.Provider) {
 		return nil // tried again when the recovery is over
 	}
 	rs.s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.Provider, "reason", r.Current().Withdrawn)
@@ -77,7 +77,7 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 // endOrRequeue ends a reservation that no further provider can serve, or puts it into the queue if
 // the request asks for that.
 func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
-	if !rs.s.recovery.recoveryDeadline().IsZero() {
+	if !rs.s.recovery.SettledAt().IsZero() {
 		return nil // tried again when the recovery is over
 	}
 	if r.Queue {

@@ -82,7 +82,7 @@ func (pr *preemption) updateHolder(r *ledger.Reservation) {
 func (pr *preemption) preemptFor(r *ledger.Reservation) (bool, error) {
 	config, priority := pr.s.config().Preemption, pr.s.priorityOf(r)
 	lowest, some := pr.holders.lowestPriority()
-	if !config.LowerPriority || !some || lowest >= priority || !pr.mayPreempt(r) || pr.s.queue.isPaused() || !pr.s.recovery.recoveryDeadline().IsZero() {
+	if !config.LowerPriority || !some || lowest >= priority || !pr.mayPreempt(r) || pr.s.queue.isPaused() || !pr.s.recovery.SettledAt().IsZero() {
 		return false, nil
 	}
 	choice, ok := queue.Preempt(r.Amounts, priority, pr.listSites(r, slices.Sorted(maps.Keys(pr.holders.on))))

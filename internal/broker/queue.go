@@ -286,7 +286,7 @@ func (qu *queueing) mayServe() bool {
 	if qu.isPaused() {
 		return false // freed keeps the clusters until the queue is resumed
 	}
-	if until := qu.s.recovery.recoveryDeadline(); !until.IsZero() {
+	if until := qu.s.recovery.SettledAt(); !until.IsZero() {
 		// A waiting request may have been granted in a lost part of the journal.
 		qu.s.deadlines.setDeadline(queueDue, until)
 		return false

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 )
 
 // inQueueDisaster runs test in a state in which rome waits for capacity on paris, which berlin
@@ -84,7 +85,7 @@ func TestMoveDoesNotJumpQueue(t *testing.T) {
 		f.advertise("paris", "1", "8Gi")
 		first := f.reserve("rome", "request-2", waiting("4", "1Gi", on("paris")))
 		paris, rome := f.poll("paris", "").Cursor, f.poll("rome", "").Cursor
-		time.Sleep(recentJournal + time.Second)
+		time.Sleep(recovery.RecentJournal + time.Second)
 		f.kill()
 		f.Witness("paris", paris)
 		f.advertise("paris", "4", "8Gi")

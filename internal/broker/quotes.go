@@ -171,8 +171,8 @@ func (qs *quotes) takeOver(q *Request) (*ledger.Reservation, error) {
 	case held.Digest != q.QuoteDigest():
 		return nil, fault.New(fault.Conflict, "quote %q is for something else: %s; ask for what was quoted, or for another quote",
 			held.Name, strings.Join(listDifferences(&held.Reserve, q), ", "))
-	case qs.s.recovery.isBlocked(held.Provider) || qs.s.recovery.isUnseen(qs.s.book.Cluster(held.Provider)):
-		return nil, qs.s.recovery.errRecovering()
+	case qs.s.recovery.IsBlocked(held.Provider) || qs.s.recovery.IsUnseen(qs.s.book.Cluster(held.Provider)):
+		return nil, qs.s.recovery.ErrRecovering()
 	}
 	return qs.s.reservations.grantNew(q, term.Decision{Provider: held.Provider, Explanation: held.Explanation, Price: held.Price}, func(r *ledger.Reserve) ledger.Change {
 		return &ledger.Take{Quote: held.Name, Reserve: *r}

@@ -72,20 +72,8 @@ func (rs *reservations) releaseReservation(r *ledger.Reservation, by ledger.Acto
 // findReservation returns a reservation by its name, or by the key that the cluster gave it, and
 // whether that key is closed. It does not return reservations in which the cluster takes no part.
 func (rs *reservations) findReservation(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
-	if r := rs.s.book.Reservation(nameOrKey); r != nil && takesPart(clusterID, r) {
+	if r := rs.s.book.Reservation(nameOrKey); r != nil && r.Involves(clusterID) {
 		return r, false
 	}
 	return rs.s.book.ByKey(clusterID, nameOrKey)
-}
-
-func takesPart(clusterID string, r *ledger.Reservation) bool {
-	if r.Requester == clusterID {
-		return true
-	}
-	for i := range r.Placements {
-		if r.Placements[i].Provider == clusterID {
-			return true
-		}
-	}
-	return false
 }

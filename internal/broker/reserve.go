@@ -115,9 +115,9 @@ func (rs *reservations) decideOrQueue(q *Request) (*ledger.Reservation, error) {
 // and errPaused while the queue is paused.
 func (rs *reservations) decideNew(q *Request) (*term.Decision, error) {
 	choice, err := rs.decideInTurn(q, nil)
-	recovering := !rs.s.recovery.recoveryDeadline().IsZero()
+	recovering := !rs.s.recovery.SettledAt().IsZero()
 	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.Provider)) {
-		return nil, rs.s.recovery.errRecovering()
+		return nil, rs.s.recovery.ErrRecovering()
 	}
 	if err == nil && rs.s.queue.isPaused() && rs.s.queue.wouldJump(q, choice.Provider) {
 		return nil, rs.s.queue.errPaused(choice)
@@ -161,7 +161,7 @@ func (rs *reservations) repeatRequest(r *ledger.Reservation, q *Request) error {
 // checkNew returns an error for a new request that may have been granted in a lost part of the
 // journal, that exceeds the configured bounds, or whose requester is denied.
 func (rs *reservations) checkNew(q *Request) error {
-	if err := rs.s.recovery.checkRequest(q); err != nil {
+	if err := rs.s.recovery.CheckRequest(q); err != nil {
 		return err
 	}
 	return rs.checkAllowed(q)

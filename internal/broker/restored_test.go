@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -398,7 +399,7 @@ func TestRecoverySurvivesRestart(t *testing.T) {
 		}
 		f.wantRefusal("athens", "key-of-athens", request("5", "1Gi"), fault.Recovering)
 		// berlin never returns, and must not block the others forever.
-		time.Sleep(recoveryGrace)
+		time.Sleep(recovery.Grace)
 		for _, id := range []string{"rome", "paris"} {
 			f.advertise(id, map[string]string{"rome": "1", "paris": "8"}[id], "16Gi")
 		}

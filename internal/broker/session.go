@@ -19,6 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/traces"
@@ -59,7 +60,7 @@ type session struct {
 	preemption   preemption
 	queue        queueing
 	quotes       quotes
-	recovery     recovery
+	recovery     *recovery.Recovery
 	reservations reservations
 
 	// newest is the time of the last event that was replayed after the checkpoint; zero if there was
@@ -89,7 +90,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.accounts = newAccounts(s)
 	s.deadlines = newDeadlines(s)
 	s.clusters = newClusters(s)
-	s.recovery = newRecovery(s)
+	s.recovery = recovery.New(s)
 	s.queue = newQueueing(s)
 	s.preemption = newPreemption(s)
 	s.healing = healing.New(s)
@@ -110,7 +111,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 		s.queue.reservationChanged, s.preemption.reservationChanged, s.objects.reservationChanged, s.deadlines.reservationChanged,
 		s.news.reservationChanged, s.drains.ReservationChanged, s.idles.ReservationChanged,
 	}}
-	s.observers = []term.Observer{&s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, &s.recovery, &s.quotes, s.metering}
+	s.observers = []term.Observer{&s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, s.recovery, &s.quotes, s.metering}
 	if record := b.opts.RecordSpan; record != nil {
 		s.observers = append(s.observers, traces.New(id, record))
 	}
@@ -122,7 +123,10 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 func (s *session) start() {
 	s.began = s.now()
 	s.derive()
-	s.recovery.beginLineage()
+	if s.book.Lineages().Present() != nil {
+		s.noteDurable(s.book.Position())
+	}
+	s.recovery.BeginLineage(s.b.newest, s.newest)
 	if s.b.configured {
 		s.recordConfiguration()
 	}

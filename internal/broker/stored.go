@@ -55,7 +55,7 @@ func (s *session) Settled(read func(*replay.Book) error) error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	// New records could hide from the recovery that the journal was restored.
-	if s.b.session != s || s.now().Before(s.began.Add(listenGrace)) || s.recovery.isRecovering() {
+	if s.b.session != s || s.now().Before(s.began.Add(listenGrace)) || s.recovery.IsRecovering() {
 		return nil
 	}
 	return read(s.whole)

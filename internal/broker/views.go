@@ -88,8 +88,8 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 		if share, known := c.Record.Share(s.now()); known {
 			view.Reliability = &share
 		}
-		if s.recovery.isBlocked(id) {
-			view.Awaited = s.recovery.describeProgress()
+		if s.recovery.IsBlocked(id) {
+			view.Awaited = s.recovery.DescribeProgress()
 		}
 		return nil
 	})

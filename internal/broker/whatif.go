@@ -61,7 +61,7 @@ func NewWhatIf(book *replay.Book, config Config, at time.Time, ahead time.Durati
 		w.silent[id] = true
 	}
 	w.s.book.Clusters(func(c *ledger.Cluster) {
-		w.s.recovery.seen[c.ClusterID] = true
+		w.s.recovery.Trust(c.ClusterID)
 		if !c.LostSince.IsZero() {
 			w.silent[c.ClusterID] = true
 		}
@@ -126,7 +126,7 @@ func (w *WhatIf) Add(offer *ledger.Offer) error {
 	w.b.SetConfig(context.Background(), config)
 	added := *offer
 	added.Agent, added.Source = true, nil
-	w.s.recovery.seen[offer.ClusterID] = true
+	w.s.recovery.Trust(offer.ClusterID)
 	w.s.clusters.presenceOf(offer.ClusterID).heard = w.now.Add(heardUntil)
 	return w.s.record(ledger.Event{Change: &added})
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -145,3 +146,8 @@ func (r *Reservation) updateHistory(change func(*History)) {
 
 // lastNumber returns the number of the newest placement, 0 if there is none.
 func (r *Reservation) lastNumber() int32 { return r.Skipped + int32(len(r.Placements)) }
+
+// Involves reports whether a cluster takes part in the reservation, as requester or provider.
+func (r *Reservation) Involves(clusterID string) bool {
+	return r.Requester == clusterID || slices.ContainsFunc(r.Placements, func(p Placement) bool { return p.Provider == clusterID })
+}

@@ -1,4 +1,4 @@
-package broker
+package recovery
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ const (
 	// reservation is unclaimed while its requester has not confirmed it. The limit is the length of
 	// the longest announcement.
 	maxUnclaimed = 2048
-	// strangerGrace is how long an unclaimed reservation is kept if its requester has no known
+	// StrangerGrace is how long an unclaimed reservation is kept if its requester has no known
 	// agent. After a journal was lost and begun anew, agents are back within minutes.
-	strangerGrace = 10 * time.Minute
+	StrangerGrace = 10 * time.Minute
 )
 
 // adoptionRoom is how many placements, and how much capacity, a provider may still add to the book
@@ -31,14 +31,14 @@ type adoptionRoom struct {
 	left quantity.Amounts
 }
 
-func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacement) *adoptionRoom {
-	room := &adoptionRoom{awaited: rc.isBlocked(clusterID), places: maxUnclaimed}
-	c := rc.s.book.Cluster(clusterID)
+func (rc *Recovery) newAdoptionRoom(clusterID string, provided []announcedPlacement) *adoptionRoom {
+	room := &adoptionRoom{awaited: rc.IsBlocked(clusterID), places: maxUnclaimed}
+	c := rc.s.Book().Cluster(clusterID)
 	if c == nil || !room.awaited {
 		return room
 	}
 	for _, name := range c.Reservations() {
-		if r := rc.s.book.Reservation(name); r != nil && r.Unclaimed {
+		if r := rc.s.Book().Reservation(name); r != nil && r.Unclaimed {
 			room.places--
 		}
 	}
@@ -48,7 +48,7 @@ func (rc *recovery) newAdoptionRoom(clusterID string, provided []announcedPlacem
 	room.left = c.Lendable().Max(c.Capacity)
 	for i := range provided {
 		p := &provided[i]
-		r := rc.s.book.Reservation(p.Name)
+		r := rc.s.Book().Reservation(p.Name)
 		if r == nil {
 			continue
 		}
@@ -80,21 +80,21 @@ func (a *adoptionRoom) refusePlacement(p *announcedPlacement) string {
 // askRequester asks a requester to announce its reservations, to see whether it claims a placement
 // that a provider announced in its name. Until it has announced them, it can still get new
 // reservations.
-func (rc *recovery) askRequester(clusterID string) {
-	if rc.announced[clusterID] || rc.asked[clusterID] || !rc.s.book.HasAgent(clusterID) {
+func (rc *Recovery) askRequester(clusterID string) {
+	if rc.announced[clusterID] || rc.asked[clusterID] || !rc.s.Book().HasAgent(clusterID) {
 		return
 	}
 	rc.asked[clusterID] = true
-	rc.s.b.wakeAll()
+	rc.s.Wake()
 }
 
-// isStranger reports whether a reservation is confirmed only by its provider and the broker does
+// IsStranger reports whether a reservation is confirmed only by its provider and the broker does
 // not know an agent of its requester.
-func (rc *recovery) isStranger(r *ledger.Reservation) bool {
-	return r.Unclaimed && r.EndReason == "" && !rc.s.book.HasAgent(r.Requester)
+func (rc *Recovery) IsStranger(r *ledger.Reservation) bool {
+	return r.Unclaimed && r.EndReason == "" && !rc.s.Book().HasAgent(r.Requester)
 }
 
-// strangerDeadline returns when the broker ends a reservation, if isStranger is true for it until then.
-func (rc *recovery) strangerDeadline(r *ledger.Reservation) time.Time {
-	return term.Later(term.Later(r.CreatedAt.Time(), rc.s.began).Add(strangerGrace), rc.recoveryDeadline())
+// StrangerDeadline returns when the broker ends a reservation, if IsStranger is true for it until then.
+func (rc *Recovery) StrangerDeadline(r *ledger.Reservation) time.Time {
+	return term.Later(term.Later(r.CreatedAt.Time(), rc.s.Began()).Add(StrangerGrace), rc.SettledAt())
 }

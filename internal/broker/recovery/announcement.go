@@ -1,8 +1,7 @@
-package broker
+package recovery
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -11,14 +10,15 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// holdings is the content of one cluster's announcement: the placements that it provides and the
+// Holdings is the content of one cluster's announcement: the placements that it provides and the
 // reservations that it claims as a requester.
-type holdings struct {
+type Holdings struct {
 	provided []announcedPlacement
 	claims   []claim
 }
@@ -40,7 +40,7 @@ type claim struct {
 	provider string
 	// request is the announced request. It is nil if the entry has none, as for a reservation that
 	// was created in the broker cluster.
-	request   *Request
+	request   *requests.Request
 	ready     bool
 	releasing bool
 }
@@ -52,8 +52,9 @@ func (c *claim) claimKey() string {
 	return c.request.Key
 }
 
-func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
-	h := &holdings{}
+// ReadHoldings reads the announcement of a cluster. It returns fault.Invalid for impossible amounts.
+func ReadHoldings(clusterID string, said *v1.Holdings) (*Holdings, error) {
+	h := &Holdings{}
 	for _, p := range said.Provides {
 		amounts, err := wire.ToAmounts(p.Resources)
 		if err != nil {
@@ -79,34 +80,23 @@ func holdingsOf(clusterID string, said *v1.Holdings) (*holdings, error) {
 	return h, nil
 }
 
-// AnnounceHoldings implements the server's Broker. It adds reservations that the book has lost and
-// ends reservations that the cluster no longer has. The broker believes what a cluster says about
-// the capacity that it provides and the reservations that it requests, but nothing about other
-// clusters. It answers a repetition of the last announcement, and refuses an announcement that it
-// does not await with fault.Conflict: the agent must not assume that the broker knows its holdings.
-func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v1.Holdings) error {
-	h, err := holdingsOf(clusterID, said)
-	if err != nil {
-		return err
-	}
-	return b.commitPlanFor(ctx, clusterID, func(s *session) error { return s.recovery.takeHoldings(clusterID, h) })
-}
-
-func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
-	if !rc.wantsAnnouncement(clusterID) {
+// TakeHoldings adds reservations that the book has lost and ends reservations that the cluster no longer
+// has. It refuses an announcement that is not awaited with fault.Conflict.
+func (rc *Recovery) TakeHoldings(clusterID string, h *Holdings) error {
+	if !rc.WantsAnnouncement(clusterID) {
 		if rc.announced[clusterID] {
 			return nil // the answer to this announcement was lost
 		}
 		return fault.New(fault.Conflict, "no announcement of cluster %q is awaited now: fetch the instructions without a cursor, their field announce says when one is", clusterID)
 	}
-	if len(h.provided) > 0 && !rc.s.book.HasAgent(clusterID) {
+	if len(h.provided) > 0 && !rc.s.Book().HasAgent(clusterID) {
 		e := fault.New(fault.Unavailable, "cluster %q announces placements but has not advertised: advertise first, then announce", clusterID)
 		e.RetryAfter = time.Second
 		return e
 	}
 	// Only the first announcement after a restore ends the reservations that it does not list.
-	first := rc.s.book.Awaits(clusterID)
-	delete(rc.void, clusterID) // matchClaims computes this again from the new claims
+	first := rc.s.Book().Awaits(clusterID)
+	delete(rc.void, clusterID) // MatchClaims computes this again from the new claims
 	steps := []func() error{
 		func() error { return rc.takeProvided(clusterID, h.provided, first) },
 		func() error { return rc.takeClaims(clusterID, h.claims, first) },
@@ -114,7 +104,7 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 			if !first {
 				return nil
 			}
-			return rc.s.record(ledger.Event{Change: &ledger.Announced{ClusterID: clusterID}})
+			return rc.s.Record(ledger.Event{Change: &ledger.Announced{ClusterID: clusterID}})
 		},
 	}
 	for _, step := range steps {
@@ -124,33 +114,33 @@ func (rc *recovery) takeHoldings(clusterID string, h *holdings) error {
 	}
 	delete(rc.waiting, clusterID)
 	delete(rc.asked, clusterID)
-	rc.markSeen(clusterID)
+	rc.MarkSeen(clusterID)
 	rc.announced[clusterID], rc.claims[clusterID] = true, h.claims
-	err := rc.matchClaims()
+	err := rc.MatchClaims()
 	rc.unblockCluster(clusterID)
 	return err
 }
 
 // unblockCluster lets a cluster that has announced its holdings get new reservations. It also
 // reschedules reservations that waited for the announcement, and wakes waiting calls.
-func (rc *recovery) unblockCluster(clusterID string) {
-	if rc.s.book.Cluster(clusterID) != nil {
-		rc.s.clusters.updateFreshness(clusterID)
-		rc.s.b.feed.addCluster(clusterID)
+func (rc *Recovery) unblockCluster(clusterID string) {
+	if rc.s.Book().Cluster(clusterID) != nil {
+		rc.s.UpdateCluster(clusterID)
+		rc.s.PublishCluster(clusterID)
 	}
-	done := !rc.isRecovering()
-	rc.s.book.Reservations(func(r *ledger.Reservation) {
-		if done || takesPart(clusterID, r) {
-			rc.s.deadlines.rescheduleReservation(r)
+	done := !rc.IsRecovering()
+	rc.s.Book().Reservations(func(r *ledger.Reservation) {
+		if done || r.Involves(clusterID) {
+			rc.s.Reschedule(r)
 		}
 	})
-	rc.s.log.Info("cluster has announced its holdings", "cluster", clusterID, "waitingFor", len(rc.waiting))
-	rc.s.b.wakeAll()
+	rc.s.Log().Info("cluster has announced its holdings", "cluster", clusterID, "waitingFor", len(rc.waiting))
+	rc.s.Wake()
 }
 
 // takeProvided processes the placements that a provider announces. If first is true, it also calls
 // endUnannounced for the placements that the provider does not announce.
-func (rc *recovery) takeProvided(clusterID string, provided []announcedPlacement, first bool) error {
+func (rc *Recovery) takeProvided(clusterID string, provided []announcedPlacement, first bool) error {
 	listed := map[ledger.PlacementRef]bool{}
 	room := rc.newAdoptionRoom(clusterID, provided)
 	for i := range provided {
@@ -166,11 +156,11 @@ func (rc *recovery) takeProvided(clusterID string, provided []announcedPlacement
 	return rc.endUnannounced(clusterID, listed)
 }
 
-func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first bool, room *adoptionRoom) error {
-	r := rc.s.book.Reservation(p.Name)
+func (rc *Recovery) takePlacement(clusterID string, p *announcedPlacement, first bool, room *adoptionRoom) error {
+	r := rc.s.Book().Reservation(p.Name)
 	if r == nil || r.Requester == p.requester && r.Adoptable(p.Placement) {
 		if why := room.refusePlacement(p); why != "" {
-			rc.s.log.Info("WARNING: announced placement rejected", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
+			rc.s.Log().Info("WARNING: announced placement rejected", "cluster", clusterID, "placement", p.String(), "consumer", p.requester, "why", why)
 			return nil
 		}
 		if err := rc.adoptPlacement(clusterID, p); err != nil || r == nil {
@@ -180,7 +170,7 @@ func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first
 	}
 	known := r.Placement(p.Placement)
 	if r.Requester != p.requester || known == nil || known.Provider != clusterID {
-		rc.s.log.Error(nil, "cluster claims capacity the journal granted to others", "cluster", clusterID,
+		rc.s.Log().Error(nil, "cluster claims capacity the journal granted to others", "cluster", clusterID,
 			"placement", p.String(), "consumer", p.requester, "requester", r.Requester)
 		return nil
 	}
@@ -194,15 +184,15 @@ func (rc *recovery) takePlacement(clusterID string, p *announcedPlacement, first
 
 // resumePlacement records what a provider's announcement of a placement in the book shows and the book
 // has lost: that the placement was given up (only if first is true), or that it was acknowledged.
-func (rc *recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placement, p *announcedPlacement, first bool) error {
+func (rc *Recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placement, p *announcedPlacement, first bool) error {
 	switch {
 	case !r.Stands(known):
 		return nil
 	case p.releasing && first:
 		// The event that withdrew the placement is lost.
-		return rc.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
+		return rc.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: p.PlacementRef, Reason: withdrawnBefore}})
 	case p.acknowledged && known.AcknowledgedAt.IsZero():
-		return rc.s.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: p.PlacementRef}})
+		return rc.s.Record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: p.PlacementRef}})
 	default:
 		return nil
 	}
@@ -211,48 +201,48 @@ func (rc *recovery) resumePlacement(r *ledger.Reservation, known *ledger.Placeme
 // takeOverAmounts changes the amounts of a placement to those that its provider announces, if the
 // journal has lost the event that changed them. It does nothing while a change is pending in the
 // book, because the provider will be asked about that change again.
-func (rc *recovery) takeOverAmounts(r *ledger.Reservation, p *announcedPlacement) error {
+func (rc *Recovery) takeOverAmounts(r *ledger.Reservation, p *announcedPlacement) error {
 	known := r.Placement(p.Placement)
 	if known == nil || known.ProviderGone || r.Pending != nil || p.amounts.IsZero() || p.amounts.Equal(r.AgreedWith(known)) {
 		return nil
 	}
 	q := requests.Of(r)
 	q.Amounts = p.amounts
-	rc.s.log.Info("provider holds amounts that differ from the journal", "placement", p.String(), "resources", p.amounts.Describe())
-	return rc.s.record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.Digest()}})
+	rc.s.Log().Info("provider holds amounts that differ from the journal", "placement", p.String(), "resources", p.amounts.Describe())
+	return rc.s.Record(ledger.Event{Change: &ledger.Restate{PlacementRef: p.PlacementRef, Amounts: p.amounts, Digest: q.Digest()}})
 }
 
 // withdrawnBefore is the reason recorded for a placement that was given up in a lost part of the
 // journal.
 const withdrawnBefore = "EndedBefore"
 
-func (rc *recovery) adoptPlacement(clusterID string, p *announcedPlacement) error {
-	duration, until := time.Duration(0), rc.s.now().Add(lease)
+func (rc *Recovery) adoptPlacement(clusterID string, p *announcedPlacement) error {
+	duration, until := time.Duration(0), rc.s.Now().Add(term.Lease)
 	if p.remaining != nil {
-		duration = max(time.Second, time.Duration(min(*p.remaining, LongestDuration.Seconds())*float64(time.Second)))
-		until = rc.s.now().Add(duration)
+		duration = max(time.Second, time.Duration(min(*p.remaining, requests.LongestDuration.Seconds())*float64(time.Second)))
+		until = rc.s.Now().Add(duration)
 	}
 	a := &ledger.Adopt{
 		PlacementRef: p.PlacementRef, Provider: clusterID, Requester: p.requester, Amounts: p.amounts,
 		Duration: duration, Until: until, Acknowledged: p.acknowledged,
 	}
 	asked := &ledger.Request{Amounts: p.amounts}
-	if known := rc.s.book.Reservation(p.Name); known != nil {
+	if known := rc.s.Book().Reservation(p.Name); known != nil {
 		asked = &known.Request
 	}
-	a.Price = rc.s.book.Cluster(clusterID).PriceFor(asked)
+	a.Price = rc.s.Book().Cluster(clusterID).PriceFor(asked)
 	if p.releasing {
 		a.Withdrawn = withdrawnBefore
 	}
-	err := rc.s.record(ledger.Event{Change: a})
+	err := rc.s.Record(ledger.Event{Change: a})
 	if errors.Is(err, ledger.ErrTaken) || errors.Is(err, ledger.ErrMalformed) || errors.Is(err, ledger.ErrOverbooked) {
 		// The other placements of the announcement are still processed.
-		rc.s.log.Error(err, "adopting an announced placement failed", "cluster", clusterID)
+		rc.s.Log().Error(err, "adopting an announced placement failed", "cluster", clusterID)
 		return nil
 	}
 	if err == nil {
 		rc.askRequester(p.requester)
-		rc.s.log.Info("placement adopted", "placement", p.String(), "target", clusterID, "requester", p.requester)
+		rc.s.Log().Info("placement adopted", "placement", p.String(), "target", clusterID, "requester", p.requester)
 	}
 	return err
 }
@@ -260,8 +250,8 @@ func (rc *recovery) adoptPlacement(clusterID string, p *announcedPlacement) erro
 // endUnannounced gives up placements in the book that their provider did not announce, and frees their
 // capacity. It keeps a placement that was not yet acknowledged when the restore was noticed, because
 // the provider may never have received it.
-func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
-	for _, r := range rc.s.news.reservationsOf(clusterID) {
+func (rc *Recovery) endUnannounced(clusterID string, listed map[ledger.PlacementRef]bool) error {
+	for _, r := range rc.s.ReservationsOf(clusterID) {
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
@@ -269,14 +259,14 @@ func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 				continue
 			}
 			if r.Stands(p) {
-				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(rc.s.book.Lineages().Present().At) {
+				if p.AcknowledgedAt.IsZero() || p.AcknowledgedAt.Time().After(rc.s.Book().Lineages().Present().At) {
 					continue
 				}
-				if err := rc.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
+				if err := rc.s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: withdrawnBefore}}); err != nil {
 					return err
 				}
 			}
-			if err := rc.s.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
+			if err := rc.s.Record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
 				return err
 			}
 		}
@@ -285,9 +275,9 @@ func (rc *recovery) endUnannounced(clusterID string, listed map[ledger.Placement
 }
 
 // unclaimedReservations returns the reservations that no requester has claimed yet, sorted by name.
-func (rc *recovery) unclaimedReservations() []*ledger.Reservation {
+func (rc *Recovery) unclaimedReservations() []*ledger.Reservation {
 	var out []*ledger.Reservation
-	rc.s.book.Reservations(func(r *ledger.Reservation) {
+	rc.s.Book().Reservations(func(r *ledger.Reservation) {
 		if r.Unclaimed && r.EndReason == "" {
 			out = append(out, r)
 		}
@@ -299,7 +289,7 @@ func (rc *recovery) unclaimedReservations() []*ledger.Reservation {
 // takeClaims processes the claims that a requester announces. If first is true, it ends the
 // requester's reservations that are not among the claims, except unclaimed ones, those that were
 // created after the restore was noticed, and those that Reservation objects requested.
-func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) error {
+func (rc *Recovery) takeClaims(clusterID string, claims []claim, first bool) error {
 	wanted := map[string]bool{}
 	for i := range claims {
 		c := &claims[i]
@@ -314,12 +304,12 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 	if !first {
 		return nil
 	}
-	for _, r := range rc.s.news.reservationsOf(clusterID) {
+	for _, r := range rc.s.ReservationsOf(clusterID) {
 		// A reservation that an object requested ends when the object is deleted.
-		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.book.Lineages().Present().At) {
+		if r.Requester != clusterID || r.EndReason != "" || r.Unclaimed || r.Object != nil || wanted[r.Name] || !r.CreatedAt.Time().Before(rc.s.Book().Lineages().Present().At) {
 			continue
 		}
-		if err := rc.s.reservations.releaseReservation(r, ledger.UserOf(r.Requester, ""), "its requester had released it before the journal was restored"); err != nil {
+		if err := rc.s.EndReservation(r, ledger.UserOf(r.Requester, ""), "its requester had released it before the journal was restored"); err != nil {
 			return err
 		}
 	}
@@ -327,15 +317,15 @@ func (rc *recovery) takeClaims(clusterID string, claims []claim, first bool) err
 }
 
 // claimedReservation returns the reservation that a claim refers to, nil if it is not in the book.
-func (rc *recovery) claimedReservation(clusterID string, c *claim) *ledger.Reservation {
-	if r := rc.s.book.Reservation(c.Name); r != nil && r.Requester == clusterID {
+func (rc *Recovery) claimedReservation(clusterID string, c *claim) *ledger.Reservation {
+	if r := rc.s.Book().Reservation(c.Name); r != nil && r.Requester == clusterID {
 		return r
 	}
-	r, _ := rc.s.book.ByKey(clusterID, c.claimKey())
+	r, _ := rc.s.Book().ByKey(clusterID, c.claimKey())
 	return r
 }
 
-func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
+func (rc *Recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string]bool) error {
 	// The requester announces the request and each placement separately. Even if it takes one
 	// placement down, it may still want the reservation.
 	if !c.releasing {
@@ -345,15 +335,15 @@ func (rc *recovery) takeClaim(r *ledger.Reservation, c *claim, wanted map[string
 	if !c.ready || c.releasing || p == nil || p.Ready || !r.Stands(p) {
 		return nil
 	}
-	return rc.s.record(ledger.Event{Change: &ledger.NodeReady{
+	return rc.s.Record(ledger.Event{Change: &ledger.NodeReady{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Ready: true,
 	}})
 }
 
-// matchClaims decides about the unclaimed reservations, which providers have announced and
+// MatchClaims decides about the unclaimed reservations, which providers have announced and
 // requesters have not confirmed yet. It keeps a reservation that its requester claims, and ends it
 // if the requester has announced its holdings without that reservation.
-func (rc *recovery) matchClaims() error {
+func (rc *Recovery) MatchClaims() error {
 	for _, r := range rc.unclaimedReservations() {
 		if !rc.announced[r.Requester] {
 			continue
@@ -368,11 +358,11 @@ func (rc *recovery) matchClaims() error {
 	return nil
 }
 
-func (rc *recovery) matchClaim(r *ledger.Reservation) error {
+func (rc *Recovery) matchClaim(r *ledger.Reservation) error {
 	claims := rc.claims[r.Requester]
 	i := slices.IndexFunc(claims, func(c claim) bool { return c.Name == r.Name && !c.releasing })
 	if i < 0 {
-		return rc.s.reservations.releaseReservation(r, ledger.UserOf(r.Requester, ""), "its requester no longer wants it")
+		return rc.s.EndReservation(r, ledger.UserOf(r.Requester, ""), "its requester no longer wants it")
 	}
 	event, by := &ledger.Claim{Name: r.Name}, ledger.UserOf(r.Requester, "")
 	// The requester announces the request and each placement separately, so the request may be
@@ -384,9 +374,9 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 		q.Amounts = r.Amounts
 		event.Request, event.Digest, by = &q.Request, q.Digest(), q.By
 	}
-	err := rc.s.record(ledger.Event{By: by, Change: event})
+	err := rc.s.Record(ledger.Event{By: by, Change: event})
 	if errors.Is(err, ledger.ErrTaken) {
-		return rc.s.reservations.releaseReservation(r, ledger.UserOf(r.Requester, ""), "its request was released or granted anew")
+		return rc.s.EndReservation(r, ledger.UserOf(r.Requester, ""), "its request was released or granted anew")
 	}
 	if err != nil {
 		return err
@@ -405,11 +395,11 @@ func (rc *recovery) matchClaim(r *ledger.Reservation) error {
 // isProcessed reports whether a claim can be dropped: its reservation is in the book, or its
 // provider has announced its holdings without the placement. In the second case, isProcessed adds
 // the placement to rc.void.
-func (rc *recovery) isProcessed(clusterID string, c *claim) bool {
+func (rc *Recovery) isProcessed(clusterID string, c *claim) bool {
 	if rc.claimedReservation(clusterID, c) != nil {
 		return true
 	}
-	if rc.isBlocked(c.provider) {
+	if rc.IsBlocked(c.provider) {
 		return false
 	}
 	if c.Placement > 0 && !c.releasing {
@@ -420,6 +410,9 @@ func (rc *recovery) isProcessed(clusterID string, c *claim) bool {
 
 // isClaimed reports whether a request is among the claims that its requester has announced and that
 // are not matched yet.
-func (rc *recovery) isClaimed(q *Request) bool {
+func (rc *Recovery) isClaimed(q *requests.Request) bool {
 	return slices.ContainsFunc(rc.claims[q.Requester], func(c claim) bool { return c.claimKey() == q.Key })
 }
+
+// Void returns the placements that a requester claimed and that no provider knows.
+func (rc *Recovery) Void(requester string) []ledger.PlacementRef { return rc.void[requester] }

@@ -1,4 +1,4 @@
-package broker
+package recovery
 
 import (
 	"crypto/hmac"
@@ -54,6 +54,12 @@ const (
 	lost
 )
 
+// PositionOf returns the position after which a cluster with this cursor has to be told what changed.
+func PositionOf(cursor string, book *ledger.State) uint64 {
+	_, position := readCursor(cursor, book)
+	return position
+}
+
 // readCursor returns a cursor's meaning and its position. The cluster has to be told what changed
 // after the position, which is 0 for a foreign cursor.
 func readCursor(text string, book *ledger.State) (meaning, uint64) {
@@ -79,8 +85,8 @@ func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	}
 }
 
-// firstLineage returns a new lineage, with a key, that begins a journal.
-func firstLineage() *ledger.Lineage {
+// FirstLineage returns a new lineage, with a key, that begins a journal.
+func FirstLineage() *ledger.Lineage {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, see crypto/rand
 	return &ledger.Lineage{ID: lineageID(), Key: key}
@@ -88,13 +94,8 @@ func firstLineage() *ledger.Lineage {
 
 func lineageID() string { return strings.ToLower(rand.Text()[:16]) }
 
-// newestCursor returns the cursor of the book's last position.
-func (s *session) newestCursor() string { return s.cursorAt(s.book.Position()) }
-
-func (s *session) cursorAt(position uint64) string { return cursorOf(s.book, position) }
-
-// cursorOf returns the cursor of a position in a book, "" if the book has no lineage yet.
-func cursorOf(book *ledger.State, position uint64) string {
+// CursorOf returns the cursor of a position in a book, "" if the book has no lineage yet.
+func CursorOf(book *ledger.State, position uint64) string {
 	if b := book.Lineages().Present(); b != nil {
 		return cursor{b.ID, position}.encodeText(book.Lineages().Key())
 	}

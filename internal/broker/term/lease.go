@@ -1,0 +1,12 @@
+package term
+
+import "time"
+
+const (
+	// Lease is how long a reservation without a duration stays after the last call of its requester. It
+	// is long because the end of a reservation stops workloads.
+	Lease = 24 * time.Hour
+	// Retain is how long an ended reservation stays in the book, so that a repeated request still finds
+	// it.
+	Retain = 24 * time.Hour
+)
