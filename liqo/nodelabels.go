@@ -62,9 +62,8 @@ func isOpened(node *corev1.Node, inst *agentv1alpha1.ReservationInstruction) boo
 }
 
 // openNode sets keepAnnotation and the labels of agentLabels on the virtual node, and removes outdated
-// labels. Before the
-// node has these labels, no pod that the webhook has admitted is scheduled to it, because such pods
-// select these labels.
+// labels. Before the node has these labels, no pod that the webhook has admitted is scheduled to it,
+// because such pods select these labels.
 func (p consumerSide) openNode(ctx context.Context, s *consumerScene) error {
 	update := s.node.DeepCopy()
 	for key := range labelsOfAgent(update.Labels) {

@@ -52,9 +52,10 @@ func (p consumerSide) referTo(ctx context.Context, pod string) *corev1.ObjectRef
 	return &corev1.ObjectReference{APIVersion: kind.Version, Kind: kind.Kind, Namespace: namespace, Name: name, UID: meta.GetUID()}
 }
 
-// newestWarning returns the reason and message of a pod's newest Warning event, "" if there is
-// none. The event that the agent itself records about the pod does not count. Liqo records why it cannot copy the pod only in such an event, and copies the events of
-// the provider. An error is only logged: the event explains the condition and decides nothing.
+// newestWarning returns the reason and message of a pod's newest Warning event that is not the
+// agent's own, "" if there is none. Liqo records why it cannot copy the pod only in such an event,
+// and copies the events of the provider. An error is only logged: the event explains the condition
+// and decides nothing.
 func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 	namespace, name, _ := strings.Cut(pod, "/")
 	var events corev1.EventList
