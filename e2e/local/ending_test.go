@@ -60,7 +60,8 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 	impatient := env.Product.Values("rome")
 	impatient["ending"] = map[string]any{"drainTimeout": "10s"}
 	check(t, env.Product.Upgrade(ctx, "rome", impatient))
-	check(t, env.Product.Restart(ctx, "rome", failpoint.Arm(t.TempDir(), failpoint.Draining...)...))
+	traces := t.TempDir()
+	check(t, env.Product.Restart(ctx, "rome", failpoint.Arm(traces, failpoint.Draining...)...))
 
 	editObject(t, rome, budget, `{"spec":{"minAvailable":2}}`)
 	check(t, rome.Delete(ctx, second))
@@ -73,6 +74,9 @@ func TestPodsLeaveAnEndingNode(t *testing.T) {
 		t.Errorf("the pods were taken away %v before their deadline", early)
 	}
 	t.Logf("gone %.1f s after the deadline", time.Since(deadline).Seconds())
+	if left := pending(t, traces, failpoint.Draining); len(left) > 0 {
+		t.Errorf("the agent was not killed at %q", left)
+	}
 	check(t, rome.AwaitNodeGone(ctx, second.Status.NodeName, patience))
 
 	node := brief.Status.NodeName // a request that is over shows none
