@@ -39,6 +39,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/reservationinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/resourcequota"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/resourcerequest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
@@ -437,7 +438,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: newAdmission(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerRules, a.whyUnready(liqo)).admitPlacement,
+		Namespace: a.instructionNamespace, Admit: admission.New(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerRules, a.whyUnready(liqo)).Admit,
 		Peering: a.peering, Place: a.settings.ownPlace,
 		RightsNamespace: a.podNamespace,
 		Placeholders:    a.placeholderSettings(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,

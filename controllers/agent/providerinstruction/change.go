@@ -11,6 +11,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
@@ -24,15 +25,15 @@ func (r *Reconciler) decideChange(ctx context.Context, inst *agentv1alpha1.Provi
 	if inst.Ended() || !inst.Status.Enforced || !awaitsDecision(inst) {
 		return nil
 	}
-	admission := Admission{Admitted: true}
+	decision := admission.Decision{Admitted: true}
 	if growsBeyond(inst.Kept(), inst.Spec.Resources) {
 		var err error
-		if admission, err = r.opts.Admit(ctx, inst); err != nil {
+		if decision, err = r.opts.Admit(ctx, inst); err != nil {
 			return err
 		}
 	}
 	before := inst.DeepCopy()
-	recordChange(inst, admission, r.now())
+	recordChange(inst, decision, r.now())
 	if err := r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func growsBeyond(kept, wanted corev1.ResourceList) bool {
 
 // recordChange writes this cluster's decision about a change into the status. From then on, Kept
 // returns the amounts that result from the decision, and all grants and totals use Kept.
-func recordChange(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
+func recordChange(inst *agentv1alpha1.ProviderInstruction, a admission.Decision, now metav1.Time) {
 	inst.Status.Change = inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonChanged, Message: "the new amounts are reserved"}
 	if a.Admitted {

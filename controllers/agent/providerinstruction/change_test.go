@@ -11,6 +11,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -35,22 +36,22 @@ func (b *broker) heard(t *testing.T, r *Reconciler) v1.StatusReport {
 func TestChangeOfAmountsIsDecidedOnceAndAnswered(t *testing.T) {
 	tests := map[string]struct {
 		wanted    string
-		admission Admission
+		admission admission.Decision
 		asked     int
 		state     v1.StatusReportState
 		kept      string
 	}{
-		"more, admitted": {"6", Admission{Admitted: true}, 1, v1.StatusReportStateAcknowledged, "6"},
-		"more, refused":  {"6", Admission{Reason: agentv1alpha1.ReasonInsufficient, Message: "1 of cpu is free here"}, 1, v1.StatusReportStateRefused, "4"},
-		"less":           {"1", Admission{}, 0, v1.StatusReportStateAcknowledged, "1"},
+		"more, admitted": {"6", admission.Decision{Admitted: true}, 1, v1.StatusReportStateAcknowledged, "6"},
+		"more, refused":  {"6", admission.Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: "1 of cpu is free here"}, 1, v1.StatusReportStateRefused, "4"},
+		"less":           {"1", admission.Decision{}, 0, v1.StatusReportStateAcknowledged, "1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			inst, b, asked := newInstruction(), &broker{}, 0
 			inst.Spec.Resources = cpus("4")
-			r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+			r := newReconciler(t, b, always(admission.Decision{Admitted: true}), inst)
 			inst, _ = settled(t, r, b)
-			r.opts.Admit = func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+			r.opts.Admit = func(context.Context, *agentv1alpha1.ProviderInstruction) (admission.Decision, error) {
 				asked++
 				return tc.admission, nil
 			}
@@ -83,10 +84,10 @@ func TestChangeOfAmountsIsDecidedOnceAndAnswered(t *testing.T) {
 func TestReductionIsConfirmedOnceTheGrantIsSmaller(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	inst.Spec.Resources = cpus("4")
-	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+	r := newReconciler(t, b, always(admission.Decision{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)
 	inst.Spec.Resources, inst.Spec.Change = cpus("1"), 2
-	recordChange(inst, Admission{Admitted: true}, r.now())
+	recordChange(inst, admission.Decision{Admitted: true}, r.now())
 	r.reports.Forget("res-a", 1)
 	r.reportChange(inst, plan.ProviderState{Exceeds: true})
 	if r.reports.Heard("res-a", 1, v1.StatusReportStateAcknowledged) || len(b.told) > 0 {

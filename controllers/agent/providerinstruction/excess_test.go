@@ -13,6 +13,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 )
 
 // reported returns the next report of excess.
@@ -35,7 +36,7 @@ func (b *broker) reported(t *testing.T) v1.Excess {
 
 func TestExcessIsShownAndReported(t *testing.T) {
 	b := &broker{}
-	r := newReconciler(t, b, always(Admission{Admitted: true}), newInstruction())
+	r := newReconciler(t, b, always(admission.Decision{Admitted: true}), newInstruction())
 	inst, _ := settled(t, r, b)
 	show := func(excess *agentv1alpha1.GrantExcess) *metav1.Condition {
 		t.Helper()
@@ -91,7 +92,7 @@ func TestReductionKeepsEarlierGrant(t *testing.T) {
 				inst.Status.Reduced = &agentv1alpha1.ReducedGrant{Resources: tc.earlier}
 			}
 			now := metav1.NewTime(time.Unix(1000, 0))
-			recordChange(inst, Admission{Admitted: true}, now)
+			recordChange(inst, admission.Decision{Admitted: true}, now)
 			var want *agentv1alpha1.ReducedGrant
 			if tc.want != nil {
 				want = &agentv1alpha1.ReducedGrant{Resources: tc.want, At: now}

@@ -14,6 +14,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -33,7 +34,7 @@ func newBench(t *testing.T) *bench {
 	inst.Spec.Resources = corev1.ResourceList{
 		"cpu": resource.MustParse("2"), "memory": resource.MustParse("2Gi"), "pods": resource.MustParse("10"), "nvidia.com/gpu": resource.MustParse("1"),
 	}
-	r := newReconciler(t, &broker{}, always(Admission{Admitted: true}), inst)
+	r := newReconciler(t, &broker{}, always(admission.Decision{Admitted: true}), inst)
 	room := func(nodes []string) map[string]quantity.Amounts {
 		free := map[string]quantity.Amounts{}
 		for _, n := range nodes {

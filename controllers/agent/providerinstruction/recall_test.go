@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 )
 
 // The notice period starts when the notice is first given.
@@ -43,7 +44,7 @@ func TestPlacementIsRecalled(t *testing.T) {
 			inst := newInstruction()
 			inst.Finalizers, inst.Status.Enforced = []string{agentv1alpha1.PeeringFinalizer}, true
 			b := &broker{}
-			r := newReconciler(t, b, always(Admission{Admitted: true}), policy, inst)
+			r := newReconciler(t, b, always(admission.Decision{Admitted: true}), policy, inst)
 			now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 			r.opts.Clock = now
 			for i, s := range steps {

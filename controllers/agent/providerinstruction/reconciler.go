@@ -74,12 +74,12 @@ func (r *Reconciler) decideAdmission(ctx context.Context, inst *agentv1alpha1.Pr
 	if inst.Ended() || inst.IsDecided() {
 		return nil
 	}
-	admission, err := r.opts.Admit(ctx, inst)
+	decision, err := r.opts.Admit(ctx, inst)
 	if err != nil {
 		return err
 	}
 	before := inst.DeepCopy()
-	describeAdmission(inst, admission, r.now())
+	describeAdmission(inst, decision, r.now())
 	if err := r.client.Status().Patch(ctx, inst, patch.IfUnchanged(before)); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 )
 
@@ -92,24 +93,24 @@ func settled(t *testing.T, r *Reconciler, b *broker) (*agentv1alpha1.ProviderIns
 	return inst, (<-b.told).State
 }
 
-func always(a Admission) Admit {
-	return func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) { return a, nil }
+func always(a admission.Decision) Admit {
+	return func(context.Context, *agentv1alpha1.ProviderInstruction) (admission.Decision, error) { return a, nil }
 }
 
 func TestAdmissionIsWrittenAndReported(t *testing.T) {
 	tests := map[string]struct {
-		admission Admission
+		admission admission.Decision
 		enforced  bool
 		phase     agentv1alpha1.InstructionPhase
 		report    v1.StatusReportState
 		reason    string
 	}{
 		"admitted": {
-			admission: Admission{Admitted: true}, enforced: true, phase: agentv1alpha1.InstructionPending,
+			admission: admission.Decision{Admitted: true}, enforced: true, phase: agentv1alpha1.InstructionPending,
 			report: v1.StatusReportStateAcknowledged, reason: agentv1alpha1.ReasonAcknowledged,
 		},
 		"refused for want of capacity": {
-			admission: Admission{Reason: agentv1alpha1.ReasonInsufficient, Message: "2 of 4 cores are free"},
+			admission: admission.Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: "2 of 4 cores are free"},
 			phase:     agentv1alpha1.InstructionRefused, report: v1.StatusReportStateRefused, reason: agentv1alpha1.ReasonInsufficient,
 		},
 		"refused without a reason": {
@@ -135,11 +136,11 @@ func TestAdmissionIsWrittenAndReported(t *testing.T) {
 
 func TestAdmissionIsAskedOnceItAnswers(t *testing.T) {
 	asked, b := 0, &broker{}
-	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (admission.Decision, error) {
 		if asked++; asked == 1 {
-			return Admission{}, errors.New("nodes are not counted yet")
+			return admission.Decision{}, errors.New("nodes are not counted yet")
 		}
-		return Admission{Admitted: true}, nil
+		return admission.Decision{Admitted: true}, nil
 	}
 	r := newReconciler(t, b, admit, newInstruction())
 	if err := step(t, r); err == nil {
@@ -156,7 +157,7 @@ func TestAdmissionIsAskedOnceItAnswers(t *testing.T) {
 
 func TestPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
-	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+	r := newReconciler(t, b, always(admission.Decision{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)
 	inst.Spec.Release = true
 	if err := r.client.Update(t.Context(), inst); err != nil {
@@ -181,7 +182,7 @@ func TestPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
 
 func TestDeletedInstructionWithdrawsItsPlacement(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
-	r := newReconciler(t, b, always(Admission{Admitted: true}), inst)
+	r := newReconciler(t, b, always(admission.Decision{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)
 	if err := r.client.Delete(t.Context(), inst); err != nil {
 		t.Fatal(err)
@@ -216,9 +217,9 @@ func TestDeletedInstructionWithdrawsItsPlacement(t *testing.T) {
 func TestUndecidedReleasedPlacementIsNotAdmitted(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	inst.Spec.Release = true
-	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (admission.Decision, error) {
 		t.Error("asked for admission")
-		return Admission{}, nil
+		return admission.Decision{}, nil
 	}
 	r := newReconciler(t, b, admit, inst)
 	inst, report := settled(t, r, b)
@@ -235,11 +236,11 @@ func TestUndecidedReleasedPlacementIsNotAdmitted(t *testing.T) {
 func TestSliceIsAdmittedBeforeTheDecision(t *testing.T) {
 	b := &broker{}
 	var opened int
-	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (Admission, error) {
+	admit := func(context.Context, *agentv1alpha1.ProviderInstruction) (admission.Decision, error) {
 		if opened < 3 {
 			t.Error("asked for admission before the slice was admitted")
 		}
-		return Admission{Admitted: true}, nil
+		return admission.Decision{Admitted: true}, nil
 	}
 	r := newReconciler(t, b, admit, newInstruction())
 	shut := errors.New("no Advertisement")

@@ -23,25 +23,17 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
-// Admission is this cluster's decision about a placement.
-type Admission struct {
-	// Admitted is true if this cluster accepts the placement.
-	Admitted bool
-	// Reason is a reason that the API defines, such as InsufficientCapacity. Message explains the
-	// decision to users.
-	Reason, Message string
-}
-
 // Admit decides on a placement that has no decision yet. Only one goroutine at a time calls it.
 // After an error it is called again. Once it has admitted a placement, it must count that placement
 // as reserved in later calls, even while the cache does not show the decision yet.
-type Admit func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (Admission, error)
+type Admit func(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (admission.Decision, error)
 
 // Options of the controllers. Namespace, Admit, Reporter, Outbox, Recorder and Clock are required.
 type Options struct {

@@ -11,6 +11,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -41,7 +42,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.Provid
 // describeAdmission writes this cluster's decision about a placement into the status. If the
 // placement is accepted, it sets status.enforced, and all totals of reserved capacity include the
 // placement from then on.
-func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a Admission, now metav1.Time) {
+func describeAdmission(inst *agentv1alpha1.ProviderInstruction, a admission.Decision, now metav1.Time) {
 	inst.Status.Enforced, inst.Status.Phase = a.Admitted, agentv1alpha1.InstructionPeering
 	inst.Status.Granted, inst.Status.Change = inst.Spec.Resources.DeepCopy(), inst.Spec.Change
 	aspect := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonAcknowledged,

@@ -1,4 +1,6 @@
-package app
+// Package admission decides whether this cluster accepts a placement, before the provider's
+// controller acknowledges it.
+package admission
 
 import (
 	"context"
@@ -10,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/fitting"
@@ -28,11 +29,20 @@ type freeCapacity interface {
 	Layout() capacity.Layout
 }
 
-// admission decides whether this cluster accepts a placement. Four conditions must hold: the
-// cluster takes new placements at all; the operator's LendingPolicy allows the consumer; the
-// amounts fit into the free capacity that is lent, minus what is kept for other placements; and the
-// placement's pods fit on nodes next to the pods that other placements may still create.
-type admission struct {
+// Decision is this cluster's decision about a placement.
+type Decision struct {
+	// Admitted is true if this cluster accepts the placement.
+	Admitted bool
+	// Reason is a reason that the API defines, such as InsufficientCapacity. Message explains the
+	// decision to users.
+	Reason, Message string
+}
+
+// Admitter decides about placements. Four conditions must hold: the cluster takes new placements at
+// all; the operator's LendingPolicy allows the consumer; the amounts fit into the free capacity that
+// is lent, minus what is kept for other placements; and the placement's pods fit on nodes next to
+// the pods that other placements may still create.
+type Admitter struct {
 	client    client.Reader
 	capacity  freeCapacity
 	namespace string
@@ -45,26 +55,29 @@ type admission struct {
 	admitted map[string]quantity.Amounts
 }
 
-func newAdmission(c client.Reader, free freeCapacity, namespace string, rules func() offering.Rules, unready func(context.Context) (string, error)) *admission {
-	return &admission{client: c, capacity: free, namespace: namespace, rules: rules, unready: unready, admitted: map[string]quantity.Amounts{}}
+// New returns an Admitter for the ProviderInstructions of a namespace.
+func New(c client.Reader, free freeCapacity, namespace string, rules func() offering.Rules, unready func(context.Context) (string, error)) *Admitter {
+	return &Admitter{client: c, capacity: free, namespace: namespace, rules: rules, unready: unready, admitted: map[string]quantity.Amounts{}}
 }
 
-func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
+// Admit decides about a placement, or about its changed amounts. Only one goroutine at a time may
+// call it.
+func (a *Admitter) Admit(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (Decision, error) {
 	select {
 	case <-a.capacity.Synced():
 	case <-ctx.Done():
-		return providerinstruction.Admission{}, ctx.Err()
+		return Decision{}, ctx.Err()
 	}
 	if refusal, err := a.refusalOf(ctx, inst); err != nil || refusal.Reason != "" {
 		return refusal, err
 	}
 	wanted, err := quantity.FromResourceList(inst.Spec.Resources)
 	if err != nil {
-		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
+		return Decision{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
 	}
 	others, err := a.keptForOthers(ctx, inst.Name)
 	if err != nil {
-		return providerinstruction.Admission{}, err
+		return Decision{}, err
 	}
 	why := a.sumsShort(wanted, others)
 	if why == "" {
@@ -72,40 +85,40 @@ func (a *admission) admitPlacement(ctx context.Context, inst *agentv1alpha1.Prov
 	}
 	switch {
 	case err != nil:
-		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
+		return Decision{Reason: agentv1alpha1.ReasonInvalid, Message: err.Error()}, nil
 	case why != "":
-		return providerinstruction.Admission{Reason: agentv1alpha1.ReasonInsufficient, Message: why}, nil
+		return Decision{Reason: agentv1alpha1.ReasonInsufficient, Message: why}, nil
 	}
 	a.admitted[inst.Name] = wanted
-	return providerinstruction.Admission{
+	return Decision{
 		Admitted: true, Reason: agentv1alpha1.ReasonAcknowledged, Message: "the capacity is free and reserved",
 	}, nil
 }
 
 // refusalOf returns a refusal if the operator's LendingPolicy does not allow the placement, if Liqo
 // does not work, or if the agent is being uninstalled. Otherwise Reason is empty.
-func (a *admission) refusalOf(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (providerinstruction.Admission, error) {
+func (a *Admitter) refusalOf(ctx context.Context, inst *agentv1alpha1.ProviderInstruction) (Decision, error) {
 	policy, err := configuration.ReadLendingPolicy(ctx, a.client)
 	if err != nil {
-		return providerinstruction.Admission{}, err
+		return Decision{}, err
 	}
 	lends := wire.LendingPolicy(policy)
 	if lends.Unready, err = a.unready(ctx); err != nil {
-		return providerinstruction.Admission{}, err
+		return Decision{}, err
 	}
 	why := lends.Refuses(inst.Spec.RequesterClusterID)
 	if why == "" && lending.RecallOf(wire.Recalls(policy), inst.Spec.RequesterClusterID, inst.Spec.ReservationName) != nil {
 		why = lending.Recalled
 	}
 	if why == "" {
-		return providerinstruction.Admission{}, nil
+		return Decision{}, nil
 	}
-	return providerinstruction.Admission{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
+	return Decision{Reason: string(why), Message: why.Message(inst.Spec.RequesterClusterID)}, nil
 }
 
 // sumsShort explains why the wanted amounts do not fit into the free capacity that is lent. It
 // returns "" if they fit.
-func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) string {
+func (a *Admitter) sumsShort(wanted quantity.Amounts, others map[string]kept) string {
 	holds := make(map[string]quantity.Amounts, len(others))
 	for name, k := range others {
 		holds[name] = k.amounts
@@ -125,7 +138,7 @@ func (a *admission) sumsShort(wanted quantity.Amounts, others map[string]kept) s
 // nodesShort explains why the pods of a placement do not fit on the nodes. It returns "" if they
 // fit. It checks nothing for a placement that names no pods and may use all nodes. It ignores
 // over-subscription, because a pod needs real room on its node.
-func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
+func (a *Admitter) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted quantity.Amounts, others map[string]kept) (string, error) {
 	if len(inst.Spec.PodShapes) == 0 && !a.picksNodes(&inst.Spec) {
 		return "", nil
 	}
@@ -157,7 +170,7 @@ func (a *admission) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted q
 
 // picksNodes reports whether the pods of a placement may use only some of the nodes that this
 // cluster lends.
-func (a *admission) picksNodes(placement *agentv1alpha1.ProviderInstructionSpec) bool {
+func (a *Admitter) picksNodes(placement *agentv1alpha1.ProviderInstructionSpec) bool {
 	return len(placement.NodeSelector) > 0 || slices.ContainsFunc(a.capacity.Snapshot().NodeShapes, func(n quantity.NodeShape) bool {
 		return !requirements.TolerateAll(placement.Tolerations, n.Taints)
 	})
@@ -186,7 +199,7 @@ type kept struct {
 
 // keptForOthers returns the amounts kept for each placement that this cluster has admitted and not
 // released, except the one with the given name.
-func (a *admission) keptForOthers(ctx context.Context, but string) (map[string]kept, error) {
+func (a *Admitter) keptForOthers(ctx context.Context, but string) (map[string]kept, error) {
 	list := &agentv1alpha1.ProviderInstructionList{}
 	if err := a.client.List(ctx, list, client.InNamespace(a.namespace)); err != nil {
 		return nil, fmt.Errorf("listing reserved capacity: %w", err)

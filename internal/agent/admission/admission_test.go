@@ -1,4 +1,4 @@
-package app
+package admission
 
 import (
 	"context"
@@ -116,9 +116,9 @@ func TestAdmission(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-			a := newAdmission(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Rules { return offering.Rules{Ratios: test.stretch, Cap: test.cap} },
+			a := New(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Rules { return offering.Rules{Ratios: test.stretch, Cap: test.cap} },
 				unready(test.leaving, test.liqo))
-			got, err := a.admitPlacement(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
+			got, err := a.Admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,13 +138,13 @@ func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	}
 	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
-	a := newAdmission(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Rules { return offering.Rules{} },
+	a := New(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Rules { return offering.Rules{} },
 		unready(false, nil))
 	for _, step := range []struct {
 		inst *agentv1alpha1.ProviderInstruction
 		want bool
 	}{{first, true}, {second, false}, {first, true}} {
-		got, err := a.admitPlacement(t.Context(), step.inst)
+		got, err := a.Admit(t.Context(), step.inst)
 		if err != nil || got.Admitted != step.want {
 			t.Errorf("%s: got %+v, %v, want admitted: %v", step.inst.Name, got, err, step.want)
 		}
@@ -283,9 +283,9 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 				free.Allocatable = quantity.Amounts{"cpu": 20000, "pods": 440}
 				free.Used = map[string]quantity.Amounts{name: cores(int64(len(pods)))}
 			}
-			a := newAdmission(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), free, "default",
+			a := New(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), free, "default",
 				func() offering.Rules { return offering.Rules{} }, unready(false, nil))
-			got, err := a.admitPlacement(t.Context(), test.wants)
+			got, err := a.Admit(t.Context(), test.wants)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package app
+package admission
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ import (
 
 // traceFolder is a folder with nodes.csv and pods.csv. Their columns are those of openb_node_list_gpu_node.csv and
 // openb_pod_list_default.csv of cluster-trace-gpu-v2023 in github.com/alibaba/clusterdata.
-var traceFolder = flag.String("app.trace", "", "folder with nodes.csv and pods.csv of a GPU trace for TestEveryGrantOfATraceCanBeScheduled; if unset, the trace is synthetic")
+var traceFolder = flag.String("admission.trace", "", "folder with nodes.csv and pods.csv of a GPU trace for TestEveryGrantOfATraceCanBeScheduled; if unset, the trace is synthetic")
 
 // TestEveryGrantOfATraceCanBeScheduled replays a trace with the broker's decisions, the admission of each provider's
 // agent, and a scheduler. The broker makes up to 20 grants between two advertisements, so it decides with outdated
@@ -219,7 +219,7 @@ type site struct {
 	id         string
 	nodes      []*siteNode
 	placements map[string]*granted
-	admission  *admission
+	admission  *Admitter
 }
 
 type siteNode struct {
@@ -246,7 +246,7 @@ func newReplay(t *testing.T, nodes []traceNode, clusters int, spreads bool) *rep
 	r := &replay{T: t, broker: b, random: rand.New(rand.NewPCG(1, 2)), providers: map[string]*site{}, spreads: spreads}
 	for i := range clusters {
 		s := &site{id: fmt.Sprintf("lender-%03d", i), placements: map[string]*granted{}}
-		s.admission = newAdmission(s, s, "default", func() offering.Rules { return offering.Rules{} }, unready(false, nil))
+		s.admission = New(s, s, "default", func() offering.Rules { return offering.Rules{} }, unready(false, nil))
 		r.providers[s.id], r.order = s, append(r.order, s)
 	}
 	for i, n := range nodes {
@@ -328,7 +328,7 @@ func (r *replay) decide(g *granted) bool {
 	if g.model != "" {
 		g.inst.Spec.NodeSelector = map[string]brokerv1alpha1.LabelValue{"gpu-model": brokerv1alpha1.LabelValue(g.model)}
 	}
-	decision, err := g.site.admission.admitPlacement(r.Context(), g.inst)
+	decision, err := g.site.admission.Admit(r.Context(), g.inst)
 	if err != nil {
 		r.Fatal(err)
 	}
