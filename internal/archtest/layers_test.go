@@ -24,6 +24,20 @@ var pure = []string{
 	"liqo/plan",
 }
 
+// parts are the parts of the broker's session, and parted is what else of the broker they may import:
+// they see the session through interfaces of their own, and never each other.
+var (
+	parts = []string{
+		"internal/broker/archive", "internal/broker/drains", "internal/broker/excess", "internal/broker/healing", "internal/broker/idle",
+		"internal/broker/links", "internal/broker/mailbox", "internal/broker/metrics", "internal/broker/offers", "internal/broker/recovery",
+		"internal/broker/requests", "internal/broker/term", "internal/broker/traces", "internal/broker/visibility",
+	}
+	parted = []string{
+		"internal/broker/accounts", "internal/broker/decision", "internal/broker/history", "internal/broker/journal", "internal/broker/ledger",
+		"internal/broker/replay", "internal/broker/requests", "internal/broker/term",
+	}
+)
+
 // wingOf returns the wing of a folder, "" for one that both may use. A package of test
 // doubles may join both wings, as tests do.
 func wingOf(path string) string {
@@ -72,6 +86,16 @@ func TestPurePackagesImportOnlyVocabulary(t *testing.T) {
 	}
 }
 
+func TestPartsOfTheBrokerDoNotImportEachOther(t *testing.T) {
+	for _, path := range parts {
+		for _, imported := range findPackage(t, path).ownImports() {
+			if within(imported, "internal/broker") && !within(imported, parted...) {
+				t.Errorf("%q imports %q: let it ask for what it needs in its interface of the session", path, imported)
+			}
+		}
+	}
+}
+
 func TestOnlyLiqoImportsLiqo(t *testing.T) {
 	for _, p := range packages(t) {
 		if within(p.path(), "liqo") {
@@ -87,7 +111,7 @@ func TestOnlyLiqoImportsLiqo(t *testing.T) {
 
 // A rule about a package that no longer exists would never fail.
 func TestRulesNamePackagesThatExist(t *testing.T) {
-	named := slices.Concat(wings["agent"], wings["broker"], vocabulary, pure)
+	named := slices.Concat(wings["agent"], wings["broker"], vocabulary, pure, parts, parted)
 	for _, tree := range named {
 		if !slices.ContainsFunc(packages(t), func(p pkg) bool { return within(p.path(), tree) }) {
 			t.Errorf("a rule names %q, which contains no package: correct the rule", tree)

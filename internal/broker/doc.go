@@ -11,8 +11,8 @@
 // and every call is refused with Unavailable.
 //
 // A session is the state in memory for one term, which lasts from opening the journal until the
-// first failure. A session records events. Its components compute their state from the book and
-// observe events to keep that state up to date:
+// first failure. A session records events. Its parts compute their state from the book and observe
+// events to keep that state up to date:
 //
 //	reservations  turns requests into events                  reserve.go lease.go change.go …
 //	decider       chooses providers, explains choices         decider.go decisionrequest.go
@@ -20,16 +20,24 @@
 //	queue         requests that wait for capacity             queue.go
 //	preemption    victims, and the requests they yield to     preemption.go holders.go
 //	quotes        decisions held without a reservation        quotes.go quote.go
-//	healing       moves away from lost providers              healing.go
-//	drains        recalls from drained providers              drain.go
-//	idles         releases reservations that no pod uses      idle.go
-//	recovery      restored journals and announcements         recovery.go announcement.go adoption.go
 //	deadlines     carries out due steps                       deadlines.go schedule.go
-//	links         connections from requesters to providers    links.go
 //	accounts      use of the broker by members, and budgets   budget.go
-//	book          ledger and accounts of the same events      replay/ periods.go
+//	book          ledger and accounts of the same events      replay/
 //	news          informs agents about changes                news.go instructions.go
-//	metering      counts and durations for metrics            meter.go collector.go
-//	traces        spans of reservations, if they are wanted   traces.go
-//	excesses      requesters that exceeded their grants       excess.go
+//	archive       stores what the journal does not keep       archive/ stored.go
+//	healing       moves away from lost providers              healing/
+//	drains        recalls from drained providers              drains/
+//	idles         releases reservations that no pod uses      idle/
+//	recovery      restored journals and announcements         recovery/
+//	links         connections from requesters to providers    links/
+//	metering      counts and durations for metrics            metrics/ figures.go
+//	traces        spans of reservations, if they are wanted   traces/
+//	excesses      requesters that exceeded their grants       excess/
+//
+// Parts in packages of their own never see each other. They get the session as an interface of their
+// package, which is a term.Term with what else they need; parts.go implements it. They leave work for
+// other parts with the session: FreeCluster names a cluster on which waiting requests may find room,
+// SetDeadline a step for a later time. The session carries it out in this order: due steps of
+// clusters, of other parts, and of reservations; then it grants freed capacity to waiting requests;
+// then it preempts for those that still wait. The last two steps end every call.
 package broker
