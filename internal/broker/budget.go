@@ -406,3 +406,12 @@ func (as *accounts) overBudget(clusterID string) []string {
 	}
 	return out
 }
+
+// eachMember calls check for each member, with how many bytes of Budget.JournalPerHour it has used up
+// and how many reservations and closed keys it has in the book.
+func (s *session) eachMember(check func(member string, written float64, entries int)) {
+	for id, a := range s.accounts.byMember {
+		a.drainBuckets(s.now(), s.config().Budget.JournalPerHour)
+		check(id, a.written, a.reservations+len(a.closedKeys))
+	}
+}
