@@ -98,15 +98,18 @@ func (m *machine) withinBudget() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	budget, t := m.config.Budget, m.session
-	for id, a := range t.accounts.byMember {
-		a.drainBuckets(m.now(), budget.JournalPerHour)
+	var err error
+	t.eachMember(func(id string, written float64, entries int) {
 		// An admitted call may exceed the budget by one event.
-		if a.written > float64(budget.JournalPerHour+1<<20) {
-			return fmt.Errorf("%s has written %.0f bytes", id, a.written)
+		if written > float64(budget.JournalPerHour+1<<20) {
+			err = fmt.Errorf("%s has written %.0f bytes", id, written)
 		}
-		if n := a.reservations + len(a.closedKeys); n > budget.Reservations {
-			return fmt.Errorf("%s has %d reservations and keys in the book", id, n)
+		if entries > budget.Reservations {
+			err = fmt.Errorf("%s has %d reservations and keys in the book", id, entries)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	// Clusters are counted, not accounts: after a restart a cluster has no account before its first
 	// call.
