@@ -28,7 +28,7 @@ var pure = []string{
 // they see the session through interfaces of their own, and never each other.
 var (
 	parts = []string{
-		"internal/broker/archive", "internal/broker/drains", "internal/broker/excess", "internal/broker/healing", "internal/broker/idle",
+		"internal/broker/archive", "internal/broker/budget", "internal/broker/drains", "internal/broker/excess", "internal/broker/healing", "internal/broker/idle",
 		"internal/broker/links", "internal/broker/mailbox", "internal/broker/metrics", "internal/broker/offers", "internal/broker/recovery",
 		"internal/broker/requests", "internal/broker/term", "internal/broker/traces", "internal/broker/visibility",
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
@@ -50,7 +51,13 @@ func (f *fleet) records() (n uint64) {
 
 // remembered counts a member's reservations in the book.
 func (f *fleet) remembered(member string) (n int) {
-	f.inSession(func(t *session) { n = t.accounts.accountOf(member).reservations })
+	f.inSession(func(t *session) {
+		t.book.Reservations(func(r *ledger.Reservation) {
+			if r.Requester == member {
+				n++
+			}
+		})
+	})
 	return n
 }
 
@@ -82,7 +89,7 @@ func TestJournalBudgetLimitsMember(t *testing.T) {
 			_, err = f.ReleaseReservation(context.Background(), "evil", fmt.Sprintf("unknown-key-%06d", calls), "")
 		}
 		f.wantStopped(err, "journal", "of 1048576 bytes")
-		if records := f.records() - began; records > 2*most/recordOverhead {
+		if records := f.records() - began; records > 2*most/budget.RecordOverhead {
 			t.Errorf("%d records were written", records)
 		}
 		f.advertise("paris", "100000", "64Ti")
@@ -145,7 +152,7 @@ func TestBookBoundsBytesPerMember(t *testing.T) {
 
 func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 	withBudget(t, func(*Budget) {}, func(f *fleet) {
-		for i := range 3 * forgetAtOnce {
+		for i := range 3 * budget.ForgetAtOnce {
 			if _, err := f.ReleaseReservation(context.Background(), "rome", fmt.Sprintf("unknown-%06d", i), ""); err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +160,9 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 		time.Sleep(retain - time.Minute)
 		synctest.Wait()
 		f.inSession(func(s *session) {
-			if n := len(s.accounts.accountOf("rome").closedKeys); n != 3*forgetAtOnce {
+			n := 0
+			s.book.ShutKeys(func(ledger.Shut, time.Time) { n++ })
+			if n != 3*budget.ForgetAtOnce {
 				t.Errorf("%d keys are shut before their day is over", n)
 			}
 		})
@@ -366,7 +375,7 @@ func TestExceededBudgetIsShownForAWhile(t *testing.T) {
 		if got := over(); len(got) != 1 || got[0] != "member rome asks too often" {
 			t.Errorf("it shows %q", got)
 		}
-		time.Sleep(refusalShown + time.Second)
+		time.Sleep(budget.RefusalShown + time.Second)
 		synctest.Wait()
 		if got := over(); len(got) != 0 {
 			t.Errorf("later it shows %q", got)

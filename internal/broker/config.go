@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -52,7 +53,7 @@ type Config struct {
 	// Visibility limits the information that requesters get about other clusters.
 	Visibility visibility.Visibility
 	// Budget limits how much of the broker each member may use.
-	Budget Budget
+	Budget budget.Budget
 	// Accounts says how long the accounts of ended periods are kept.
 	Accounts AccountsRetention
 	// Notifications are the channels to which events are sent. The broker itself does not use them,
@@ -88,7 +89,7 @@ func DefaultConfig() Config {
 	return Config{
 		Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour, Timeouts: DefaultTimeouts(),
 		Queue: QueueConfig{MaxLength: 10_000, Timeout: time.Hour}, Preemption: PreemptionConfig{Grace: 2 * time.Minute},
-		Budget: DefaultBudget(), Accounts: AccountsRetention{Days: 35, Months: 25},
+		Budget: budget.Default(), Accounts: AccountsRetention{Days: 35, Months: 25},
 	}
 }
 

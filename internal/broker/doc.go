@@ -21,7 +21,7 @@
 //	preemption    victims, and the requests they yield to     preemption.go holders.go
 //	quotes        decisions held without a reservation        quotes.go quote.go
 //	deadlines     carries out due steps                       deadlines.go schedule.go
-//	accounts      use of the broker by members, and budgets   budget.go
+//	accounts      use of the broker by members, and budgets   budget/
 //	book          ledger and accounts of the same events      replay/
 //	news          informs agents about changes                news.go instructions.go
 //	archive       stores what the journal does not keep       archive/ stored.go

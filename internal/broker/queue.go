@@ -29,8 +29,6 @@ type QueueConfig struct {
 }
 
 const (
-	// queueFullRetry is how long a requester should wait before it asks again if the queue is full.
-	queueFullRetry = 30 * time.Second
 	// queueRefresh is how often a requester is asked to fetch its place in the queue. A requester
 	// at one of the first places is asked every frontRefresh, because these places change more
 	// often. The broker reports a grant without being asked.
@@ -117,10 +115,10 @@ func (qu *queueing) classOf(r *ledger.Reservation) string {
 func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reservation, error) {
 	if most := qu.s.config().Queue.MaxLength; qu.line.Len() >= most {
 		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, BrokerConfig.spec.queue.maxLength sets the maximum", why.Detail, most)
-		e.RetryAfter, e.Candidates, e.Rejected = queueFullRetry, why.Candidates, why.Rejected
+		e.RetryAfter, e.Candidates, e.Rejected = term.QueueFullRetry, why.Candidates, why.Rejected
 		return nil, e
 	}
-	if err := qu.s.accounts.checkWaiting(q); err != nil {
+	if err := qu.s.accounts.CheckWaiting(q); err != nil {
 		return nil, err
 	}
 	reserve := qu.s.reservations.newReserve(q, "res-")
@@ -229,7 +227,7 @@ func (qu *queueing) serveWaiting() {
 	}
 	qu.serving = true
 	defer func() { qu.serving = false }()
-	defer qu.s.accounts.pauseCharging()() // the grants of others are not charged to the caller
+	defer qu.s.accounts.PauseCharging()() // the grants of others are not charged to the caller
 	for {
 		clusters, serveOn := qu.freed, qu.serveNextOn
 		if len(clusters) == 0 {

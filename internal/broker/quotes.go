@@ -214,7 +214,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 		}
 		switch {
 		case held == nil:
-			return s.accounts.closeKey(clusterID, quoteKey(nameOrKey), ledger.UserOf(clusterID, ""))
+			return faultOf(s.accounts.CloseKey(clusterID, quoteKey(nameOrKey), ledger.UserOf(clusterID, "")))
 		case held.Ended != "":
 			return nil
 		}

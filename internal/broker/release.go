@@ -41,7 +41,7 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 			if shut {
 				return nil
 			}
-			return s.accounts.closeKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user))
+			return faultOf(s.accounts.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)

@@ -68,7 +68,7 @@ func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) 
 	if err := rs.checkNew(q); err != nil {
 		return nil, err
 	}
-	if err := rs.s.accounts.makeRoom(q); err != nil {
+	if err := rs.s.accounts.MakeRoom(q); err != nil {
 		return nil, err
 	}
 	r, err := rs.decideOrQueue(q)

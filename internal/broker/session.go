@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
@@ -43,7 +44,7 @@ type session struct {
 	// clusters, because changes updates preemptions, on which the free capacity depends.
 	observers []term.Observer
 
-	accounts     accounts
+	accounts     *budget.Accounts
 	archive      *archive.Archive
 	changes      changes
 	clusters     clusters
@@ -87,7 +88,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.idles = idle.New(s)
 	s.excesses = excess.New(s)
 	s.reservations = reservations{s}
-	s.accounts = newAccounts(s)
+	s.accounts = budget.New(s)
 	s.deadlines = newDeadlines(s)
 	s.clusters = newClusters(s)
 	s.recovery = recovery.New(s)
@@ -104,14 +105,14 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.archive = archive.New(s, b.opts.Store, JournalName, id)
 	s.deadlines.expirers = map[string]func(string){
 		holdDue: s.quotes.expireQuote, links.Due: s.links.ExpireReports, excess.Due: s.excesses.RecordDelayed,
-		keysDue: s.accounts.expireKeys, budgetDue: s.accounts.expireRefusals,
+		budget.KeysDue: s.accounts.ExpireKeys, budget.RefusalsDue: s.accounts.ExpireRefusals,
 		triedDue: s.queue.endExclusion, drains.Due: s.drains.UpdateRecall, idle.Due: s.idles.CarryOutDue,
 	}
 	s.changes = changes{s, []func(*ledger.Reservation){
 		s.queue.reservationChanged, s.preemption.reservationChanged, s.objects.reservationChanged, s.deadlines.reservationChanged,
 		s.news.reservationChanged, s.drains.ReservationChanged, s.idles.ReservationChanged,
 	}}
-	s.observers = []term.Observer{&s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, s.recovery, &s.quotes, s.metering}
+	s.observers = []term.Observer{s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, s.recovery, &s.quotes, s.metering}
 	if record := b.opts.RecordSpan; record != nil {
 		s.observers = append(s.observers, traces.New(id, record))
 	}
@@ -145,7 +146,7 @@ func (s *session) derive() {
 	for _, r := range all {
 		s.changes.publishChange(r)
 	}
-	s.accounts.countBook()
+	s.accounts.CountBook()
 	s.quotes.rescheduleAll()
 }
 

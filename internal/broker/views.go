@@ -74,7 +74,7 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Offer: c.Offer, Reserved: c.Claimed().Clone(), Available: available, Stretch: c.Stretch(),
 			Score:      decision.AvailabilityScore(available, c.Lendable()),
 			Placements: c.Placements(), Phase: s.clusters.presenceOf(id).phase, Heard: s.clusters.presenceOf(id).heard,
-			Doubts: s.clusters.doubtsAbout(c), Record: c.Record, OverBudget: s.accounts.overBudget(id),
+			Doubts: s.clusters.doubtsAbout(c), Record: c.Record, OverBudget: s.accounts.OverBudget(id),
 			Denied:      s.clusters.isDenied(c),
 			Drain:       s.drains.ViewOf(c),
 			Unreachable: s.links.UnreachableFrom(id),

@@ -9,4 +9,6 @@ const (
 	// Retain is how long an ended reservation stays in the book, so that a repeated request still finds
 	// it.
 	Retain = 24 * time.Hour
+	// QueueFullRetry is how long a requester should wait before it asks again if the queue is full.
+	QueueFullRetry = 30 * time.Second
 )

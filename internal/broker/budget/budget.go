@@ -1,10 +1,12 @@
-package broker
+// Package budget limits how much of the broker one member may use: bytes of the journal, reservations
+// and closed keys in the book, and waiting requests.
+package budget
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -32,9 +35,9 @@ type Budget struct {
 	ResourceNames int
 }
 
-// DefaultBudget returns a budget far above what an honest member needs. Ten thousand reservations
+// Default returns a budget far above what an honest member needs. Ten thousand reservations
 // at the same time take about 20 MiB of the journal.
-func DefaultBudget() Budget {
+func Default() Budget {
 	return Budget{Reservations: 10_000, JournalPerHour: 32 << 20, ResourceNames: decision.DefaultResourceNames}
 }
 
@@ -44,8 +47,8 @@ const (
 	bookBytes = 2 << 10
 	// plainReservation is the approximate size of a reservation without requirements.
 	plainReservation = 1 << 10
-	// recordOverhead is added to the size of every record, for its hashes and the work of writing it.
-	recordOverhead = 256
+	// RecordOverhead is added to the size of every record, for its hashes and the work of writing it.
+	RecordOverhead = 256
 	// burstShare and paceShare define a second limit besides JournalPerHour. The second limit keeps one member from
 	// delaying the records of others: a member may write 1/burstShare of its hourly bytes at once, and after that
 	// 1/paceShare of its hourly bytes in every second.
@@ -53,16 +56,16 @@ const (
 	paceShare  = 256
 	// leastWaiting is how many requests of one member may wait, however short the queue is.
 	leastWaiting = 16
-	// forgetAtOnce is how many reservations, and how many keys, one event may forget.
-	forgetAtOnce = 200
-	// keysDue is the prefix of the names of the deadlines at which the oldest closed keys of a requester are
+	// ForgetAtOnce is how many reservations, and how many keys, one event may forget.
+	ForgetAtOnce = 200
+	// KeysDue is the prefix of the names of the deadlines at which the oldest closed keys of a requester are
 	// forgotten.
-	keysDue = "keys/"
-	// budgetDue is the prefix of the names of the deadlines at which a member is no longer shown as
+	KeysDue = "keys/"
+	// RefusalsDue is the prefix of the names of the deadlines at which a member is no longer shown as
 	// over its budget.
-	budgetDue = "budget/"
-	// refusalShown is how long a member is shown as over its budget after the last refusal.
-	refusalShown = 10 * time.Minute
+	RefusalsDue = "budget/"
+	// RefusalShown is how long a member is shown as over its budget after the last refusal.
+	RefusalShown = 10 * time.Minute
 	// refusalRefresh is the shortest time between two updates of the status of a member's
 	// ClusterAdvertisement while refusals are repeated.
 	refusalRefresh = time.Minute
@@ -83,7 +86,7 @@ type account struct {
 	// closedKeys are the member's closed keys, the oldest first.
 	closedKeys []closedKey
 	// refusals has the last refused call for each limit of the budget, by the name of the limit.
-	refusals map[string]Refusal
+	refusals map[string]refusal
 	shown    time.Time
 }
 
@@ -92,35 +95,57 @@ type closedKey struct {
 	at  time.Time
 }
 
-// Refusal is a call of a member that was refused because of its budget.
-type Refusal struct {
+// refusal is a call of a member that was refused because of its budget.
+type refusal struct {
 	// Figure names the limit of the budget, Detail is the message to the member.
 	Figure, Detail string
 	At             time.Time
 }
 
-// accounts tracks how much of the broker each member uses, and refuses calls that exceed its
-// budget.
-type accounts struct {
-	s        *session
+// Session is what budgets need of the broker's session.
+type Session interface {
+	term.Term
+	// Budget is the budget of every member.
+	Budget() *Budget
+	// QueueLength returns how many requests wait, and how many may.
+	QueueLength() (waiting, most int)
+	// TakingPart iterates over the reservations in which a cluster takes part, in the order of their
+	// last changes.
+	TakingPart(clusterID string) iter.Seq[*ledger.Reservation]
+	// IgnoredResources returns the resources of a cluster that decisions ignore because there are too
+	// many.
+	IgnoredResources(clusterID string) []string
+}
+
+// Accounts tracks how much of the broker each member uses, and refuses calls that exceed its budget
+// with fault.TooManyRequests.
+type Accounts struct {
+	s        Session
 	byMember map[string]*account
 	// payer is the member whose call is in progress and to which records are charged, "" for none.
 	payer string
 }
 
-func newAccounts(s *session) accounts { return accounts{s: s, byMember: map[string]*account{}} }
+// New returns Accounts without any use.
+func New(s Session) *Accounts { return &Accounts{s: s, byMember: map[string]*account{}} }
 
-func (as *accounts) accountOf(member string) *account {
+// Charge charges records to a member until the returned function is called.
+func (as *Accounts) Charge(member string) (stop func()) {
+	as.payer = member
+	return func() { as.payer = "" }
+}
+
+func (as *Accounts) accountOf(member string) *account {
 	a := as.byMember[member]
 	if a == nil {
-		a = &account{at: as.s.now()}
+		a = &account{at: as.s.Now()}
 		as.byMember[member] = a
 	}
 	return a
 }
 
-// pauseCharging stops charging records to any member until the returned function is called.
-func (as *accounts) pauseCharging() (resume func()) {
+// PauseCharging stops charging records to any member until the returned function is called.
+func (as *Accounts) PauseCharging() (resume func()) {
 	payer := as.payer
 	as.payer = ""
 	return func() { as.payer = payer }
@@ -134,34 +159,11 @@ func (a *account) drainBuckets(now time.Time, perHour int64) {
 	a.at = now
 }
 
-// commitPlanFor calls commitPlan for a call of a member. It refuses the call if the member has used
-// up its share of the journal, and charges the written records to the member.
-func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
-	return b.commitPlan(ctx, func(s *session) error {
-		if err := s.accounts.checkJournal(member); err != nil {
-			return err
-		}
-		s.accounts.payer = member
-		defer func() { s.accounts.payer = "" }()
-		err := plan(s)
-		return errTooLarge(member, err)
-	})
-}
-
-// errTooLarge converts the error for an event that does not fit in a record to an answer that says
-// how to make it smaller. It returns other errors unchanged.
-func errTooLarge(member string, err error) error {
-	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record does not wrap this error
-		return fault.New(fault.TooLarge, "the request of %q cannot be recorded: %v; ask for less", member, large)
-	}
-	return err
-}
-
-// checkJournal returns an error if the member has used up its share of the journal.
-func (as *accounts) checkJournal(member string) error {
-	most := as.s.config().Budget.JournalPerHour
+// CheckJournal returns an error if the member has used up its share of the journal.
+func (as *Accounts) CheckJournal(member string) error {
+	most := as.s.Budget().JournalPerHour
 	a := as.accountOf(member)
-	a.drainBuckets(as.s.now(), most)
+	a.drainBuckets(as.s.Now(), most)
 	if over := a.written - float64(most); over >= 0 {
 		wait := time.Duration((over/float64(most) + 1.0/3600) * float64(time.Hour))
 		return fault.Over("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
@@ -175,7 +177,7 @@ func (as *accounts) checkJournal(member string) error {
 }
 
 // chargeRecord charges the record of an event to the member that caused it.
-func (as *accounts) chargeRecord(e term.Event) {
+func (as *Accounts) chargeRecord(e term.Event) {
 	member := as.payer
 	if offer, ok := e.Change.(*ledger.Offer); ok && offer.Agent {
 		member = offer.ClusterID // an offer may be recorded during another member's call
@@ -187,15 +189,15 @@ func (as *accounts) chargeRecord(e term.Event) {
 		return
 	}
 	a := as.accountOf(member)
-	a.drainBuckets(as.s.now(), as.s.config().Budget.JournalPerHour)
-	a.written += float64(e.Size + recordOverhead)
-	a.paced += float64(e.Size + recordOverhead)
+	a.drainBuckets(as.s.Now(), as.s.Budget().JournalPerHour)
+	a.written += float64(e.Size + RecordOverhead)
+	a.paced += float64(e.Size + RecordOverhead)
 }
 
-// countBook fills the accounts from the book.
-func (as *accounts) countBook() {
-	as.s.book.Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).addReservation(r, 1) })
-	as.s.book.ShutKeys(func(k ledger.Shut, at time.Time) {
+// CountBook fills the accounts from the book.
+func (as *Accounts) CountBook() {
+	as.s.Book().Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).addReservation(r, 1) })
+	as.s.Book().ShutKeys(func(k ledger.Shut, at time.Time) {
 		a := as.accountOf(k.Requester)
 		a.closedKeys = append(a.closedKeys, closedKey{k.Key, at})
 	})
@@ -221,7 +223,8 @@ func weightOf(r *ledger.Reservation) int64 {
 	return plainReservation + int64(len(text))
 }
 
-func (as *accounts) Observe(e term.Event) {
+// Observe implements term.Observer.
+func (as *Accounts) Observe(e term.Event) {
 	as.chargeRecord(e)
 	switch change := e.Change.(type) {
 	case *ledger.Forget:
@@ -242,13 +245,13 @@ func (as *accounts) Observe(e term.Event) {
 	}
 }
 
-// makeRoom makes room in the book for one more reservation of a requester. If the requester's budget is used up, it
+// MakeRoom makes room in the book for one more reservation of a requester. If the requester's budget is used up, it
 // forgets the oldest ended reservations. If that is not enough, it returns an error.
-func (as *accounts) makeRoom(q *Request) error {
+func (as *Accounts) MakeRoom(q *requests.Request) error {
 	if q.Object != nil {
 		return nil // requests in Reservation objects are limited by the RBAC of the broker cluster instead
 	}
-	most, a := as.s.config().Budget.Reservations, as.accountOf(q.Requester)
+	most, a := as.s.Budget().Reservations, as.accountOf(q.Requester)
 	if as.hasRoom(a) {
 		return nil
 	}
@@ -260,17 +263,17 @@ func (as *accounts) makeRoom(q *Request) error {
 }
 
 // hasRoom reports whether a requester may have another reservation or closed key in the book.
-func (as *accounts) hasRoom(a *account) bool {
-	most := as.s.config().Budget.Reservations
+func (as *Accounts) hasRoom(a *account) bool {
+	most := as.s.Budget().Reservations
 	return a.reservations+len(a.closedKeys) < most && a.bytes < int64(most)*bookBytes
 }
 
-// forgetOldest forgets the oldest ended reservations and closed keys of a requester, up to forgetAtOnce of each, before
-// their usual time (retain) is over.
-func (as *accounts) forgetOldest(requester string) error {
+// forgetOldest forgets the oldest ended reservations and closed keys of a requester, up to ForgetAtOnce of each, before
+// their usual time (term.Retain) is over.
+func (as *Accounts) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(closedKey) bool { return true })}
-	for r := range as.s.news.logOf(requester).allReservations(as.s.book) {
-		if len(forget.Names) == forgetAtOnce {
+	for r := range as.s.TakingPart(requester) {
+		if len(forget.Names) == ForgetAtOnce {
 			break
 		}
 		if r.Requester == requester && r.Over() {
@@ -280,29 +283,29 @@ func (as *accounts) forgetOldest(requester string) error {
 	if len(forget.Names)+len(forget.Keys) == 0 {
 		return nil
 	}
-	return as.s.record(ledger.Event{Change: forget})
+	return as.s.Record(ledger.Event{Change: forget})
 }
 
-// closeKey closes a key that names no reservation, so that a request with it is refused.
-func (as *accounts) closeKey(requester, key string, by ledger.Actor) error {
+// CloseKey closes a key that names no reservation, so that a request with it is refused.
+func (as *Accounts) CloseKey(requester, key string, by ledger.Actor) error {
 	if a := as.accountOf(requester); !as.hasRoom(a) {
 		if err := as.forgetOldest(requester); err != nil {
 			return err
 		}
 		if !as.hasRoom(a) {
 			return fault.Over("reservations", time.Minute, "member %q holds %d of %d reservations and closed keys: release some",
-				requester, a.reservations+len(a.closedKeys), as.s.config().Budget.Reservations)
+				requester, a.reservations+len(a.closedKeys), as.s.Budget().Reservations)
 		}
 	}
-	return faultOf(as.s.record(ledger.Event{By: by, Change: &ledger.Shut{Requester: requester, Key: key}}))
+	return as.s.Record(ledger.Event{By: by, Change: &ledger.Shut{Requester: requester, Key: key}})
 }
 
 // oldestKeys returns the closed keys of a requester, the oldest first, up to the first one for
-// which old returns false. It returns at most forgetAtOnce keys.
-func (as *accounts) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
+// which old returns false. It returns at most ForgetAtOnce keys.
+func (as *Accounts) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
 	var out []ledger.Shut
 	for _, k := range as.accountOf(requester).closedKeys {
-		if len(out) == forgetAtOnce || !old(k) {
+		if len(out) == ForgetAtOnce || !old(k) {
 			break
 		}
 		out = append(out, ledger.Shut{Requester: requester, Key: k.key})
@@ -310,38 +313,40 @@ func (as *accounts) oldestKeys(requester string, old func(closedKey) bool) []led
 	return out
 }
 
-// setKeyDeadline schedules expireKeys for when the requester's oldest closed key expires, which is 24 hours (the
-// constant retain) after it was closed.
-func (as *accounts) setKeyDeadline(requester string) {
+// setKeyDeadline schedules ExpireKeys for when the requester's oldest closed key expires, which is 24 hours (the
+// constant term.Retain) after it was closed.
+func (as *Accounts) setKeyDeadline(requester string) {
 	if shut := as.accountOf(requester).closedKeys; len(shut) > 0 {
-		as.s.deadlines.setDeadline(keysDue+requester, shut[0].at.Add(retain))
+		as.s.SetDeadline(KeysDue+requester, shut[0].at.Add(term.Retain))
 	}
 }
 
-func (as *accounts) expireKeys(requester string) {
-	old := as.oldestKeys(requester, func(k closedKey) bool { return !k.at.Add(retain).After(as.s.now()) })
+// ExpireKeys forgets the closed keys of a requester that have expired.
+func (as *Accounts) ExpireKeys(requester string) {
+	old := as.oldestKeys(requester, func(k closedKey) bool { return !k.at.Add(term.Retain).After(as.s.Now()) })
 	if len(old) > 0 {
-		if err := as.s.record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
-			as.s.log.Error(err, "forgetting closed keys failed, retrying", "cluster", requester)
-			as.s.deadlines.setDeadline(keysDue+requester, as.s.now().Add(reopenDelay))
+		if err := as.s.Record(ledger.Event{Change: &ledger.Forget{Keys: old}}); err != nil {
+			as.s.Log().Error(err, "forgetting closed keys failed, retrying", "cluster", requester)
+			as.s.SetDeadline(KeysDue+requester, as.s.Now().Add(term.RetryDelay))
 			return
 		}
 	}
 	as.setKeyDeadline(requester)
 }
 
-// checkWaiting returns an error if the member already uses up its share of the queue. It does not limit
+// CheckWaiting returns an error if the member already uses up its share of the queue. It does not limit
 // requests in Reservation objects.
-func (as *accounts) checkWaiting(q *Request) error {
+func (as *Accounts) CheckWaiting(q *requests.Request) error {
 	if q.Object != nil {
 		return nil
 	}
-	most := cmp.Or(as.s.config().Budget.Waiting, max(as.s.config().Queue.MaxLength/4, leastWaiting))
-	if as.s.queue.line.Len() < most {
+	length, longest := as.s.QueueLength()
+	most := cmp.Or(as.s.Budget().Waiting, max(longest/4, leastWaiting))
+	if length < most {
 		return nil // the whole queue is shorter than the share of one member
 	}
 	n := 0
-	for r := range as.s.news.logOf(q.Requester).allReservations(as.s.book) {
+	for r := range as.s.TakingPart(q.Requester) {
 		if r.Requester == q.Requester && r.Waiting != nil {
 			n++
 		}
@@ -349,69 +354,61 @@ func (as *accounts) checkWaiting(q *Request) error {
 	if n < most {
 		return nil
 	}
-	return fault.Over("waiting", queueFullRetry, "member %q has %d of %d requests waiting for capacity: withdraw some, or ask later; BrokerConfig.spec.memberBudget.waiting sets it",
+	return fault.Over("waiting", term.QueueFullRetry, "member %q has %d of %d requests waiting for capacity: withdraw some, or ask later; BrokerConfig.spec.memberBudget.waiting sets it",
 		q.Requester, n, most)
 }
 
-// NoteRefusal stores that a call of a member was refused because of its budget, so that the
-// member's ClusterAdvertisement shows it.
-func (b *Broker) NoteRefusal(member, figure, detail string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session != nil {
-		b.session.accounts.noteRefusal(member, figure, detail)
-	}
-}
-
-func (as *accounts) noteRefusal(member, figure, detail string) {
-	if as.s.book.Cluster(member) == nil {
+// NoteRefusal stores that a call of a member was refused because of its budget. figure names the limit,
+// detail is the message to the member.
+func (as *Accounts) NoteRefusal(member, figure, detail string) {
+	if as.s.Book().Cluster(member) == nil {
 		return
 	}
-	a, now := as.accountOf(member), as.s.now()
+	a, now := as.accountOf(member), as.s.Now()
 	if a.refusals == nil {
-		a.refusals = map[string]Refusal{}
+		a.refusals = map[string]refusal{}
 	}
 	_, known := a.refusals[figure]
-	a.refusals[figure] = Refusal{Figure: figure, Detail: detail, At: now}
+	a.refusals[figure] = refusal{Figure: figure, Detail: detail, At: now}
 	if !known || now.Sub(a.shown) >= refusalRefresh {
 		a.shown = now
-		as.s.b.feed.addCluster(member)
+		as.s.PublishCluster(member)
 	}
-	as.s.deadlines.setDeadline(budgetDue+member, now.Add(refusalShown))
+	as.s.SetDeadline(RefusalsDue+member, now.Add(RefusalShown))
 }
 
-// expireRefusals drops the refusals that have been shown for refusalShown.
-func (as *accounts) expireRefusals(member string) {
+// ExpireRefusals drops the refusals that have been shown for RefusalShown.
+func (as *Accounts) ExpireRefusals(member string) {
 	a := as.accountOf(member)
-	maps.DeleteFunc(a.refusals, func(_ string, r Refusal) bool { return as.s.now().Sub(r.At) >= refusalShown })
-	if as.s.book.Cluster(member) != nil {
-		as.s.b.feed.addCluster(member)
+	maps.DeleteFunc(a.refusals, func(_ string, r refusal) bool { return as.s.Now().Sub(r.At) >= RefusalShown })
+	if as.s.Book().Cluster(member) != nil {
+		as.s.PublishCluster(member)
 	}
 	if len(a.refusals) > 0 {
-		as.s.deadlines.setDeadline(budgetDue+member, as.s.now().Add(refusalShown))
+		as.s.SetDeadline(RefusalsDue+member, as.s.Now().Add(RefusalShown))
 	}
 }
 
-// overBudget returns a text for each limit of the budget that the member has recently exceeded, and one
+// OverBudget returns a text for each limit of the budget that the member has recently exceeded, and one
 // if decisions ignore some of its resources; nil if there are none.
-func (as *accounts) overBudget(clusterID string) []string {
+func (as *Accounts) OverBudget(clusterID string) []string {
 	var out []string
 	a := as.accountOf(clusterID)
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {
 		out = append(out, a.refusals[figure].Detail)
 	}
-	if left := as.s.clusters.ignoredResources(clusterID); len(left) > 0 {
+	if left := as.s.IgnoredResources(clusterID); len(left) > 0 {
 		out = append(out, fmt.Sprintf("resources ignored in decisions: %s; a cluster may advertise %d besides cpu, memory and pods, all clusters together %d",
-			strings.Join(left, ", "), as.s.config().Budget.ResourceNames, decision.MaxResources))
+			strings.Join(left, ", "), as.s.Budget().ResourceNames, decision.MaxResources))
 	}
 	return out
 }
 
-// eachMember calls check for each member, with how many bytes of Budget.JournalPerHour it has used up
-// and how many reservations and closed keys it has in the book.
-func (s *session) eachMember(check func(member string, written float64, entries int)) {
-	for id, a := range s.accounts.byMember {
-		a.drainBuckets(s.now(), s.config().Budget.JournalPerHour)
+// Each calls check for each member, with how many bytes of Budget.JournalPerHour it has used up and how
+// many reservations and closed keys it has in the book.
+func (as *Accounts) Each(check func(member string, written float64, entries int)) {
+	for id, a := range as.byMember {
+		a.drainBuckets(as.s.Now(), as.s.Budget().JournalPerHour)
 		check(id, a.written, a.reservations+len(a.closedKeys))
 	}
 }

@@ -1,0 +1,61 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+)
+
+// Budget limits how much of the broker one member cluster may use.
+type Budget = budget.Budget
+
+// commitPlanFor calls commitPlan for a call of a member. It refuses the call if the member has used
+// up its share of the journal, and charges the written records to the member.
+func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
+	return b.commitPlan(ctx, func(s *session) error {
+		if err := s.accounts.CheckJournal(member); err != nil {
+			return err
+		}
+		defer s.accounts.Charge(member)()
+		err := plan(s)
+		return errTooLarge(member, err)
+	})
+}
+
+// errTooLarge converts the error for an event that does not fit in a record to an answer that says
+// how to make it smaller. It returns other errors unchanged.
+func errTooLarge(member string, err error) error {
+	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record does not wrap this error
+		return fault.New(fault.TooLarge, "the request of %q cannot be recorded: %v; ask for less", member, large)
+	}
+	return err
+}
+
+// NoteRefusal stores that a call of a member was refused because of its budget, so that the
+// member's ClusterAdvertisement shows it.
+func (b *Broker) NoteRefusal(member, figure, detail string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session != nil {
+		b.session.accounts.NoteRefusal(member, figure, detail)
+	}
+}
+
+// Budget implements budget.Session.
+func (s *session) Budget() *budget.Budget { return &s.config().Budget }
+
+// QueueLength implements budget.Session.
+func (s *session) QueueLength() (waiting, most int) {
+	return s.queue.line.Len(), s.config().Queue.MaxLength
+}
+
+// IgnoredResources implements budget.Session.
+func (s *session) IgnoredResources(clusterID string) []string {
+	return s.clusters.ignoredResources(clusterID)
+}
+
+// eachMember calls budget.Accounts.Each.
+func (s *session) eachMember(check func(member string, written float64, entries int)) {
+	s.accounts.Each(check)
+}
