@@ -29,12 +29,12 @@ var pure = []string{
 var (
 	parts = []string{
 		"internal/broker/archive", "internal/broker/budget", "internal/broker/drains", "internal/broker/excess", "internal/broker/healing", "internal/broker/idle",
-		"internal/broker/links", "internal/broker/mailbox", "internal/broker/metrics", "internal/broker/offers", "internal/broker/recovery",
+		"internal/broker/links", "internal/broker/mailbox", "internal/broker/metrics", "internal/broker/offers", "internal/broker/quotes", "internal/broker/recovery",
 		"internal/broker/requests", "internal/broker/term", "internal/broker/traces", "internal/broker/visibility",
 	}
 	parted = []string{
 		"internal/broker/accounts", "internal/broker/decision", "internal/broker/history", "internal/broker/journal", "internal/broker/ledger",
-		"internal/broker/replay", "internal/broker/requests", "internal/broker/term",
+		"internal/broker/replay", "internal/broker/requests", "internal/broker/term", "internal/broker/visibility",
 	}
 )
 

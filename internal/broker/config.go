@@ -117,7 +117,7 @@ func (b *Broker) applyConfig(c Config) {
 		if c.Queue.Paused != before.Queue.Paused || !known {
 			b.session.queue.publishWaiting()
 		}
-		b.session.quotes.rescheduleAll()
+		b.session.quotes.RescheduleAll()
 		if retimed {
 			b.session.deadlines.rescheduleAll()
 		}

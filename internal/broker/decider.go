@@ -6,6 +6,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -56,7 +57,7 @@ func (d *decider) explainChoice(request *decision.Request, target string) explai
 	judged := d.listVerdicts(request, target, shown)
 	candidates := make([]brokerv1alpha1.Candidate, len(judged.verdicts))
 	for i, v := range judged.verdicts {
-		candidates[i] = candidateOf(v, judged.winner)
+		candidates[i] = term.CandidateOf(v, judged.winner)
 	}
 	d.last = explained{ledger.Explain(candidates, judged.rejected), candidates, judged.dearest}
 	return d.last
@@ -109,29 +110,6 @@ func (d *decider) listVerdicts(request *decision.Request, target string, most in
 		d.s.metering.CountRejected(reason, n)
 	}
 	return judged{full.Verdicts, full.Winner, full.Dearest, rejected}
-}
-
-func candidateOf(v decision.Verdict, winner string) brokerv1alpha1.Candidate {
-	c := brokerv1alpha1.Candidate{ClusterID: v.ID}
-	if v.Bill.Currency != "" {
-		c.PricePerHour, c.Currency = decision.Money(v.Bill.PerHour), v.Bill.Currency
-	}
-	if v.Rejection != nil {
-		c.Reason, c.Message = string(v.Rejection.Reason), v.Rejection.Message()
-		return c
-	}
-	c.Score = v.Total.String()
-	c.Criteria = make(map[string]string, len(v.Scores))
-	for _, s := range v.Scores {
-		c.Criteria[s.Criterion] = s.Score.String()
-		if s.Criterion == decision.Cost && s.Note != "" {
-			c.Message = s.Criterion + ": " + s.Note
-		}
-	}
-	if v.ID != winner {
-		c.Reason = ledger.LowerScore
-	}
-	return c
 }
 
 // explainRefusal returns the refusal of a request that no cluster can serve, with all candidates.

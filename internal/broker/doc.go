@@ -19,7 +19,7 @@
 //	clusters      freshness, offers, rows of the market       clusters.go freshness.go advertise.go
 //	queue         requests that wait for capacity             queue.go
 //	preemption    victims, and the requests they yield to     preemption.go holders.go
-//	quotes        decisions held without a reservation        quotes.go quote.go
+//	quotes        decisions held without a reservation        quotes/ quote.go
 //	deadlines     carries out due steps                       deadlines.go schedule.go
 //	accounts      use of the broker by members, and budgets   budget/
 //	book          ledger and accounts of the same events      replay/

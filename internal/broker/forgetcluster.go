@@ -57,7 +57,7 @@ func (s *session) forgetCluster(clusterID string) error {
 		if held.Provider != clusterID && held.Requester != clusterID {
 			continue
 		}
-		if err := s.quotes.endHold(held, ledger.Administrator(""), ledger.HoldDenied); err != nil {
+		if err := s.quotes.End(held, ledger.Administrator(""), ledger.HoldDenied); err != nil {
 			return err
 		}
 	}

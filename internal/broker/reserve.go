@@ -95,7 +95,13 @@ func resultOf(r *ledger.Reservation, err error) string {
 // puts it into the queue.
 func (rs *reservations) decideOrQueue(q *Request) (*ledger.Reservation, error) {
 	if q.Quote != "" {
-		return rs.s.quotes.takeOver(q)
+		held, err := rs.s.quotes.Find(q)
+		if err != nil {
+			return nil, err
+		}
+		return rs.grantNew(q, term.Decision{Provider: held.Provider, Explanation: held.Explanation, Price: held.Price}, func(r *ledger.Reserve) ledger.Change {
+			return &ledger.Take{Quote: held.Name, Reserve: *r}
+		})
 	}
 	// decideNew records the offers on which the decision depends, and serves waiting requests that
 	// come first.

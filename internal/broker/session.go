@@ -20,6 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
@@ -60,7 +61,7 @@ type session struct {
 	objects      objects
 	preemption   preemption
 	queue        queueing
-	quotes       quotes
+	quotes       *quotes.Quotes
 	recovery     *recovery.Recovery
 	reservations reservations
 
@@ -96,7 +97,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.preemption = newPreemption(s)
 	s.healing = healing.New(s)
 	s.links = links.New(s, s.market)
-	s.quotes = quotes{s: s}
+	s.quotes = quotes.New(s)
 	id := ""
 	if j != nil { // nil in a Past
 		id = j.ID()
@@ -104,7 +105,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s.metering = b.meter.Record(book.State, id)
 	s.archive = archive.New(s, b.opts.Store, JournalName, id)
 	s.deadlines.expirers = map[string]func(string){
-		holdDue: s.quotes.expireQuote, links.Due: s.links.ExpireReports, excess.Due: s.excesses.RecordDelayed,
+		quotes.Due: s.quotes.Expire, links.Due: s.links.ExpireReports, excess.Due: s.excesses.RecordDelayed,
 		budget.KeysDue: s.accounts.ExpireKeys, budget.RefusalsDue: s.accounts.ExpireRefusals,
 		triedDue: s.queue.endExclusion, drains.Due: s.drains.UpdateRecall, idle.Due: s.idles.CarryOutDue,
 	}
@@ -112,7 +113,7 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 		s.queue.reservationChanged, s.preemption.reservationChanged, s.objects.reservationChanged, s.deadlines.reservationChanged,
 		s.news.reservationChanged, s.drains.ReservationChanged, s.idles.ReservationChanged,
 	}}
-	s.observers = []term.Observer{s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, s.recovery, &s.quotes, s.metering}
+	s.observers = []term.Observer{s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, s.recovery, s.quotes, s.metering}
 	if record := b.opts.RecordSpan; record != nil {
 		s.observers = append(s.observers, traces.New(id, record))
 	}
@@ -147,7 +148,7 @@ func (s *session) derive() {
 		s.changes.publishChange(r)
 	}
 	s.accounts.CountBook()
-	s.quotes.rescheduleAll()
+	s.quotes.RescheduleAll()
 }
 
 // noteDurable stores that all events up to a position are durable.
