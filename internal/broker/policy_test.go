@@ -158,6 +158,13 @@ func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
 		"an address without https":                 {func(a *v1.Advertisement) { a.EndpointURL = "http://paris.example:6443" }, "endpointURL"},
 		"an address with a password":               {func(a *v1.Advertisement) { a.EndpointURL = "https://me:secret@paris.example" }, "endpointURL"},
 		"an address with a blank":                  {func(a *v1.Advertisement) { a.EndpointURL = "https://paris example" }, "endpointURL"},
+		"an address with a query":                  {func(a *v1.Advertisement) { a.EndpointURL = "https://paris.example/?a=b" }, "endpointURL"},
+		"an address with a fragment":               {func(a *v1.Advertisement) { a.EndpointURL = "https://paris.example/#a" }, "endpointURL"},
+		"an address with a port that is too large": {func(a *v1.Advertisement) { a.EndpointURL = "https://paris.example:99999" }, "endpointURL"},
+		"an address with an escape code":           {func(a *v1.Advertisement) { a.EndpointURL = "https://paris.example/\x1b[2J" }, "endpointURL"},
+		"an address without a host":                {func(a *v1.Advertisement) { a.EndpointURL = "https://:6443" }, "endpointURL"},
+		"an IPv6 address with the largest port":    {func(a *v1.Advertisement) { a.EndpointURL = "https://[2001:db8::1]:65535" }, ""},
+		"an address with a path":                   {func(a *v1.Advertisement) { a.EndpointURL = "https://rancher.example/k8s/clusters/c-1" }, ""},
 		"the longest price and no address":         {func(a *v1.Advertisement) { a.Cost.CPUCost, a.EndpointURL = "999999999.123456789", "" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -241,7 +241,7 @@ var bySchema = map[string]wrong{
 	},
 	"an advertisement with a password in its address": {
 		clusterAdvertisement + `{clusterID: paris, endpointURL: "https://admin:secret@paris:6443", resources: {capacity: {cpu: 1}}}`,
-		[]string{"spec.endpointURL", "endpointURL must be an https:// address without user name or password"},
+		[]string{"spec.endpointURL", "endpointURL must be an https:// address without user name, password"},
 	},
 	"an advertisement with credentials beside its address": {
 		clusterAdvertisement + `{clusterID: paris, token: secret, resources: {capacity: {cpu: 1}}}`,
@@ -566,6 +566,26 @@ var bySchema = map[string]wrong{
 	"a reservation for a tenant with a name that is too long": {
 		reservation + `{requesterID: rome, tenant: ` + strings.Repeat("a", 64) + `, requestedResources: {cpu: "2"}}`,
 		[]string{"spec.tenant", "may not be more than 63 bytes"},
+	},
+	"a reservation for a tenant with an escape code": {
+		reservation + `{requesterID: rome, tenant: "\x1b[2Jx", requestedResources: {cpu: "2"}}`,
+		[]string{"spec.tenant", "tenant must not contain control characters"},
+	},
+	"an advertisement of a cluster whose name has an escape code": {
+		clusterAdvertisement + `{clusterID: paris, clusterName: "\x9b2Jx", resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.clusterName", "clusterName must not contain control characters"},
+	},
+	"an advertisement of a region with a line feed": {
+		clusterAdvertisement + `{clusterID: paris, topology: {region: "eu\nsouth"}, resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.topology.region", "region must not contain control characters"},
+	},
+	"an advertisement of an address with a query": {
+		clusterAdvertisement + `{clusterID: paris, endpointURL: "https://paris:6443/?a=b", resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.endpointURL", "without user name, password, query or fragment"},
+	},
+	"an advertisement of an address with a port that is too large": {
+		clusterAdvertisement + `{clusterID: paris, endpointURL: "https://paris:65536", resources: {capacity: {cpu: 1}}}`,
+		[]string{"spec.endpointURL", "a port up to 65535"},
 	},
 	"an advertisement of a capacity that is no quantity": {
 		clusterAdvertisement + `{clusterID: paris, resources: {capacity: {cpu: many}}}`,

@@ -134,13 +134,14 @@ type ClusterAdvertisementSpec struct {
 	// clusterName is a display name. It defaults to clusterID.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^\x00-\x1f\x7f-\x9f]*$')`,message="clusterName must not contain control characters"
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// endpointURL is the https address of the cluster's API server, as consumers reach it. It must
-	// not contain credentials.
+	// endpointURL is the https address of the cluster's API server, as consumers reach it. It may
+	// have a path, as behind a proxy, but no credentials, query or fragment.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="self.matches('^https://[^@[:space:]]+$')",message="endpointURL must be an https:// address without user name or password"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https://([A-Za-z0-9._-]+|[[][0-9A-Fa-f:.]+[]])(:([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?(/[A-Za-z0-9._~%/-]*)?$')",message="endpointURL must be an https:// address without user name, password, query or fragment, and with a port up to 65535, for example https://rome.example.com:6443"
 	EndpointURL string `json:"endpointURL,omitempty"`
 
 	// topology is the region and zone of the cluster.

@@ -195,6 +195,7 @@ type ReservationSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="of a Reservation only requestedResources, duration and release can be changed: delete it and create another"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^\x00-\x1f\x7f-\x9f]*$')`,message="tenant must not contain control characters"
 	Tenant string `json:"tenant,omitempty"`
 
 	// queuePolicy says what happens when no cluster has room, at first or after the placement ended

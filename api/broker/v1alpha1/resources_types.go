@@ -113,11 +113,13 @@ type Topology struct {
 	// region is the value of the label topology.kubernetes.io/region of the cluster's nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^\x00-\x1f\x7f-\x9f]*$')`,message="region must not contain control characters"
 	Region string `json:"region,omitempty"`
 
 	// zone is the value of the label topology.kubernetes.io/zone of the cluster's nodes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^\x00-\x1f\x7f-\x9f]*$')`,message="zone must not contain control characters"
 	Zone string `json:"zone,omitempty"`
 }
 

@@ -26,6 +26,8 @@ func TestEndpoint(t *testing.T) {
 		"one with a path":                   {flag: flag + "/k8s/clusters/c-1", want: flag + "/k8s/clusters/c-1"},
 		"a flag without https":              {flag: "http://flag", refused: "--endpoint-url is not the https address of an API server"},
 		"a flag without a host":             {flag: "https://:6443", refused: "--endpoint-url"},
+		"a flag with a port too large":      {flag: flag[:len(flag)-4] + "99999", refused: "a port up to 65535"},
+		"a flag with a query":               {flag: flag + "/?a=b", refused: "--endpoint-url"},
 		"a flag with a credential":          {flag: "https://admin:secret@flag", refused: "without user"},
 		"a kubeconfig without https":        {host: "http://127.0.0.1:8001", refused: "the kubeconfig is not the https address of an API server"},
 		"an address of Liqo's that is none": {liqoAddress: "https://", host: host, refused: "apiServer.address of Liqo's chart"},

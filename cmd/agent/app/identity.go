@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,9 +82,12 @@ func (a *agent) resolveEndpoint(liqoAddress, host string) error {
 		a.endpointURL, source = host, "the kubeconfig"
 	}
 	u, err := url.Parse(a.endpointURL)
+	if err == nil && u.Port() != "" {
+		_, err = strconv.ParseUint(u.Port(), 10, 16)
+	}
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		// The error omits the address, which may contain credentials.
-		return fmt.Errorf("%s is not the https address of an API server: set --endpoint-url to one without user, query and fragment, for example https://rome.example.com:6443", source)
+		return fmt.Errorf("%s is not the https address of an API server: set --endpoint-url to one without user, query and fragment and with a port up to 65535, for example https://rome.example.com:6443", source)
 	}
 	return nil
 }

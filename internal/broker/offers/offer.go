@@ -124,18 +124,17 @@ const (
 // number of prices (maxPrices).
 var (
 	objectPrice   = regexp.MustCompile(`^[0-9]{1,9}([.][0-9]{1,9})?$`)
-	objectAddress = regexp.MustCompile(`^https://[^@[:space:]]+$`)
+	objectAddress = regexp.MustCompile(`^https://([A-Za-z0-9._-]+|[[][0-9A-Fa-f:.]+[]])(:([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?(/[A-Za-z0-9._~%/-]*)?$`)
 )
 
 const maxPrices = 32
 
-// checkAddress checks the address of an API server, which may be empty. Any other address must begin
-// with https:// and must not contain a user name or password.
+// checkAddress checks the address of an API server, which may be empty.
 func checkAddress(endpoint string) error {
 	if endpoint == "" || objectAddress.MatchString(endpoint) {
 		return nil
 	}
-	return fmt.Errorf("endpointURL %q: give an https:// address without user name or password", message.Clip(endpoint, 100))
+	return fmt.Errorf("endpointURL %q: give an https:// address without user name, password, query or fragment, and with a port up to 65535", message.Clip(endpoint, 100))
 }
 
 func checkCost(c *brokerv1alpha1.Cost) error {
