@@ -38,16 +38,16 @@ func TestConsoleAddsOnlyWhatItNeeds(t *testing.T) {
 		values          string
 		objects, rights map[string][]string
 	}{
-		"by default": {
-			values: `fullnameOverride: lrb`,
+		"with metrics for everyone": {
+			values: `fullnameOverride: lrb, metrics: {secure: false}`,
 			objects: map[string][]string{
 				"broker": {"Certificate.cert-manager.io liqo-resource-broker lrb-console-tls", "Service liqo-resource-broker lrb-console"},
 				"agent":  {"Certificate.cert-manager.io liqo-resource-broker lrb-console-tls", "Service liqo-resource-broker lrb-console"},
 			},
 			rights: map[string][]string{"broker": {tokens}, "agent": {access, tokens}},
 		},
-		"without a webhook": {
-			values: `fullnameOverride: lrb, webhook: {enabled: false}`,
+		"with metrics for everyone and without a webhook": {
+			values: `fullnameOverride: lrb, metrics: {secure: false}, webhook: {enabled: false}`,
 			objects: map[string][]string{
 				"broker": {"Certificate.cert-manager.io liqo-resource-broker lrb-console-tls", "Service liqo-resource-broker lrb-console"},
 				"agent": {
@@ -58,8 +58,8 @@ func TestConsoleAddsOnlyWhatItNeeds(t *testing.T) {
 			},
 			rights: map[string][]string{"broker": {access, tokens}, "agent": {access, tokens}},
 		},
-		"with secure metrics and a certificate of the user's": {
-			values: `fullnameOverride: lrb, metrics: {secure: true}, certificates: {existing: {console: mine}}`,
+		"with a certificate of the user's": {
+			values: `fullnameOverride: lrb, certificates: {existing: {console: mine}}`,
 			objects: map[string][]string{
 				"broker": {"Service liqo-resource-broker lrb-console"},
 				"agent":  {"Service liqo-resource-broker lrb-console"},

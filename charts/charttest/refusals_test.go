@@ -81,7 +81,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an agent's webhook without one":     {"agent", `{certificates: {certManager: {enabled: false}}}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
 		"a console without certificate":      {"broker", `{` + off + `, webhook: {enabled: false}, console: {enabled: true}}`, []string{"certificates.existing.console is missing", "console.enabled=false"}},
 		"an agent's console without one":     {"agent", `{certificates: {certManager: {enabled: false}}, webhook: {enabled: false}, console: {enabled: true}}`, []string{"certificates.existing.console is missing", "console.enabled=false"}},
-		"metrics without certificate":        {"broker", `{` + off + `, webhook: {enabled: false}, metrics: {secure: true}}`, []string{"certificates.existing.metrics is missing", "metrics.secure=false"}},
+		"metrics without certificate":        {"broker", `{` + off + `, webhook: {enabled: false}}`, []string{"certificates.existing.metrics is missing", "metrics.secure=false"}},
 		"an issuer whose root is missing":    {"broker", `{certificates: {issuers: {agents: {name: vault}}}}`, []string{"certificates.existing.agentsCA is missing"}},
 		"a root whose issuer is missing":     {"broker", `{certificates: {existing: {agentsCA: root}}}`, []string{"certificates.issuers.agents.name is missing"}},
 		"a cluster twice":                    {"broker", `{certificates: {agents: [{clusterID: rome}, {clusterID: rome}]}}`, []string{"certificates.agents", `"rome" twice`}},

@@ -89,8 +89,8 @@ func rightLines(rules []rbacv1.PolicyRule) []string {
 
 // everything turns on all features that need rights of their own.
 var everything = map[string]string{
-	"broker": `{fullnameOverride: lrb, metrics: {secure: true}, console: {enabled: true}, brokerConfig: {defaultTTL: 2h}, mailboxes: {clusters: [{clusterID: rome}]}}`,
-	"agent":  `{fullnameOverride: lrb, metrics: {secure: true}, console: {enabled: true}, autoscaling: {provisioningRequests: {enabled: true}, burstPolicies: {enabled: true}}}`,
+	"broker": `{fullnameOverride: lrb, console: {enabled: true}, brokerConfig: {defaultTTL: 2h}, mailboxes: {clusters: [{clusterID: rome}]}}`,
+	"agent":  `{fullnameOverride: lrb, console: {enabled: true}, autoscaling: {provisioningRequests: {enabled: true}, burstPolicies: {enabled: true}}}`,
 }
 
 // The lists in testdata were reviewed by a person: every change of a right is a change of the list.

@@ -71,7 +71,7 @@ func withoutCertManager(existing ...string) map[string]any {
 }
 
 func forProcess(files fs.FS, name, namespace string, values map[string]any) ([]*unstructured.Unstructured, error) {
-	values["fullnameOverride"], values["webhook"] = name, off
+	values["fullnameOverride"], values["webhook"], values["metrics"] = name, off, off
 	loaded, err := LoadFS(files)
 	if err != nil {
 		return nil, err

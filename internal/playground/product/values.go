@@ -12,6 +12,9 @@ const trustDomain = "playground.local"
 // Carried is the name of the Secret that an administrator copies into a cluster that does not enrol.
 const Carried = "broker-credentials"
 
+// plainMetrics are the values of metrics that anyone on this machine may scrape.
+var plainMetrics = map[string]any{"secure": false}
+
 // brokerValues returns the values of the broker's chart.
 func (p *Product) brokerValues() (map[string]any, error) {
 	rest, err := p.brokerURL("rest")
@@ -34,6 +37,7 @@ func (p *Product) brokerValues() (map[string]any, error) {
 		"log":              map[string]any{"format": "console"},
 		"publicURL":        rest, "enrolmentURL": enrolment,
 		"certificates": map[string]any{"trustDomain": trustDomain, "agents": agents},
+		"metrics":      plainMetrics,
 	}, nil
 }
 
@@ -51,5 +55,6 @@ func agentValues(m Member) map[string]any {
 		"log":              map[string]any{"format": "console"},
 		"cluster":          map[string]any{"id": m.Name()},
 		"config":           map[string]any{"cluster": map[string]any{"region": m.Region, "zone": m.Zone}},
+		"metrics":          plainMetrics,
 	}
 }

@@ -116,7 +116,7 @@ func (s *site) rendered(t *testing.T) []manifest.Object {
 	rendered, err := chart.Render(loaded, chart.Release{Name: s.namespace, Namespace: s.namespace, Values: map[string]any{
 		"fullnameOverride": s.namespace, "mailboxes": map[string]any{"clusters": clusters},
 		"certificates": map[string]any{"certManager": off(), "existing": map[string]any{"tls": "none", "agentsCA": "none"}},
-		"enrolment":    off(), "webhook": off(), "crds": off(),
+		"enrolment":    off(), "webhook": off(), "metrics": off(), "crds": off(),
 	}})
 	if err != nil {
 		t.Fatal(err)
