@@ -49,7 +49,7 @@ var memberSections = []section{
 		{Word: "NetworkPending", Means: "the message says what is missing", Do: "at the provider see GatewayServer and Service, and its agent's `networking.mode`", Level: Warning, After: waits},
 		{Word: "NetworkFailed", Means: "the gateways do not reach each other", Do: "open UDP from the consumer to the provider's GatewayServer; see their logs", Level: Failure},
 		{Word: "Offloading", Means: "namespaces are being, or are, offloaded"},
-		{Word: "NamespaceNotOptedIn", Means: "a namespace lacks the label `liqo.io/broker-offload=true`", Do: "label it, or remove it from `spec.namespaces`", Level: Warning},
+		{Word: "NamespaceNotOptedIn", Means: "the namespace in the message does not admit this request by its label `liqo.io/broker-offload`", Do: "label it, or remove it from `spec.namespaces`", Level: Warning},
 		{Word: "OffloadingConflict", Means: "another request or your NamespaceOffloading offloads the namespace with another strategy", Do: "ask for the same, or wait until that one ends", Level: Warning},
 		{Word: "ProviderExcluded", Means: "your NamespaceOffloading does not select the provider", Do: "add it to its `clusterSelector`, or delete it", Level: Warning},
 		{Word: "SameNameNotAllowed", Means: "a namespace lacks the label `liqo.io/broker-same-name=true` for `EnforceSameName`", Do: "label it, or ask for `DefaultName`", Level: Warning},

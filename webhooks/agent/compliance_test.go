@@ -31,7 +31,7 @@ func TestPodsComplyWithMatchingRequests(t *testing.T) {
 	}{
 		"a request in the pod's namespace":                     {complies: true},
 		"a request in another namespace":                       {namespace: "other"},
-		"a request that names the namespace":                   {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{"open"} }, "open", true},
+		"a request of another namespace":                       {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{"open"} }, "open", false},
 		"a request that names a namespace that did not opt in": {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{"other"} }, "other", false},
 		"a request with an empty list of namespaces":           {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Namespaces = &[]string{} }, "", false},
 		"a request without offloading":                         {func(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Offloading = nil }, "", false},

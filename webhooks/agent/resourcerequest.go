@@ -101,9 +101,11 @@ func checkNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, acc
 		case slices.Contains(access.System, name):
 			v.Refuse(field.Invalid(path, name, "is a system namespace, which cannot be offloaded: leave it out"))
 		case slices.Contains(access.Missing, name):
-			v.Warn("%s: namespace %q does not exist; capacity is reserved, but nothing runs there until it does, with label %s=true", path, name, agentv1alpha1.OffloadLabel)
+			v.Warn("%s: namespace %q does not exist; capacity is reserved, but nothing runs there until it does, with label %s=%s", path, name, agentv1alpha1.OffloadLabel, rr.Namespace)
 		case slices.Contains(access.Closed, name):
-			v.Warn("%s: namespace %q is not open to requests of other namespaces; its pods stay here until: kubectl label namespace %s %s=true", path, name, name, agentv1alpha1.OffloadLabel)
+			v.Warn("%s: namespace %q is not open to requests of namespace %q; its pods stay here until: kubectl label namespace %s %s=%s", path, name, rr.Namespace, name, agentv1alpha1.OffloadLabel, rr.Namespace)
+		case slices.Contains(access.LocalOnly, name):
+			v.Warn("%s: namespace %q is open only to podOffloadingStrategy Local without podCompliance Enforce; its pods stay here: leave spec.offloading out, or make a request in that namespace", path, name)
 		}
 	}
 }

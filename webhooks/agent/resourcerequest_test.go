@@ -42,9 +42,13 @@ func TestResourceRequests(t *testing.T) {
 			spec: `{cpu: "1", memory: 1Gi, namespaces: [open, closed]}`, access: inbox.Access{Closed: []string{"closed"}},
 			warnings: []string{`spec.namespaces[1]: namespace "closed" is not open`},
 		},
+		"a namespace whose pods would leave although it only opted in": {
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [open], offloading: {podOffloadingStrategy: Remote}}`, access: inbox.Access{LocalOnly: []string{"open"}},
+			warnings: []string{`spec.namespaces[0]: namespace "open" is open only to podOffloadingStrategy Local`},
+		},
 		"a namespace that does not exist": {
 			spec: `{cpu: "1", memory: 1Gi, namespaces: [nosuch]}`, access: inbox.Access{Missing: []string{"nosuch"}},
-			warnings: []string{`spec.namespaces[0]: namespace "nosuch" does not exist; capacity is reserved, but nothing runs there until it does, with label liqo.io/broker-offload=true`},
+			warnings: []string{`spec.namespaces[0]: namespace "nosuch" does not exist; capacity is reserved, but nothing runs there until it does, with label liqo.io/broker-offload=`},
 		},
 		"a namespace of Kubernetes": {
 			spec: `{cpu: "1", memory: 1Gi, namespaces: [kube-system]}`, access: inbox.Access{System: []string{"kube-system"}},

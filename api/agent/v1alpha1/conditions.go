@@ -417,8 +417,8 @@ const (
 	PlaceholderLabel = "broker.fluidos.eu/placeholder"
 	// DrainLabel is "true" on evictions by the agent, which its policy limits to offloaded namespaces.
 	DrainLabel = "broker.fluidos.eu/drain"
-	// OffloadLabel, with value "true" on a namespace, allows ResourceRequests in other namespaces
-	// to offload this namespace.
+	// OffloadLabel on a namespace names the namespace whose ResourceRequests may offload it, besides
+	// its own. The value "true" allows those of every namespace.
 	OffloadLabel = "liqo.io/broker-offload"
 	// SameNameLabel, with value "true" on a namespace, allows ResourceRequests to offload the
 	// namespace under its own name. Administrators should not let every tenant use this label: if a

@@ -108,7 +108,7 @@ type ResourceRequestSpec struct {
 
 	// namespaces are the namespaces whose pods may run on the virtual node. By default this is the
 	// request's own namespace; an empty list means none. A namespace other than the request's own
-	// must have the label liqo.io/broker-offload=true.
+	// must have the label liqo.io/broker-offload, with the request's namespace or true as value.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64

@@ -805,6 +805,12 @@ func TestDeletedInstructionIsRecreated(t *testing.T) {
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 }
 
+func withStrategy(strategy agentv1alpha1.PodOffloadingStrategy) func(*agentv1alpha1.ResourceRequest) {
+	return func(rr *agentv1alpha1.ResourceRequest) {
+		rr.Spec.Offloading = &agentv1alpha1.Offloading{PodOffloadingStrategy: strategy}
+	}
+}
+
 func TestNamespaces(t *testing.T) {
 	cases := map[string]struct {
 		ask    []func(*agentv1alpha1.ResourceRequest)
@@ -815,14 +821,17 @@ func TestNamespaces(t *testing.T) {
 		"an empty list means none":                     {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces()}},
 		"its own may be named":                         {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("team")}, open: []string{"team"}},
 		"another one that opted in":                    {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("shared", "team")}, open: []string{"shared", "team"}},
-		"the rest goes on without one that did not":    {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("private", "shared")}, open: []string{"shared"}, closed: `not open to requests of other namespaces: "private"; to open: kubectl label namespace private liqo.io/broker-offload=true`},
-		"one that does not exist":                      {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("nowhere")}, closed: `namespaces that do not exist: "nowhere"; create them with label liqo.io/broker-offload=true`},
+		"the rest goes on without one that did not":    {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("private", "shared")}, open: []string{"shared"}, closed: `not open to requests of namespace "team": "private"; to open: kubectl label namespace private liqo.io/broker-offload=team`},
+		"one that names the request's":                 {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("for-team")}, open: []string{"for-team"}},
+		"one that names another":                       {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("for-others")}, closed: `not open to requests of namespace "team": "for-others"; to open: kubectl label namespace for-others liqo.io/broker-offload=team`},
+		"one whose pods would all leave":               {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("for-team", "team"), withStrategy(agentv1alpha1.PodOffloadingRemote)}, open: []string{"team"}, closed: `open only to podOffloadingStrategy Local without podCompliance Enforce: "for-team"; only their own requests may have others`},
+		"one that does not exist":                      {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("nowhere")}, closed: `namespaces that do not exist: "nowhere"; create them with label liqo.io/broker-offload=team`},
 		"one of Kubernetes, which got past the checks": {ask: []func(*agentv1alpha1.ResourceRequest){withNamespaces("kube-system", "team")}, open: []string{"team"}, closed: `system namespaces, which cannot be offloaded: "kube-system"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.ask...)
-			for name, value := range map[string]string{"private": "false", "shared": "true"} {
+			for name, value := range map[string]string{"private": "false", "shared": "true", "for-team": "team", "for-others": "others"} {
 				ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{agentv1alpha1.OffloadLabel: value}}}
 				if err := b.client.Create(t.Context(), ns); err != nil {
 					t.Fatal(err)

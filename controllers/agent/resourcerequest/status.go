@@ -331,7 +331,7 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 	if c := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved); c != nil && c.Reason == agentv1alpha1.ReasonReserved {
 		e.setHeldBy(s.TargetClusterID)
 	}
-	if why := explainAccess(access); why != "" {
+	if why := explainAccess(access, e.rr.Namespace); why != "" {
 		e.setCondition(agentv1alpha1.ConditionOffloading, metav1.ConditionFalse, agentv1alpha1.ReasonNamespaceNotOpted, why)
 	}
 	e.derivePhase(current)
@@ -517,14 +517,17 @@ func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 }
 
 // explainAccess explains why namespaces cannot be offloaded. It returns "" if all can.
-func explainAccess(a inbox.Access) string {
+func explainAccess(a inbox.Access, namespace string) string {
 	var parts []string
 	if len(a.Closed) > 0 {
-		parts = append(parts, fmt.Sprintf("not open to requests of other namespaces: %s; to open: kubectl label namespace %s %s=true",
-			quoteAll(a.Closed), strings.Join(a.Closed, " "), agentv1alpha1.OffloadLabel))
+		parts = append(parts, fmt.Sprintf("not open to requests of namespace %q: %s; to open: kubectl label namespace %s %s=%s",
+			namespace, quoteAll(a.Closed), strings.Join(a.Closed, " "), agentv1alpha1.OffloadLabel, namespace))
+	}
+	if len(a.LocalOnly) > 0 {
+		parts = append(parts, "open only to podOffloadingStrategy Local without podCompliance Enforce: "+quoteAll(a.LocalOnly)+"; only their own requests may have others")
 	}
 	if len(a.Missing) > 0 {
-		parts = append(parts, fmt.Sprintf("namespaces that do not exist: %s; create them with label %s=true", quoteAll(a.Missing), agentv1alpha1.OffloadLabel))
+		parts = append(parts, fmt.Sprintf("namespaces that do not exist: %s; create them with label %s=%s", quoteAll(a.Missing), agentv1alpha1.OffloadLabel, namespace))
 	}
 	if len(a.System) > 0 {
 		parts = append(parts, "system namespaces, which cannot be offloaded: "+quoteAll(a.System))

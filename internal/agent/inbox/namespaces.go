@@ -18,8 +18,12 @@ import (
 type Access struct {
 	// Open namespaces may be offloaded.
 	Open []string
-	// Closed namespaces may not be offloaded, because they lack the opt-in label.
+	// Closed namespaces may not be offloaded, because their opt-in label does not name the request's
+	// namespace.
 	Closed []string
+	// LocalOnly namespaces opted in, but the request's strategy is not Local. Any other strategy sends
+	// pods away that did not choose to, so only a namespace's own requests may have it.
+	LocalOnly []string
 	// Missing namespaces do not exist.
 	Missing []string
 	// System namespaces may never be offloaded.
@@ -28,7 +32,8 @@ type Access struct {
 
 // Namespaces divides the namespaces that a ResourceRequest names into those that it may offload and
 // those that it may not. If spec.namespaces is not set, the request names only its own namespace.
-// Every other namespace must have the opt-in label.
+// Every other namespace must have the opt-in label, with the name of the request's namespace or with
+// "true", and the request must have the strategy Local.
 func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
 	names := []string{rr.Namespace}
 	if rr.Spec.Namespaces != nil {
@@ -69,8 +74,13 @@ func (a *Access) listFor(ctx context.Context, c client.Reader, rr *agentv1alpha1
 	} else if err != nil {
 		return nil, fmt.Errorf("read namespace %q: %w", name, err)
 	}
-	if ns.Labels[agentv1alpha1.OffloadLabel] != "true" {
+	switch ns.Labels[agentv1alpha1.OffloadLabel] {
+	case "true", rr.Namespace:
+	default:
 		return &a.Closed, nil
+	}
+	if o := rr.Spec.Offloading; o != nil && (o.PodCompliance == agentv1alpha1.PodComplianceEnforce || o.PodOffloadingStrategy != "" && o.PodOffloadingStrategy != agentv1alpha1.PodOffloadingLocal) {
+		return &a.LocalOnly, nil
 	}
 	return &a.Open, nil
 }
