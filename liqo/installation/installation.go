@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -71,6 +72,8 @@ type Installation struct {
 	Networking bool
 	// Stopped are the names of Liqo's Deployments that have no available pod.
 	Stopped []string
+	// Neglected is an object that Liqo's controller manager has not processed; nil for none.
+	Neglected *Neglected
 	// Limits is Liqo's rule for the limits of other clusters' pods: Hard (they must equal the requests), Soft
 	// (they must not be below the requests) or None.
 	Limits offloadingv1beta1.LimitsEnforcement
@@ -214,6 +217,9 @@ func (i Installation) Judge() Verdict {
 	case len(i.Stopped) > 0:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning, "look at its pods and their events",
 			"no pod of Liqo's %s is available: no cluster can peer", strings.Join(i.Stopped, ", "))
+	case i.Neglected != nil && !i.Neglected.OfPeer:
+		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning, "read the log of liqo-controller-manager, and delete its pod if it hangs",
+			"Liqo's controller manager has not processed %s since %s: no cluster can peer", i.Neglected.Object, i.Neglected.Since.UTC().Format(time.RFC3339))
 	case !i.Quota:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced, "set controllerManager.config.enableResourceEnforcement=true in Liqo's chart",
 			"Liqo %s does not enforce its quotas: pods of other clusters may take more than they reserved", i.Version)

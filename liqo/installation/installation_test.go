@@ -2,6 +2,7 @@ package installation_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -73,6 +74,19 @@ func TestInstallationsAreJudged(t *testing.T) {
 			installation.Installation{Served: true, Version: "v1.2.0", Stopped: []string{"liqo-webhook", "liqo-crd-replicator"}},
 			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning,
 				"no pod of Liqo's liqo-webhook, liqo-crd-replicator is available: no cluster can peer", "look at its pods and their events"},
+		},
+		"a controller manager that hangs": {
+			installation.Installation{Served: true, Version: "v1.2.0", Neglected: &installation.Neglected{Object: "Tenant ns/t", Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}},
+			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning,
+				"Liqo's controller manager has not processed Tenant ns/t since 2026-03-01T12:00:00Z: no cluster can peer", "read the log of liqo-controller-manager, and delete its pod if it hangs"},
+		},
+		"an object of a peer that is not processed, which the peer may cause": {
+			func() installation.Installation {
+				i := of("v1.2.0", "Hard")
+				i.Neglected = &installation.Neglected{OfPeer: true}
+				return i
+			}(),
+			installation.Verdict{metav1.ConditionTrue, agentv1alpha1.ReasonLiqoReady, "Liqo v1.2.0 enforces limits", ""},
 		},
 		"limits that are not enforced": {
 			of("v1.2.0", "None"),

@@ -26,20 +26,26 @@ type Neglected struct {
 	// Lacks is the field that the controller manager should have written.
 	Lacks string
 	Since time.Time
+	// OfPeer is true if a peer wrote the object. Then the peer may be the cause.
+	OfPeer bool
 }
 
 // FindNeglected returns the oldest object that Liqo's controller manager in this cluster should
-// have processed but has not processed. It returns nil if there is none. It detects a controller
-// manager that hangs: its Deployment looks healthy until a probe of the kubelet fails, and some
-// defects never make a probe fail.
+// have processed but has not processed, or nil. It prefers objects that no peer wrote. It ignores
+// those that are older than a processed one, because then the object itself must be the cause. It
+// detects a controller manager that hangs: its Deployment looks healthy until a probe of the
+// kubelet fails, and some defects never make a probe fail.
 func FindNeglected(ctx context.Context, reader client.Reader, now time.Time) (*Neglected, error) {
-	var oldest *Neglected
+	var found []Neglected
+	var processed time.Time
 	note := func(kind string, obj client.Object, lacks string) {
-		since := obj.GetCreationTimestamp().Time
-		if lacks == "" || obj.GetDeletionTimestamp() != nil || now.Sub(since) < neglectedAfter || oldest != nil && !since.Before(oldest.Since) {
-			return
+		since, ofPeer := obj.GetCreationTimestamp().Time, object.Replicated(obj)
+		switch {
+		case lacks == "" && !ofPeer && since.After(processed):
+			processed = since
+		case lacks != "" && obj.GetDeletionTimestamp() == nil && now.Sub(since) >= neglectedAfter:
+			found = append(found, Neglected{Object: fmt.Sprintf("%s %s", kind, client.ObjectKeyFromObject(obj)), Lacks: lacks, Since: since, OfPeer: ofPeer})
 		}
-		oldest = &Neglected{Object: fmt.Sprintf("%s %s", kind, client.ObjectKeyFromObject(obj)), Lacks: lacks, Since: since}
 	}
 	var tenants authv1beta1.TenantList
 	var identities authv1beta1.IdentityList
@@ -57,6 +63,12 @@ func FindNeglected(ctx context.Context, reader client.Reader, now time.Time) (*N
 	}
 	for i := range slices.Items {
 		note("ResourceSlice", &slices.Items[i], sliceLacks(&slices.Items[i]))
+	}
+	var oldest *Neglected
+	for i, n := range found {
+		if n.Since.After(processed) && (oldest == nil || oldest.OfPeer && !n.OfPeer || oldest.OfPeer == n.OfPeer && n.Since.Before(oldest.Since)) {
+			oldest = &found[i]
+		}
 	}
 	return oldest, nil
 }

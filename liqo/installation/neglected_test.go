@@ -40,15 +40,18 @@ func TestOldestNeglectedObjectIsFound(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		"nothing":                              {},
-		"everything was processed":             {objects: []client.Object{tenant(time.Hour, done), slice(time.Hour, true, csr, done), identity(&corev1.LocalObjectReference{Name: "k"})}},
-		"a tenant of just now":                 {objects: []client.Object{tenant(29*time.Second, nil)}},
-		"a tenant without a certificate":       {objects: []client.Object{tenant(30*time.Second, nil)}, want: "Tenant ns/t status.authParams"},
-		"an identity without a kubeconfig":     {objects: []client.Object{identity(nil)}, want: "Identity ns/i status.kubeconfigSecretRef"},
-		"an own slice without request":         {objects: []client.Object{slice(time.Minute, false, nil, nil)}, want: "ResourceSlice ns/s spec.csr"},
-		"an own slice that waits for the peer": {objects: []client.Object{slice(time.Minute, false, csr, nil)}},
-		"a peer's slice without a certificate": {objects: []client.Object{slice(time.Minute, true, csr, nil)}, want: "ResourceSlice ns/s status.authParams"},
-		"the oldest of two":                    {objects: []client.Object{tenant(2*time.Minute, nil), slice(time.Minute, true, csr, nil)}, want: "Tenant ns/t status.authParams"},
+		"nothing":                                             {},
+		"everything was processed":                            {objects: []client.Object{tenant(time.Hour, done), slice(time.Hour, true, csr, done), identity(&corev1.LocalObjectReference{Name: "k"})}},
+		"a tenant of just now":                                {objects: []client.Object{tenant(29*time.Second, nil)}},
+		"a tenant without a certificate":                      {objects: []client.Object{tenant(30*time.Second, nil)}, want: "Tenant ns/t status.authParams"},
+		"an identity without a kubeconfig":                    {objects: []client.Object{identity(nil)}, want: "Identity ns/i status.kubeconfigSecretRef"},
+		"an own slice without request":                        {objects: []client.Object{slice(time.Minute, false, nil, nil)}, want: "ResourceSlice ns/s spec.csr"},
+		"an own slice that waits for the peer":                {objects: []client.Object{slice(time.Minute, false, csr, nil)}},
+		"a peer's slice without a certificate":                {objects: []client.Object{slice(time.Minute, true, csr, nil)}, want: "ResourceSlice ns/s status.authParams"},
+		"a tenant that is older than a processed one":         {objects: []client.Object{tenant(time.Hour, nil), identity(&corev1.LocalObjectReference{Name: "k"})}},
+		"an identity that is younger than a processed tenant": {objects: []client.Object{tenant(time.Hour, done), identity(nil)}, want: "Identity ns/i status.kubeconfigSecretRef"},
+		"an own one rather than an older one of a peer":       {objects: []client.Object{identity(nil), slice(time.Hour, true, csr, nil)}, want: "Identity ns/i status.kubeconfigSecretRef"},
+		"the oldest of two":                                   {objects: []client.Object{tenant(2*time.Minute, nil), slice(time.Minute, true, csr, nil)}, want: "Tenant ns/t status.authParams"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

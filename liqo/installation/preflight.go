@@ -35,11 +35,15 @@ type Preflight struct {
 	last metav1.Condition
 }
 
-// NewPreflight returns a Preflight for Liqo in the given namespace. It reads from the API server,
-// not from a cache.
-func NewPreflight(server rest.Interface, reader client.Reader, namespace string, c clock.PassiveClock) *Preflight {
-	return &Preflight{clock: c, observe: func(ctx context.Context) (Installation, error) {
-		return ObserveInstallation(ctx, server, reader, namespace)
+// NewPreflight returns a Preflight for Liqo in the given namespace. It reads Liqo's Deployments and
+// settings from the API server, and the objects of peerings from the cache.
+func NewPreflight(server rest.Interface, reader, cache client.Reader, namespace string, c clock.PassiveClock) *Preflight {
+	return &Preflight{clock: c, observe: func(ctx context.Context) (seen Installation, err error) {
+		if seen, err = ObserveInstallation(ctx, server, reader, namespace); err != nil {
+			return seen, err
+		}
+		seen.Neglected, err = FindNeglected(ctx, cache, c.Now())
+		return seen, err
 	}}
 }
 

@@ -59,7 +59,7 @@ func TestLiqoIsChecked(t *testing.T) {
 		},
 	})
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	preflight := installation.NewPreflight(server.RESTClient(), reader, "liqo", clock)
+	preflight := installation.NewPreflight(server.RESTClient(), reader, reader, "liqo", clock)
 	want := func(t *testing.T, reason, says string) {
 		t.Helper()
 		got := preflight.Condition(t.Context())
@@ -130,7 +130,7 @@ func TestLiqoIsChecked(t *testing.T) {
 		}
 	})
 	t.Run("a network that failed from the beginning", func(t *testing.T) {
-		preflight = installation.NewPreflight(server.RESTClient(), reader, "liqo", clock)
+		preflight = installation.NewPreflight(server.RESTClient(), reader, reader, "liqo", clock)
 		down = errors.New("connection refused")
 		want(t, agentv1alpha1.ReasonLiqoHidden, "connection refused")
 		down = nil

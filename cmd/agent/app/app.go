@@ -461,7 +461,7 @@ func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) *metav
 	if err != nil {
 		return nil, err
 	}
-	return installation.NewPreflight(server.RESTClient(), a.mgr.GetAPIReader(), a.liqoNamespace, clock.RealClock{}).Condition, nil
+	return installation.NewPreflight(server.RESTClient(), a.mgr.GetAPIReader(), a.mgr.GetClient(), a.liqoNamespace, clock.RealClock{}).Condition, nil
 }
 
 // whyUnready returns a function for the admission of placements. That function returns why this
