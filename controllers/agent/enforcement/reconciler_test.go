@@ -369,6 +369,26 @@ func TestLiqoIsWokenForWhatFitsOldestFirst(t *testing.T) {
 	s.wantPhases(map[string]string{"a": "Unknown", "b": "Pending", "large": "Unknown"})
 }
 
+// The oldest ShadowPods do not fit or have ended, and only mostWoken are read at once.
+func TestPodsThatNeverFitDoNotHoldUpNewerOnes(t *testing.T) {
+	s := newSite(t)
+	for n := range 2 * mostWoken {
+		s.shadow(fmt.Sprintf("large-%02d", n), -1000+n, "2")
+	}
+	s.shadow("small", -100, "100m")
+	for range 2 {
+		if again := s.settled(); again != wakeEvery {
+			t.Fatalf("the next look is in %v, want %v", again, wakeEvery)
+		}
+	}
+	s.settled()
+	obj := s.object(shadowPodKind, landing, "small")
+	s.check(s.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	if phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase"); phase != "Pending" {
+		t.Errorf("a pod that fits was not tried: its phase is %s", phase)
+	}
+}
+
 func TestNewShadowPodIsLeftToLiqo(t *testing.T) {
 	s := newSite(t)
 	s.shadow("new", 0, "100m")

@@ -9,6 +9,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
 
 const (
@@ -32,17 +33,28 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 	}
 	now := r.opts.Clock.Now()
 	r.forgetWoken(now)
+	known := r.rememberWaiting(inst.Name, waiting)
 	var next time.Duration
-	for _, w := range waiting[:min(len(waiting), mostWoken)] {
+	reads := 0
+	for _, w := range waiting {
+		if seen, ok := known[w.UID]; ok && !seen.fits(room) {
+			continue
+		}
+		if reads == mostWoken {
+			return soonestOf(next, wakeEvery), nil
+		}
+		reads++
 		retry, err := r.opts.Peering.ReadWaiting(ctx, w)
 		if err != nil {
 			return 0, err
 		}
 		if retry == nil {
+			known[w.UID] = seenPod{ended: true}
 			continue
 		}
 		request := enforcement.RequestOf(retry.Pod)
-		if _, fits := quantity.Fits(request, room); !fits {
+		known[w.UID] = seenPod{request: request}
+		if !known[w.UID].fits(room) {
 			continue
 		}
 		room = room.Sub(request)
@@ -57,6 +69,34 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 		next = soonestOf(next, retryEvery)
 	}
 	return next, nil
+}
+
+// seenPod is what the reconciler has read of a ShadowPod that waits, so that pods that do not fit are
+// read only once and do not keep newer ones from being tried.
+type seenPod struct {
+	request quantity.Amounts
+	// ended is true if the ShadowPod no longer gets a pod.
+	ended bool
+}
+
+func (p seenPod) fits(room quantity.Amounts) bool {
+	_, fits := quantity.Fits(p.request, room)
+	return fits && !p.ended
+}
+
+// rememberWaiting returns what is known of the waiting ShadowPods of a placement. The caller adds
+// what it reads. It forgets ShadowPods that no longer wait.
+func (r *Reconciler) rememberWaiting(placement string, waiting []guard.WaitingPod) map[types.UID]seenPod {
+	before, now := r.seen[placement], map[types.UID]seenPod{}
+	for _, w := range waiting {
+		if p, ok := before[w.UID]; ok {
+			now[w.UID] = p
+		}
+	}
+	if r.seen[placement] = now; len(waiting) == 0 {
+		delete(r.seen, placement)
+	}
+	return now
 }
 
 // mayWakeIn returns how long to wait before retrying a ShadowPod. The result is not positive if it
