@@ -16,6 +16,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // Labels and names that Liqo v1.2 sets. They are repeated here because only the packages below
@@ -54,6 +55,8 @@ type nodeFacts struct {
 	// set by Kubernetes because of a problem, or if it is a control-plane node with an offered taint.
 	// controlPlane is true if the node is labelled as part of the control plane.
 	barred, controlPlane bool
+	// repels is true if no pod of a consumer can run on the node, see repelsConsumers.
+	repels bool
 	// taints are the taints of the node that are offered to requests, sorted; nil if it has none.
 	taints []brokerv1alpha1.Taint
 	// labels are the labels of the node that the cluster publishes; nil if it has none of them.
@@ -64,7 +67,7 @@ type nodeFacts struct {
 }
 
 func (f nodeFacts) equal(g nodeFacts) bool {
-	return f.ours == g.ours && f.counts == g.counts && f.barred == g.barred && f.controlPlane == g.controlPlane && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) && slices.Equal(f.taints, g.taints) &&
+	return f.ours == g.ours && f.counts == g.counts && f.barred == g.barred && f.repels == g.repels && f.controlPlane == g.controlPlane && maps.Equal(f.labels, g.labels) && maps.Equal(f.kept, g.kept) && slices.Equal(f.taints, g.taints) &&
 		f.capacity.Equal(g.capacity) && f.allocatable.Equal(g.allocatable)
 }
 
@@ -79,6 +82,7 @@ func factsOfNode(node *corev1.Node, shown []string, lent *lendable) nodeFacts {
 		ours:         ours,
 		counts:       ours && lent.nodes.Matches(labels.Set(node.Labels)) && !node.Spec.Unschedulable && isReady(node) && !barred && !troubled,
 		barred:       barred,
+		repels:       repelsConsumers(node, lent.taints),
 		controlPlane: controlPlane,
 		taints:       taints,
 		labels:       selectLabels(node.Labels, shown),
@@ -137,6 +141,15 @@ func readTaints(node *corev1.Node, offered []brokerv1alpha1.Taint) (taints []bro
 	}
 	slices.SortFunc(taints, compareTaints)
 	return taints, barred, troubled
+}
+
+// repelsConsumers reports whether a node has a taint that no pod of a consumer tolerates, because it
+// is neither offered, nor reserved, nor named after a device.
+func repelsConsumers(node *corev1.Node, offered []brokerv1alpha1.Taint) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !requirements.IsReservedTaint(t.Key) && !quantity.IsExtended(corev1.ResourceName(t.Key)) &&
+			!slices.Contains(offered, brokerv1alpha1.Taint{Key: t.Key, Value: brokerv1alpha1.LabelValue(t.Value), Effect: string(t.Effect)})
+	})
 }
 
 func compareTaints(a, b brokerv1alpha1.Taint) int {

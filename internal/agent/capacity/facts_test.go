@@ -202,8 +202,8 @@ func TestNodeWithTaintOfItsDevicesCounts(t *testing.T) {
 
 func TestWhichNodesCount(t *testing.T) {
 	cases := map[string]struct {
-		edit                 func(*corev1.Node)
-		ours, counts, barred bool
+		edit                         func(*corev1.Node)
+		ours, counts, barred, repels bool
 	}{
 		"a ready node counts": {edit: func(*corev1.Node) {}, ours: true, counts: true},
 		"one that is not ready is ours but does not count": {
@@ -220,8 +220,8 @@ func TestWhichNodesCount(t *testing.T) {
 				n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
 			}, ours: true, barred: true,
 		},
-		"one kept for a team does not count":    {edit: tainted("dedicated", corev1.TaintEffectNoSchedule), ours: true, barred: true},
-		"one that evicts ordinary pods neither": {edit: tainted("maintenance", corev1.TaintEffectNoExecute), ours: true, barred: true},
+		"one kept for a team does not count":    {edit: tainted("dedicated", corev1.TaintEffectNoSchedule), ours: true, barred: true, repels: true},
+		"one that evicts ordinary pods neither": {edit: tainted("maintenance", corev1.TaintEffectNoExecute), ours: true, barred: true, repels: true},
 		"one that is only avoided counts":       {edit: tainted("spot", corev1.TaintEffectPreferNoSchedule), ours: true, counts: true},
 		"one that an autoscaler is about to remove does not count": {
 			edit: tainted("ToBeDeletedByClusterAutoscaler", corev1.TaintEffectNoSchedule), ours: true, barred: true,
@@ -234,7 +234,7 @@ func TestWhichNodesCount(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			want := nodeFacts{capacity: quantity.Amounts{"cpu": 4000}, allocatable: quantity.Amounts{"cpu": 3000}, ours: tc.ours, counts: tc.counts, barred: tc.barred}
+			want := nodeFacts{capacity: quantity.Amounts{"cpu": 4000}, allocatable: quantity.Amounts{"cpu": 3000}, ours: tc.ours, counts: tc.counts, barred: tc.barred, repels: tc.repels}
 			if diff := cmp.Diff(want, factsOfNode(readyNode(tc.edit), nil, everything), cmp.AllowUnexported(nodeFacts{})); diff != "" {
 				t.Errorf("facts (-want +got):\n%s", diff)
 			}

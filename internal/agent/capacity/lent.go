@@ -56,7 +56,8 @@ type Lendable struct {
 	// Barred holds, sorted, the names of nodes that are not lent because they have a taint against
 	// ordinary pods that Kubernetes did not set itself. For a control-plane node, this may be any
 	// taint; for other nodes, only taints that are not in Taints count. Control-plane nodes are listed
-	// only if ControlPlanes is true.
+	// only if ControlPlanes is true. Nodes that keep pods of consumers off by themselves are not
+	// listed: every pod of a consumer carries this list.
 	Barred []string
 	// Taints are the taints that are offered to requests that tolerate them.
 	Taints []brokerv1alpha1.Taint
@@ -75,7 +76,7 @@ func (w *Watcher) Lendable() (l Lendable, ok bool) {
 		l.ControlPlanes = l.ControlPlanes || n.known && n.facts.ours && n.facts.controlPlane && !n.facts.barred
 	}
 	for name, n := range w.accounts.nodes {
-		if n.known && n.facts.ours && n.facts.barred && (l.ControlPlanes || !n.facts.controlPlane) {
+		if n.known && n.facts.ours && n.facts.barred && !n.facts.repels && (l.ControlPlanes || !n.facts.controlPlane) {
 			l.Barred = append(l.Barred, name)
 		}
 	}

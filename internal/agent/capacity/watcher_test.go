@@ -293,10 +293,14 @@ func TestNodesOfTheControlPlaneAreLendableWhereTheyTakeOrdinaryPods(t *testing.T
 		nodes []*corev1.Node
 		want  Lendable
 	}{
-		"workers alone":                                  {[]*corev1.Node{plane("w", false, false)}, Lendable{}},
-		"a control plane of its own":                     {[]*corev1.Node{plane("w", false, false), plane("c", true, true)}, Lendable{}},
-		"one node that is everything":                    {[]*corev1.Node{plane("c", true, false)}, Lendable{ControlPlanes: true}},
-		"a barred node without the label":                {[]*corev1.Node{plane("x", false, true)}, Lendable{Barred: []string{"x"}}},
+		"workers alone":                   {[]*corev1.Node{plane("w", false, false)}, Lendable{}},
+		"a control plane of its own":      {[]*corev1.Node{plane("w", false, false), plane("c", true, true)}, Lendable{}},
+		"one node that is everything":     {[]*corev1.Node{plane("c", true, false)}, Lendable{ControlPlanes: true}},
+		"a barred node without the label": {[]*corev1.Node{plane("x", false, true)}, Lendable{Barred: []string{"x"}}},
+		"a barred node that keeps every pod of a consumer off": {[]*corev1.Node{readyNode(func(n *corev1.Node) {
+			n.Name = "x"
+			n.Spec.Taints = []corev1.Taint{{Key: controlPlaneRole, Effect: corev1.TaintEffectNoSchedule}, {Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
+		})}, Lendable{}},
 		"one control plane takes pods, another does not": {[]*corev1.Node{plane("c", true, false), plane("d", true, true)}, Lendable{ControlPlanes: true, Barred: []string{"d"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
