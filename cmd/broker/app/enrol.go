@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,9 +15,19 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/enrolment"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
 )
 
-const agentChart = "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent"
+// agentChart returns the agent's chart that belongs to a version of the broker, as an argument of
+// helm: the published one of a release, else the one in a checkout of the source.
+func agentChart(version string) string {
+	if number, ok := strings.CutPrefix(version, "v"); ok && released.MatchString(version) {
+		return "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent --version " + number
+	}
+	return "charts/agent"
+}
+
+var released = regexp.MustCompile(`^v[0-9]+[.][0-9]+[.][0-9]+$`)
 
 func enrolCommand() *cobra.Command {
 	namespace := cluster.Namespace()
@@ -69,7 +81,7 @@ enrolment:
   url: %[5]s
   caHash: %[6]s
   token: %[7]s
-`, clusterID, made.Expires.Format(time.RFC3339), enrolNotes(facts, made), agentChart, url, facts.CAHash, made.Text)
+`, clusterID, made.Expires.Format(time.RFC3339), enrolNotes(facts, made), agentChart(version.String()), url, facts.CAHash, made.Text)
 	return err
 }
 

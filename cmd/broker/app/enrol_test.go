@@ -122,6 +122,21 @@ func (o *office) sign() {
 	}
 }
 
+func TestEnrolNamesAChartThatExists(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.2.3":                   "oci://ghcr.io/mehdiazizian/charts/liqo-resource-broker-agent --version 1.2.3",
+		"v1.2.3-14-gdb67227":       "charts/agent",
+		"v1.2.3-dirty":             "charts/agent",
+		"db67227":                  "charts/agent",
+		"v0.0.0-20261126-db672278": "charts/agent",
+		"unknown":                  "charts/agent",
+	} {
+		if got := agentChart(version); got != want {
+			t.Errorf("version %s: got %q, want %q", version, got, want)
+		}
+	}
+}
+
 // issuedSince returns the clusters for which certificates were signed since the last call.
 func (o *office) issuedSince() (clusters []string) {
 	for {
