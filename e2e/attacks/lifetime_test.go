@@ -51,8 +51,8 @@ func TestCertificatesOfPeersAreShortLivedAndRenewed(t *testing.T) {
 	issued := map[string]*x509.Certificate{}
 	for _, h := range holders {
 		cert := certificateOf(t, h.read)
-		if life := cert.NotAfter.Sub(cert.NotBefore); life > 24*time.Hour+backdating {
-			t.Errorf("the certificate of %s lives for %s, want the default of 24h", h.name, life)
+		if life := cert.NotAfter.Sub(cert.NotBefore); life > 8*time.Hour+backdating {
+			t.Errorf("the certificate of %s lives for %s, want the default of 8h", h.name, life)
 		}
 		aged := base64.StdEncoding.EncodeToString(s.age(t, cert))
 		check(t, s.provider.Status().Patch(t.Context(), h.object, merge(`{"status":{"authParams":{"signedCRT":"`+aged+`"}}}`)))

@@ -123,7 +123,7 @@ func defaultOptions() *options {
 		instructionNamespace: "default", acceptBrokerReservations: true, actor: actorReported,
 		reclaimTimeout: 10 * time.Minute, giveUpTimeout: 10 * time.Minute,
 		expiryNotice: 10 * time.Minute, drainTimeout: 5 * time.Minute,
-		peerLifetime: 24 * time.Hour,
+		peerLifetime: 8 * time.Hour,
 		hold:         string(agentv1alpha1.HoldLedger), placeholderImage: "registry.k8s.io/pause:3.10.1",
 		healthAddress: ":8081", metrics: listener.Metrics{Address: ":8080"}, zap: logging.Defaults(),
 	}
