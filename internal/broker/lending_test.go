@@ -2,11 +2,13 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -85,5 +87,27 @@ func TestRefusalReasonIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.wantPlacements(r, "at once", "Reserved: berlin=Gone(ConsumerDenied) paris=Assigned")
+	})
+}
+
+// A provider cannot know where pods that were promised to others will start until they do.
+func TestPodsThatDoNotFitBreakNoPromise(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		for _, id := range []string{"rome", "paris"} {
+			f.advertise(id, "64", "256Gi")
+		}
+		for n := range 4 {
+			q := request("1", "1Gi")
+			q.TargetClusterID = "paris"
+			r := f.reserve("rome", fmt.Sprintf("request-%d", n), q)
+			refusal := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: ledger.PodsDoNotFit, Message: "of 2 pods only 1 fits"}
+			if err := f.ReportStatus(context.Background(), "paris", r.Name, refusal); err != nil {
+				t.Fatal(err)
+			}
+		}
+		view, err := f.Cluster(context.Background(), "paris")
+		if err != nil || view.Standing != nil {
+			t.Errorf("after 4 refusals paris' standing is %+v, %v; want none", view.Standing, err)
+		}
 	})
 }

@@ -65,6 +65,11 @@ func (r Record) MeanToReady() time.Duration {
 // the reservation, like the reason that a node did not become Ready.
 const HandshakeRefused = "HandshakeRefused"
 
+// PodsDoNotFit is the reason with which a provider refuses pods that are not certain to find room on
+// its nodes, although its sums allow them. Such a refusal breaks no promise: an advertisement does
+// not say where pods that were promised to others will start.
+const PodsDoNotFit = "PodsDoNotFit"
+
 // neverServed lists the reasons for giving up a placement whose node never became Ready.
 var neverServed = []string{string(DueReady), string(DueNetwork), HandshakeRefused}
 
@@ -114,6 +119,9 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 // recordLeft updates the record and the conduct of a provider when a placement is given up, if the
 // provider is to blame for it.
 func (cs *clusters) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
+	if w.Refused && w.Reason == PodsDoNotFit && p.AcknowledgedAt.IsZero() {
+		return
+	}
 	in := cs.recordOf(p)
 	switch {
 	case w.Reason == ProviderLost, w.Reason == NodeLost, w.Refused && p.EverReady:
