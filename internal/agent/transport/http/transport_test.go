@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -156,6 +157,23 @@ func TestAnswersOfAllKinds(t *testing.T) {
 				t.Errorf("error %q does not name %s", err, url)
 			}
 		})
+	}
+}
+
+// HTTP/2 shows a poll that its broker has vanished; HTTP/1.1 costs a call less.
+func TestPollsAloneUseHTTP2(t *testing.T) {
+	s := newSite(t)
+	versions := map[string]int{}
+	url := s.stub(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		versions[r.URL.Path] = r.ProtoMajor
+		w.WriteHeader(nethttp.StatusForbidden)
+	})
+	tr := s.connect(t, s.clientDir(t, "rome"), url)
+	_, _ = tr.Ping(t.Context()) // the answer does not matter
+	_, _ = tr.FetchInstructions(t.Context(), "", time.Minute)
+	want := map[string]int{"/api/v1/ping": 1, "/api/v1/instructions": 2}
+	if diff := cmp.Diff(want, versions); diff != "" {
+		t.Errorf("versions of HTTP (-want +got):\n%s", diff)
 	}
 }
 
