@@ -114,6 +114,23 @@ func TestHooksHaveTheirFullTimeout(t *testing.T) {
 	}
 }
 
+// A pod that ends still serves until kube-proxy has stopped routing requests to it, and then needs time to end.
+func TestEndingPodsServeUntilNoRequestsCome(t *testing.T) {
+	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
+		spec := deploymentOf(t, rendered).Spec.Template.Spec
+		grace := *spec.TerminationGracePeriodSeconds
+		for _, c := range spec.Containers {
+			var sleep int64
+			if c.Lifecycle != nil {
+				sleep = c.Lifecycle.PreStop.Sleep.Seconds
+			}
+			if (sleep > 0) != (grace > 5) || sleep >= grace {
+				t.Errorf("container %s sleeps for %d s of %d s before it stops", c.Name, sleep, grace)
+			}
+		}
+	})
+}
+
 // A port that a Service, probe or policy names exists.
 func TestNamedPortsExist(t *testing.T) {
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
