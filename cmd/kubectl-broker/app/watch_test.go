@@ -8,7 +8,13 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
 // background is a command that runs until the test ends it.
@@ -62,6 +68,26 @@ func (b *background) stop() {
 	b.end()
 	if code := <-b.code; code != exitDone {
 		b.t.Errorf("the interrupted command exits with %d", code)
+	}
+}
+
+// The API server ends every watch after some minutes, and a change may fall between two of them.
+func TestWatchReportsChangesBetweenTwoWatches(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	changed := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "try", Name: "changed"}}
+	c := &connection{WithWatch: fake.NewClientBuilder().WithScheme(scheme).WithObjects(changed).Build()}
+	ended, events := watch.NewEmptyWatch(), make(chan happened)
+	go c.forwardEvents(t.Context(), &agentv1alpha1.ResourceRequestList{}, "", ended, events)
+	select {
+	case e := <-events:
+		if name := e.object.(*agentv1alpha1.ResourceRequest).Name; e.kind != watch.Modified || name != changed.Name {
+			t.Errorf("%s of %q, want %s of %q", e.kind, name, watch.Modified, changed.Name)
+		}
+	case <-time.After(hangLimit):
+		t.Error("the second watch reports nothing")
 	}
 }
 
