@@ -29,8 +29,8 @@ type Options struct {
 
 // Bind binds the flags of the options.
 func (o *Options) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Address, "webhook-bind-address", Off, "address on which the API server calls the webhooks, for example :9443; 0 turns them off")
-	fs.StringVar(&o.CertDir, "webhook-cert-path", "", "folder with tls.crt and tls.key of the webhooks; changed files are reloaded")
+	fs.StringVar(&o.Address, "webhook-bind-address", Off, "address of the webhooks, for example :9443; 0 turns them off")
+	fs.StringVar(&o.CertDir, "webhook-cert-path", "", "folder with tls.crt and tls.key of the webhooks")
 }
 
 // Enabled reports whether webhooks are enabled.

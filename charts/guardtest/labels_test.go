@@ -250,12 +250,12 @@ var (
 	noKey = regexp.MustCompile(`/(v[0-9].*|finalizer|operator|resource|testLabel)$`)
 )
 
-// TestLabelsOfLiqoAreReviewed compares the labels and annotations in Liqo's source with the table of the advisory, and
+// TestLabelsOfLiqoAreReviewed compares the labels and annotations in Liqo's source with the table in labels.md, and
 // those that are allowed there with those that the policies allow.
 func TestLabelsOfLiqoAreReviewed(t *testing.T) {
 	reviewed, allowed := reviewedKeys(t)
 	if diff := cmp.Diff(reviewed, keysInSource(t)); diff != "" {
-		t.Errorf("Liqo's labels and annotations differ from docs/liqo-advisory.md: see who selects by them, and add a row (-reviewed +in Liqo):\n%s", diff)
+		t.Errorf("Liqo's labels and annotations differ from labels.md: see who selects by them, and add a row (-reviewed +in Liqo):\n%s", diff)
 	}
 	text, err := os.ReadFile("../agent/templates/_guard.tpl")
 	if err != nil {
@@ -268,14 +268,14 @@ func TestLabelsOfLiqoAreReviewed(t *testing.T) {
 		permitted[match[1]] = true
 	}
 	if diff := cmp.Diff(allowed, slices.Sorted(maps.Keys(permitted))); diff != "" {
-		t.Errorf("the policies allow other keys than docs/liqo-advisory.md (-advisory +policies):\n%s", diff)
+		t.Errorf("the policies allow other keys than labels.md (-reviewed +policies):\n%s", diff)
 	}
 }
 
-// reviewedKeys returns the keys in the table of the advisory, and those of Liqo's domains that it allows.
+// reviewedKeys returns the keys in labels.md, and those of Liqo's domains that it allows.
 func reviewedKeys(t *testing.T) (all, allowed []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/liqo-advisory.md")
+	text, err := os.ReadFile("labels.md")
 	if err != nil {
 		t.Fatal(err)
 	}

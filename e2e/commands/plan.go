@@ -31,7 +31,6 @@ var byTest = map[string][]string{
 		"docs/upgrade.md: helm upgrade broker",
 		"docs/upgrade.md: helm history",
 		"docs/kubectl-broker.md: make build",
-		"docs/kubectl-broker.md: kubectl broker status",
 		"docs/kubectl-broker.md: kubectl broker why",
 		"docs/troubleshooting.md: kubectl broker status",
 		"docs/troubleshooting.md: kubectl broker bundle",
@@ -45,7 +44,7 @@ var byTest = map[string][]string{
 		"docs/networking.md: kubectl get",
 		"docs/queue.md: kubectl get",
 		"docs/offloading.md: kubectl label namespace",
-		"docs/lost-clusters.md: kubectl annotate",
+		"docs/healing.md: kubectl annotate",
 		"docs/reachability.md: kubectl",
 		"docs/app-teams.md: kubectl patch resourcerequest my-request --type merge -p '{\"spec\":{\"release\"",
 		"docs/upgrade.md: helm upgrade agent",
@@ -70,7 +69,7 @@ var byTest = map[string][]string{
 		"docs/install.md: kubectl --context rome create",
 	},
 	"TestForgottenClusterReturns": {
-		"docs/lost-clusters.md: kubectl -n liqo-resource-broker exec",
+		"docs/healing.md: kubectl -n liqo-resource-broker exec",
 		"docs/operations.md: kubectl --context broker -n $NS exec",
 	},
 }
@@ -83,7 +82,6 @@ var byHand = map[string]string{
 	"docs/accounting.md: NS=":                                   "needs a broker that has run until the end of a month",
 	"docs/receipts.md: kubectl broker audit receipt --file":     "needs the CA from the Secret of an agent; TestCommandsOnAPIServers runs it with its own",
 	"docs/console.md: kubectl broker console":                   "runs until it is interrupted; TestCommandsOnAPIServers opens it",
-	"docs/lending.md: kubectl broker plan drain":                "shows reservations that no playground has; TestPlanAgreesWithTheBroker of cmd/kubectl-broker plans drains",
 	"hack/gitops/README.md":                                     "needs Argo CD and a repository",
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,9 +29,20 @@ func TestFlagsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(content)
-	for _, binary := range []*cobra.Command{broker.Command(), agent.Command()} {
+	binaries := []*cobra.Command{broker.Command(), agent.Command()}
+	inBoth := func(f *pflag.Flag) bool {
+		return !slices.ContainsFunc(binaries, func(binary *cobra.Command) bool { return !hasFlag(binary, f) })
+	}
+	if page, err = replaceTable(page, "broker and agent", flagTable(binaries[0], inBoth)); err != nil {
+		t.Fatal(err)
+	}
+	for _, binary := range binaries {
 		for _, cmd := range append([]*cobra.Command{binary}, binary.Commands()...) {
-			if page, err = replaceTable(page, cmd); err != nil {
+			own := func(f *pflag.Flag) bool { return !hasFlag(binary, f) }
+			if cmd == binary {
+				own = func(f *pflag.Flag) bool { return !inBoth(f) }
+			}
+			if page, err = replaceTable(page, cmd.CommandPath(), flagTable(cmd, own)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -46,9 +58,15 @@ func TestFlagsAreDocumented(t *testing.T) {
 	}
 }
 
-func replaceTable(page string, cmd *cobra.Command) (string, error) {
-	begin := "<!-- flags of " + cmd.CommandPath() + " -->\n"
-	page, ok := replaceBetween(page, begin, flagTable(cmd))
+// hasFlag reports whether a command has a flag with the same meaning.
+func hasFlag(cmd *cobra.Command, f *pflag.Flag) bool {
+	found := cmd.Flags().Lookup(f.Name)
+	return found != nil && found.Usage == f.Usage
+}
+
+func replaceTable(page, owner, table string) (string, error) {
+	begin := "<!-- flags of " + owner + " -->\n"
+	page, ok := replaceBetween(page, begin, table)
 	if !ok {
 		return "", fmt.Errorf("docs/cli.md has no mark %q, or no %q after it", begin, tableEnd)
 	}
@@ -69,19 +87,13 @@ func replaceBetween(page, begin, content string) (string, bool) {
 	return before + begin + content + tableEnd + after, true
 }
 
-// flagTable lists the flags of a command. It leaves out flags that the command shares with its
-// parent, and the flags of controller-runtime's log.
-func flagTable(cmd *cobra.Command) string {
+// flagTable lists the flags of a command that the filter accepts, except the flags of controller-runtime's log.
+func flagTable(cmd *cobra.Command, accepts func(*pflag.Flag) bool) string {
 	var table strings.Builder
 	table.WriteString("| flag | default | |\n|---|---|---|\n")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if strings.HasPrefix(f.Name, "zap-") {
-			return // defined by controller-runtime
-		}
-		if cmd.HasParent() {
-			if above := cmd.Parent().Flags().Lookup(f.Name); above != nil && above.Usage == f.Usage {
-				return
-			}
+		if strings.HasPrefix(f.Name, "zap-") || !accepts(f) {
+			return
 		}
 		value := ""
 		if f.DefValue != "" && f.DefValue != "[]" {

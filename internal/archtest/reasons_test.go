@@ -79,6 +79,17 @@ func isReasonConstant(value *ast.ValueSpec, typeName string) bool {
 }
 
 func TestExplainedReasonsExist(t *testing.T) {
+	known := productLiterals(t)
+	for _, word := range view.Words() {
+		if !known[word] {
+			t.Errorf("internal/view explains %q, which is nowhere in the code", word)
+		}
+	}
+}
+
+// productLiterals returns all string literals of the product, except those that only explain or test it.
+func productLiterals(t *testing.T) map[string]bool {
+	t.Helper()
 	known := map[string]bool{}
 	for _, p := range packages(t) {
 		if within(p.path(), "internal/playground", "e2e", "internal/archtest", "internal/view") {
@@ -93,15 +104,36 @@ func TestExplainedReasonsExist(t *testing.T) {
 			})
 		}
 	}
-	for _, word := range view.Words() {
-		if !known[word] {
-			t.Errorf("internal/view explains %q, which is nowhere in the code", word)
+	return known
+}
+
+// quotedReasons matches words that a page calls a reason, condition or event, and quotedWord each of them.
+var (
+	quotedReasons = regexp.MustCompile("\\b(?i:reason|condition|event)s? \\[?(?:`[A-Z][A-Za-z]+`(?:, | and | or )?)+")
+	quotedWord    = regexp.MustCompile("`([A-Z][A-Za-z]+)`")
+)
+
+// Pages quote no condition, reason or event that the product no longer has.
+func TestQuotedReasonsExist(t *testing.T) {
+	known := productLiterals(t)
+	known["FailedReflection"] = true // an event of Liqo
+	for _, name := range findPages(t) {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range quotedReasons.FindAllString(string(page), -1) {
+			for _, match := range quotedWord.FindAllStringSubmatch(list, -1) {
+				if !known[match[1]] {
+					t.Errorf("%s names %q, which is nowhere in the code", name, match[1])
+				}
+			}
 		}
 	}
 }
 
-// Each table of conditions or reasons is between markers in one of these pages. The test generates each table and
-// compares it with the page.
+// Each table of reasons is between markers in one of these pages. The test generates each table and compares it with
+// the page. Conditions and answers of the REST API name themselves, and kubectl broker reason explains them.
 func TestTermsAreDocumented(t *testing.T) {
 	pages := map[string]string{}
 	for _, name := range []string{troubleshooting, "docs/decision.md"} {
@@ -113,10 +145,13 @@ func TestTermsAreDocumented(t *testing.T) {
 	}
 	written := maps.Clone(pages)
 	for _, term := range view.Terms() {
-		begin := "<!-- " + string(term.Kind) + "s of " + string(term.Subject) + " -->\n"
+		if term.Kind == view.Condition || term.Subject == view.OfAnswer {
+			continue
+		}
+		begin := "<!-- reasons of " + string(term.Subject) + " -->\n"
 		placed := false
 		for name := range written {
-			if after, ok := replaceBetween(written[name], begin, view.TermTable(term.Subject, term.Kind)); ok {
+			if after, ok := replaceBetween(written[name], begin, view.ReasonTable(term.Subject)); ok {
 				written[name], placed = after, true
 			}
 		}

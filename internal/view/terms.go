@@ -222,31 +222,24 @@ func Links(markdown string) (addresses []string) {
 	return addresses
 }
 
-// TermTable returns the conditions or the reasons of a subject as a Markdown table. Of the reasons, it contains only
-// those with a remedy, except for candidates: which of these were rejected is of interest in any case.
-func TermTable(subject Subject, kind TermKind) string {
+// ReasonTable returns the reasons of a subject as a Markdown table. It contains only those with a remedy, except for
+// candidates: which of these were rejected is of interest in any case.
+func ReasonTable(subject Subject) string {
 	var table strings.Builder
-	switch {
-	case kind == Condition:
-		table.WriteString("| condition | True when |\n|---|---|\n")
-	case subject == OfCandidate:
-		table.WriteString("| reason | the cluster | do |\n|---|---|---|\n")
-	default:
-		table.WriteString("| reason | means | do |\n|---|---|---|\n")
+	means := "means"
+	if subject == OfCandidate {
+		means = "the cluster"
 	}
+	table.WriteString("| reason | " + means + " | do |\n|---|---|---|\n")
 	for _, t := range terms {
-		if t.Subject != subject || t.Kind != kind || kind == Reason && t.Do == "" && subject != OfCandidate {
+		if t.Subject != subject || t.Kind != Reason || t.Do == "" && subject != OfCandidate {
 			continue
 		}
 		table.WriteString("| `" + t.Word + "`")
 		if t.Note != "" {
 			table.WriteString(" (" + t.Note + ")")
 		}
-		table.WriteString(" | " + t.Means + " |")
-		if kind == Reason {
-			table.WriteString(strings.TrimRight(" "+t.Do, " ") + " |")
-		}
-		table.WriteString("\n")
+		table.WriteString(" | " + t.Means + " |" + strings.TrimRight(" "+t.Do, " ") + " |\n")
 	}
 	return table.String()
 }

@@ -102,7 +102,7 @@ CEL expression: k is a key in a domain of Liqo that no object of a user may have
 its own objects in all namespaces by such labels, and acts on them with its own rights. The keys
 that are allowed say where an object comes from, or are options that users give Liqo for their
 own objects. Keys of later versions of Liqo are refused until they are reviewed: see
-docs/liqo-advisory.md#labels-by-which-liqo-selects.
+charts/guardtest/labels.md.
 */}}
 {{- define "liqo-resource-broker-agent.reservedKey" -}}
 k.matches('^([^/]+[.])?liqo[.]io/') && !(k in [

@@ -70,7 +70,7 @@ The chart runs it for helm test.`,
 	}
 	o.bindFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.namespace, "namespace", o.namespace, "namespace of the agent; POD_NAMESPACE if set")
-	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects, to find policies and webhooks; if unset, they are not checked")
+	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects; without it webhooks and policies are not checked")
 	return cmd
 }
 

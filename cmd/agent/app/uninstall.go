@@ -60,7 +60,7 @@ cert-manager filled. The chart runs both as hooks of helm uninstall.`,
 	cluster.BindKubeconfig(fs)
 	o.Bind(fs, "agent")
 	fs.StringVar(&o.instructionNamespace, "instruction-namespace", o.instructionNamespace, "namespace of ReservationInstructions and ProviderInstructions")
-	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain; if unset, the addresses that an enrolled agent received")
+	fs.StringSliceVar(&o.brokerURLs, "broker-url", o.brokerURLs, "https address of the broker, for --policy=Drain (default those of the enrolment)")
 	o.bindMailboxes(fs)
 	o.bindAdvertisement(fs)
 	fs.StringVar(&o.certPath, "broker-cert-path", o.certPath, "folder with tls.crt, tls.key and ca.crt, for --policy=Drain")

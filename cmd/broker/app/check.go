@@ -50,7 +50,7 @@ helm test.`,
 	o.bindFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.url, "url", "", "https address of the broker for agents; not checked if unset")
 	cmd.Flags().StringVar(&o.enrolmentURL, "enrolment-url", "", "https address of the enrolment listener; not checked if unset")
-	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects, to find webhooks and the policy of mailboxes; if unset, they are not checked")
+	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects; without it webhooks and policies are not checked")
 	return cmd
 }
 

@@ -47,12 +47,12 @@ func defaultEnrolment() enrolmentOptions {
 
 func (o *enrolmentOptions) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.bindAddress, "enrolment-bind-address", o.bindAddress, "address on which clusters without a certificate enrol; 0 turns it off")
-	fs.StringVar(&o.publicURL, "public-url", o.publicURL, "https address at which agents reach --bind-address; clusters receive it at enrolment")
-	fs.StringVar(&o.enrolmentURL, "enrolment-public-url", o.enrolmentURL, "https address at which clusters reach --enrolment-bind-address; if unset the host of --public-url with the port of --enrolment-bind-address")
-	fs.StringVar(&o.issuer.Name, "agents-issuer-name", o.issuer.Name, "cert-manager's issuer of agents' certificates; without one the broker neither enrols clusters nor renews their certificates")
+	fs.StringVar(&o.publicURL, "public-url", o.publicURL, "https address of the broker for agents, which enrolment tells them")
+	fs.StringVar(&o.enrolmentURL, "enrolment-public-url", o.enrolmentURL, "https address of the enrolment listener (default the host of --public-url)")
+	fs.StringVar(&o.issuer.Name, "agents-issuer-name", o.issuer.Name, "cert-manager's issuer of agents' certificates; without it nothing is enrolled or renewed")
 	fs.StringVar(&o.issuer.Kind, "agents-issuer-kind", o.issuer.Kind, "Issuer (in --namespace) or ClusterIssuer")
 	fs.StringVar(&o.trustDomain, "trust-domain", o.trustDomain, "trust domain in the names of agents' certificates, spiffe://<trust domain>/cluster/<cluster ID>")
-	fs.DurationVar(&o.duration, "agent-certificate-duration", o.duration, "lifetime of an agent's certificate, at least 1h; the agent renews it")
+	fs.DurationVar(&o.duration, "agent-certificate-duration", o.duration, "lifetime of an agent's certificate, at least 1h")
 }
 
 func (o *enrolmentOptions) isListening() bool {

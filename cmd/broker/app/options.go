@@ -70,21 +70,21 @@ func (o *options) journalOptions() (journal.Options, error) {
 }
 
 func (o *options) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz; ready means that this replica can write the journal or, with --leader-elect, that another one does")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", o.healthAddress, "address of /healthz and /readyz")
 	o.metrics.Bind(fs)
-	fs.IntVar(&o.metricsMembers, "metrics-members", o.metricsMembers, "how many clusters and requesters have metrics of their own; all others share the label value _other")
+	fs.IntVar(&o.metricsMembers, "metrics-members", o.metricsMembers, "clusters with metrics of their own; all others share the label value _other")
 	fs.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address on which agents connect over mTLS")
-	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt and tls.key of the broker, and agents-ca.crt, the CA of agents that may connect (default ca.crt)")
-	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the journal and of the ClusterAdvertisements and Reservations of agents; POD_NAMESPACE if set")
-	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "run as one of several replicas: the leader serves agents, the others forward agents to it")
-	fs.StringVar(&o.directAddress, "direct-bind-address", o.directAddress, "with --leader-elect, address on which this replica accepts agents from other replicas; only for the broker's cluster")
-	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "with --leader-elect, host[:port] at which other replicas reach --direct-bind-address; if unset POD_IP with that port")
+	fs.StringVar(&o.certPath, "cert-path", o.certPath, "folder with tls.crt, tls.key, and agents-ca.crt, the CA of agents (default ca.crt)")
+	fs.StringVar(&o.namespace, "namespace", o.namespace, "namespace of the broker and its journal; POD_NAMESPACE if set")
+	fs.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "run as one of several replicas: the leader serves agents, the others forward them to it")
+	fs.StringVar(&o.directAddress, "direct-bind-address", o.directAddress, "address for agents that other replicas forward, with --leader-elect")
+	fs.StringVar(&o.advertiseAddress, "advertise-address", o.advertiseAddress, "host[:port] at which other replicas reach --direct-bind-address (default POD_IP)")
 
-	fs.DurationVar(&o.journalRetention, "journal-retention", o.journalRetention, "how long the journal's segments are kept as an audit trail after a checkpoint, but at most 4096 of them; 0 keeps none")
-	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces of clusters whose agents use --broker-kubeconfig, as cluster-id=namespace; anyone who may create ClusterMailboxes there acts as the cluster")
-	fs.BoolVar(&o.notifyLoopback, "notify-loopback", o.notifyLoopback, "send notifications to loopback addresses, too: for receivers in the broker's own pod")
+	fs.DurationVar(&o.journalRetention, "journal-retention", o.journalRetention, "how long old records of the journal are kept, at most 4096 segments; 0 keeps none")
+	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces of clusters that call through mailboxes, as cluster-id=namespace; anyone who may create ClusterMailboxes there acts as the cluster")
+	fs.BoolVar(&o.notifyLoopback, "notify-loopback", o.notifyLoopback, "also send notifications to the broker's own pod")
 
-	fs.StringVar(&o.exportDirectory, "export-directory", o.exportDirectory, "folder on a persistent volume into which notification channels with files write records of the journal; replicas must share it")
+	fs.StringVar(&o.exportDirectory, "export-directory", o.exportDirectory, "folder for notification channels with files, on a volume that replicas share")
 
 	o.tracing.Bind(fs)
 	o.console.Bind(fs)

@@ -49,7 +49,7 @@ chart runs both as hooks of helm uninstall.`,
 	fs := cmd.Flags()
 	cluster.BindKubeconfig(fs)
 	o.Bind(fs, "broker")
-	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "keep the journal, which is also the audit trail, the accounts and the history of ended reservations on --cleanup")
+	fs.BoolVar(&o.keepJournal, "keep-journal", o.keepJournal, "keep the journal, accounts and history on --cleanup")
 	fs.StringSliceVar(&o.carried, "carried", nil, "clusters without enrolment, whose certificates --cleanup deletes")
 	return cmd
 }

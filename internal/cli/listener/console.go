@@ -24,8 +24,8 @@ type Console struct {
 
 // Bind adds the flags for these options.
 func (c *Console) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Address, "console-bind-address", "0", "address on which browsers find the web console, over TLS, for example :8446; 0 turns it off")
-	fs.StringVar(&c.CertDir, "console-cert-path", c.CertDir, "folder with tls.crt and tls.key of the web console; changed files are reloaded")
+	fs.StringVar(&c.Address, "console-bind-address", "0", "address of the web console, for example :8446; 0 turns it off")
+	fs.StringVar(&c.CertDir, "console-cert-path", c.CertDir, "folder with tls.crt and tls.key of the web console")
 }
 
 // Enabled reports whether the console is on.

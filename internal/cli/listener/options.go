@@ -37,8 +37,8 @@ type Metrics struct {
 // Bind adds the flags for these options.
 func (m *Metrics) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&m.Address, "metrics-bind-address", m.Address, "address of the metrics endpoint; 0 turns it off")
-	fs.BoolVar(&m.Secure, "metrics-secure", m.Secure, "serve /metrics over TLS, only to callers with a valid token of this cluster and the right to get that URL")
-	fs.StringVar(&m.CertDir, "metrics-cert-path", m.CertDir, "directory with tls.crt and tls.key for --metrics-secure; if unset, the certificate is self-signed")
+	fs.BoolVar(&m.Secure, "metrics-secure", m.Secure, "serve /metrics over TLS, to callers whose token may get that URL")
+	fs.StringVar(&m.CertDir, "metrics-cert-path", m.CertDir, "folder with tls.crt and tls.key for --metrics-secure (default self-signed)")
 }
 
 // Options returns the settings for controller-runtime's metrics server. It returns an error if a

@@ -52,7 +52,7 @@ func (o *Options) Bind(fs *pflag.FlagSet, program string) {
 	fs.DurationVar(&o.Timeout, "timeout", o.Timeout, "how long to wait until nothing is in use, or until the "+program+" is gone")
 	fs.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "remove leftover objects after the "+program+" is gone")
 	fs.StringVar(&o.Name, "name", o.Name, "name prefix of the release's objects, for --cleanup")
-	fs.StringVar(&o.Pods, "pod-selector", o.Pods, "label selector of the "+program+"'s pods; --cleanup waits until they are gone, or does not wait if unset")
+	fs.StringVar(&o.Pods, "pod-selector", o.Pods, "label selector of the "+program+"'s pods, for whose end --cleanup waits")
 }
 
 // Body returns the body of the uninstall command. With --cleanup it calls cleanUp, otherwise it

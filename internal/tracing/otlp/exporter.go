@@ -32,7 +32,7 @@ type Options struct {
 
 // Bind adds the flag for these options.
 func (o *Options) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Endpoint, "otlp-endpoint", o.Endpoint, "URL of an OpenTelemetry collector, for example https://collector:4318: send it a trace of each reservation, with OTLP over HTTP; the variables OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE and OTEL_RESOURCE_ATTRIBUTES apply")
+	fs.StringVar(&o.Endpoint, "otlp-endpoint", o.Endpoint, "URL of an OpenTelemetry collector for traces, for example https://collector:4318")
 }
 
 // Check returns an error if the endpoint is not a URL to which spans can be sent.
