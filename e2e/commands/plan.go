@@ -36,7 +36,6 @@ var byTest = map[string][]string{
 		"docs/troubleshooting.md: kubectl broker bundle",
 		"docs/costs.md: kubectl get",
 		"docs/ending.md: kubectl get resourcerequest my-request -o jsonpath='{.status.conditions",
-		"docs/ending.md: kubectl get resourcerequest my-request -o jsonpath='{.status.message",
 		"docs/lending.md: kubectl get lend",
 		"docs/operations.md: kubectl --context rome apply",
 		"docs/operations.md: kubectl --context broker -n $NS get",

@@ -222,15 +222,15 @@ func Links(markdown string) (addresses []string) {
 	return addresses
 }
 
-// ReasonTable returns the reasons of a subject as a Markdown table. It contains only those with a remedy, except for
-// candidates: which of these were rejected is of interest in any case.
+// ReasonTable returns the reasons of a subject that have a remedy as a Markdown table. For candidates, whose reasons
+// suggest the remedy, it returns all of them without it.
 func ReasonTable(subject Subject) string {
 	var table strings.Builder
-	means := "means"
 	if subject == OfCandidate {
-		means = "the cluster"
+		table.WriteString("| reason | the cluster |\n|---|---|\n")
+	} else {
+		table.WriteString("| reason | means | do |\n|---|---|---|\n")
 	}
-	table.WriteString("| reason | " + means + " | do |\n|---|---|---|\n")
 	for _, t := range terms {
 		if t.Subject != subject || t.Kind != Reason || t.Do == "" && subject != OfCandidate {
 			continue
@@ -239,7 +239,11 @@ func ReasonTable(subject Subject) string {
 		if t.Note != "" {
 			table.WriteString(" (" + t.Note + ")")
 		}
-		table.WriteString(" | " + t.Means + " |" + strings.TrimRight(" "+t.Do, " ") + " |\n")
+		table.WriteString(" | " + t.Means + " |")
+		if subject != OfCandidate {
+			table.WriteString(" " + t.Do + " |")
+		}
+		table.WriteString("\n")
 	}
 	return table.String()
 }
