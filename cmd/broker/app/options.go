@@ -82,7 +82,7 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 
 	fs.DurationVar(&o.journalRetention, "journal-retention", o.journalRetention, "how long old records of the journal are kept, at most 4096 segments; 0 keeps none")
 	fs.StringToStringVar(&o.mailboxes, "mailboxes", o.mailboxes, "namespaces of clusters that call through mailboxes, as cluster-id=namespace; anyone who may create ClusterMailboxes there acts as the cluster")
-	fs.BoolVar(&o.notifyLoopback, "notify-loopback", o.notifyLoopback, "also send notifications to the broker's own pod")
+	fs.BoolVar(&o.notifyLoopback, "notify-loopback", o.notifyLoopback, "also send notifications to loopback addresses")
 
 	fs.StringVar(&o.exportDirectory, "export-directory", o.exportDirectory, "folder for notification channels with files, on a volume that replicas share")
 
