@@ -53,7 +53,6 @@ var byTest = map[string][]string{
 		"README.md: kubectl --namespace liqo-resource-broker exec",
 		"docs/certificates.md: kubectl --namespace liqo-resource-broker exec",
 		"docs/journal.md: NS=",
-		"docs/journal.md: kubectl -n $NS get",
 		"docs/journal.md: kubectl broker audit log",
 		"docs/kubectl-broker.md: kubectl broker top --at",
 		"docs/kubectl-broker.md: kubectl broker plan demand",
