@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
 
@@ -130,7 +130,7 @@ func (c *compliance) reservedNodes(ctx context.Context, requests []agentv1alpha1
 		if !wantsCompliance(rr) {
 			continue
 		}
-		offloads, err := inbox.Offloads(ctx, c.reader, rr, namespace)
+		offloads, err := namespaces.Offloads(ctx, c.reader, rr, namespace)
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
@@ -19,7 +19,7 @@ import (
 // CheckResourceRequest validates a ResourceRequest of the cluster clusterID. others are the other
 // requests in its namespace, which also count towards the bounds b. access says which of the named
 // namespaces the request can offload.
-func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, access inbox.Access) webhooks.Verdict {
+func CheckResourceRequest(rr *agentv1alpha1.ResourceRequest, clusterID string, b bounds.Bounds, others []agentv1alpha1.ResourceRequest, access namespaces.Access) webhooks.Verdict {
 	var v webhooks.Verdict
 	amounts := checkAmounts(&v, rr)
 	v.CheckRequirements(field.NewPath("spec"), clusterID, amounts, &rr.Spec.Requirements)
@@ -87,7 +87,7 @@ func warnOfLongNames(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, clu
 // checkNamespaces refuses a request that offloads a system namespace. It only warns about
 // namespaces that do not exist or do not allow the request to offload them, because this may
 // change.
-func checkNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, access inbox.Access) {
+func checkNamespaces(v *webhooks.Verdict, rr *agentv1alpha1.ResourceRequest, access namespaces.Access) {
 	if rr.Spec.Namespaces == nil {
 		for _, name := range access.System {
 			v.Refuse(field.Invalid(field.NewPath("metadata", "namespace"), name,

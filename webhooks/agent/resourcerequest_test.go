@@ -8,14 +8,14 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 )
 
 func TestResourceRequests(t *testing.T) {
 	const limits = `{limits: [{spec: {limits: [{type: liqo.io/ResourceRequest, max: {cpu: 4}}]}}]}`
 	cases := map[string]struct {
 		spec             string
-		access           inbox.Access
+		access           namespaces.Access
 		errors, warnings []string
 	}{
 		"a request within its bounds": {spec: `{cpu: "4", memory: 1Gi, resources: {nvidia.com/gpu: 1, pods: 20}}`},
@@ -39,23 +39,23 @@ func TestResourceRequests(t *testing.T) {
 		},
 		"pods that need cpu and memory": {spec: `{podShapes: [{count: 1, resources: {cpu: "1", memory: 1Gi}}]}`},
 		"a namespace that did not opt in": {
-			spec: `{cpu: "1", memory: 1Gi, namespaces: [open, closed]}`, access: inbox.Access{Closed: []string{"closed"}},
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [open, closed]}`, access: namespaces.Access{Closed: []string{"closed"}},
 			warnings: []string{`spec.namespaces[1]: namespace "closed" is not open`},
 		},
 		"a namespace whose pods would leave although it only opted in": {
-			spec: `{cpu: "1", memory: 1Gi, namespaces: [open], offloading: {podOffloadingStrategy: Remote}}`, access: inbox.Access{LocalOnly: []string{"open"}},
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [open], offloading: {podOffloadingStrategy: Remote}}`, access: namespaces.Access{LocalOnly: []string{"open"}},
 			warnings: []string{`spec.namespaces[0]: namespace "open" is open only to podOffloadingStrategy Local`},
 		},
 		"a namespace that does not exist": {
-			spec: `{cpu: "1", memory: 1Gi, namespaces: [nosuch]}`, access: inbox.Access{Missing: []string{"nosuch"}},
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [nosuch]}`, access: namespaces.Access{Missing: []string{"nosuch"}},
 			warnings: []string{`spec.namespaces[0]: namespace "nosuch" does not exist; capacity is reserved, but nothing runs there until it does, with label liqo.io/broker-offload=`},
 		},
 		"a namespace of Kubernetes": {
-			spec: `{cpu: "1", memory: 1Gi, namespaces: [kube-system]}`, access: inbox.Access{System: []string{"kube-system"}},
+			spec: `{cpu: "1", memory: 1Gi, namespaces: [kube-system]}`, access: namespaces.Access{System: []string{"kube-system"}},
 			errors: []string{`spec.namespaces[0]: Invalid value: "kube-system": is a system namespace, which cannot be offloaded: leave it out`},
 		},
 		"a request in a namespace of Kubernetes": {
-			spec: `{cpu: "1", memory: 1Gi}`, access: inbox.Access{System: []string{"kube-system"}},
+			spec: `{cpu: "1", memory: 1Gi}`, access: namespaces.Access{System: []string{"kube-system"}},
 			errors: []string{`metadata.namespace: Invalid value: "kube-system": is a system namespace`},
 		},
 		"more cores than there are": {

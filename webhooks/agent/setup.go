@@ -18,7 +18,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
 )
@@ -101,7 +101,7 @@ func validateRequest(ctx context.Context, c client.Reader, clusterID string, rr 
 			return webhooks.Verdict{}, fmt.Errorf("listing ResourceRequests of namespace %q: %w", rr.Namespace, err)
 		}
 	}
-	access, err := inbox.Namespaces(ctx, c, rr)
+	access, err := namespaces.Divide(ctx, c, rr)
 	if err != nil {
 		return webhooks.Verdict{}, err
 	}
@@ -124,7 +124,7 @@ func (o *Options) validateQuote(ctx context.Context, c client.Reader, q *agentv1
 	if err != nil {
 		return webhooks.Verdict{}, err
 	}
-	v := CheckResourceRequest(q.Request(), o.ClusterID, bounds.Bounds{}, nil, inbox.Access{})
+	v := CheckResourceRequest(q.Request(), o.ClusterID, bounds.Bounds{}, nil, namespaces.Access{})
 	if len(v.Errors) == 0 {
 		v.Refuse(errs...)
 	}

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -115,7 +116,7 @@ func (r *Reconciler) recordAsked(ctx context.Context, rr *agentv1alpha1.Resource
 // advanceRequest asks the broker if that is due, and describes the outcome in rr.Status, which the
 // caller must save. It returns the delay after which to reconcile again even without an event.
 func (r *Reconciler) advanceRequest(ctx context.Context, rr *agentv1alpha1.ResourceRequest) (time.Duration, error) {
-	access, err := inbox.Namespaces(ctx, r.client, rr)
+	access, err := namespaces.Divide(ctx, r.client, rr)
 	if err != nil {
 		return never, err
 	}

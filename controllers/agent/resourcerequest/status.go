@@ -13,7 +13,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -290,7 +290,7 @@ func (e editor) setOver() {
 
 // mirrorInstructions copies the state of the request's instructions into its status. It also
 // explains which namespaces cannot be offloaded.
-func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, access inbox.Access) {
+func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, access namespaces.Access) {
 	s := &e.rr.Status
 	current := currentOf(all)
 	s.Granted = nil
@@ -517,7 +517,7 @@ func rankOf(inst *agentv1alpha1.ReservationInstruction) int {
 }
 
 // explainAccess explains why namespaces cannot be offloaded. It returns "" if all can.
-func explainAccess(a inbox.Access, namespace string) string {
+func explainAccess(a namespaces.Access, namespace string) string {
 	var parts []string
 	if len(a.Closed) > 0 {
 		parts = append(parts, fmt.Sprintf("not open to requests of namespace %q: %s; to open: kubectl label namespace %s %s=%s",

@@ -16,6 +16,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
@@ -202,7 +203,7 @@ func (i *Instructions) applyConsumer(ctx context.Context, in *v1.Instruction, re
 		// The controller of ResourceRequests releases the reservation.
 		return nil
 	}
-	access, err := Namespaces(ctx, i.client, rr)
+	access, err := namespaces.Divide(ctx, i.client, rr)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package inbox
+// Package namespaces decides which namespaces a ResourceRequest may offload.
+package namespaces
 
 import (
 	"context"
@@ -30,11 +31,16 @@ type Access struct {
 	System []string
 }
 
-// Namespaces divides the namespaces that a ResourceRequest names into those that it may offload and
+// Divide divides the namespaces that a ResourceRequest names into those that it may offload and
 // those that it may not. If spec.namespaces is not set, the request names only its own namespace.
+<<<<<<< HEAD:internal/agent/inbox/namespaces.go
 // Every other namespace must have the opt-in label, with the name of the request's namespace or with
 // "true", and the request must have the strategy Local.
-func Namespaces(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
+func Divide(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
+=======
+// Every other namespace must have the opt-in label.
+func Divide(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
+>>>>>>> 38496afd (agent: decide which namespaces a request may offload in a package of that name):internal/agent/namespaces/namespaces.go
 	names := []string{rr.Namespace}
 	if rr.Spec.Namespaces != nil {
 		names = slices.Compact(slices.Sorted(slices.Values(*rr.Spec.Namespaces)))
@@ -62,7 +68,7 @@ func Offloads(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRe
 
 // listFor returns the list to which a namespace belongs.
 func (a *Access) listFor(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest, name string) (*[]string, error) {
-	if IsSystem(name) {
+	if isSystem(name) {
 		return &a.System, nil
 	}
 	if name == rr.Namespace {
@@ -85,8 +91,8 @@ func (a *Access) listFor(ctx context.Context, c client.Reader, rr *agentv1alpha1
 	return &a.Open, nil
 }
 
-// IsSystem reports whether a namespace belongs to Kubernetes or to a peering of Liqo. The schema of
+// isSystem reports whether a namespace belongs to Kubernetes or to a peering of Liqo. The schema of
 // ResourceRequest has the same rule.
-func IsSystem(namespace string) bool {
+func isSystem(namespace string) bool {
 	return strings.HasPrefix(namespace, "kube-") || strings.HasPrefix(namespace, "liqo-tenant-")
 }
