@@ -1,7 +1,6 @@
 package object
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -102,15 +101,6 @@ func TenantNamespaceLabels(peer string) map[string]string {
 // IsTenantNamespace reports whether ns is the tenant namespace of a peer.
 func IsTenantNamespace(ns metav1.Object) bool {
 	return ns.GetLabels()[consts.TenantNamespaceLabel] != ""
-}
-
-// OwnNodes returns a selector of this cluster's real nodes. It excludes virtual nodes.
-func OwnNodes() *corev1.NodeSelector {
-	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: consts.TypeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{consts.TypeNode},
-		}},
-	}}}
 }
 
 // ControlPlaneGroup is the user group of the identities with which the Liqo of other clusters

@@ -48,7 +48,6 @@ type Broker struct {
 	reservations map[string]*reservation
 	instructions map[string][]entry[v1.Instruction]
 	messages     map[string][]entry[v1.Message]
-	shown        map[string]string
 	down         bool
 	beforeAnswer func(ctx context.Context) error
 	announce     bool // answers to polls ask for the cluster's holdings
@@ -78,7 +77,6 @@ func NewBroker() *Broker {
 		reservations: map[string]*reservation{},
 		instructions: map[string][]entry[v1.Instruction]{},
 		messages:     map[string][]entry[v1.Message]{},
-		shown:        map[string]string{},
 		changed:      make(chan struct{}),
 	}
 }
@@ -283,19 +281,8 @@ func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Hol
 	return nil
 }
 
-// Witness stores the cursor that a cluster sent with a call.
-func (b *Broker) Witness(clusterID, cursor string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.shown[clusterID] = cursor
-}
-
-// Shown returns the last cursor that a cluster sent with a call.
-func (b *Broker) Shown(clusterID string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.shown[clusterID]
-}
+// Witness implements server.Broker.
+func (b *Broker) Witness(string, string) {}
 
 // FetchInstructions returns the instructions for a cluster since cursor. If there are none, it
 // waits for one until the time wait is over.
