@@ -255,6 +255,50 @@ func TestGuardInAnotherNamespace(t *testing.T) {
 	}
 }
 
+// Condition Guarded depends on every binding that denies, and on its policy.
+func TestAgentObservesEveryPolicy(t *testing.T) {
+	c := chartsUnderTest["agent"]
+	for _, values := range []string{
+		"", `{guard: {elsewhere: enforce}}`, `{guard: {elsewhere: off}}`, `{guard: {podSecurity: off}}`, `{guard: {enabled: false}}`,
+		`{webhook: {enabled: false}}`, `{peeringMode: none}`,
+	} {
+		rendered := mustRender(t, c, chart.Release{Name: c.release, Namespace: namespace}, values)
+		var want, policies, bound []string
+		for _, obj := range rendered.Objects {
+			switch obj.GetKind() {
+			case "ValidatingAdmissionPolicy":
+				policies = append(policies, obj.GetName())
+			case "ValidatingAdmissionPolicyBinding":
+				spec := typed[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, obj).Spec
+				if !slices.Contains(spec.ValidationActions, admissionregistrationv1.Deny) {
+					continue
+				}
+				entry := obj.GetName()
+				if spec.PolicyName != entry {
+					entry += "=" + spec.PolicyName
+				}
+				want, bound = append(want, entry), append(bound, spec.PolicyName)
+			}
+		}
+		var got []string
+		for _, arg := range deploymentOf(t, rendered).Spec.Template.Spec.Containers[0].Args {
+			if names, found := strings.CutPrefix(arg, "--guard-policies="); found {
+				got = strings.Split(names, ",")
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with %q, observed policies (-want +got):\n%s", values, diff)
+		}
+		slices.Sort(policies)
+		slices.Sort(bound)
+		if diff := cmp.Diff(policies, slices.Compact(bound)); diff != "" {
+			t.Errorf("with %q, policies (-installed +bound):\n%s", values, diff)
+		}
+	}
+}
+
 // guard.names decides which names a peer's namespaces may have in this cluster.
 func TestGuardOfNamespaceNames(t *testing.T) {
 	c := chartsUnderTest["agent"]

@@ -209,11 +209,13 @@ const (
 	ReasonComplete  = "Complete"
 	ReasonShortened = "Shortened"
 	ReasonLeftOut   = "LeftOut"
-	// ReasonGuarded, ReasonGuardDisabled and ReasonWebhookDisabled are reasons of the condition
-	// Guarded. GuardDisabled means that the chart's admission policies for peers are off.
+	// ReasonGuarded, ReasonPolicyMissing, ReasonGuardDisabled and ReasonWebhookDisabled are reasons
+	// of the condition Guarded. PolicyMissing means that one of the chart's admission policies is not
+	// in force. GuardDisabled means that the chart's admission policies for peers are off.
 	// WebhookDisabled means that the agent's webhook is off: peers can then get client certificates
 	// with any groups, and pods beyond a grant run until the agent evicts them.
 	ReasonGuarded         = "Guarded"
+	ReasonPolicyMissing   = "PolicyMissing"
 	ReasonGuardDisabled   = "GuardDisabled"
 	ReasonWebhookDisabled = "WebhookDisabled"
 	// ReasonConfigured and ReasonConfigurationRefused are reasons of the condition Configured.

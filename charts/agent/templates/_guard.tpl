@@ -69,6 +69,26 @@ slice, plus a hash of 12 letters. The condition needs neither the agent nor its 
   resources: [shadowpods, shadowendpointslices]
 {{- end -}}
 
+{{/*
+The bindings that must deny, each with a policy of the same name or as NAME=POLICY, separated by
+commas.
+*/}}
+{{- define "liqo-resource-broker-agent.guardPolicies" -}}
+{{- $fullname := include "liqo-resource-broker-agent.fullname" . -}}
+{{- $names := list (printf "%s-actors" $fullname) -}}
+{{- if .Values.guard.enabled }}{{ $names = concat $names (list $fullname (printf "%s-labels" $fullname)) }}{{ end -}}
+{{- if include "liqo-resource-broker-agent.guardsPeers" . -}}
+{{- range tuple "bindings" "edits" "evictions" "hold" "objects" "peers" "placements" "pods" "providers" "reservations" "rights" "slices" -}}
+{{- $names = append $names (printf "%s-%s" $fullname .) -}}
+{{- end -}}
+{{- $names = append $names (printf "%[1]s-rights-rest=%[1]s-rights" $fullname) -}}
+{{- if ne (include "liqo-resource-broker-agent.podSecurity" .) "off" }}{{ $names = append $names (printf "%s-pod-security" $fullname) }}{{ end -}}
+{{- if .Values.webhook.enabled }}{{ $names = append $names (printf "%s-tolerations" $fullname) }}{{ end -}}
+{{- if eq (include "liqo-resource-broker-agent.elsewhere" .) "enforce" }}{{ $names = append $names (printf "%[1]s-peers-elsewhere=%[1]s-peers" $fullname) }}{{ end -}}
+{{- end -}}
+{{- join "," $names -}}
+{{- end -}}
+
 {{/* Trusted ServiceAccounts of offloaded namespaces, as the end of a CEL expression. */}}
 {{- define "liqo-resource-broker-agent.trustedResidents" -}}
 {{- range .Values.guard.serviceAccounts }} || request.userInfo.username.endsWith(':{{ . }}'){{ end -}}
@@ -138,4 +158,12 @@ k.matches('^([^/]+[.])?liqo[.]io/') && !(k in [
 {{- end -}}
 {{- end -}}
 {{- keys $kinds | sortAlpha | join " " -}}
+{{- end -}}
+
+{{/* Flags that say which guards the chart installs. */}}
+{{- define "liqo-resource-broker-agent.guardArgs" }}
+{{- if include "liqo-resource-broker-agent.guardsPeers" . }}
+- --bind-slices
+{{- end }}
+- --guard-policies={{ include "liqo-resource-broker-agent.guardPolicies" . }}
 {{- end -}}

@@ -169,8 +169,8 @@ resources:
 {{- if .Values.leaderElection.enabled }}
 - --leader-elect
 {{- end }}
+{{- include "liqo-resource-broker-agent.guardArgs" . }}
 {{- if include "liqo-resource-broker-agent.guardsPeers" . }}
-- --bind-slices
 {{- if ne (include "liqo-resource-broker-agent.podSecurity" .) "off" }}
 - --forbid-host-access
 {{- end }}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -191,29 +190,23 @@ func (o *checkOptions) certifiedID() string {
 	return id
 }
 
-// checkPolicies checks that the admission policies exist which limit what peers and the agent may
-// write.
+// checkPolicies checks that the admission policies are in force which limit what peers and the agent may write.
 func (o *checkOptions) checkPolicies(ctx context.Context, c client.Reader) checkup.Finding {
-	if o.name == "" {
-		return checkup.Skip("--name is not given")
+	if len(o.guardPolicies) == 0 {
+		return checkup.Skip("--guard-policies is not given: copy it from the arguments of the agent's Deployment")
 	}
-	names := o.policyNames()
-	for _, name := range names {
-		for _, obj := range []client.Object{
-			&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
-		} {
-			err := c.Get(ctx, client.ObjectKey{Name: name}, obj)
-			switch {
-			case apierrors.IsNotFound(err):
-				return checkup.Warn("set guard.enabled=true in the chart; if it is, helm upgrade restores the policy", "%q is missing: peers may do what it forbids, see docs/admission.md", name)
-			case apierrors.IsForbidden(err):
-				return checkup.Skip("this account lacks the permission: %v", err)
-			case err != nil:
-				return checkup.Fail("", "%v", err)
-			}
-		}
+	gap, err := findGap(ctx, c, o.guardPolicies)
+	switch {
+	case apierrors.IsForbidden(err):
+		return checkup.Skip("this account lacks the permission: %v", err)
+	case err != nil:
+		return checkup.Fail("", "%v", err)
+	case gap != "":
+		return checkup.Warn("helm upgrade restores it", "%s: peers may do what it forbids, see docs/admission.md", gap)
+	case !o.bindSlices && o.peeringMode != peeringNone:
+		return checkup.Warn("set guard.enabled=true in the chart", "the policies for peers are off: they may do whatever Liqo's roles allow")
 	}
-	return checkup.Found("%d policies are in force", len(names))
+	return checkup.Found("%d policies are in force", len(o.guardPolicies))
 }
 
 // checkDaemonSets names the DaemonSets whose pods are created on virtual nodes. The agent's webhook
@@ -244,25 +237,6 @@ func checkDaemonSets(ctx context.Context, c client.Reader) checkup.Finding {
 			"pods of %s tolerate every taint and are created on virtual nodes, where they never become ready: that blocks rolling updates", strings.Join(names, ", "))
 	}
 	return checkup.Found("none needlessly uses virtual nodes")
-}
-
-// peerPolicies are the suffixes of the names of the policies that exist only where clusters peer.
-// The policy -pod-security is left out, because guard.podSecurity can turn it off.
-var peerPolicies = []string{
-	"-bindings", "-edits", "-evictions", "-hold", "-objects", "-peers", "-placements", "-pods",
-	"-providers", "-reservations", "-rights", "-slices", "-tolerations",
-}
-
-// policyNames returns the names of the admission policies that must exist. Their bindings have the
-// same names.
-func (o *checkOptions) policyNames() []string {
-	names := []string{o.name, o.name + "-actors", o.name + "-labels"}
-	if o.peeringMode != peeringNone {
-		for _, suffix := range peerPolicies {
-			names = append(names, o.name+suffix)
-		}
-	}
-	return names
 }
 
 func (o *checkOptions) checkAdvertisement(ctx context.Context, c client.Reader) checkup.Finding {

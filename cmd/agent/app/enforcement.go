@@ -94,20 +94,21 @@ func (a *agent) offeredTaints(configured []brokerv1alpha1.Taint) []brokerv1alpha
 	return configured
 }
 
-// guardedCondition returns the condition Guarded: whether admission limits peers to their reservations. It returns nil
-// if the agent does not peer.
-func (a *agent) guardedCondition() *metav1.Condition {
+// guardedCondition returns a function that computes the condition Guarded: whether admission limits peers to their
+// reservations. The function is nil if the agent does not peer.
+func (a *agent) guardedCondition() func(context.Context) *metav1.Condition {
 	if a.peering == nil {
 		return nil
 	}
-	return guardedBy(a.bindSlices, a.webhook.Enabled())
+	if c := disabledGuard(a.bindSlices, a.webhook.Enabled()); c != nil {
+		return func(context.Context) *metav1.Condition { return c }
+	}
+	return (&policyWatch{reader: a.mgr.GetAPIReader(), names: a.guardPolicies, clock: clock.RealClock{}}).condition
 }
 
-func guardedBy(policies, webhooks bool) *metav1.Condition {
-	c := &metav1.Condition{
-		Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonGuarded,
-		Message: "admission keeps other clusters to what they reserved here",
-	}
+// disabledGuard returns the condition Guarded of an installation without policies or webhooks, nil if it has both.
+func disabledGuard(policies, webhooks bool) *metav1.Condition {
+	c := &metav1.Condition{Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse}
 	switch {
 	case !policies:
 		c.Reason = agentv1alpha1.ReasonGuardDisabled
@@ -116,7 +117,7 @@ func guardedBy(policies, webhooks bool) *metav1.Condition {
 		c.Reason = agentv1alpha1.ReasonWebhookDisabled
 		c.Message = "the agent's webhook is off: a cluster that has a reservation here may get a certificate of any groups, and its pods beyond the grant or on nodes that are not lent start before they are evicted; set webhook.enabled=true in the agent's chart"
 	default:
-		c.Status = metav1.ConditionTrue
+		return nil
 	}
 	return c
 }
@@ -125,7 +126,7 @@ func (a *agent) addEnforcement(*rest.Config) error {
 	if a.peering == nil {
 		return nil
 	}
-	if c := a.guardedCondition(); c.Status != metav1.ConditionTrue {
+	if c := disabledGuard(a.bindSlices, a.webhook.Enabled()); c != nil {
 		a.log.Info("WARNING: " + c.Message)
 	}
 	return enforcementcontroller.SetupWithManager(a.mgr, enforcementcontroller.Options{

@@ -94,6 +94,7 @@ type options struct {
 	peerLifetime      time.Duration
 	guardElsewhere    bool
 	bindSlices        bool
+	guardPolicies     []string
 	forbidHostAccess  bool
 	hold              string
 	placeholderImage  string
@@ -170,10 +171,11 @@ func (o *options) bindFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&o.tenantLimits, "tenant-object-limits", o.tenantLimits, "ResourceQuota of every tenant namespace that the agent created")
 	fs.StringVar(&o.objectLimitsProbe, "object-limits-probe", o.objectLimitsProbe, "ResourceQuota in the agent's namespace that shows which kinds Kubernetes counts already")
 	fs.BoolVar(&o.bindSlices, "bind-slices", o.bindSlices, "limit Liqo's RoleBindings in offloaded namespaces to the identities of live slices")
+	fs.StringSliceVar(&o.guardPolicies, "guard-policies", o.guardPolicies, "ValidatingAdmissionPolicyBindings that must be in force for condition Guarded, each with a policy of its name or as NAME=POLICY")
 	fs.BoolVar(&o.forbidHostAccess, "forbid-host-access", o.forbidHostAccess, "refuse consumers' pods with host namespaces, hostPath volumes or privileged containers; requires webhooks")
-	fs.StringVar(&o.hold, "hold", o.hold, "how to keep unused reserved capacity: Ledger (count it as taken) or Placeholder (also run placeholder pods)")
-	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of the placeholder pods")
-	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of the placeholder pods")
+	fs.StringVar(&o.hold, "hold", o.hold, "how to keep reserved capacity that is not in use: Ledger (count it as taken) or Placeholder (also run placeholder pods in POD_NAMESPACE, which this cluster's own pods cannot preempt)")
+	fs.StringVar(&o.placeholderImage, "placeholder-image", o.placeholderImage, "image of the placeholder pods; it must do nothing")
+	fs.StringVar(&o.placeholderClass, "placeholder-priority-class", o.placeholderClass, "PriorityClass of the placeholder pods; with --hold=Placeholder")
 
 	fs.BoolVar(&o.provisioningRequests, "provisioning-requests", o.provisioningRequests, "serve ProvisioningRequests of class reserve.broker.fluidos.eu")
 	fs.BoolVar(&o.burstPolicies, "burst-policies", o.burstPolicies, "serve BurstPolicies")

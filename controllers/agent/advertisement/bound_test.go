@@ -169,8 +169,8 @@ func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
 
 func TestMissingWebhookIsReportedOnce(t *testing.T) {
 	b := newBench(t)
-	b.options.Guarded = &metav1.Condition{
-		Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonWebhookDisabled, Message: "set webhook.enabled=true",
+	b.options.Guarded = func(context.Context) *metav1.Condition {
+		return &metav1.Condition{Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonWebhookDisabled, Message: "set webhook.enabled=true"}
 	}
 	for range 3 {
 		b.after(DefaultInterval)

@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 		conditions = append(conditions, r.options.Certificate())
 	}
 	if r.options.Guarded != nil {
-		conditions = append(conditions, *r.options.Guarded)
+		conditions = append(conditions, *r.options.Guarded(ctx))
 	}
 	if liqo != nil {
 		conditions = append(conditions, *liqo)

@@ -114,9 +114,9 @@ type Options struct {
 	Peers Peers
 	// Certificate returns the condition of the agent's certificate; nil if it is not reported.
 	Certificate func() metav1.Condition
-	// Guarded is the condition Guarded of the Advertisement: whether admission policies limit peers
-	// to their reservations. It is nil if this cluster does not peer.
-	Guarded *metav1.Condition
+	// Guarded returns the condition Guarded of the Advertisement: whether admission policies limit
+	// peers to their reservations. It is nil if this cluster does not peer.
+	Guarded func(context.Context) *metav1.Condition
 	// Liqo returns the condition LiqoReady of this cluster. It returns nil if the agent runs with
 	// --peering-mode=none.
 	Liqo func(context.Context) *metav1.Condition

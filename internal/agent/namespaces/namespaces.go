@@ -33,14 +33,9 @@ type Access struct {
 
 // Divide divides the namespaces that a ResourceRequest names into those that it may offload and
 // those that it may not. If spec.namespaces is not set, the request names only its own namespace.
-<<<<<<< HEAD:internal/agent/inbox/namespaces.go
 // Every other namespace must have the opt-in label, with the name of the request's namespace or with
 // "true", and the request must have the strategy Local.
 func Divide(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
-=======
-// Every other namespace must have the opt-in label.
-func Divide(ctx context.Context, c client.Reader, rr *agentv1alpha1.ResourceRequest) (Access, error) {
->>>>>>> 38496afd (agent: decide which namespaces a request may offload in a package of that name):internal/agent/namespaces/namespaces.go
 	names := []string{rr.Namespace}
 	if rr.Spec.Namespaces != nil {
 		names = slices.Compact(slices.Sorted(slices.Values(*rr.Spec.Namespaces)))
