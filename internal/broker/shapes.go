@@ -6,6 +6,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // updateShapes updates the outdated node shapes in the market. It deducts what is promised on the
@@ -60,6 +61,7 @@ func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 		if asked.Constraints != nil {
 			out.Nodes, out.Tolerations = asked.Constraints.NodeSelector, asked.Constraints.Tolerations
 		}
+		out.Tolerations = requirements.WithDevices(out.Tolerations, r.Amounts)
 		// If a part of the reservation is in use, the broker does not know which of its pods are
 		// running, so only the amounts are deducted.
 		if len(asked.PodShapes) > 0 && !used {

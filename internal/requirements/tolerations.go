@@ -10,6 +10,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // MaxTaints is how many taints a node shape may have, and how many a cluster may offer.
@@ -86,6 +87,20 @@ func ParseTaint(text string) (brokerv1alpha1.Taint, error) {
 	key, value, _ := strings.Cut(pair, "=")
 	t := brokerv1alpha1.Taint{Key: key, Value: brokerv1alpha1.LabelValue(value), Effect: effect}
 	return t, CheckTaints(fmt.Sprintf("%.80q", text), []brokerv1alpha1.Taint{t})
+}
+
+// WithDevices adds to the tolerations of a request those of taints that are named after the devices
+// among its amounts, such as nvidia.com/gpu. Device plugins let pods that request a device tolerate
+// such a taint.
+func WithDevices(tolerations []brokerv1alpha1.Toleration, amounts quantity.Amounts) []brokerv1alpha1.Toleration {
+	out := slices.Clip(tolerations)
+	for name, amount := range amounts {
+		if key := string(name); amount > 0 && quantity.IsExtended(name) && !IsReservedTaint(key) {
+			out = append(out, brokerv1alpha1.Toleration{Key: key, Operator: string(corev1.TolerationOpExists)})
+		}
+	}
+	slices.SortFunc(out[len(tolerations):], func(a, b brokerv1alpha1.Toleration) int { return strings.Compare(a.Key, b.Key) })
+	return out
 }
 
 // TolerateAll reports whether pods with these tolerations may run on nodes with all of these

@@ -1,6 +1,7 @@
 package requirements
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 func TestTolerationsMatchLikeThoseOfPods(t *testing.T) {
@@ -44,6 +46,15 @@ func TestPodsGetOnlyTolerationsOfOfferedTaints(t *testing.T) {
 	asked := []brokerv1alpha1.Toleration{{Key: "dedicated", Operator: "Exists"}, {Key: "payroll", Operator: "Exists"}}
 	want := []corev1.Toleration{{Key: "dedicated", Operator: "Equal", Value: "gpu", Effect: "NoSchedule"}}
 	if diff := cmp.Diff(want, TolerationsFor(asked, offered)); diff != "" {
+		t.Errorf("tolerations (-want +got):\n%s", diff)
+	}
+}
+
+func TestRequestsTolerateTheTaintsOfTheirDevices(t *testing.T) {
+	own := []brokerv1alpha1.Toleration{{Key: "dedicated"}}
+	amounts := quantity.Amounts{"cpu": 1000, "nvidia.com/gpu": 1, "amd.com/gpu": 2, "none.example.com/device": 0, "example.k8s.io/device": 1, "hugepages-2Mi": 1}
+	want := append(slices.Clone(own), brokerv1alpha1.Toleration{Key: "amd.com/gpu", Operator: "Exists"}, brokerv1alpha1.Toleration{Key: "nvidia.com/gpu", Operator: "Exists"})
+	if diff := cmp.Diff(want, WithDevices(own, amounts)); diff != "" {
 		t.Errorf("tolerations (-want +got):\n%s", diff)
 	}
 }

@@ -62,7 +62,8 @@ func TestPlaceholdersKeepRoomOnTheNodesAskedFor(t *testing.T) {
 		t.Fatalf("%d placeholders, want 2", len(pods))
 	}
 	for i := range pods {
-		if spec := &pods[i].Spec; !enforcement.IsBound(spec, map[string]string{"gpu": "a100"}) || len(spec.Tolerations) != 1 || spec.Tolerations[0].Key != "dedicated" {
+		if spec := &pods[i].Spec; !enforcement.IsBound(spec, map[string]string{"gpu": "a100"}) || len(spec.Tolerations) != 2 ||
+			spec.Tolerations[0].Key != "dedicated" || spec.Tolerations[1].Key != "nvidia.com/gpu" {
 			t.Errorf("placeholder %s has affinity %+v and tolerations %+v", pods[i].Name, spec.Affinity, spec.Tolerations)
 		}
 	}

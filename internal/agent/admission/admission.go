@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/fitting"
@@ -172,8 +173,17 @@ func (a *Admitter) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted qu
 // cluster lends.
 func (a *Admitter) picksNodes(placement *agentv1alpha1.ProviderInstructionSpec) bool {
 	return len(placement.NodeSelector) > 0 || slices.ContainsFunc(a.capacity.Snapshot().NodeShapes, func(n quantity.NodeShape) bool {
-		return !requirements.TolerateAll(placement.Tolerations, n.Taints)
+		return !requirements.TolerateAll(tolerationsOf(placement), n.Taints)
 	})
+}
+
+// tolerationsOf returns the tolerations of a placement's pods, among them those of its devices.
+func tolerationsOf(placement *agentv1alpha1.ProviderInstructionSpec) []brokerv1alpha1.Toleration {
+	amounts, err := quantity.FromResourceList(placement.Resources)
+	if err != nil {
+		return placement.Tolerations // the placement is refused for these amounts
+	}
+	return requirements.WithDevices(placement.Tolerations, amounts)
 }
 
 // promiseOf returns the part of a placement for which no pods run yet.
@@ -186,7 +196,7 @@ func promiseOf(inst *agentv1alpha1.ProviderInstruction, amounts quantity.Amounts
 		}
 		promised[i] = fitting.Pods{Count: int64(p.Count), Each: each}
 	}
-	out := fitting.Promise{NodeSelector: wire.FromLabels(inst.Spec.NodeSelector), Tolerations: inst.Spec.Tolerations}
+	out := fitting.Promise{NodeSelector: wire.FromLabels(inst.Spec.NodeSelector), Tolerations: tolerationsOf(&inst.Spec)}
 	out.Pods, out.Rest = fitting.Unused(amounts, promised, running)
 	return out, nil
 }

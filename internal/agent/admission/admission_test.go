@@ -180,6 +180,37 @@ func selecting(inst *agentv1alpha1.ProviderInstruction, nodes map[string]brokerv
 	return inst
 }
 
+// Two nodes have four free cores each. One of them has a GPU, and the taint that is named after it.
+func TestNodesTaintedForADeviceCountForPlacementsOfIt(t *testing.T) {
+	const gpu = corev1.ResourceName("nvidia.com/gpu")
+	for name, test := range map[string]struct {
+		cpu, gpus string
+		refused   string
+	}{
+		"cpu on the other node":       {cpu: "4", gpus: "0"},
+		"cpu on the node of the GPU":  {cpu: "5", gpus: "0", refused: "have only 4 free"},
+		"a GPU, and cpu on all nodes": {cpu: "8", gpus: "1"},
+	} {
+		wants := provides("a", test.cpu, agentv1alpha1.InstructionPending, false)
+		wants.Spec.Resources[gpu] = resource.MustParse(test.gpus)
+		scheme := runtime.NewScheme()
+		if err := agentv1alpha1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		free := arranged{layout: capacity.Layout{Nodes: []quantity.NodeShape{
+			{Count: 1, Free: quantity.Amounts{"cpu": 4000, "pods": 110}},
+			{Count: 1, Free: quantity.Amounts{"cpu": 4000, "pods": 110, gpu: 1}, Taints: []brokerv1alpha1.Taint{{Key: string(gpu), Effect: "NoSchedule"}}},
+		}}}
+		free.Allocatable, free.NodeShapes = quantity.Amounts{"cpu": 8000, "pods": 220, gpu: 1}, free.layout.Nodes
+		a := newAdmission(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(wants).Build(), free, "default",
+			func() offering.Rules { return offering.Rules{} }, unready(false, nil))
+		got, err := a.admitPlacement(t.Context(), wants)
+		if err != nil || got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) {
+			t.Errorf("%s: got %+v, %v, want a refusal with %q", name, got, err, test.refused)
+		}
+	}
+}
+
 // Four nodes have four free cores each, and two of the nodes have a GPU.
 func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 	gpu := map[string]brokerv1alpha1.LabelValue{"gpu": "a100"}

@@ -119,15 +119,15 @@ func isReady(node *corev1.Node) bool {
 // troubled is true if Kubernetes set such a taint because the node has a problem, barred if anyone
 // else set one.
 //
-// A taint named after a device of the node is ignored, because pods that request the device
-// tolerate the taint.
+// A taint named after a device of the node is offered to placements that are granted the device.
 func readTaints(node *corev1.Node, offered []brokerv1alpha1.Taint) (taints []brokerv1alpha1.Taint, barred, troubled bool) {
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
 		device := node.Status.Allocatable[corev1.ResourceName(t.Key)]
 		switch {
-		case t.Effect == corev1.TaintEffectPreferNoSchedule, quantity.IsExtended(corev1.ResourceName(t.Key)) && !device.IsZero():
-		case tolerated[t.Key]:
+		case t.Effect == corev1.TaintEffectPreferNoSchedule, tolerated[t.Key]:
+		case quantity.IsExtended(corev1.ResourceName(t.Key)) && !requirements.IsReservedTaint(t.Key) && !device.IsZero():
+			taints = append(taints, brokerv1alpha1.Taint{Key: t.Key, Value: brokerv1alpha1.LabelValue(t.Value), Effect: string(t.Effect)})
 		case strings.HasPrefix(t.Key, conditionTaint):
 			troubled = true
 		default:

@@ -191,12 +191,15 @@ func tainted(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Effect: effect}} }
 }
 
-// Kubernetes and device plugins let pods that request a device tolerate the taint named after it.
-func TestNodeWithTaintOfItsDevicesCounts(t *testing.T) {
+// Kubernetes and device plugins let pods that request a device tolerate the taint named after it. Other pods do not run
+// on such a node.
+func TestTaintOfDevicesIsOffered(t *testing.T) {
 	n := readyNode(tainted("nvidia.com/gpu", corev1.TaintEffectNoSchedule))
 	n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("2")
-	if f := factsOfNode(n, nil, everything); !f.counts || f.barred {
-		t.Errorf("got %+v", f)
+	f := factsOfNode(n, nil, everything)
+	want := []brokerv1alpha1.Taint{{Key: "nvidia.com/gpu", Effect: "NoSchedule"}}
+	if diff := cmp.Diff(want, f.taints); diff != "" || !f.counts || f.barred {
+		t.Errorf("counts %t, barred %t, taints (-want +got):\n%s", f.counts, f.barred, diff)
 	}
 }
 

@@ -41,11 +41,15 @@ type LentNodes struct {
 	// granted.
 	Taints      []brokerv1alpha1.Taint
 	Tolerations []brokerv1alpha1.Toleration
+	// Devices are the tolerations of the devices that the placement was granted.
+	Devices []brokerv1alpha1.Toleration
 }
 
 // For returns l, restricted to the nodes that pods of one placement may use.
 func (l LentNodes) For(spec *agentv1alpha1.ProviderInstructionSpec) LentNodes {
 	l.Labels, l.Tolerations = wire.FromLabels(spec.NodeSelector), spec.Tolerations
+	amounts, _ := quantity.FromResourceList(spec.Resources) // a placement with wrong amounts is never acknowledged
+	l.Devices = requirements.WithDevices(nil, amounts)
 	return l
 }
 
@@ -134,7 +138,11 @@ func (l *LentNodes) StrangeToleration(spec *corev1.PodSpec) string {
 }
 
 func (l *LentNodes) grantedTolerations() []corev1.Toleration {
-	return requirements.TolerationsFor(l.Tolerations, l.Taints)
+	granted := requirements.TolerationsFor(l.Tolerations, l.Taints)
+	for _, d := range l.Devices {
+		granted = append(granted, corev1.Toleration{Key: d.Key, Operator: corev1.TolerationOpExists})
+	}
+	return granted
 }
 
 // isStrange reports whether a pod may not have a toleration, because its placement was not granted

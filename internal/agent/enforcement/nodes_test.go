@@ -103,6 +103,7 @@ func TestPodsTolerateExactlyWhatTheirPlacementWasGranted(t *testing.T) {
 	l.Taints = []brokerv1alpha1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "spot", Effect: "NoExecute"}}
 	for name, tc := range map[string]struct {
 		granted []brokerv1alpha1.Toleration
+		amounts corev1.ResourceList
 		pod     []corev1.Toleration
 		devices string
 		want    []corev1.Toleration
@@ -117,9 +118,19 @@ func TestPodsTolerateExactlyWhatTheirPlacementWasGranted(t *testing.T) {
 		"every taint":                       {pod: []corev1.Toleration{{Operator: "Exists"}}, strange: "every taint"},
 		"of a device that it requests":      {pod: []corev1.Toleration{device}, devices: "1", want: []corev1.Toleration{device}},
 		"of a device that it does not":      {pod: []corev1.Toleration{device}, strange: "nvidia.com/gpu"},
+		"of a granted device": {
+			amounts: corev1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")}, want: []corev1.Toleration{device},
+		},
+		"of a granted device, differently": {
+			amounts: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}, want: []corev1.Toleration{device}, strange: "nvidia.com/gpu",
+			pod: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: "Equal", Value: "present"}},
+		},
+		"of none of a device": {
+			amounts: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")}, pod: []corev1.Toleration{device}, strange: "nvidia.com/gpu",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := l.For(&agentv1alpha1.ProviderInstructionSpec{Tolerations: tc.granted})
+			nodes := l.For(&agentv1alpha1.ProviderInstructionSpec{Tolerations: tc.granted, Resources: tc.amounts})
 			spec := &corev1.PodSpec{Tolerations: tc.pod, Containers: []corev1.Container{{Name: "a"}}}
 			if tc.devices != "" {
 				spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(tc.devices)}

@@ -149,6 +149,32 @@ func TestTaintedNodesCountForRequestsThatTolerateThem(t *testing.T) {
 	}
 }
 
+// Pods without the device do not tolerate the taint that is named after it.
+func TestNodesTaintedForADeviceCountForRequestsOfIt(t *testing.T) {
+	berlin := cluster("berlin", 12, 12, 48, 48)
+	berlin.Allocatable, berlin.Available = berlin.Allocatable.Add(quantity.Amounts{gpu: 2}), berlin.Available.Add(quantity.Amounts{gpu: 2})
+	berlin.Shapes = []quantity.NodeShape{
+		{Count: 1, Free: size(4, 16)},
+		{Count: 1, Free: size(8, 32).Add(quantity.Amounts{gpu: 2}), Taints: []brokerv1alpha1.Taint{{Key: string(gpu), Value: "present", Effect: "NoSchedule"}}},
+	}
+	m := newMarketWith(t, berlin)
+	for name, tc := range map[string]struct {
+		cpu, gpus int64
+		want      Reason
+	}{
+		"cpu on other nodes":           {cpu: 4},
+		"cpu on nodes of the device":   {cpu: 5, want: NodesDoNotMatch},
+		"a device, and cpu beside it":  {cpu: 8, gpus: 1},
+		"a device, and cpu everywhere": {cpu: 12, gpus: 2},
+	} {
+		r := Request{Requester: "rome", Amounts: size(tc.cpu, 1)}
+		r.Amounts[gpu] = tc.gpus
+		if got, ok := Check(m, &r, "berlin"); got.Reason != tc.want || ok != (tc.want == "") {
+			t.Errorf("%s: %t %s: %s, want %q", name, ok, got.Reason, got.Message(), tc.want)
+		}
+	}
+}
+
 func TestSeveralSizesOfPods(t *testing.T) {
 	nodes := []quantity.NodeShape{{Count: 2, Free: size(4, 16)}, {Count: 1, Free: size(8, 16)}}
 	cases := map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/packing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // contest is one request with its names resolved to rows and columns of the market. Market.scratch
@@ -120,6 +121,7 @@ func (m *Market) beginContest(r *Request) *contest {
 	if r.Constraints != nil {
 		c.nodeLabels, c.tolerations = r.Constraints.NodeSelector, r.Constraints.Tolerations
 	}
+	c.tolerations = requirements.WithDevices(c.tolerations, r.Amounts)
 	c.applyConstraints()
 	c.setMaxPrice(r.Constraints)
 	c.priced = c.priced[:0]
