@@ -33,6 +33,11 @@ func TestOldestNeglectedObjectIsFound(t *testing.T) {
 		}
 		return s
 	}
+	refused := func() client.Object {
+		s := slice(time.Minute, true, csr, nil).(*authv1beta1.ResourceSlice)
+		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionDenied}}
+		return s
+	}
 	identity := func(secret *corev1.LocalObjectReference) client.Object {
 		return &authv1beta1.Identity{ObjectMeta: aged("i", time.Minute), Status: authv1beta1.IdentityStatus{KubeconfigSecretRef: secret}}
 	}
@@ -52,6 +57,7 @@ func TestOldestNeglectedObjectIsFound(t *testing.T) {
 		"an identity that is younger than a processed tenant": {objects: []client.Object{tenant(time.Hour, done), identity(nil)}, want: "Identity ns/i status.kubeconfigSecretRef"},
 		"an own one rather than an older one of a peer":       {objects: []client.Object{identity(nil), slice(time.Hour, true, csr, nil)}, want: "Identity ns/i status.kubeconfigSecretRef"},
 		"the oldest of two":                                   {objects: []client.Object{tenant(2*time.Minute, nil), slice(time.Minute, true, csr, nil)}, want: "Tenant ns/t status.authParams"},
+		"a peer's slice that Liqo refused":                    {objects: []client.Object{refused()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

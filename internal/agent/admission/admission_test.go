@@ -202,9 +202,9 @@ func TestNodesTaintedForADeviceCountForPlacementsOfIt(t *testing.T) {
 			{Count: 1, Free: quantity.Amounts{"cpu": 4000, "pods": 110, gpu: 1}, Taints: []brokerv1alpha1.Taint{{Key: string(gpu), Effect: "NoSchedule"}}},
 		}}}
 		free.Allocatable, free.NodeShapes = quantity.Amounts{"cpu": 8000, "pods": 220, gpu: 1}, free.layout.Nodes
-		a := newAdmission(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(wants).Build(), free, "default",
+		a := New(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(wants).Build(), free, "default",
 			func() offering.Rules { return offering.Rules{} }, unready(false, nil))
-		got, err := a.admitPlacement(t.Context(), wants)
+		got, err := a.Admit(t.Context(), wants)
 		if err != nil || got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) {
 			t.Errorf("%s: got %+v, %v, want a refusal with %q", name, got, err, test.refused)
 		}
