@@ -71,6 +71,7 @@ var studies = []study{
 	{"delivery", delivery},
 	{"projection", projection},
 	{"failover", failover},
+	{"denial", denial},
 	{"hostile", hostile},
 	{"scale", scale},
 	{"agent", agent},

@@ -14,7 +14,7 @@ const guardPeerings = 3
 
 // peering measures the time from a request until its virtual node is Ready. It compares requests with liqoctl on the
 // same two clusters, which run the real Liqo. It also compares requests with and without the guards of both
-// clusters.
+// clusters, and measures what the provider's agent promises in seconds.
 func peering(ctx context.Context, s settings, t *table) (err error) {
 	dir, err := os.MkdirTemp("", "peering-")
 	if err != nil {
@@ -34,6 +34,10 @@ func peering(ctx context.Context, s settings, t *table) (err error) {
 	if err != nil {
 		return err
 	}
+	promises, err := env.MeasurePromises(ctx, s.peerings)
+	if err != nil {
+		return err
+	}
 	row := func(name string, c local.Comparison) {
 		ours, base := quantile(c.Request, .5), quantile(c.Liqoctl, .5)
 		t.row(name, ours.Seconds()/base.Seconds(), atMost(1.05, .9, ""), "medians of %d: %s and %s", len(c.Request),
@@ -48,5 +52,10 @@ func peering(ctx context.Context, s settings, t *table) (err error) {
 	}
 	guardRow("request to Ready virtual node with guards and webhooks ÷ without", guards.Cold)
 	guardRow("the same of clusters that are peered", guards.Warm)
+	promiseRow := func(name string, took []time.Duration, must float64) {
+		t.row(name, quantile(took, 1).Seconds(), atMost(must, 0, "s"), "%d times; median %.2f s", len(took), quantile(took, .5).Seconds())
+	}
+	promiseRow("released request until its slice's identity may write no longer, longest", promises.Rights, 30)
+	promiseRow("consumer's pod above the grant until it is evicted, longest", promises.Excess, 2)
 	return nil
 }

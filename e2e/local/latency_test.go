@@ -24,4 +24,10 @@ func TestRequestToReadyNode(t *testing.T) {
 		t.Errorf("with guards %d and %d, without %d", len(guards.Cold.With), len(guards.Warm.With), len(guards.Cold.Without))
 	}
 	t.Logf("with guards %v, without %v", guards.Cold.With, guards.Cold.Without)
+	promises, err := env.MeasurePromises(t.Context(), 1)
+	check(t, err)
+	if len(promises.Rights) != 1 || len(promises.Excess) != 1 {
+		t.Errorf("%d times for rights and %d for excess, want 1 each", len(promises.Rights), len(promises.Excess))
+	}
+	t.Logf("rights ended after %v, excess after %v", promises.Rights, promises.Excess)
 }

@@ -42,9 +42,6 @@ func keepIdentities(t *testing.T, env *Environment, requests ...*agentv1alpha1.R
 	return ids
 }
 
-// offloaded is the copy of rome's namespace at a provider.
-const offloaded = namespace + "-rome"
-
 // loot returns the objects that a slice's identity could create at the provider.
 func loot(name string) map[string]client.Object {
 	meta := func() metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: offloaded, Name: name} }
