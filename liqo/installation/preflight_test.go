@@ -14,7 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
 // The preflight reads the objects of Liqo's own chart on a real API server, with the shipped
@@ -45,7 +48,10 @@ func TestLiqoIsChecked(t *testing.T) {
 	check(t, err)
 	server, err := discovery.NewDiscoveryClientForConfig(config)
 	check(t, err)
-	agent, err := client.NewWithWatch(config, client.Options{})
+	scheme := runtime.NewScheme()
+	check(t, clientgoscheme.AddToScheme(scheme))
+	check(t, object.AddToScheme(scheme))
+	agent, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	check(t, err)
 
 	// down makes the network fail while it is true.

@@ -49,7 +49,7 @@ func (s *site) testAdmitted(t *testing.T) {
 		},
 		"a namespace that did not opt in": {
 			"", resourceRequest + `{cpu: "1", memory: 1Gi, namespaces: [team, default]}`,
-			`spec.namespaces[1]: namespace "default" is not open to requests of other namespaces`,
+			`spec.namespaces[1]: namespace "default" is not open to requests of namespace "team"`,
 		},
 		"a namespace that does not exist": {
 			"", resourceRequest + `{cpu: "1", memory: 1Gi, namespaces: [nosuch]}`,
