@@ -93,7 +93,7 @@ tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liq
 	go run -trimpath ./cmd/playground build
 
 .PHONY: test
-test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; about twelve minutes.
+test: tools ## Run the tests that every change must pass: unit, integration, core scenarios and attacks on a playground; about nine minutes.
 	hack/test.sh gate
 
 .PHONY: test-unit

@@ -125,7 +125,7 @@ func TestARequestIsUnhealthyWhileItsProviderRefusesPods(t *testing.T) {
 		pods = append(pods, podWith(name, resources, func(spec *corev1.PodSpec) { spec.NodeSelector = map[string]string{agentv1alpha1.RequestLabel: r.Name} }))
 		check(t, rome.Create(ctx, pods[len(pods)-1]))
 	}
-	awaitHealth(agentv1alpha1.ReasonPodsRejected, fmt.Sprintf("%d pods of node %q", len(pods), r.Status.NodeName), "kubectl describe pod")
+	awaitHealth(agentv1alpha1.ReasonPodsRejected, fmt.Sprintf("%d pods of node %q", len(pods), r.Status.NodeName), "FailedReflection")
 	for _, pod := range pods {
 		check(t, rome.DeleteAndWait(ctx, pod, patience))
 	}
