@@ -141,7 +141,7 @@ func claim(size, class string, more ...string) string {
 	return `{apiVersion: v1, kind: PersistentVolumeClaim, spec: {` + strings.Join(append(more, "accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}"), ", ") + `}}`
 }
 
-// annotated returns an object without metadata with an annotation.
+// annotated adds an annotation to the YAML of an object that has no metadata yet.
 func annotated(text, key string) string {
 	return strings.Replace(text, "spec: {", "metadata: {annotations: {"+key+": gold}}, spec: {", 1)
 }

@@ -83,7 +83,7 @@ func (s *session) Decide(q *Request, tried []string) (*term.Decision, error) {
 // RecordOffers records all pending offers, and reports whether there were any.
 func (s *session) RecordOffers() (bool, error) { return s.clusters.recordAllPending() }
 
-// Reschedule computes the deadline of a reservation again.
+// Reschedule updates the deadline of a reservation, after its state has changed.
 func (s *session) Reschedule(r *ledger.Reservation) { s.deadlines.rescheduleReservation(r) }
 
 // ReservationsOf returns the reservations in which a cluster takes part, sorted by name.
@@ -96,7 +96,7 @@ func (s *session) EndReservation(r *ledger.Reservation, by ledger.Actor, message
 	return s.reservations.releaseReservation(r, by, message)
 }
 
-// UpdateCluster computes again whether a cluster may get new reservations.
+// UpdateCluster checks whether a cluster may get new reservations, after its state has changed.
 func (s *session) UpdateCluster(clusterID string) { s.clusters.updateFreshness(clusterID) }
 
 // Wake makes waiting calls look at the session again.

@@ -117,8 +117,8 @@ func validateRequest(ctx context.Context, c client.Reader, clusterID string, rr 
 	return v, err
 }
 
-// validateQuote validates a Quote like a request for the same capacity. In a dry run it adds the broker's quote, at
-// the creation only the broker's warnings.
+// validateQuote validates a Quote like a request for the same capacity. To a dry run it
+// adds the broker's quote, and to a creation only the broker's warnings.
 func (o *Options) validateQuote(ctx context.Context, c client.Reader, q *agentv1alpha1.Quote) (webhooks.Verdict, error) {
 	errs, err := bounds.CheckQuote(ctx, c, q)
 	if err != nil {

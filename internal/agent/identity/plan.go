@@ -1,9 +1,9 @@
 package identity
 
 import (
-	"slices"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 )
 

@@ -20,9 +20,9 @@ type Session interface {
 	ReservationsOf(clusterID string) []*ledger.Reservation
 	// EndReservation ends a reservation that its requester no longer wants, unless it has ended.
 	EndReservation(r *ledger.Reservation, by ledger.Actor, message string) error
-	// UpdateCluster computes again whether a cluster may get new reservations.
+	// UpdateCluster checks whether a cluster may get new reservations, after its state has changed.
 	UpdateCluster(clusterID string)
-	// Reschedule computes the deadline of a reservation again.
+	// Reschedule updates the deadline of a reservation, after its state has changed.
 	Reschedule(r *ledger.Reservation)
 	// Wake makes waiting calls look at the session again.
 	Wake()
@@ -46,7 +46,7 @@ type Recovery struct {
 	announced map[string]bool
 	// claims are the announced claims of each requester that no provider has confirmed yet.
 	claims map[string][]claim
-	// void are the placements that each requester claimed and that no provider knows.
+	// void lists, by requester, the claimed placements that no provider knows.
 	void map[string][]ledger.PlacementRef
 	// listenUntil is the time until which nothing is granted on clusters that are not in seen; zero
 	// if the journal is known to be up to date.

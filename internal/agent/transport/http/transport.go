@@ -42,7 +42,7 @@ type Carrier interface {
 	Close()
 }
 
-// watchedCarrier is a Carrier that reports its attempts to watch, which may be nil.
+// watchedCarrier is a Carrier that calls watch before each attempt, and done after it. Without watch it calls nothing.
 type watchedCarrier struct {
 	Carrier
 	watch func(*nethttp.Request) (done func(*nethttp.Response, error))
