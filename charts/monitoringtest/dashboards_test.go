@@ -2,6 +2,7 @@ package monitoringtest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +12,7 @@ import (
 var panelTypes = []string{"stat", "timeseries", "bargauge", "table", "heatmap"}
 
 // A dashboard works with any data source that its user chooses, and keeps its UID when it is
-// upgraded.
+// upgraded. Each of its panels answers a question.
 func TestDashboardsArePortable(t *testing.T) {
 	uids := map[string]string{}
 	chosen := &Datasource{Type: "prometheus", UID: "${datasource}"}
@@ -38,6 +39,9 @@ func TestDashboardsArePortable(t *testing.T) {
 				t.Errorf("%s: panel %q of type %q has no query, or there are two", name, p.Title, p.Type)
 			}
 			titles[p.Title] = true
+			if !strings.HasSuffix(p.Title, "?") || p.FieldConfig.Defaults.Unit == "" {
+				t.Errorf("%s: panel %q with unit %q asks no question, or its answer has no unit", name, p.Title, p.FieldConfig.Defaults.Unit)
+			}
 			if p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 {
 				t.Errorf("%s: panel %q is at %+v", name, p.Title, p.GridPos)
 			}

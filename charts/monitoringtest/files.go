@@ -95,6 +95,12 @@ type Panel struct {
 	Datasource *Datasource `json:"datasource"`
 	GridPos    GridPos     `json:"gridPos"`
 	Targets    []Target    `json:"targets"`
+
+	FieldConfig struct {
+		Defaults struct {
+			Unit string `json:"unit"`
+		} `json:"defaults"`
+	} `json:"fieldConfig"`
 }
 
 // GridPos is where a panel is, in a grid of 24 columns.
