@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -64,23 +63,14 @@ func TestMetricsOfPlayground(t *testing.T) {
 	liveEveryPart(t, env)
 	families := map[string]*dto.MetricFamily{}
 	for _, name := range []string{playground.BrokerCluster, "rome", "berlin"} {
-		for _, address := range metricsAddresses(t, env, name) {
+		addresses, err := env.metricsAddresses(name)
+		check(t, err)
+		for _, address := range addresses {
 			addFamilies(t, families, address)
 		}
 	}
 	t.Run("the page lists what is exported", func(t *testing.T) { comparePage(t, families) })
 	t.Run("every query has an answer", func(t *testing.T) { askPrometheus(t, env) })
-}
-
-// metricsAddresses returns where the pods of the broker, or of an agent, serve metrics.
-func metricsAddresses(t *testing.T, env *Environment, name string) (addresses []string) {
-	t.Helper()
-	for _, pod := range env.Product.Pods(name) {
-		port, err := pod.Port("metrics")
-		check(t, err)
-		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", port))
-	}
-	return addresses
 }
 
 // addFamilies adds the metrics of one address to families.
@@ -213,25 +203,16 @@ func wantAnswer(ctx context.Context, t *testing.T, address, where, expr string) 
 // startPrometheus runs a Prometheus that scrapes the playground every second.
 func startPrometheus(t *testing.T, env *Environment) (address string) {
 	t.Helper()
-	dir := monitoringtest.CopyRules(t)
-	var config strings.Builder
-	config.WriteString("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules-broker.yaml, rules-agent.yaml]\nscrape_configs:\n")
-	for _, name := range env.Playground.Names() {
-		fmt.Fprintf(&config, "  - {job_name: %s, static_configs: [{targets: ['%s']}]}\n", name, strings.Join(metricsAddresses(t, env, name), "', '"))
-	}
-	for _, file := range []string{"rules-broker.yaml", "rules-agent.yaml"} { // recorded every second too
-		text, err := os.ReadFile(filepath.Join(dir, file))
-		check(t, err)
-		check(t, os.WriteFile(filepath.Join(dir, file), bytes.ReplaceAll(text, []byte("interval: 1m"), []byte("interval: 1s")), 0o600))
-	}
-	check(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config.String()), 0o600))
+	dir := t.TempDir()
+	config, err := env.WritePrometheus(dir)
+	check(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	address = listener.Addr().String()
 	check(t, listener.Close())
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, monitoringtest.FindProgram(t, "prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address="+address)
+	cmd := exec.CommandContext(ctx, monitoringtest.FindProgram(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path=data", "--web.listen-address="+address)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
 	check(t, cmd.Start())
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -39,6 +40,11 @@ func runUp(ctx context.Context, out io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
+	metrics := filepath.Join(dir, "prometheus")
+	config, err := env.WritePrometheus(metrics)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(out, `
 The playground is up. Press Ctrl-C to stop it. In another terminal:
 
@@ -51,7 +57,11 @@ Worth trying:
   %[3]s --context rome wait --for=condition=Ready rreq/my-request && %[3]s --context rome get nodes
   %[3]s broker why my-request --context rome --also broker,paris,berlin
 
-`, env.Playground.Kubeconfig(), env.Plugins, kubectl)
+Metrics and alerts at http://localhost:9090 (Debian has Prometheus as package prometheus):
+
+  prometheus --config.file=%s --storage.tsdb.path=%s
+
+`, env.Playground.Kubeconfig(), env.Plugins, kubectl, config, filepath.Join(metrics, "data"))
 	for _, name := range env.Playground.Names() {
 		fmt.Fprintf(out, "  context %-8s %s\n", name, env.Playground.Clusters[name].URL())
 	}
