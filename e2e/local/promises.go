@@ -105,7 +105,7 @@ func (e *Environment) measureExcess(ctx context.Context, turns int) (all []time.
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]string{"offloading.liqo.io/nodename": r.Status.NodeName, "liqo.io/managed-by": "shadowpod"}
+	labels := map[string]string{"offloading.liqo.io/origin": peeredConsumer, "offloading.liqo.io/nodename": r.Status.NodeName, "liqo.io/managed-by": "shadowpod"}
 	shadow := e2e.Object(e2e.ShadowPodKind, offloaded, "within")
 	shadow.SetLabels(labels)
 	amounts := map[string]any{"cpu": "10m", "memory": "16Mi"}
