@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -31,7 +30,7 @@ in the queue or ends. The cluster must be denied in the BrokerConfig or silent f
 staleThreshold.
 
 It asks the running broker and waits for its answer. It runs in a pod of the broker,
-or anywhere else with --kubeconfig and the right to update ClusterAdvertisements.`,
+or anywhere else with --kubeconfig and the right to patch ClusterAdvertisements.`,
 		Example: `  kubectl --namespace liqo-resource-broker exec deployment/broker-liqo-resource-broker -- broker forget berlin
   broker forget berlin --kubeconfig=$HOME/.kube/config --namespace=liqo-resource-broker`,
 		Args:         cobra.ExactArgs(1),
@@ -53,13 +52,12 @@ or anywhere else with --kubeconfig and the right to update ClusterAdvertisements
 func forgetCluster(ctx context.Context, c client.Client, out io.Writer, namespace, clusterID string) error {
 	obj := &brokerv1alpha1.ClusterAdvertisement{}
 	key := client.ObjectKey{Namespace: namespace, Name: clusterID}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := c.Get(ctx, key, obj); err != nil {
-			return err
-		}
+	err := c.Get(ctx, key, obj)
+	if err == nil {
+		before := obj.DeepCopy()
 		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, brokerv1alpha1.ForgetAnnotation, clusterID)
-		return c.Update(ctx, obj)
-	})
+		err = c.Patch(ctx, obj, client.MergeFrom(before)) // the broker's account may not update
+	}
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("namespace %q has no ClusterAdvertisement %q: kubectl get clusteradvertisements -A lists the clusters; a cluster without an agent is removed by deleting its own", namespace, clusterID)
 	}
