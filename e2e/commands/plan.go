@@ -11,7 +11,6 @@ var byTest = map[string][]string{
 	"TestDocumentedInstallation": {
 		"CONTRIBUTING.md: make",
 		"README.md: make demo",
-		"README.md: make playground",
 		"docs/install.md: make images",
 		"docs/install.md:   --set service.type=NodePort",
 		"docs/install.md: kubectl config use-context broker\nhelm",
@@ -24,7 +23,6 @@ var byTest = map[string][]string{
 		"charts/agent/README.md: kubectl patch advertisement",
 		"charts/broker/README.md: helm install broker",
 		"charts/broker/README.md: get()",
-		"README.md: helm install broker",
 		"docs/certificates.md: b=",
 		"docs/kubernetes-transport.md: b=",
 		"docs/without-an-agent.md: kubectl",
@@ -50,7 +48,6 @@ var byTest = map[string][]string{
 	},
 	"TestDocumentedCommands": {
 		"README.md: export KUBECONFIG",
-		"README.md: kubectl --namespace liqo-resource-broker exec",
 		"docs/certificates.md: kubectl --namespace liqo-resource-broker exec",
 		"docs/journal.md: NS=",
 		"docs/journal.md: kubectl broker audit log",
