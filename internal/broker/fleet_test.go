@@ -71,6 +71,14 @@ func (f *fleet) newBroker() *Broker {
 	return New(Options{Store: f.server.Client(), Version: "test", Log: logr.Discard(), Now: time.Now, Receipts: f.signer, RecordSpan: f.recordSpan})
 }
 
+// restartWithClock replaces the broker by a process with another clock.
+func (f *fleet) restartWithClock(now func() time.Time) {
+	f.stop()
+	f.follower = f.newBroker()
+	f.follower.opts.Now = now
+	f.start()
+}
+
 // follow lets another process follow the journal until the returned function is called. The next
 // start continues with that process.
 func (f *fleet) follow() (end func()) {

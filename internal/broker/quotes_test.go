@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,6 +149,20 @@ func TestOneKeyOneHeldQuote(t *testing.T) {
 			if _, err := f.RequestQuote(context.Background(), "rome", key, held(60, req)); fault.ReasonOf(err) != fault.Released || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s after it was given back: %v", key, err)
 			}
+		}
+	})
+}
+
+// The clock goes on between the decision and the record of it, so agents that ask again must not be told that the
+// hold differs.
+func TestHeldQuoteIsRepeatedWhileTheClockRuns(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		var reads atomic.Int64
+		f.restartWithClock(func() time.Time { return time.Now().Add(time.Duration(reads.Add(1)) * time.Microsecond) })
+		f.advertise("paris", "8", "16Gi")
+		first := f.hold("rome", "quote-01", held(60, request("1", "1Gi")))
+		if again := f.hold("rome", "quote-01", held(60, request("1", "1Gi"))); again.Name != first.Name {
+			t.Errorf("repeated, it is %s, before %s", again.Name, first.Name)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func (qs *Quotes) Hold(q *requests.Request, hold time.Duration) (*v1.Quote, erro
 	switch {
 	case shut:
 		return nil, fault.New(fault.Released, "the quote was released before it was requested: use a new key")
-	case held != nil && (held.Digest != q.QuoteDigest() || held.Until.Sub(held.HeldAt) != hold):
+	case held != nil && (held.Digest != q.QuoteDigest() || held.Until.Sub(held.HeldAt).Round(time.Second) != hold): // HeldAt is a moment after the decision
 		return nil, fault.New(fault.KeyReused, "the key belongs to quote %q, which is for something else: use a new key", held.Name)
 	case held != nil && qs.isOver(held):
 		return nil, errNotHeld(held)
