@@ -125,6 +125,9 @@ func TestQuoteWarnsOfLikelyMistakes(t *testing.T) {
 		"pods, for which the provider looks": {request: with(func(r *v1.ReservationRequest) {
 			r.Resources, r.PodShapes = v1.Amounts{"cpu": "6"}, []v1.PodShape{{Count: 3, Resources: v1.Amounts{"cpu": "2", "memory": "1Gi"}}}
 		})},
+		"a device, whose nodes have its taint": {request: with(func(r *v1.ReservationRequest) {
+			r.Resources = v1.Amounts{"cpu": "3", "memory": "1Gi", "nvidia.com/gpu": "1"}
+		})},
 		"more than the nodes of its selector have": {
 			request: with(func(r *v1.ReservationRequest) {
 				r.Resources = v1.Amounts{"cpu": "3", "memory": "1Gi"}
@@ -136,7 +139,10 @@ func TestQuoteWarnsOfLikelyMistakes(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
-				f.advertise("paris", "8", "32Gi", priced("0.1", "EUR"), func(a *v1.Advertisement) { a.Topology.Region = "eu" }, nodes(
+				f.advertise("paris", "8", "32Gi", priced("0.1", "EUR"), func(a *v1.Advertisement) {
+					a.Topology.Region, a.Capacity["nvidia.com/gpu"] = "eu", "1" // Allocatable is the same map
+				}, nodes(
+					v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": "3", "memory": "8Gi", "nvidia.com/gpu": "1"}, Taints: []brokerv1alpha1.Taint{{Key: "nvidia.com/gpu", Effect: "NoSchedule"}}},
 					v1.NodeShape{Count: 1, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}},
 					v1.NodeShape{Count: 2, Free: v1.Amounts{"cpu": "2", "memory": "8Gi"}, NodeLabels: v1.Labels{"kubernetes.io/arch": "arm64"}},
 				))

@@ -52,9 +52,10 @@ func warnOfNodeSize(q *requests.Request, provider *ledger.Cluster) []string {
 		return nil
 	}
 	k := cmp.Or(demands.Constraints, &brokerv1alpha1.Constraints{})
+	tolerations := requirements.WithDevices(k.Tolerations, q.Amounts)
 	var largest quantity.Amounts
 	for _, s := range provider.Shapes {
-		if requirements.HasAll(s.Labels, k.NodeSelector) && requirements.TolerateAll(k.Tolerations, s.Taints) {
+		if requirements.HasAll(s.Labels, k.NodeSelector) && requirements.TolerateAll(tolerations, s.Taints) {
 			largest = largest.Max(s.Free)
 		}
 	}
