@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,17 @@ func TestJournalBudgetLimitsMember(t *testing.T) {
 		if _, err := f.ReleaseReservation(context.Background(), "evil", "unknown-key-again", ""); err != nil {
 			t.Errorf("an hour later: %v", err)
 		}
+	})
+}
+
+func TestClockSetBackUsesUpNoBudget(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		var back atomic.Int64
+		f.restartWithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) })
+		f.advertise("paris", "16", "64Gi")
+		f.reserve("rome", "request-1", request("1", "1Gi"))
+		back.Store(int64(10 * time.Minute))
+		f.reserve("rome", "request-2", request("1", "1Gi"))
 	})
 }
 

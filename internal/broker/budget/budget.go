@@ -151,9 +151,10 @@ func (as *Accounts) PauseCharging() (resume func()) {
 	return func() { as.payer = payer }
 }
 
-// drainBuckets lowers a.written and a.paced according to the time that has passed since a.at.
+// drainBuckets lowers a.written and a.paced according to the time that has passed since a.at. No time
+// has passed if the clock was set back.
 func (a *account) drainBuckets(now time.Time, perHour int64) {
-	passed := now.Sub(a.at)
+	passed := max(now.Sub(a.at), 0)
 	a.written = max(a.written-passed.Hours()*float64(perHour), 0)
 	a.paced = max(a.paced-passed.Seconds()*float64(perHour)/paceShare, 0)
 	a.at = now
