@@ -28,11 +28,10 @@ const cordonFor = time.Minute
 // and ended ones, whose pods are all removed anyway.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	inst := &agentv1alpha1.ProviderInstruction{}
-	if err := r.client.Get(ctx, req.NamespacedName, inst); err != nil {
+	err := r.client.Get(ctx, req.NamespacedName, inst)
+	if err != nil || req.Namespace != r.opts.Namespace || inst.Ended() || !inst.Status.Enforced {
+		delete(r.seen, req.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if req.Namespace != r.opts.Namespace || inst.Ended() || !inst.Status.Enforced {
-		return ctrl.Result{}, nil
 	}
 	again, err := r.enforceGrant(ctx, inst)
 	return patch.Requeue(again, client.IgnoreNotFound(err))

@@ -389,6 +389,36 @@ func TestPodsThatNeverFitDoNotHoldUpNewerOnes(t *testing.T) {
 	}
 }
 
+// A consumer could otherwise keep the agent busy with pods that are refused for another reason.
+func TestPodsThatAreRefusedForAnotherReasonAreRetriedLessOften(t *testing.T) {
+	s := newSite(t)
+	for n := range mostWoken + 1 {
+		s.shadow(fmt.Sprintf("refused-%02d", n), -100+n, "1m")
+	}
+	now, retries := noon, 0
+	for now.Before(noon.Add(5 * time.Minute)) {
+		s.clock.SetTime(now)
+		again := s.settled()
+		if again < time.Second || again > retryEvery {
+			t.Fatalf("the next look is in %v", again)
+		}
+		now = now.Add(again)
+		retries = 0
+		for _, pod := range s.seen[placement] {
+			retries += pod.retries
+		}
+	}
+	if most := (mostWoken + 1) * 12; retries > most || retries < most/3 {
+		t.Errorf("%d pods were retried %d times in 5 minutes", mostWoken+1, retries)
+	}
+	inst := instruction()
+	s.check(s.client.Delete(t.Context(), inst))
+	s.settled()
+	if len(s.seen) > 0 {
+		t.Errorf("the pods of a deleted placement are remembered: %v", s.seen)
+	}
+}
+
 func TestNewShadowPodIsLeftToLiqo(t *testing.T) {
 	s := newSite(t)
 	s.shadow("new", 0, "100m")

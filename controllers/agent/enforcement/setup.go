@@ -46,8 +46,6 @@ type Reconciler struct {
 	client  client.Client
 	opts    Options
 	evicted *prometheus.CounterVec
-	// woken is when the reconciler last made Liqo retry a ShadowPod, by the UID of the ShadowPod.
-	woken map[types.UID]time.Time
 	// seen holds what is known of waiting ShadowPods, by placement and UID.
 	seen map[string]map[types.UID]seenPod
 }
@@ -74,7 +72,7 @@ func SetupWithManager(mgr manager.Manager, opts Options) error {
 }
 
 func newReconciler(c client.Client, opts Options) *Reconciler {
-	return &Reconciler{client: c, opts: opts, woken: map[types.UID]time.Time{}, seen: map[string]map[types.UID]seenPod{}, evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
+	return &Reconciler{client: c, opts: opts, seen: map[string]map[types.UID]seenPod{}, evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "agent_excess_pods_evicted_total",
 		Help: "Pods of a consumer that were evicted because they exceeded the grant.",
 	}, []string{"consumer"})}

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// wakeEvery is the shortest time between two retries of one ShadowPod, and between its creation
-	// and the first retry, because Liqo itself handles new ShadowPods.
+	// wakeEvery is the shortest time between the first two retries of a ShadowPod, and between its
+	// creation and the first retry, because Liqo itself handles new ShadowPods.
 	wakeEvery = 2 * time.Second
-	// retryEvery is the time between two retries of a ShadowPod that fits into the grant, because
+	// retryEvery is the time between further retries of a ShadowPod that fits into the grant, because
 	// nothing tells the agent when another reason for the refusal is gone, for example a pod of this
 	// cluster with the same name.
 	retryEvery = 30 * time.Second
@@ -32,15 +32,21 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 		return 0, err
 	}
 	now := r.opts.Clock.Now()
-	r.forgetWoken(now)
 	known := r.rememberWaiting(inst.Name, waiting)
 	var next time.Duration
 	reads := 0
 	for _, w := range waiting {
-		if seen, ok := known[w.UID]; ok && !seen.fits(room) {
+		pod, seen := known[w.UID]
+		left := pod.retryAt(w.Created.Time).Sub(now)
+		switch {
+		case seen && !pod.fits(room):
 			continue
-		}
-		if reads == mostWoken {
+		case seen && left > 0:
+			room, next = room.Sub(pod.request), soonestOf(next, left)
+			continue
+		case reads == mostWoken && seen:
+			return soonestOf(next, retryEvery), nil
+		case reads == mostWoken:
 			return soonestOf(next, wakeEvery), nil
 		}
 		reads++
@@ -52,17 +58,18 @@ func (r *Reconciler) wakeWaiting(ctx context.Context, inst *agentv1alpha1.Provid
 			known[w.UID] = seenPod{ended: true}
 			continue
 		}
-		request := enforcement.RequestOf(retry.Pod)
-		known[w.UID] = seenPod{request: request}
-		if !known[w.UID].fits(room) {
+		pod.request = enforcement.RequestOf(retry.Pod)
+		known[w.UID] = pod
+		if !pod.fits(room) {
 			continue
 		}
-		room = room.Sub(request)
-		if left := r.mayWakeIn(w.UID, w.Created.Time, now); left > 0 {
+		room = room.Sub(pod.request)
+		if left > 0 {
 			next = soonestOf(next, left)
 			continue
 		}
-		r.woken[w.UID] = now
+		pod.retries, pod.retried = pod.retries+1, now
+		known[w.UID] = pod
 		if err := r.opts.Peering.Retry(ctx, retry); err != nil {
 			return 0, err
 		}
@@ -77,11 +84,27 @@ type seenPod struct {
 	request quantity.Amounts
 	// ended is true if the ShadowPod no longer gets a pod.
 	ended bool
+	// retries is how often the reconciler made Liqo retry the ShadowPod, retried is when it last did.
+	retries int
+	retried time.Time
 }
 
 func (p seenPod) fits(room quantity.Amounts) bool {
 	_, fits := quantity.Fits(p.request, room)
 	return fits && !p.ended
+}
+
+// retryAt returns the earliest time of the next retry of a ShadowPod. A pod that an event may have
+// made possible is retried soon, but one that is refused for another reason must not keep the agent
+// busy.
+func (p seenPod) retryAt(created time.Time) time.Time {
+	switch p.retries {
+	case 0:
+		return created.Add(wakeEvery)
+	case 1:
+		return p.retried.Add(wakeEvery)
+	}
+	return p.retried.Add(retryEvery)
 }
 
 // rememberWaiting returns what is known of the waiting ShadowPods of a placement. The caller adds
@@ -97,22 +120,4 @@ func (r *Reconciler) rememberWaiting(placement string, waiting []guard.WaitingPo
 		delete(r.seen, placement)
 	}
 	return now
-}
-
-// mayWakeIn returns how long to wait before retrying a ShadowPod. The result is not positive if it
-// may be retried now.
-func (r *Reconciler) mayWakeIn(uid types.UID, created, now time.Time) time.Duration {
-	since := created
-	if woken, ok := r.woken[uid]; ok {
-		since = woken
-	}
-	return since.Add(wakeEvery).Sub(now)
-}
-
-func (r *Reconciler) forgetWoken(now time.Time) {
-	for uid, at := range r.woken {
-		if now.Sub(at) >= wakeEvery {
-			delete(r.woken, uid)
-		}
-	}
 }
