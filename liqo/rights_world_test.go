@@ -66,6 +66,10 @@ func TestASliceIsAdmittedBeforeTheDecision(t *testing.T) {
 	w.createOwnNamespace(nil)
 	w.check(paris.peering.AdmitSlice(t.Context(), ownNamespace, inst))
 	w.wantRights("on arrival", map[string]string{rightOfRome: "Create"})
+	label := inst.DeepCopy()
+	label.Spec.RequesterClusterID = "team_a"
+	w.check(paris.peering.AdmitSlice(t.Context(), ownNamespace, label))
+	w.wantRights("for a requester that cannot be a cluster", map[string]string{rightOfRome: "Create"})
 	for step, test := range map[string]struct {
 		status agentv1alpha1.ProviderInstructionStatus
 		want   string

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -60,6 +61,13 @@ func rightOf(inst *agentv1alpha1.ProviderInstruction) string {
 	return inst.Spec.RequesterClusterID + rightsDomain + brokerv1alpha1.PlacementName(inst.Spec.ReservationName, inst.Spec.Placement)
 }
 
+// hasRight reports whether a placement can have a right. The name of a requester that is not a
+// cluster, see Reservation.spec.requesterID, may have characters that Kubernetes does not accept in
+// annotations. No cluster has such an ID, and one wrong annotation would make Kubernetes refuse all.
+func hasRight(inst *agentv1alpha1.ProviderInstruction) bool {
+	return len(validation.IsQualifiedName(strings.ToLower(rightOf(inst)))) == 0
+}
+
 // Rights returns what consumers may do in this cluster, by annotation. The admission policies
 // enforce these rights. Liqo cannot: its certificates cannot be revoked and stay valid after their
 // slice is gone, and it binds its role to the consumer instead of the slice.
@@ -72,6 +80,7 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction) map[string]Right {
 	for i := range instructions {
 		inst := &instructions[i]
 		switch {
+		case !hasRight(inst):
 		case inst.Status.Enforced && inst.Ended():
 			rights[rightOf(inst)] = DeleteRight
 		case inst.Status.Enforced:
@@ -86,6 +95,9 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction) map[string]Right {
 // AdmitSlice adds the right to create the slice of a placement to the namespace of the agent,
 // before this cluster has decided about the placement.
 func (g *Guard) AdmitSlice(ctx context.Context, namespace string, inst *agentv1alpha1.ProviderInstruction) error {
+	if !hasRight(inst) {
+		return nil
+	}
 	ns := &corev1.Namespace{}
 	err := g.opts.Client.Get(ctx, client.ObjectKey{Name: namespace}, ns)
 	if key := rightOf(inst); err == nil && ns.Annotations[key] == "" {

@@ -41,6 +41,9 @@ func TestRightsFollowTheReservation(t *testing.T) {
 			change: func(i *agentv1alpha1.ProviderInstruction) { i.DeletionTimestamp = new(metav1.Now()) },
 			want:   map[string]Right{right: "Delete"},
 		},
+		"a requester that cannot be a cluster has no right": {
+			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.RequesterClusterID = "team_a" }, want: map[string]Right{},
+		},
 		"when nothing is left the right is gone": {
 			change: func(i *agentv1alpha1.ProviderInstruction) { i.Spec.Release, i.Status.Enforced = true, false }, want: map[string]Right{},
 		},
