@@ -92,6 +92,28 @@ func Rights(instructions []agentv1alpha1.ProviderInstruction) map[string]Right {
 	return rights
 }
 
+// mostRights is how many bytes of annotations the rights may take. Kubernetes allows an object 256 KiB.
+const mostRights = 192 << 10
+
+// fitRights drops rights that would take more than mostRights bytes, those of placements that this
+// cluster has not decided about first, and returns how many it dropped. Kubernetes would refuse all
+// annotations otherwise, and ended identities would keep their rights.
+func fitRights(rights map[string]Right) (dropped int) {
+	size := 0
+	for _, kind := range []Right{WriteRight, DeleteRight, CreateRight} {
+		for _, key := range slices.Sorted(maps.Keys(rights)) {
+			if rights[key] != kind {
+				continue
+			}
+			if size += len(key) + len(kind); size > mostRights {
+				delete(rights, key)
+				dropped++
+			}
+		}
+	}
+	return dropped
+}
+
 // AdmitSlice adds the right to create the slice of a placement to the namespace of the agent,
 // before this cluster has decided about the placement.
 func (g *Guard) AdmitSlice(ctx context.Context, namespace string, inst *agentv1alpha1.ProviderInstruction) error {
@@ -130,7 +152,12 @@ func (g *Guard) KeepRights(ctx context.Context, namespace string) error {
 	maps.DeleteFunc(update.Annotations, func(key, _ string) bool { return strings.Contains(key, rightsDomain) })
 	metav1.SetMetaDataAnnotation(&update.ObjectMeta, clusterIDAnnotation, g.opts.ClusterID)
 	metav1.SetMetaDataAnnotation(&update.ObjectMeta, guardedAnnotation, strings.Join(guarded, " "))
-	for key, right := range Rights(instructions.Items) {
+	rights := Rights(instructions.Items)
+	if dropped := fitRights(rights); dropped > 0 {
+		g.opts.Log.Info("WARNING: too many placements: the annotations of the agent's namespace have no room for the rights of all, so that consumers are refused",
+			"namespace", namespace, "placements", len(rights)+dropped, "refused", dropped)
+	}
+	for key, right := range rights {
 		update.Annotations[key] = string(right)
 	}
 	if maps.Equal(ns.Annotations, update.Annotations) {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,5 +60,28 @@ func TestRightsFollowTheReservation(t *testing.T) {
 				t.Errorf("rights (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTooManyRightsAreDroppedUndecidedFirst(t *testing.T) {
+	rights := map[string]Right{}
+	for i := range 3000 {
+		right := CreateRight
+		if i%2 == 0 {
+			right = WriteRight
+		}
+		rights[fmt.Sprintf("%040d%sres-%010d-1", i%2, rightsDomain, i)] = right
+	}
+	dropped := fitRights(rights)
+	count, size := map[Right]int{}, 0
+	for key, right := range rights {
+		count[right]++
+		size += len(key) + len(right)
+	}
+	if count[WriteRight] != 1500 || count[CreateRight] != 1500-dropped || dropped == 0 {
+		t.Errorf("%d rights were dropped, and %v are left", dropped, count)
+	}
+	if size > mostRights || size < mostRights-200 {
+		t.Errorf("the rights take %d bytes", size)
 	}
 }
