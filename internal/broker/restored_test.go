@@ -106,6 +106,17 @@ func inDisaster(t *testing.T, test func(f *fleet, old *journaltest.Server)) {
 	})
 }
 
+// If the clock was set back, the age of the newest event does not show that nothing is lost.
+func TestBrokerWhoseClockWasSetBackListensFirst(t *testing.T) {
+	inFleet(t, func(f *fleet) {
+		f.advertise("paris", "8", "16Gi")
+		f.restartWithClock(func() time.Time { return time.Now().Add(-time.Hour) })
+		f.wantRefusal("rome", "key-0001", request("1", "1Gi"), fault.Recovering)
+		f.advertise("paris", "8", "16Gi")
+		f.reserve("rome", "key-0001", request("1", "1Gi"))
+	})
+}
+
 func TestRunningPlacementsAreAdoptedAfterARestore(t *testing.T) {
 	four := onParis("4", "4Gi")
 	for name, order := range map[string][]string{

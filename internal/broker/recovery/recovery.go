@@ -88,8 +88,8 @@ const (
 	// recoveryRetry is how long to wait before repeating a request that depends on a missing
 	// announcement.
 	recoveryRetry = 2 * time.Second
-	// RecentJournal is how old the newest event may be for a new process to trust that the journal
-	// is up to date. A restored journal is older.
+	// RecentJournal is how far the newest event may be from the present for a new process to trust that
+	// the journal is up to date. A restored journal is older, unless the clock was set back.
 	RecentJournal = 15 * time.Second
 	// ListenGrace is how long a new process that cannot trust the journal grants nothing on
 	// clusters that have not called: they may know of events that the journal has lost.
@@ -139,7 +139,7 @@ func (rc *Recovery) BeginLineage(remembered string, newest time.Time) {
 // awaitClusters sets listenUntil if there is no proof that the journal is up to date. newest is the
 // time of the journal's newest event.
 func (rc *Recovery) awaitClusters(newest time.Time) {
-	if rc.s.Began().Sub(newest) > RecentJournal {
+	if rc.s.Began().Sub(newest).Abs() > RecentJournal {
 		rc.listenUntil = rc.s.Began().Add(ListenGrace)
 		rc.s.Book().Clusters(func(c *ledger.Cluster) { rc.s.UpdateCluster(c.ClusterID) })
 	}
