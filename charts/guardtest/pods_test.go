@@ -115,6 +115,7 @@ var attacksWithPods = map[string]struct {
 	"a port of the host":               {inContainer([]any{map[string]any{"containerPort": int64(80), "hostPort": int64(10250), "protocol": "TCP"}}, "ports"), "container main: ports must have no hostPort"},
 	"a probe of another host":          {inContainer(map[string]any{"host": "169.254.169.254", "port": int64(80)}, "livenessProbe", "httpGet"), "a probe or lifecycle hook must have no host"},
 	"all capabilities":                 {inContainer([]any{"ALL"}, "securityContext", "capabilities", "add"), "capabilities.add must not have ALL"},
+	"a capability after harmless ones": {inContainer([]any{"KILL", "SYS_ADMIN"}, "securityContext", "capabilities", "add"), "capabilities.add must not have SYS_ADMIN"},
 	"an unconfined system call filter": {set("Unconfined", "securityContext", "seccompProfile", "type"), "seccompProfile.type"},
 	"an unmasked proc":                 {inContainer("Unmasked", "securityContext", "procMount"), "procMount"},
 	"an unsafe sysctl":                 {set([]any{map[string]any{"name": "kernel.msgmax", "value": "1"}}, "securityContext", "sysctls"), "kernel.msgmax"},
