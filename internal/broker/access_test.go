@@ -12,6 +12,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -30,7 +31,7 @@ func approvedAlone(id string) brokerv1alpha1.BrokerConfigSpec {
 }
 
 func objectRequest(requester string) Request {
-	return Request{Request: ledger.Request{
+	return requests.Request{Request: ledger.Request{
 		Requester: requester, Amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30},
 		Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: requester},
 	}}

@@ -36,7 +36,7 @@ func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 // reservation can only grow on the provider that serves it, because moving it would move its
 // workloads. Growth follows the rules for a new request: waiting requests that fit the same
 // capacity come first, and capacity that victims of a preemption free is not available.
-func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *Request) error {
+func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *requests.Request) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
@@ -62,7 +62,7 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *Request) err
 // checkGrowth returns an error if the provider has no room for the growth or does not meet the
 // requirements with the larger amounts, or if waiting requests have a prior right to the room.
 // Before it decides, it records the provider's pending offer and serves the queue.
-func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *Request) error {
+func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *requests.Request) error {
 	p := r.Current()
 	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "16", "64Gi")
 				config := DefaultConfig()
-				config.Bounds = Bounds{Amounts: quantity.Amounts{"cpu": 4000}, Duration: 2 * time.Hour}
+				config.Bounds = requests.Bounds{Amounts: quantity.Amounts{"cpu": 4000}, Duration: 2 * time.Hour}
 				f.SetConfig(context.Background(), config)
 
 				body := &v1.ReservationRequest{Resources: v1.Amounts{}, DurationSeconds: int64(tc.duration / time.Second)}
@@ -49,7 +49,7 @@ func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 				}
 				_, err := f.RequestReservation(context.Background(), "rome", "request-1", body)
 				wantInvalid(t, "REST", err, tc.want)
-				_, err = f.ReserveObject(context.Background(), Request{Request: ledger.Request{
+				_, err = f.ReserveObject(context.Background(), requests.Request{Request: ledger.Request{
 					Requester: "rome", Amounts: tc.amounts, Duration: tc.duration, Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "1"},
 				}})
 				wantInvalid(t, "object", err, tc.want)
@@ -80,7 +80,7 @@ func TestBoundsThatAreLoweredLeaveWhatIsReserved(t *testing.T) {
 		f.advertise("paris", "16", "64Gi")
 		first := f.reserve("rome", "request-1", request("8", "4Gi"))
 		config := DefaultConfig()
-		config.Bounds = Bounds{Amounts: quantity.Amounts{"cpu": 1000}}
+		config.Bounds = requests.Bounds{Amounts: quantity.Amounts{"cpu": 1000}}
 		f.SetConfig(context.Background(), config)
 		if again := f.reserve("rome", "request-1", request("8", "4Gi")); again.Name != first.Name {
 			t.Errorf("a repetition got %q, want %q", again.Name, first.Name)

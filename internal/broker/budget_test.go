@@ -24,7 +24,7 @@ import (
 
 // withBudget runs test in a fleet with a small rome and a very large paris. edit changes the
 // default budget.
-func withBudget(t *testing.T, edit func(*Budget), test func(f *fleet)) {
+func withBudget(t *testing.T, edit func(*budget.Budget), test func(f *fleet)) {
 	t.Helper()
 	inFleet(t, func(f *fleet) {
 		c := DefaultConfig()
@@ -78,7 +78,7 @@ func (f *fleet) wantStopped(err error, figure, detail string) {
 
 func TestJournalBudgetLimitsMember(t *testing.T) {
 	const most = 1 << 20
-	withBudget(t, func(b *Budget) { b.JournalPerHour = most }, func(f *fleet) {
+	withBudget(t, func(b *budget.Budget) { b.JournalPerHour = most }, func(f *fleet) {
 		began := f.records()
 		var err error
 		calls := 0
@@ -114,7 +114,7 @@ func TestClockSetBackUsesUpNoBudget(t *testing.T) {
 }
 
 func TestBookForgetsOldestOverBudget(t *testing.T) {
-	withBudget(t, func(b *Budget) { b.Reservations, b.JournalPerHour = 100, 1<<30 }, func(f *fleet) {
+	withBudget(t, func(b *budget.Budget) { b.Reservations, b.JournalPerHour = 100, 1<<30 }, func(f *fleet) {
 		kept := f.reserve("rome", "kept-0001", request("1", "1Gi"))
 		for i := range 500 {
 			key := fmt.Sprintf("request-%04d", i)
@@ -144,7 +144,7 @@ func TestBookForgetsOldestOverBudget(t *testing.T) {
 
 // A request may list many clusters, so the book also limits the bytes of a member's reservations.
 func TestBookBoundsBytesPerMember(t *testing.T) {
-	withBudget(t, func(b *Budget) { b.Reservations = 10 }, func(f *fleet) {
+	withBudget(t, func(b *budget.Budget) { b.Reservations = 10 }, func(f *fleet) {
 		req := request("1", "1Gi")
 		req.Constraints = &v1.Constraints{}
 		for i := range 64 {
@@ -163,7 +163,7 @@ func TestBookBoundsBytesPerMember(t *testing.T) {
 }
 
 func TestShutKeysAreForgottenAfterADay(t *testing.T) {
-	withBudget(t, func(*Budget) {}, func(f *fleet) {
+	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		for i := range 3 * budget.ForgetAtOnce {
 			if _, err := f.ReleaseReservation(context.Background(), "rome", fmt.Sprintf("unknown-%06d", i), ""); err != nil {
 				t.Fatal(err)
@@ -191,7 +191,7 @@ func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 }
 
 func TestMemberCannotFillQueue(t *testing.T) {
-	withBudget(t, func(b *Budget) { b.Waiting = 5 }, func(f *fleet) {
+	withBudget(t, func(b *budget.Budget) { b.Waiting = 5 }, func(f *fleet) {
 		for i := range 5 {
 			f.reserve("evil", fmt.Sprintf("request-%04d", i), waiting("200000", "1Gi"))
 		}
@@ -202,7 +202,7 @@ func TestMemberCannotFillQueue(t *testing.T) {
 }
 
 func TestMessagesOfOneMemberAreBounded(t *testing.T) {
-	withBudget(t, func(*Budget) {}, func(f *fleet) {
+	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		f.reserve("rome", "request-1", request("1", "1Gi"))
 		body := make([]byte, 100_000)
 		var err error
@@ -236,7 +236,7 @@ func TestMessagesOfOneMemberAreBounded(t *testing.T) {
 }
 
 func TestInstructionsComeInPages(t *testing.T) {
-	withBudget(t, func(*Budget) {}, func(f *fleet) {
+	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		for i := range 2*pageOfInstructions + 7 {
 			f.reserve("rome", fmt.Sprintf("request-%05d", i), request("1", "1Gi"))
 		}
@@ -268,7 +268,7 @@ func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 		"the most there may be":   {4096, 256},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withBudget(t, func(b *Budget) { b.JournalPerHour = unlimited }, func(f *fleet) {
+			withBudget(t, func(b *budget.Budget) { b.JournalPerHour = unlimited }, func(f *fleet) {
 				f.advertise("oslo", "100000", "64Ti")
 				var held []string
 				for i := range size.usages {
@@ -318,7 +318,7 @@ func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 // An agent repeats its advertisement every 30 s, mostly unchanged. A refused request must not make
 // the broker record the repetition.
 func TestUnchangedOfferIsNotRecordedForARefusal(t *testing.T) {
-	withBudget(t, func(*Budget) {}, func(f *fleet) {
+	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		f.advertise("paris", "100000", "64Ti")
 		before := f.records()
 		_, err := f.RequestReservation(context.Background(), "rome", "key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "200000", "memory": "1Gi"}})
@@ -331,7 +331,7 @@ func TestUnchangedOfferIsNotRecordedForARefusal(t *testing.T) {
 // Placements that a hostile provider invents must not fill the journal: other members would wait
 // while the records are written.
 func TestManyInventedPlacementsAreRecordedAsOneSum(t *testing.T) {
-	withBudget(t, func(*Budget) {}, func(f *fleet) {
+	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		held := f.reserve("rome", "key", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: "paris"}).Name
 		before := f.records()
 		f.advertise("paris", "100000", "64Ti", func(a *v1.Advertisement) {
@@ -355,7 +355,7 @@ func TestManyInventedPlacementsAreRecordedAsOneSum(t *testing.T) {
 }
 
 func TestOversizedAdvertisementIsRefusedWithItsSize(t *testing.T) {
-	withBudget(t, func(*Budget) {}, func(f *fleet) {
+	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		labels := map[string]string{}
 		for i := range 16 {
 			labels[fmt.Sprintf("%s.example.com/label-%d", strings.Repeat("a", 60), i)] = strings.Repeat("b", 63)
@@ -375,7 +375,7 @@ func TestOversizedAdvertisementIsRefusedWithItsSize(t *testing.T) {
 }
 
 func TestExceededBudgetIsShownForAWhile(t *testing.T) {
-	withBudget(t, func(*Budget) {}, func(f *fleet) {
+	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		f.NoteRefusal("rome", "rate", "member rome asks too often")
 		over := func() []string {
 			view, err := f.Cluster(context.Background(), "rome")
@@ -398,7 +398,7 @@ func TestExceededBudgetIsShownForAWhile(t *testing.T) {
 // Resources beyond the budget of names are ignored in decisions, which the broker shows. The
 // cluster's other resources count.
 func TestResourceThatIsLeftOutIsShown(t *testing.T) {
-	withBudget(t, func(b *Budget) { b.ResourceNames = 1 }, func(f *fleet) {
+	withBudget(t, func(b *budget.Budget) { b.ResourceNames = 1 }, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi", func(a *v1.Advertisement) {
 			a.Capacity["example.com/a"], a.Capacity["example.com/b"] = "1", "1"
 		})
@@ -441,7 +441,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		return n
 	}
 	t.Run("unasked", func(t *testing.T) {
-		withBudget(t, func(*Budget) {}, func(f *fleet) {
+		withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 			before := f.records()
 			err := f.AnnounceHoldings(context.Background(), "paris", &v1.Holdings{Provides: invent(2048, "rome")})
 			if fault.ReasonOf(err) != fault.Conflict || !strings.Contains(err.Error(), `no announcement of cluster "paris" is awaited`) {
@@ -460,7 +460,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		})
 	}
 	t.Run("in the name of a cluster that wants none of it", func(t *testing.T) {
-		withBudget(t, func(*Budget) {}, func(f *fleet) {
+		withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 			ask(f)
 			f.announce("paris", invent(2048, "rome"))
 			if list := f.poll("rome", ""); !list.Announce {
@@ -477,7 +477,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		})
 	})
 	t.Run("in the name of nobody", func(t *testing.T) {
-		withBudget(t, func(*Budget) {}, func(f *fleet) {
+		withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 			ask(f)
 			f.announce("paris", invent(100, "nobody"))
 			time.Sleep(recovery.StrangerGrace + time.Second)
@@ -488,7 +488,7 @@ func TestInventedHoldingsAreNotBelieved(t *testing.T) {
 		})
 	})
 	t.Run("more than the cluster has", func(t *testing.T) {
-		withBudget(t, func(*Budget) {}, func(f *fleet) {
+		withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 			ask(f)
 			provides := invent(10, "rome")
 			for i := range provides {

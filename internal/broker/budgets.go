@@ -7,9 +7,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// Budget limits how much of the broker one member cluster may use.
-type Budget = budget.Budget
-
 // commitPlanFor calls commitPlan for a call of a member. It refuses the call if the member has used
 // up its share of the journal, and charges the written records to the member.
 func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {

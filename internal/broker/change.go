@@ -129,7 +129,7 @@ func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 
 // requestAfter returns what the request of the reservation would be after the change, or an error
 // if that request would be invalid.
-func (e edit) requestAfter(r *ledger.Reservation) (*Request, error) {
+func (e edit) requestAfter(r *ledger.Reservation) (*requests.Request, error) {
 	q := requests.Of(r)
 	q.Duration, q.Amounts = e.duration, e.amounts
 	if q.Amounts == nil {

@@ -149,7 +149,7 @@ func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 
 // reserveObject reserves as a Reservation object of rome would, and returns the request and the
 // reservation.
-func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*Request, *ReservationView) {
+func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*requests.Request, *ReservationView) {
 	f.t.Helper()
 	q, err := requests.Read("rome", "unused", asked)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -32,7 +33,7 @@ type Config struct {
 	// Idle bounds how long any reservation may be idle, nil for no bound.
 	Idle *ledger.IdlePolicy
 	// Bounds are the limits of every new reservation.
-	Bounds Bounds
+	Bounds requests.Bounds
 	// Access says which clusters may take part and how often each may call.
 	Access access.Policy
 	// Queue limits the queue. Preemption says whether waiting requests may displace other
@@ -40,7 +41,7 @@ type Config struct {
 	Queue      QueueConfig
 	Preemption PreemptionConfig
 	// PriorityLimits are the highest priorities that clusters may use.
-	PriorityLimits PriorityLimits
+	PriorityLimits requests.PriorityLimits
 	// Rates are the exchange rates for comparing prices.
 	Rates decision.Rates
 	// Drains contains the drained or cordoned clusters by ID.

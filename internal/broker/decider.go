@@ -6,6 +6,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -32,7 +33,7 @@ type choice struct {
 }
 
 // chooseProvider picks a provider for a request. It does not consider the providers in tried.
-func (d *decider) chooseProvider(q *Request, tried []string) choice {
+func (d *decider) chooseProvider(q *requests.Request, tried []string) choice {
 	began := d.s.b.opts.Now()
 	c := choice{request: d.newDecisionRequest(q, tried), target: q.Target}
 	if winner, ok := d.pickBest(c.request, q.Target); ok {
@@ -114,7 +115,7 @@ func (d *decider) listVerdicts(request *decision.Request, target string, most in
 
 // explainRefusal returns the refusal of a request that no cluster can serve, with all candidates.
 // The caller removes those that the requester may not see.
-func (d *decider) explainRefusal(request *decision.Request, q *Request) *fault.Error {
+func (d *decider) explainRefusal(request *decision.Request, q *requests.Request) *fault.Error {
 	explanation := d.explainChoice(request, q.Target).text
 	e := fault.New(fault.NoCandidate, "%s", d.explainRejections(q, explanation))
 	e.Candidates, e.Rejected = d.decodeCandidates(explanation), explanation.Rejected()
@@ -123,7 +124,7 @@ func (d *decider) explainRefusal(request *decision.Request, q *Request) *fault.E
 
 // explainRejections returns a text that says why each candidate that the requester may see cannot
 // serve the request. It shows all candidates to the author of a Reservation in the broker cluster.
-func (d *decider) explainRejections(q *Request, why ledger.Explanation) string {
+func (d *decider) explainRejections(q *requests.Request, why ledger.Explanation) string {
 	var v visibility.Visibility
 	if q.Object == nil {
 		v = d.s.config().Visibility

@@ -7,12 +7,13 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 )
 
 // newDecisionRequest converts a request to the form that package decision reads. Before that, it
 // updates the node shapes in the market on which the decision depends. tried are providers to
 // exclude.
-func (d *decider) newDecisionRequest(q *Request, tried []string) *decision.Request {
+func (d *decider) newDecisionRequest(q *requests.Request, tried []string) *decision.Request {
 	if q.NeedsShapes() {
 		d.s.clusters.updateShapes()
 	} else {
@@ -30,7 +31,7 @@ func (d *decider) newDecisionRequest(q *Request, tried []string) *decision.Reque
 // excludes (apart), from the requester's other standing reservations and its held quotes.
 // Anti-affinity applies in both directions. If no reservation of the groups that the affinity names
 // has a placement yet, near is empty and every cluster satisfies the affinity.
-func (d *decider) neighboursOf(q *Request) (near, apart []string) {
+func (d *decider) neighboursOf(q *requests.Request) (near, apart []string) {
 	demands := q.Demands()
 	affinity, anti := groupsOf(demands.Constraints)
 	if demands.Group == "" && len(affinity) == 0 && len(anti) == 0 {

@@ -27,6 +27,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -185,7 +186,7 @@ func (m *machine) compare(why cause) error {
 			return err
 		}
 	}
-	return errors.Join(m.overdue(now), m.closedRightly(now), m.nodesInTime(now, m.began), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(listenGrace)))
+	return errors.Join(m.overdue(now), m.closedRightly(now), m.nodesInTime(now, m.began), m.recallsSettled(now, m.began), m.settled(now, m.began.Add(recovery.ListenGrace)))
 }
 
 // changedAt returns the position of a reservation's last change; 0 if the reservation is forgotten.
@@ -483,7 +484,7 @@ func (m *machine) ask(key keyOf, request *v1.ReservationRequest) error {
 	able := m.able(key.requester, request, m.now())
 	answer, err := m.RequestReservation(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
-	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:
+	case reason == fault.Recovering && m.now().Sub(m.began) < recovery.ListenGrace:
 		return nil
 	case reason == fault.NoCandidate && (len(able) == 0 || m.isHeldBack(key, request, able)):
 		return nil

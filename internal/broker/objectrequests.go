@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -15,7 +16,7 @@ func objectKey(key string) string { return "object/" + key }
 // ReserveObject grants the request of a Reservation object, or puts it into the queue. If the key
 // was used before, it returns the existing reservation; the default key is the object's UID. A
 // request without a duration gets Config.DefaultTTL.
-func (b *Broker) ReserveObject(ctx context.Context, q Request) (*ReservationView, error) {
+func (b *Broker) ReserveObject(ctx context.Context, q requests.Request) (*ReservationView, error) {
 	q.Key = objectKey(cmp.Or(q.Key, q.Object.UID))
 	if err := q.Complete(); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -181,7 +182,7 @@ func (m *machine) change(c choose) (cause, error) {
 	want, first := m.refusalOf(r, duration, amounts, m.now()), m.whoComesBefore(r, amounts, m.now())
 	_, err := m.ChangeReservation(context.Background(), r.requester, r.name, change)
 	got := fault.ReasonOf(err)
-	if n := r.newest(); got == fault.Recovering && n >= 0 && r.change == nil && m.now().Sub(m.began) < listenGrace {
+	if n := r.newest(); got == fault.Recovering && n >= 0 && r.change == nil && m.now().Sub(m.began) < recovery.ListenGrace {
 		return cause{}, nil
 	}
 	if got != want || err != nil && got == "" {

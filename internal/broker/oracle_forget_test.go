@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -26,7 +27,7 @@ func (m *machine) forgetCluster(c choose) (cause, error) {
 	silent := l != nil && l.agent && m.now().Sub(l.heard) >= 10*time.Minute
 	err := m.ForgetCluster(context.Background(), id)
 	switch reason := fault.ReasonOf(err); {
-	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:
+	case reason == fault.Recovering && m.now().Sub(m.began) < recovery.ListenGrace:
 		return cause{}, nil
 	case err == nil && (l == nil || !l.agent), reason == fault.Conflict && l != nil && l.agent && !silent:
 		return cause{}, nil

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -82,11 +84,11 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	able := m.able(key.requester, request, now)
 	answer, err := m.RequestQuote(context.Background(), key.requester, key.key, request)
 	switch reason := fault.ReasonOf(err); {
-	case reason == fault.Recovering && now.Sub(m.began) < listenGrace:
+	case reason == fault.Recovering && now.Sub(m.began) < recovery.ListenGrace:
 		return cause{}, nil
-	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == maxHeldQuotes:
+	case reason == fault.TooManyRequests && m.pledgesOf(key.requester) == quotes.MaxHeld:
 		return cause{}, nil
-	case err != nil || m.pledgesOf(key.requester) == maxHeldQuotes:
+	case err != nil || m.pledgesOf(key.requester) == quotes.MaxHeld:
 		return cause{}, fmt.Errorf("asking to hold %v, of %d that are held: %w", request.Resources, m.pledgesOf(key.requester), err)
 	case answer.ClusterID == "" && answer.Name == "" && (len(able) == 0 || m.isHeldBack(key, request, able)):
 		return cause{}, nil
@@ -100,7 +102,7 @@ func (m *machine) holdQuote(c choose) (cause, error) {
 	if !answer.HeldUntil.Equal(p.until) {
 		return cause{}, fmt.Errorf("quote %s is held until %s, want %s", p.name, answer.HeldUntil, p.until)
 	}
-	if now.Sub(m.began) >= listenGrace {
+	if now.Sub(m.began) >= recovery.ListenGrace {
 		if err := m.inTurn(&told{keyOf: key, name: p.name, request: request, amounts: amounts}, p.provider, now); err != nil {
 			return cause{}, fmt.Errorf("quote %s: %w", p.name, err)
 		}
@@ -152,7 +154,7 @@ func (m *machine) takeOver(c choose) (cause, error) {
 	switch reason := fault.ReasonOf(err); {
 	case stranger && reason == fault.NotFound, p.over && reason == fault.Released, other && reason == fault.Conflict:
 		return cause{}, nil
-	case reason == fault.Recovering && m.now().Sub(m.began) < listenGrace:
+	case reason == fault.Recovering && m.now().Sub(m.began) < recovery.ListenGrace:
 		return cause{}, nil
 	case err != nil || stranger || p.over || other || answer.Placements[0].ClusterID != p.provider:
 		return cause{}, fmt.Errorf("taking quote %s over, of %s (stranger: %t, over: %t, another request: %t): %+v, %w",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/idle"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
@@ -90,7 +91,7 @@ func (o *oracle) releaseAfter(r *told) time.Duration {
 
 // idleRightly checks that a reservation is released as idle only after its time, if both clusters
 // last reported that it is not used, and if the requester was told half of that time before, or
-// longestIdleNotice if that is shorter.
+// idle.LongestNotice if that is shorter.
 func (o *oracle) idleRightly(known *told, now time.Time) error {
 	after := o.releaseAfter(known)
 	if after == 0 {
@@ -109,7 +110,7 @@ func (o *oracle) idleRightly(known *told, now time.Time) error {
 			return fmt.Errorf("reservation %s was released as idle, and %s is silent", known.name, id)
 		}
 	}
-	if t := known.idle; t == nil || t.Ends.IsZero() || now.Before(t.Ends) || now.Sub(known.idleTold) < min(after/2, longestIdleNotice) {
+	if t := known.idle; t == nil || t.Ends.IsZero() || now.Before(t.Ends) || now.Sub(known.idleTold) < min(after/2, idle.LongestNotice) {
 		return fmt.Errorf("reservation %s was released as idle, and was told %+v at %s", known.name, t, known.idleTold)
 	}
 	return nil

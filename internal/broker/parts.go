@@ -7,9 +7,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/idle"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
@@ -70,13 +70,13 @@ func (s *session) IsSilent(clusterID string) bool {
 }
 
 // CanPlace reports whether a provider can serve a request. The providers in tried do not count.
-func (s *session) CanPlace(q *Request, tried []string) bool {
+func (s *session) CanPlace(q *requests.Request, tried []string) bool {
 	_, ok := s.decider.pickBest(s.decider.newDecisionRequest(q, tried), q.Target)
 	return ok
 }
 
 // Decide chooses a provider as decideInTurn does.
-func (s *session) Decide(q *Request, tried []string) (*term.Decision, error) {
+func (s *session) Decide(q *requests.Request, tried []string) (*term.Decision, error) {
 	return s.reservations.decideInTurn(q, tried)
 }
 
@@ -107,18 +107,5 @@ func (s *session) newestCursor() string { return s.cursorAt(s.book.Position()) }
 
 func (s *session) cursorAt(position uint64) string { return recovery.CursorOf(s.book, position) }
 
-// What callers of the broker need of the parts.
-type (
-	// Drain is an administrator's order about a cluster.
-	Drain = drains.Drain
-	// DrainView describes the drain of a cluster, for display.
-	DrainView = drains.View
-)
-
-// longestIdleNotice is how long before the release of an idle reservation the requester is told at the
-// earliest.
-const longestIdleNotice = idle.LongestNotice
-
-// listenGrace is how long a new process that cannot trust the journal grants nothing on clusters that
-// have not called.
-const listenGrace = recovery.ListenGrace
+// Drain is an administrator's order about a cluster.
+type Drain = drains.Drain

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -16,7 +17,7 @@ import (
 //   - It grants the capacity that was freed to waiting requests with precedence.
 //
 // Both may change the choice, so decideInTurn then chooses again.
-func (rs *reservations) decideInTurn(q *Request, tried []string) (*term.Decision, error) {
+func (rs *reservations) decideInTurn(q *requests.Request, tried []string) (*term.Decision, error) {
 	if !rs.s.b.configured {
 		return nil, errUnconfigured()
 	}

@@ -80,7 +80,7 @@ func (qu *queueing) Observe(e term.Event) {
 
 // requestAndTried returns the request of a reservation, and the providers that must not serve it
 // now, see ledger.Reservation.Excluded.
-func (s *session) requestAndTried(r *ledger.Reservation) (*Request, []string) {
+func (s *session) requestAndTried(r *ledger.Reservation) (*requests.Request, []string) {
 	tried, _ := r.Excluded(s.now())
 	return requests.Of(r), tried
 }
@@ -100,7 +100,7 @@ func (qu *queueing) classOf(r *ledger.Reservation) string {
 		alone = r.Name
 	}
 	text, err := json.Marshal(struct {
-		Request *Request
+		Request *requests.Request
 		Tried   []string
 		Alone   string
 	}{q, tried, alone})
@@ -112,7 +112,7 @@ func (qu *queueing) classOf(r *ledger.Reservation) string {
 
 // enqueueRequest puts a new request that no cluster can serve into the queue; why is the refusal
 // that it would get otherwise.
-func (qu *queueing) enqueueRequest(q *Request, why *fault.Error) (*ledger.Reservation, error) {
+func (qu *queueing) enqueueRequest(q *requests.Request, why *fault.Error) (*ledger.Reservation, error) {
 	if most := qu.s.config().Queue.MaxLength; qu.line.Len() >= most {
 		e := fault.New(fault.QueueFull, "%s; and the queue is full: %d requests wait, BrokerConfig.spec.queue.maxLength sets the maximum", why.Detail, most)
 		e.RetryAfter, e.Candidates, e.Rejected = term.QueueFullRetry, why.Candidates, why.Rejected
@@ -150,7 +150,7 @@ func (qu *queueing) requeueReservation(r *ledger.Reservation, why *fault.Error) 
 }
 
 // timeoutOf returns how long a request may wait.
-func (qu *queueing) timeoutOf(q *Request) time.Duration {
+func (qu *queueing) timeoutOf(q *requests.Request) time.Duration {
 	if q.Wait != 0 {
 		return q.Wait
 	}
@@ -373,7 +373,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 
 // wouldJump reports whether a new request, if it were granted on the cluster, would take capacity
 // from a waiting request that has precedence.
-func (qu *queueing) wouldJump(q *Request, clusterID string) bool {
+func (qu *queueing) wouldJump(q *requests.Request, clusterID string) bool {
 	priority := qu.s.config().PriorityLimits.Effective(q.Requester, q.Priority)
 	return qu.line.FirstOf(priority, qu.s.preemption.openCapacity(qu.s.book.Cluster(clusterID)), func(name string) bool {
 		return qu.fitsOn(clusterID, qu.s.book.Reservation(name))

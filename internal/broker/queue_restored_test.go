@@ -94,7 +94,7 @@ func TestMoveDoesNotJumpQueue(t *testing.T) {
 		f.advertise("rome", "1", "1Gi")
 		f.wantPhases("Reserved paris", first)
 		f.carriedOut("rome", f.get("rome", first.Name))
-		time.Sleep(listenGrace)
+		time.Sleep(recovery.ListenGrace)
 		f.wantPhases("Queued 1, Active paris", moves, first)
 	})
 }

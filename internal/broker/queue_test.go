@@ -15,6 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -471,7 +472,7 @@ func TestReservationObjectQueues(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "4", "8Gi")
 		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
-		q := Request{Request: ledger.Request{
+		q := requests.Request{Request: ledger.Request{
 			Requester: "team", Amounts: quantity.Amounts{"cpu": 4000, "memory": 1 << 30}, Queue: true,
 			Object: &ledger.ObjectRef{Namespace: "default", Name: "mine", UID: "uid-1"},
 		}}

@@ -55,7 +55,7 @@ func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) 
 
 // QuoteObject returns the decision that ReserveObject would make about the request of a Reservation object. It holds
 // nothing, and the object need not exist.
-func QuoteObject(ctx context.Context, b *Broker, q Request) (*v1.Quote, error) {
+func QuoteObject(ctx context.Context, b *Broker, q requests.Request) (*v1.Quote, error) {
 	if err := q.Complete(); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func QuoteObject(ctx context.Context, b *Broker, q Request) (*v1.Quote, error) {
 
 // listUnadvertised returns a warning for each value in the constraints of a request that no cluster
 // advertises. There is none if the requester may not know the other clusters.
-func (s *session) listUnadvertised(q *Request) (warnings []string) {
+func (s *session) listUnadvertised(q *requests.Request) (warnings []string) {
 	if !s.config().Visibility.ShowsAll() {
 		return nil
 	}
@@ -87,10 +87,10 @@ func (s *session) listUnadvertised(q *Request) (warnings []string) {
 }
 
 // CheckNew implements quotes.Session.
-func (s *session) CheckNew(q *Request) error { return s.reservations.checkNew(q) }
+func (s *session) CheckNew(q *requests.Request) error { return s.reservations.checkNew(q) }
 
 // CheckAllowed implements quotes.Session.
-func (s *session) CheckAllowed(q *Request) error { return s.reservations.checkAllowed(q) }
+func (s *session) CheckAllowed(q *requests.Request) error { return s.reservations.checkAllowed(q) }
 
 // CheckSettled implements quotes.Session.
 func (s *session) CheckSettled(provider string) error {
@@ -107,16 +107,18 @@ func (s *session) IsShutOut(requester, provider string) bool {
 }
 
 // DecideNew implements quotes.Session.
-func (s *session) DecideNew(q *Request) (*term.Decision, error) { return s.reservations.decideNew(q) }
+func (s *session) DecideNew(q *requests.Request) (*term.Decision, error) {
+	return s.reservations.decideNew(q)
+}
 
 // Judge implements quotes.Session.
-func (s *session) Judge(q *Request, most int) ([]decision.Verdict, map[string]int32) {
+func (s *session) Judge(q *requests.Request, most int) ([]decision.Verdict, map[string]int32) {
 	judged := s.decider.listVerdicts(s.decider.newDecisionRequest(q, nil), q.Target, most)
 	return judged.verdicts, judged.rejected
 }
 
 // NewReserve implements quotes.Session.
-func (s *session) NewReserve(q *Request, prefix string) *ledger.Reserve {
+func (s *session) NewReserve(q *requests.Request, prefix string) *ledger.Reserve {
 	return s.reservations.newReserve(q, prefix)
 }
 
@@ -137,6 +139,3 @@ func (s *session) NoteHold(held *ledger.Quote) {
 		s.queue.noteAffinity(&held.Reserve)
 	}
 }
-
-// maxHeldQuotes is how many quotes one requester may have held at the same time.
-const maxHeldQuotes = quotes.MaxHeld

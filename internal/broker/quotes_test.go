@@ -16,6 +16,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -228,7 +229,7 @@ func TestHeldQuotesAreLimited(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "64", "64Gi")
 		req := request("1", "1Gi")
-		for i := range maxHeldQuotes {
+		for i := range quotes.MaxHeld {
 			f.hold("rome", fmt.Sprint("quote-", i), held(int64(60+i), req))
 		}
 		_, err := f.RequestQuote(context.Background(), "rome", "quote-more", held(60, req))

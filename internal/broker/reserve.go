@@ -57,7 +57,7 @@ type reservations struct{ s *session }
 // reserveOrQueue grants a request. If no cluster can serve the request and it accepts to wait,
 // reserveOrQueue puts it into the queue. If the key was used before, it returns the reservation of
 // the first request.
-func (rs *reservations) reserveOrQueue(q *Request) (*ledger.Reservation, error) {
+func (rs *reservations) reserveOrQueue(q *requests.Request) (*ledger.Reservation, error) {
 	r, shut := rs.s.book.ByKey(q.Requester, q.Key)
 	switch {
 	case shut:
@@ -93,7 +93,7 @@ func resultOf(r *ledger.Reservation, err error) string {
 
 // decideOrQueue chooses a provider for a new request that has passed all checks, and grants it or
 // puts it into the queue.
-func (rs *reservations) decideOrQueue(q *Request) (*ledger.Reservation, error) {
+func (rs *reservations) decideOrQueue(q *requests.Request) (*ledger.Reservation, error) {
 	if q.Quote != "" {
 		held, err := rs.s.quotes.Find(q)
 		if err != nil {
@@ -119,7 +119,7 @@ func (rs *reservations) decideOrQueue(q *Request) (*ledger.Reservation, error) {
 // from a restore, it returns errRecovering if no provider was found. If the request would take
 // capacity to which waiting requests have a prior right, it returns errRecovering during recovery,
 // and errPaused while the queue is paused.
-func (rs *reservations) decideNew(q *Request) (*term.Decision, error) {
+func (rs *reservations) decideNew(q *requests.Request) (*term.Decision, error) {
 	choice, err := rs.decideInTurn(q, nil)
 	recovering := !rs.s.recovery.SettledAt().IsZero()
 	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.Provider)) {
@@ -133,7 +133,7 @@ func (rs *reservations) decideNew(q *Request) (*term.Decision, error) {
 
 // grantNew records a new reservation with its first placement. change wraps the reservation in the
 // change to record.
-func (rs *reservations) grantNew(q *Request, d term.Decision, change func(*ledger.Reserve) ledger.Change) (*ledger.Reservation, error) {
+func (rs *reservations) grantNew(q *requests.Request, d term.Decision, change func(*ledger.Reserve) ledger.Change) (*ledger.Reservation, error) {
 	reserve := rs.newReserve(q, "res-")
 	reserve.Provider, reserve.Explanation, reserve.Price = d.Provider, d.Explanation, d.Price
 	reserve.Until = rs.s.now().Add(q.Duration)
@@ -151,7 +151,7 @@ func (rs *reservations) grantNew(q *Request, d term.Decision, change func(*ledge
 
 // repeatRequest handles a request whose key names a reservation already: it renews the lease of a
 // reservation without a duration, and returns an error if the request differs.
-func (rs *reservations) repeatRequest(r *ledger.Reservation, q *Request) error {
+func (rs *reservations) repeatRequest(r *ledger.Reservation, q *requests.Request) error {
 	if r.EndReason != "" && q.Holds == r.Name {
 		return nil // even if the request differs, the caller learns how its reservation ended
 	}
@@ -166,7 +166,7 @@ func (rs *reservations) repeatRequest(r *ledger.Reservation, q *Request) error {
 
 // checkNew returns an error for a new request that may have been granted in a lost part of the
 // journal, that exceeds the configured bounds, or whose requester is denied.
-func (rs *reservations) checkNew(q *Request) error {
+func (rs *reservations) checkNew(q *requests.Request) error {
 	if err := rs.s.recovery.CheckRequest(q); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (rs *reservations) checkNew(q *Request) error {
 
 // checkAllowed returns an error for a request that exceeds the configured bounds, or whose
 // requester is denied.
-func (rs *reservations) checkAllowed(q *Request) error {
+func (rs *reservations) checkAllowed(q *requests.Request) error {
 	if err := rs.s.config().Bounds.Check(q); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (rs *reservations) checkAllowed(q *Request) error {
 }
 
 // newReserve returns a Reserve for a request, with a new name.
-func (rs *reservations) newReserve(q *Request, prefix string) *ledger.Reserve {
+func (rs *reservations) newReserve(q *requests.Request, prefix string) *ledger.Reserve {
 	return &ledger.Reserve{Name: rs.newName(prefix), Digest: q.Digest(), Request: q.Request}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 )
@@ -55,7 +56,7 @@ func (s *session) Settled(read func(*replay.Book) error) error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	// New records could hide from the recovery that the journal was restored.
-	if s.b.session != s || s.now().Before(s.began.Add(listenGrace)) || s.recovery.IsRecovering() {
+	if s.b.session != s || s.now().Before(s.began.Add(recovery.ListenGrace)) || s.recovery.IsRecovering() {
 		return nil
 	}
 	return read(s.whole)

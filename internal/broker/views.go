@@ -8,6 +8,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
@@ -54,7 +55,7 @@ type ClusterView struct {
 	// Denied is true if the administrator's lists shut the cluster out.
 	Denied bool
 	// Drain is the drain or cordon of the cluster by an administrator; nil if there is none.
-	Drain *DrainView
+	Drain *drains.View
 	// OverBudget has a text for each limit of its budget that the cluster has recently exceeded.
 	OverBudget []string
 	// Heard is when the cluster was last heard.

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
@@ -133,7 +134,7 @@ func (w *WhatIf) Add(offer *ledger.Offer) error {
 
 // Ask simulates a request, which gets a placement or waits in the queue. It returns the name of the
 // reservation. If the broker refuses the request, it returns the refusal as an error.
-func (w *WhatIf) Ask(q *Request) (string, error) {
+func (w *WhatIf) Ask(q *requests.Request) (string, error) {
 	if err := q.Complete(); err != nil {
 		return "", err
 	}

@@ -295,7 +295,7 @@ func TestPlannedClusterNeedsNoApproval(t *testing.T) {
 		if err := w.Add(&ledger.Offer{ClusterID: "oslo", Capacity: amounts, Allocatable: amounts}); err != nil {
 			t.Fatal(err)
 		}
-		name, err := w.Ask(&Request{Request: ledger.Request{Requester: "rome", Key: "planned-1", Amounts: amounts}})
+		name, err := w.Ask(&requests.Request{Request: ledger.Request{Requester: "rome", Key: "planned-1", Amounts: amounts}})
 		if err != nil || w.CourseOf(name).Steps[0].Provider != "oslo" {
 			t.Errorf("rome gets %+v, %v", w.CourseOf(name), err)
 		}

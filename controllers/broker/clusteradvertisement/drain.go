@@ -9,11 +9,12 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 )
 
 // describeCordon returns why a cluster in BrokerConfig.spec.drains gets nothing new, as the
 // message of a condition.
-func describeCordon(d *broker.DrainView) string {
+func describeCordon(d *drains.View) string {
 	text := "BrokerConfig.spec.drains lists the cluster"
 	if d.Reason != "" {
 		text += " (" + d.Reason + ")"

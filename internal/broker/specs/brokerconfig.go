@@ -10,6 +10,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
@@ -110,17 +111,17 @@ func readTimeouts(set *brokerv1alpha1.Timeouts, timeouts broker.Timeouts) broker
 	return timeouts
 }
 
-func readBudget(set *brokerv1alpha1.MemberBudget, budget broker.Budget) broker.Budget {
+func readBudget(set *brokerv1alpha1.MemberBudget, out budget.Budget) budget.Budget {
 	if set == nil {
-		return budget
+		return out
 	}
-	budget.Reservations = cmp.Or(int(set.Reservations), budget.Reservations)
-	budget.Waiting = cmp.Or(int(set.Waiting), budget.Waiting)
-	budget.ResourceNames = cmp.Or(int(set.ResourceNames), budget.ResourceNames)
+	out.Reservations = cmp.Or(int(set.Reservations), out.Reservations)
+	out.Waiting = cmp.Or(int(set.Waiting), out.Waiting)
+	out.ResourceNames = cmp.Or(int(set.ResourceNames), out.ResourceNames)
 	if set.JournalPerHour != nil {
-		budget.JournalPerHour = set.JournalPerHour.Value()
+		out.JournalPerHour = set.JournalPerHour.Value()
 	}
-	return budget
+	return out
 }
 
 func readExchangeRates(table *brokerv1alpha1.ExchangeRates) (decision.Rates, error) {

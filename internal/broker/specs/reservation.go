@@ -7,22 +7,22 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
 // ReadRequest returns the request in a Reservation that a user created in the
 // broker's cluster.
-func ReadRequest(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
+func ReadRequest(obj *brokerv1alpha1.Reservation) (requests.Request, error) {
 	amounts, err := quantity.FromResourceList(corev1.ResourceList(obj.Spec.RequestedResources))
 	if err != nil {
-		return broker.Request{}, fmt.Errorf("requestedResources: %w", err)
+		return requests.Request{}, fmt.Errorf("requestedResources: %w", err)
 	}
 	demands, err := requirements.Read(&obj.Spec.Requirements)
 	if err != nil {
-		return broker.Request{}, err
+		return requests.Request{}, err
 	}
 	q := ledger.Request{
 		Key:       obj.AttemptKey(),
@@ -42,7 +42,7 @@ func ReadRequest(obj *brokerv1alpha1.Reservation) (broker.Request, error) {
 	if obj.Spec.QueueTimeout != nil {
 		q.Wait = obj.Spec.QueueTimeout.Duration
 	}
-	out := broker.Request{Request: q}
+	out := requests.Request{Request: q}
 	if author := actor.Author(obj); author != "" {
 		out.By = ledger.Administrator(actor.Clean(author))
 	}
