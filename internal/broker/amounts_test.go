@@ -10,7 +10,6 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -260,7 +259,7 @@ func TestGrowthDoesNotJumpQueue(t *testing.T) {
 		r := f.held()
 		first := f.reserve("berlin", "request-1", waiting("16", "1Gi"))
 		paris, rome := f.poll("paris", "").Cursor, f.poll("rome", "").Cursor
-		time.Sleep(recovery.RecentJournal + time.Second)
+		time.Sleep(16 * time.Second) // now the journal could have been restored
 		f.kill()
 		recovering := func(when string) {
 			t.Helper()

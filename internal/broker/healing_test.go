@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -220,7 +219,7 @@ func TestHealingWaitsWithoutAnotherCluster(t *testing.T) {
 		f.pass(10*time.Minute, "paris")
 		f.wantPlacements(r, "without another cluster", untouched)
 		f.advertise("oslo", "16", "64Gi")
-		f.pass(healing.EarlyRetry, "paris")
+		f.pass(5*time.Second, "paris")
 		f.wantPlacements(r, "with one", "Active: paris=Ready oslo=Assigned")
 	})
 }

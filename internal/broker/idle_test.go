@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/idle"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -243,7 +242,7 @@ func TestUnconfirmedReleaseBeginsTheIdleTimeAnew(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis(idleRelease)
 		empty := time.Now()
-		f.observe(r, idleAfter+idle.ConfirmWithin-time.Second, observed{}, empty)
+		f.observe(r, idleAfter+2*time.Minute-time.Second, observed{}, empty)
 		if f.idleTime(r) == nil {
 			t.Error("the notice is taken back before it can be confirmed")
 		}

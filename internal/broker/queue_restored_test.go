@@ -85,7 +85,7 @@ func TestMoveDoesNotJumpQueue(t *testing.T) {
 		f.advertise("paris", "1", "8Gi")
 		first := f.reserve("rome", "request-2", waiting("4", "1Gi", on("paris")))
 		paris, rome := f.poll("paris", "").Cursor, f.poll("rome", "").Cursor
-		time.Sleep(recovery.RecentJournal + time.Second)
+		time.Sleep(16 * time.Second) // now the journal could have been restored
 		f.kill()
 		f.Witness("paris", paris)
 		f.advertise("paris", "4", "8Gi")

@@ -16,7 +16,6 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -348,7 +347,7 @@ func bookOfServed(tb testing.TB, n int) *replay.Book {
 		}
 		book.ApplyEvent(checked, e, position)
 	}
-	apply(recovery.FirstLineage())
+	apply(&ledger.Lineage{ID: "first", Key: make([]byte, 32)})
 	for _, id := range []string{"rome", "paris", "berlin", "oslo", "milan", "lyon"} {
 		amounts := amountsOf(v1.Amounts{"cpu": "2000", "memory": "4000Gi"})
 		apply(&ledger.Offer{ClusterID: id, Agent: true, Capacity: amounts, Allocatable: amounts, Endpoint: endpointOf(id)})

@@ -47,8 +47,8 @@ const (
 	bookBytes = 2 << 10
 	// plainReservation is the approximate size of a reservation without requirements.
 	plainReservation = 1 << 10
-	// RecordOverhead is added to the size of every record, for its hashes and the work of writing it.
-	RecordOverhead = 256
+	// recordOverhead is added to the size of every record, for its hashes and the work of writing it.
+	recordOverhead = 256
 	// burstShare and paceShare define a second limit besides JournalPerHour. The second limit keeps one member from
 	// delaying the records of others: a member may write 1/burstShare of its hourly bytes at once, and after that
 	// 1/paceShare of its hourly bytes in every second.
@@ -56,16 +56,16 @@ const (
 	paceShare  = 256
 	// leastWaiting is how many requests of one member may wait, however short the queue is.
 	leastWaiting = 16
-	// ForgetAtOnce is how many reservations, and how many keys, one event may forget.
-	ForgetAtOnce = 200
+	// forgetAtOnce is how many reservations, and how many keys, one event may forget.
+	forgetAtOnce = 200
 	// KeysDue is the prefix of the names of the deadlines at which the oldest closed keys of a requester are
 	// forgotten.
 	KeysDue = "keys/"
 	// RefusalsDue is the prefix of the names of the deadlines at which a member is no longer shown as
 	// over its budget.
 	RefusalsDue = "budget/"
-	// RefusalShown is how long a member is shown as over its budget after the last refusal.
-	RefusalShown = 10 * time.Minute
+	// refusalShown is how long a member is shown as over its budget after the last refusal.
+	refusalShown = 10 * time.Minute
 	// refusalRefresh is the shortest time between two updates of the status of a member's
 	// ClusterAdvertisement while refusals are repeated.
 	refusalRefresh = time.Minute
@@ -191,8 +191,8 @@ func (as *Accounts) chargeRecord(e term.Event) {
 	}
 	a := as.accountOf(member)
 	a.drainBuckets(as.s.Now(), as.s.Budget().JournalPerHour)
-	a.written += float64(e.Size + RecordOverhead)
-	a.paced += float64(e.Size + RecordOverhead)
+	a.written += float64(e.Size + recordOverhead)
+	a.paced += float64(e.Size + recordOverhead)
 }
 
 // CountBook fills the accounts from the book.
@@ -269,12 +269,12 @@ func (as *Accounts) hasRoom(a *account) bool {
 	return a.reservations+len(a.closedKeys) < most && a.bytes < int64(most)*bookBytes
 }
 
-// forgetOldest forgets the oldest ended reservations and closed keys of a requester, up to ForgetAtOnce of each, before
+// forgetOldest forgets the oldest ended reservations and closed keys of a requester, up to forgetAtOnce of each, before
 // their usual time (term.Retain) is over.
 func (as *Accounts) forgetOldest(requester string) error {
 	forget := &ledger.Forget{Keys: as.oldestKeys(requester, func(closedKey) bool { return true })}
 	for r := range as.s.TakingPart(requester) {
-		if len(forget.Names) == ForgetAtOnce {
+		if len(forget.Names) == forgetAtOnce {
 			break
 		}
 		if r.Requester == requester && r.Over() {
@@ -302,11 +302,11 @@ func (as *Accounts) CloseKey(requester, key string, by ledger.Actor) error {
 }
 
 // oldestKeys returns the closed keys of a requester, the oldest first, up to the first one for
-// which old returns false. It returns at most ForgetAtOnce keys.
+// which old returns false. It returns at most forgetAtOnce keys.
 func (as *Accounts) oldestKeys(requester string, old func(closedKey) bool) []ledger.Shut {
 	var out []ledger.Shut
 	for _, k := range as.accountOf(requester).closedKeys {
-		if len(out) == ForgetAtOnce || !old(k) {
+		if len(out) == forgetAtOnce || !old(k) {
 			break
 		}
 		out = append(out, ledger.Shut{Requester: requester, Key: k.key})
@@ -375,18 +375,18 @@ func (as *Accounts) NoteRefusal(member, figure, detail string) {
 		a.shown = now
 		as.s.PublishCluster(member)
 	}
-	as.s.SetDeadline(RefusalsDue+member, now.Add(RefusalShown))
+	as.s.SetDeadline(RefusalsDue+member, now.Add(refusalShown))
 }
 
-// ExpireRefusals drops the refusals that have been shown for RefusalShown.
+// ExpireRefusals drops the refusals that have been shown for refusalShown.
 func (as *Accounts) ExpireRefusals(member string) {
 	a := as.accountOf(member)
-	maps.DeleteFunc(a.refusals, func(_ string, r refusal) bool { return as.s.Now().Sub(r.At) >= RefusalShown })
+	maps.DeleteFunc(a.refusals, func(_ string, r refusal) bool { return as.s.Now().Sub(r.At) >= refusalShown })
 	if as.s.Book().Cluster(member) != nil {
 		as.s.PublishCluster(member)
 	}
 	if len(a.refusals) > 0 {
-		as.s.SetDeadline(RefusalsDue+member, as.s.Now().Add(RefusalShown))
+		as.s.SetDeadline(RefusalsDue+member, as.s.Now().Add(refusalShown))
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 const (
 	// Retry is the time between two searches for another provider.
 	Retry = 30 * time.Second
-	// EarlyRetry is the least time between two early searches, which begin when capacity is
+	// earlyRetry is the least time between two early searches, which begin when capacity is
 	// freed. A lost provider may have served thousands of reservations, which all search together.
-	EarlyRetry = 5 * time.Second
+	earlyRetry = 5 * time.Second
 )
 
 // Session is what healing needs of the broker's session.
@@ -188,7 +188,7 @@ func (h *Healing) RetrySoon() {
 	}
 	h.tried = false
 	if !h.earlyRetryAt.After(h.s.Now()) {
-		h.earlyRetryAt = term.Later(h.s.Now(), h.earlyRetryAt.Add(EarlyRetry))
+		h.earlyRetryAt = term.Later(h.s.Now(), h.earlyRetryAt.Add(earlyRetry))
 	}
 	for name, at := range h.retryAt {
 		if at.After(h.earlyRetryAt) {

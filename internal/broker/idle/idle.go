@@ -20,9 +20,9 @@ import (
 const (
 	// LongestNotice is how long before the release the requester is told at the earliest.
 	LongestNotice = time.Hour
-	// ConfirmWithin is how long after the announced release the requester's agent may confirm that no
+	// confirmWithin is how long after the announced release the requester's agent may confirm that no
 	// pod is on the virtual node. If it does not, the reservation stays and its idle time begins anew.
-	ConfirmWithin = 2 * time.Minute
+	confirmWithin = 2 * time.Minute
 	// closedFor is how long after the announced release the broker believes a confirmation. The agent
 	// keeps the node closed for a minute, and a confirmation that was under way for longer says nothing
 	// about pods that came after that.
@@ -269,7 +269,7 @@ func (x *Idles) nextEvent(r *ledger.Reservation) (ledger.Idle, time.Time) {
 		if known.Ends.IsZero() {
 			return ledger.Idle{}, time.Time{}
 		}
-		return ledger.Idle{PlacementRef: ref}, known.Ends.Add(ConfirmWithin)
+		return ledger.Idle{PlacementRef: ref}, known.Ends.Add(confirmWithin)
 	}
 	if known != nil && c.told != (idleTimes{}) && tellAt.After(now) {
 		return ledger.Idle{PlacementRef: ref}, now // the times have become longer

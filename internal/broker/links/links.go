@@ -18,18 +18,18 @@ import (
 const (
 	// Due is the prefix of the names of the deadlines at which reported links of a requester expire.
 	Due = "links/"
-	// MaxLinks is how many links of one requester are remembered. So memory and probes grow with
+	// maxLinks is how many links of one requester are remembered. So memory and probes grow with
 	// the number of clusters, not with the number of their pairs.
-	MaxLinks = 64
-	// MaxPeers is how many providers one answer asks a requester to probe.
-	MaxPeers = 16
+	maxLinks = 64
+	// maxPeers is how many providers one answer asks a requester to probe.
+	maxPeers = 16
 	// TTL is how long a reported link counts. After that, a provider that was reported as unreachable is no
 	// longer excluded.
 	TTL = 10 * time.Minute
-	// reachableProbe and UnreachableProbe are how long after the last report a requester is asked to probe a reachable
+	// reachableProbe and unreachableProbe are how long after the last report a requester is asked to probe a reachable
 	// and an unreachable provider again. It is asked in the answers to its advertisements.
 	reachableProbe   = TTL / 2
-	UnreachableProbe = 15 * time.Second
+	unreachableProbe = 15 * time.Second
 )
 
 // link is a requester's last report on whether it can reach a provider's API server.
@@ -45,7 +45,7 @@ type link struct {
 func (l link) isOverdue(now time.Time) bool {
 	after := reachableProbe
 	if !l.unreachableSince.IsZero() {
-		after = UnreachableProbe
+		after = unreachableProbe
 	}
 	return now.Sub(l.reportedAt) >= after
 }
@@ -137,7 +137,7 @@ func (l *Links) setLink(requester string, c *ledger.Cluster, is link, detail str
 		l.of[requester] = mine
 	}
 	was, known := mine[c.ClusterID]
-	if !known && len(mine) >= MaxLinks {
+	if !known && len(mine) >= maxLinks {
 		l.dropLink(requester, l.oldestProvider(requester))
 	}
 	mine[c.ClusterID], l.endpoints[c.ClusterID] = is, c.Endpoint
@@ -241,7 +241,7 @@ func (l *Links) ExpireReports(requester string) {
 func (l *Links) PeersToProbe(requester string) []v1.Peer {
 	out := l.currentProviders(requester)
 	for _, id := range l.overdueProviders(requester) {
-		if len(out) < MaxPeers*3/4 { // leaves room for other providers even if many do not answer
+		if len(out) < maxPeers*3/4 { // leaves room for other providers even if many do not answer
 			out = l.addPeer(out, requester, id)
 		}
 	}
@@ -249,7 +249,7 @@ func (l *Links) PeersToProbe(requester string) []v1.Peer {
 		return out // the requester must not learn of other clusters
 	}
 	mine := l.of[requester]
-	most := min(len(out)+max(MaxLinks-len(mine), 0), MaxPeers)
+	most := min(len(out)+max(maxLinks-len(mine), 0), maxPeers)
 	for id := range l.market.After(requester) {
 		if len(out) >= most {
 			break
@@ -279,7 +279,7 @@ func (l *Links) currentProviders(requester string) (out []v1.Peer) {
 func (l *Links) addPeer(out []v1.Peer, requester, id string) []v1.Peer {
 	c := l.s.Book().Cluster(id)
 	listed := slices.ContainsFunc(out, func(peer v1.Peer) bool { return peer.ClusterID == id })
-	if len(out) == MaxPeers || listed || id == requester || c == nil || !c.Agent || c.Endpoint == "" {
+	if len(out) == maxPeers || listed || id == requester || c == nil || !c.Agent || c.Endpoint == "" {
 		return out
 	}
 	return append(out, v1.Peer{ClusterID: id, EndpointURL: c.Endpoint})

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// MaxSlots is how many messages of one sender may wait for one receiver.
-	MaxSlots = 64
+	// maxSlots is how many messages of one sender may wait for one receiver.
+	maxSlots = 64
 	// maxSent is how many bytes of messages of one sender may wait for all receivers together. A
 	// handshake takes a few thousand bytes.
 	maxSent = 4 << 20
-	// MaxReceived is how many bytes of messages one answer contains at most, unless its only message
+	// maxReceived is how many bytes of messages one answer contains at most, unless its only message
 	// is larger. The next answer contains the rest.
-	MaxReceived = 1 << 20
+	maxReceived = 1 << 20
 	// messageTTL is how long a message waits. Senders repeat messages more often than that.
 	messageTTL = 5 * time.Minute
 )
@@ -88,8 +88,8 @@ func (m *Mailbox) Put(from string, msg *v1.Message) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x, key := m.boxOf(msg.To), slot{from, msg.Slot}
-	if _, ok := x.slots[key]; !ok && x.makeRoom(from, m.now()) >= MaxSlots {
-		return fault.Over("messages", 10*time.Second, "%d messages of member %q wait for %q already, which is the maximum", MaxSlots, from, msg.To)
+	if _, ok := x.slots[key]; !ok && x.makeRoom(from, m.now()) >= maxSlots {
+		return fault.Over("messages", 10*time.Second, "%d messages of member %q wait for %q already, which is the maximum", maxSlots, from, msg.To)
 	}
 	if err := m.makeRoomFor(from, len(msg.Body)); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (m *Mailbox) Since(clusterID, cursor string) (*v1.MessageList, <-chan struc
 	size := 0
 	for _, key := range fresh {
 		e := x.slots[key]
-		if size += len(e.body); size > MaxReceived && len(list.Messages) > 0 {
+		if size += len(e.body); size > maxReceived && len(list.Messages) > 0 {
 			break
 		}
 		list.Messages = append(list.Messages, v1.Message{From: key.from, To: clusterID, Slot: key.name, Body: e.body})

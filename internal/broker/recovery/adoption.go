@@ -14,9 +14,9 @@ const (
 	// reservation is unclaimed while its requester has not confirmed it. The limit is the length of
 	// the longest announcement.
 	maxUnclaimed = 2048
-	// StrangerGrace is how long an unclaimed reservation is kept if its requester has no known
+	// strangerGrace is how long an unclaimed reservation is kept if its requester has no known
 	// agent. After a journal was lost and begun anew, agents are back within minutes.
-	StrangerGrace = 10 * time.Minute
+	strangerGrace = 10 * time.Minute
 )
 
 // adoptionRoom is how many placements, and how much capacity, a provider may still add to the book
@@ -96,5 +96,5 @@ func (rc *Recovery) IsStranger(r *ledger.Reservation) bool {
 
 // StrangerDeadline returns when the broker ends a reservation, if IsStranger is true for it until then.
 func (rc *Recovery) StrangerDeadline(r *ledger.Reservation) time.Time {
-	return term.Later(term.Later(r.CreatedAt.Time(), rc.s.Began()).Add(StrangerGrace), rc.SettledAt())
+	return term.Later(term.Later(r.CreatedAt.Time(), rc.s.Began()).Add(strangerGrace), rc.SettledAt())
 }

@@ -85,8 +85,8 @@ func readCursor(text string, book *ledger.State) (meaning, uint64) {
 	}
 }
 
-// FirstLineage returns a new lineage, with a key, that begins a journal.
-func FirstLineage() *ledger.Lineage {
+// firstLineage returns a new lineage, with a key, that begins a journal.
+func firstLineage() *ledger.Lineage {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, see crypto/rand
 	return &ledger.Lineage{ID: lineageID(), Key: key}

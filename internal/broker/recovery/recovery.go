@@ -88,9 +88,9 @@ const (
 	// recoveryRetry is how long to wait before repeating a request that depends on a missing
 	// announcement.
 	recoveryRetry = 2 * time.Second
-	// RecentJournal is how far the newest event may be from the present for a new process to trust that
+	// recentJournal is how far the newest event may be from the present for a new process to trust that
 	// the journal is up to date. A restored journal is older, unless the clock was set back.
-	RecentJournal = 15 * time.Second
+	recentJournal = 15 * time.Second
 	// ListenGrace is how long a new process that cannot trust the journal grants nothing on
 	// clusters that have not called: they may know of events that the journal has lost.
 	ListenGrace = 10 * time.Second
@@ -122,7 +122,7 @@ func (rc *Recovery) NoteCursor(clusterID, cursor string) {
 // newest is the time of the journal's newest event.
 func (rc *Recovery) BeginLineage(remembered string, newest time.Time) {
 	if rc.s.Book().Lineages().Present() == nil {
-		if err := rc.s.Record(ledger.Event{Change: FirstLineage()}); err != nil {
+		if err := rc.s.Record(ledger.Event{Change: firstLineage()}); err != nil {
 			rc.s.Log().Error(err, "recording the first lineage failed")
 		}
 		return
@@ -139,7 +139,7 @@ func (rc *Recovery) BeginLineage(remembered string, newest time.Time) {
 // awaitClusters sets listenUntil if there is no proof that the journal is up to date. newest is the
 // time of the journal's newest event.
 func (rc *Recovery) awaitClusters(newest time.Time) {
-	if rc.s.Began().Sub(newest).Abs() > RecentJournal {
+	if rc.s.Began().Sub(newest).Abs() > recentJournal {
 		rc.listenUntil = rc.s.Began().Add(ListenGrace)
 		rc.s.Book().Clusters(func(c *ledger.Cluster) { rc.s.UpdateCluster(c.ClusterID) })
 	}

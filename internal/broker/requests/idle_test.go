@@ -15,7 +15,7 @@ func TestIdlePolicyOutOfBoundsIsRefused(t *testing.T) {
 		"an unknown action": {AfterSeconds: 60, Action: "Delete"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ReadIdlePolicy(idle); fault.ReasonOf(err) != fault.Invalid {
+			if _, err := readIdlePolicy(idle); fault.ReasonOf(err) != fault.Invalid {
 				t.Errorf("answered with %v", err)
 			}
 		})

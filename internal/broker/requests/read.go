@@ -33,7 +33,7 @@ func Read(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
 	if h := req.Healing; h != "" && !h.Valid() {
 		return nil, fault.New(fault.Invalid, "healing: %q is neither Migrate nor Wait", h)
 	}
-	idle, err := ReadIdlePolicy(req.Idle)
+	idle, err := readIdlePolicy(req.Idle)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +54,9 @@ func Read(clusterID, key string, req *v1.ReservationRequest) (*Request, error) {
 	return q, q.Complete()
 }
 
-// ReadIdlePolicy checks the policy in a request; it returns nil for none and fault.Invalid for an
+// readIdlePolicy checks the policy in a request; it returns nil for none and fault.Invalid for an
 // impossible one.
-func ReadIdlePolicy(p *v1.Idle) (*ledger.IdlePolicy, error) {
+func readIdlePolicy(p *v1.Idle) (*ledger.IdlePolicy, error) {
 	if p == nil {
 		return nil, nil
 	}
