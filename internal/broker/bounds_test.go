@@ -27,6 +27,7 @@ func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 		"of what is not bounded":   {amounts: quantity.Amounts{"cpu": 1000, "memory": 32 << 30}},
 		"a millicore too much":     {amounts: quantity.Amounts{"cpu": 4001, "memory": 1 << 30}, want: "resources: 4001m of cpu is more than one reservation may ask for: the most is 4, set by BrokerConfig.spec.maxPerReservation"},
 		"a second too long":        {amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30}, duration: 2*time.Hour + time.Second, want: "duration: 2h0m1s is longer than one reservation may be held: the longest is 2h0m0s"},
+		"too much for too long":    {amounts: quantity.Amounts{"cpu": 4001, "memory": 1 << 30}, duration: 3 * time.Hour, want: "in several reservations; duration: 3h0m0s"},
 		"no cpu for memory":        {amounts: quantity.Amounts{"cpu": 0, "memory": 1}, want: "cpu must be above zero"},
 		"nothing in many words":    {amounts: quantity.Amounts{"cpu": 0, "memory": 0}, want: "above zero"},
 		"what no node can have":    {amounts: quantity.Amounts{"cpus": 1}, want: `unknown resource "cpus"`},

@@ -84,5 +84,5 @@ func (b Bounds) Check(r *Request) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "%s", strings.Join(all, "\n"))
+	return fault.New(fault.Invalid, "%s", strings.Join(all, "; "))
 }
