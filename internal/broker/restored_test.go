@@ -82,6 +82,33 @@ func (f *fleet) carriedOut(id string, r *v1.Reservation) *v1.Reservation {
 	return r
 }
 
+// A broker that ends between the announcement of a provider and that of the requester leaves a reservation that only
+// the provider has confirmed. The next one must ask the requester, which cannot know.
+func TestRequesterIsAskedAgainAfterTheBrokerEnded(t *testing.T) {
+	four := onParis("4", "4Gi")
+	inDisaster(t, func(f *fleet, old *journaltest.Server) {
+		r := f.carriedOut("rome", f.reserve("rome", "key-0001", four))
+		cursor := f.poll("rome", "").Cursor
+		f.restore(old)
+		f.Witness("rome", cursor)
+		f.announce("rome", nil, wanted(r, "key-0001", four))
+		f.announce("berlin", nil)
+		f.kill()
+		f.announce("paris", provided(r, "rome"))
+		f.kill()
+		repeated := *four
+		repeated.Reservation = r.Name
+		f.wantRefusal("rome", "key-0001", &repeated, fault.Recovering)
+		if list := f.poll("rome", ""); !list.Announce {
+			t.Fatal("rome is not asked whether it wants what paris announced in its name")
+		}
+		f.announce("rome", nil, wanted(r, "key-0001", four))
+		if again := f.reserve("rome", "key-0001", &repeated); again.Name != r.Name || again.Phase != v1.ReservationPhaseActive {
+			t.Errorf("rome has %s, which is %s, before %s", again.Name, again.Phase, r.Name)
+		}
+	})
+}
+
 // announceUnclaimed restores the API server, and has paris announce a placement of rome that rome does not claim.
 func (f *fleet) announceUnclaimed(old *journaltest.Server, name string, placement int32, cpu string) {
 	f.t.Helper()

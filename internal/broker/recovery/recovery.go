@@ -134,6 +134,11 @@ func (rc *Recovery) BeginLineage(remembered string, newest time.Time) {
 	if meant, position := readCursor(remembered, rc.s.Book()); meant == lost {
 		rc.startLineage(position, byBroker)
 	}
+	// An earlier term may have ended before the requesters announced what providers had announced in
+	// their names.
+	for _, r := range rc.unclaimedReservations() {
+		rc.askRequester(r.Requester)
+	}
 }
 
 // awaitClusters sets listenUntil if there is no proof that the journal is up to date. newest is the
@@ -305,10 +310,12 @@ func (rc *Recovery) DescribeProgress() string {
 // CheckRequest returns an error for a request that may have been granted in a lost part of the
 // journal.
 func (rc *Recovery) CheckRequest(q *requests.Request) error {
-	if q.Holds != "" && rc.s.Book().Reservation(q.Holds) == nil {
+	held := rc.s.Book().Reservation(q.Holds)
+	if q.Holds != "" && held == nil {
 		rc.requireAnnouncement(q.Requester)
 	}
-	if rc.IsBlocked(q.Requester) || rc.isClaimed(q) {
+	claimsNext := held != nil && held.Unclaimed && held.EndReason == "" && held.Requester == q.Requester && rc.asked[q.Requester]
+	if rc.IsBlocked(q.Requester) || rc.isClaimed(q) || claimsNext {
 		return rc.ErrRecovering()
 	}
 	return nil
