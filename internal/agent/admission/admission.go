@@ -172,8 +172,9 @@ func (a *Admitter) nodesShort(inst *agentv1alpha1.ProviderInstruction, wanted qu
 // picksNodes reports whether the pods of a placement may use only some of the nodes that this
 // cluster lends.
 func (a *Admitter) picksNodes(placement *agentv1alpha1.ProviderInstructionSpec) bool {
+	tolerations := tolerationsOf(placement)
 	return len(placement.NodeSelector) > 0 || slices.ContainsFunc(a.capacity.Snapshot().NodeShapes, func(n quantity.NodeShape) bool {
-		return !requirements.TolerateAll(tolerationsOf(placement), n.Taints)
+		return !requirements.TolerateAll(tolerations, n.Taints)
 	})
 }
 
