@@ -51,8 +51,3 @@ func (s *session) QueueLength() (waiting, most int) {
 func (s *session) IgnoredResources(clusterID string) []string {
 	return s.clusters.ignoredResources(clusterID)
 }
-
-// eachMember calls budget.Accounts.Each.
-func (s *session) eachMember(check func(member string, written float64, entries int)) {
-	s.accounts.Each(check)
-}

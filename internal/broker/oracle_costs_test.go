@@ -205,7 +205,7 @@ func (m *machine) storeEnded(c choose) (cause, error) {
 	s := m.session
 	m.mu.Unlock()
 	if c(3) > 0 {
-		return cause{}, errors.Join(s.storePeriods(context.Background()), s.storeBatches(context.Background()))
+		return cause{}, errors.Join(s.archive.StorePeriods(context.Background()), s.archive.StoreBatches(context.Background()))
 	}
 	if err := m.durable(); err != nil {
 		return cause{}, err
@@ -220,7 +220,7 @@ func (m *machine) storeEnded(c choose) (cause, error) {
 		killed()
 		return fate
 	})
-	_, _ = s.storePeriods(ctx), s.storeBatches(ctx)
+	_, _ = s.archive.StorePeriods(ctx), s.archive.StoreBatches(ctx)
 	m.store.Stop()
 	m.abandon() // do not wait: the broker's journal repeats the lost call for seconds
 	m.start()

@@ -30,18 +30,14 @@ func (s *session) keepStored(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := s.storePeriods(ctx); err != nil && ctx.Err() == nil {
+		if err := s.archive.StorePeriods(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error(err, "storing ended periods of the accounts failed, retrying")
 		}
-		if err := s.storeBatches(ctx); err != nil && ctx.Err() == nil {
+		if err := s.archive.StoreBatches(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error(err, "storing the history of ended reservations failed, retrying")
 		}
 	}
 }
-
-func (s *session) storePeriods(ctx context.Context) error { return s.archive.StorePeriods(ctx) }
-
-func (s *session) storeBatches(ctx context.Context) error { return s.archive.StoreBatches(ctx) }
 
 // keepHeads stores signed heads of the journal until ctx ends. It does nothing in a broker that signs
 // nothing.
