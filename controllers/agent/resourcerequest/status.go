@@ -408,7 +408,7 @@ func (e editor) describeMove(inst *agentv1alpha1.ReservationInstruction) string 
 	switch {
 	case e.obstacle != "":
 		text = "the request cannot move to another cluster: " + e.obstacle
-	case inst.Spec.MoveAt != nil:
+	case inst.Spec.MoveAt != nil && inst.Spec.MoveAt.After(e.now):
 		text += " after " + inst.Spec.MoveAt.UTC().Format(time.RFC3339)
 	}
 	return text + "; the broker looks for one every 30s, and Kubernetes evicts the pods of a node that is not Ready after 5m, unless they tolerate it for longer"
