@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
@@ -62,7 +63,10 @@ func FindNeglected(ctx context.Context, reader client.Reader, now time.Time) (*N
 		note("Identity", &identities.Items[i], identityLacks(&identities.Items[i]))
 	}
 	for i := range slices.Items {
-		note("ResourceSlice", &slices.Items[i], sliceLacks(&slices.Items[i]))
+		s := &slices.Items[i]
+		if object.Replicated(s) || s.Labels[consts.ReplicationRequestedLabel] == consts.ReplicationRequestedLabelValue { // Liqo ignores others
+			note("ResourceSlice", s, sliceLacks(s))
+		}
 	}
 	var oldest *Neglected
 	for i, n := range found {

@@ -28,9 +28,15 @@ func TestOldestNeglectedObjectIsFound(t *testing.T) {
 	}
 	slice := func(age time.Duration, replicated bool, request []byte, params *authv1beta1.AuthParams) client.Object {
 		s := &authv1beta1.ResourceSlice{ObjectMeta: aged("s", age), Spec: authv1beta1.ResourceSliceSpec{CSR: request}, Status: authv1beta1.ResourceSliceStatus{AuthParams: params}}
+		s.Labels = map[string]string{"liqo.io/replication": "true"}
 		if replicated {
 			s.Labels = map[string]string{object.ReplicatedLabel: "true"}
 		}
+		return s
+	}
+	unlabelled := func() client.Object {
+		s := slice(time.Minute, false, nil, nil)
+		s.SetLabels(nil)
 		return s
 	}
 	refused := func() client.Object {
@@ -51,6 +57,7 @@ func TestOldestNeglectedObjectIsFound(t *testing.T) {
 		"a tenant without a certificate":                      {objects: []client.Object{tenant(30*time.Second, nil)}, want: "Tenant ns/t status.authParams"},
 		"an identity without a kubeconfig":                    {objects: []client.Object{identity(nil)}, want: "Identity ns/i status.kubeconfigSecretRef"},
 		"an own slice without request":                        {objects: []client.Object{slice(time.Minute, false, nil, nil)}, want: "ResourceSlice ns/s spec.csr"},
+		"a slice of a user that Liqo ignores":                 {objects: []client.Object{unlabelled()}},
 		"an own slice that waits for the peer":                {objects: []client.Object{slice(time.Minute, false, csr, nil)}},
 		"a peer's slice without a certificate":                {objects: []client.Object{slice(time.Minute, true, csr, nil)}, want: "ResourceSlice ns/s status.authParams"},
 		"a tenant that is older than a processed one":         {objects: []client.Object{tenant(time.Hour, nil), identity(&corev1.LocalObjectReference{Name: "k"})}},
