@@ -5,13 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/semaphore"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
@@ -56,7 +56,7 @@ func (o *Options) Server(now func() time.Time) (webhook.Server, error) {
 	return &boundedServer{webhook.NewServer(webhook.Options{
 		Host: host, Port: int(port), CertDir: o.CertDir,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }},
-	}), semaphore.NewWeighted(bytesInFlight), now}, nil
+	}), newInFlight(bytesInFlight), now}, nil
 }
 
 const (
@@ -69,33 +69,39 @@ const (
 	// readWithin is how long a client may take to send a request: as long as the API server waits at
 	// most by default.
 	readWithin = 10 * time.Second
+	// readAtOnce is how many bytes are read before they are counted.
+	readAtOnce = 4 << 10
 )
 
 // boundedServer limits the memory that requests use. Not only the API server reaches the server, and
 // the server does not know who calls it.
 type boundedServer struct {
 	webhook.Server
-	inFlight *semaphore.Weighted
+	inFlight *inFlight
 	now      func() time.Time
 }
 
-// Register implements webhook.Server. Requests beyond the limit wait until others are answered or
-// the client gives up.
+// Register implements webhook.Server. A review that is complete waits until others are answered, or
+// until the client gives up.
 func (s *boundedServer) Register(path string, hook http.Handler) {
 	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength < 0 || r.ContentLength > largestReview {
 			http.Error(w, fmt.Sprintf("a review has a length of at most %d bytes", largestReview), http.StatusRequestEntityTooLarge)
 			return
 		}
-		if err := s.inFlight.Acquire(r.Context(), r.ContentLength); err != nil {
-			http.Error(w, "too many reviews at once", http.StatusServiceUnavailable)
-			return
-		}
-		defer s.inFlight.Release(r.ContentLength)
-		if err := http.NewResponseController(w).SetReadDeadline(s.now().Add(readWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		conn := http.NewResponseController(w)
+		if err := conn.SetReadDeadline(s.now().Add(readWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		review := s.inFlight.begin(r.Context(), func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+		defer review.end()
+		_, err := io.CopyBuffer(review, r.Body, make([]byte, readAtOnce))
+		if err := errors.Join(err, review.complete()); err != nil {
+			http.Error(w, "the review did not arrive: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		r.Body = io.NopCloser(&review.body)
 		hook.ServeHTTP(w, r)
 	}))
 }

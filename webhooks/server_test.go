@@ -1,9 +1,13 @@
 package webhooks
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +19,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -124,15 +127,14 @@ func freeAddress(t *testing.T) string {
 
 // TestServerBoundsTheMemoryOfReviews sends reviews as someone who is not the API server could.
 func TestServerBoundsTheMemoryOfReviews(t *testing.T) {
-	mux := http.NewServeMux()
-	s := &boundedServer{webhook.NewServer(webhook.Options{WebhookMux: mux}), semaphore.NewWeighted(bytesInFlight), time.Now}
+	s, mux := bounded()
 	arrived, answer := make(chan struct{}, 10), make(chan struct{})
 	s.Register("/hook", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-answer
 	}))
 	post := func(ctx context.Context, length int64) int {
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/hook", http.NoBody)
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/hook", bytes.NewReader(make([]byte, max(length, 0))))
 		r.ContentLength = length
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
@@ -160,4 +162,78 @@ func TestServerBoundsTheMemoryOfReviews(t *testing.T) {
 	})
 	close(answer)
 	served.Wait()
+	if s.inFlight.free != bytesInFlight || len(s.inFlight.reading) > 0 {
+		t.Errorf("%d bytes are free at the end, and %d reviews are read", s.inFlight.free, len(s.inFlight.reading))
+	}
+}
+
+// TestSlowSendersHoldUpNobody has senders that stop at the last byte use all memory. Their time to
+// send does not pass in this test.
+func TestSlowSendersHoldUpNobody(t *testing.T) {
+	s, mux := bounded()
+	s.now = func() time.Time { return time.Now().Add(time.Hour) }
+	s.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(w, r.Body); err != nil {
+			t.Error(err)
+		}
+	}))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	const senders = bytesInFlight / (largestReview - 1)
+	var slow []net.Conn
+	for range senders {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close() //nolint:errcheck // the test is over
+		slow = append(slow, conn)
+		if _, err := fmt.Fprintf(conn, "POST /hook HTTP/1.1\r\nHost: hooks\r\nContent-Length: %d\r\n\r\n", largestReview); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(make([]byte, largestReview-1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "the slow senders to hold all memory", func() bool { return s.inFlight.freeBytes() == bytesInFlight-senders*(largestReview-1) })
+	for _, length := range []int{10 << 10, 1 << 20, largestReview} {
+		honest := bytes.Repeat([]byte("a"), length)
+		answer, err := http.Post(server.URL+"/hook", "application/json", bytes.NewReader(honest)) //nolint:noctx // it must be answered
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(answer.Body)
+		if err := errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK || !bytes.Equal(got, honest) {
+			t.Errorf("a review of %d bytes: %s with %d bytes, %v", length, answer.Status, len(got), err)
+		}
+	}
+	// Who was first made room, and learns why.
+	answer, err := http.ReadResponse(bufio.NewReader(slow[0]), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // the test is over
+	if answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the first slow sender got %s", answer.Status)
+	}
+}
+
+func bounded() (*boundedServer, *http.ServeMux) {
+	mux := http.NewServeMux()
+	return &boundedServer{webhook.NewServer(webhook.Options{WebhookMux: mux}), newInFlight(bytesInFlight), time.Now}, mux
+}
+
+// freeBytes returns how many bytes are free.
+func (f *inFlight) freeBytes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.free
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		t.Fatalf("waiting for %s: %v", what, err)
+	}
 }
