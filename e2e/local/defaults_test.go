@@ -130,4 +130,30 @@ func TestARequestIsUnhealthyWhileItsProviderRefusesPods(t *testing.T) {
 		check(t, rome.DeleteAndWait(ctx, pod, patience))
 	}
 	awaitHealth(agentv1alpha1.ReasonHealthy)
+
+	// The provider has a ConfigMap with the name of the one that the pod mounts.
+	provider := env.Member(r.Status.TargetClusterID)
+	theirs, ours := note(namespace+"-rome", "app-config"), note(namespace, "app-config")
+	check(t, provider.Create(ctx, theirs))
+	check(t, rome.Create(ctx, ours))
+	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
+	pod := podWith("collides", corev1.ResourceRequirements{Requests: amounts, Limits: amounts}, func(spec *corev1.PodSpec) {
+		spec.NodeSelector = map[string]string{agentv1alpha1.RequestLabel: r.Name}
+		spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: ours.Name}},
+		}}}
+	})
+	check(t, rome.Create(ctx, pod))
+	awaitHealth(agentv1alpha1.ReasonPodsRejected, "ConfigMap app-config in namespace e2e-rome was not reflected from cluster rome: use another name, or")
+	check(t, provider.Delete(ctx, theirs))
+	check(t, e2e.Await(ctx, patience, func(ctx context.Context) (string, error) {
+		err := rome.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		if err == nil && pod.Status.Phase == corev1.PodRunning {
+			return "", nil
+		}
+		return "the pod to run when the ConfigMap of the provider is gone, it is " + string(pod.Status.Phase), err
+	}))
+	awaitHealth(agentv1alpha1.ReasonHealthy)
+	check(t, rome.DeleteAndWait(ctx, pod, patience))
+	check(t, rome.Delete(ctx, ours))
 }

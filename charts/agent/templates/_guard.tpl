@@ -81,6 +81,7 @@ commas.
 {{- range tuple "bindings" "edits" "evictions" "hold" "objects" "peers" "placements" "pods" "providers" "reservations" "rights" "slices" -}}
 {{- $names = append $names (printf "%s-%s" $fullname .) -}}
 {{- end -}}
+{{- range $kind, $uses := fromYaml (include "liqo-resource-broker-agent.mountedKinds" .) }}{{ $names = append $names (printf "%s-foreign-%ss" $fullname (lower $kind)) }}{{ end -}}
 {{- $names = append $names (printf "%[1]s-rights-rest=%[1]s-rights" $fullname) -}}
 {{- if ne (include "liqo-resource-broker-agent.podSecurity" .) "off" }}{{ $names = append $names (printf "%s-pod-security" $fullname) }}{{ end -}}
 {{- if .Values.webhook.enabled }}{{ $names = append $names (printf "%s-tolerations" $fullname) }}{{ end -}}
@@ -135,6 +136,27 @@ k.matches('^([^/]+[.])?liqo[.]io/') && !(k in [
 'offloading.liqo.io/origin', 'offloading.liqo.io/service-account-expiration',
 'offloading.liqo.io/service-account-for-pod-name', 'offloading.liqo.io/service-account-for-pod-uid',
 'offloading.liqo.io/service-account-name'])
+{{- end -}}
+
+{{/*
+The kinds of objects that a pod uses by name, each with a CEL expression: the pod or Ingress uses
+variables.name. Volumes kube-api-access-… are not the author's: API servers add them to every pod.
+*/}}
+{{- define "liqo-resource-broker-agent.mountedKinds" -}}
+ConfigMap: >-
+  variables.pod.?volumes.orValue([]).exists(v, v.?configMap.?name.orValue('') == variables.name ||
+  !v.?name.orValue('').startsWith('kube-api-access-') && v.?projected.?sources.orValue([]).exists(s, s.?configMap.?name.orValue('') == variables.name)) ||
+  variables.containers.exists(c, c.?envFrom.orValue([]).exists(e, e.?configMapRef.?name.orValue('') == variables.name) ||
+  c.?env.orValue([]).exists(e, e.?valueFrom.?configMapKeyRef.?name.orValue('') == variables.name))
+PersistentVolumeClaim: >-
+  variables.pod.?volumes.orValue([]).exists(v, v.?persistentVolumeClaim.?claimName.orValue('') == variables.name)
+Secret: >-
+  variables.pod.?volumes.orValue([]).exists(v, v.?secret.?secretName.orValue('') == variables.name ||
+  v.?projected.?sources.orValue([]).exists(s, s.?secret.?name.orValue('') == variables.name)) ||
+  variables.containers.exists(c, c.?envFrom.orValue([]).exists(e, e.?secretRef.?name.orValue('') == variables.name) ||
+  c.?env.orValue([]).exists(e, e.?valueFrom.?secretKeyRef.?name.orValue('') == variables.name)) ||
+  variables.pod.?imagePullSecrets.orValue([]).exists(s, s.?name.orValue('') == variables.name) ||
+  object.?spec.?tls.orValue([]).exists(t, t.?secretName.orValue('') == variables.name)
 {{- end -}}
 
 {{/* List of strings in CEL syntax, without the double quotes that YAML would interpret. */}}
