@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -25,7 +28,7 @@ import (
 // Paths of the webhooks that record users.
 const (
 	// authorPath is the path of the webhook that annotates an object with the user who writes its
-	// spec.
+	// spec, and refuses amounts that are none.
 	authorPath = "/mutate-requested-by"
 	// deleterPath is the path of the webhook that records, in annotations, the user who deletes an
 	// object that has finalizers.
@@ -42,8 +45,12 @@ func RecordActors(mgr ctrl.Manager, now func() time.Time) {
 	server.Register(deleterPath, &webhook.Admission{Handler: recorder})
 }
 
+// unstamped are the kinds whose amounts the webhook checks, but whose authors it does not record.
+var unstamped = []string{"ClusterAdvertisement", "Quote"}
+
 // stampAuthor sets the annotations that name the author of an object's spec. If an update leaves
-// the spec unchanged, stampAuthor restores the previous values of the annotations.
+// the spec unchanged, stampAuthor restores the previous values of the annotations. It refuses amounts
+// that the schema would refuse without naming a remedy: validating webhooks run after the schema.
 func stampAuthor(_ context.Context, req admission.Request) admission.Response {
 	object, err := decodeObject(req.Object.Raw)
 	if err != nil {
@@ -56,6 +63,13 @@ func stampAuthor(_ context.Context, req admission.Request) admission.Response {
 		}
 	}
 	changed := req.Operation == admissionv1.Create || !sameContent(object, before)
+	if errs := checkAmounts(field.NewPath("spec"), "spec", object.Object["spec"]); changed && len(errs) > 0 {
+		invalid := apierrors.NewInvalid(object.GroupVersionKind().GroupKind(), object.GetName(), errs)
+		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &invalid.ErrStatus}}
+	}
+	if slices.Contains(unstamped, req.Kind.Kind) {
+		return admission.Allowed("")
+	}
 	object.SetAnnotations(actor.Stamp(object.GetAnnotations(), before.GetAnnotations(), req.UserInfo.Username, before.GetGeneration(), changed))
 	stamped, err := object.MarshalJSON()
 	if err != nil {

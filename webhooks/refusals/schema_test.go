@@ -97,7 +97,7 @@ var bySchema = map[string]wrong{
 	},
 	"a reservation of an amount that is no quantity": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: abc}}`,
-		[]string{"spec.requestedResources.cpu", `"abc"`},
+		[]string{"spec.requestedResources.cpu", `"abc"`, badAmount},
 	},
 	"a reservation of an amount beyond reason": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: "1e999"}}`,
@@ -113,7 +113,7 @@ var bySchema = map[string]wrong{
 	},
 	"a reservation of gigabytes for each pod": {
 		reservation + `{requesterID: rome, requestedResources: {cpu: "2", memory: 4Gi}, podShapes: [{count: 1, resources: {memory: 4GB}}]}`,
-		[]string{"spec.podShapes[0].resources", `"4GB"`, "memory is a number of bytes with a unit such as Mi or Gi (not MB or GB)"},
+		[]string{"spec.podShapes[0].resources.memory", `"4GB"`, badAmount},
 	},
 	"a request for gigabytes of storage": {
 		resourceRequest + `{cpu: "2", memory: 4Gi, resources: {ephemeral-storage: 10GB}}`,
