@@ -9,12 +9,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
+	"github.com/mehdiazizian/liqo-resource-broker/e2e/e2etest"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/local"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 )
@@ -222,34 +224,105 @@ func (s *scene) awaitUncordoned(t *testing.T, c *tenant) {
 
 // TestGuardModes checks that each mode of the guards admits exactly what the mode allows.
 func TestGuardModes(t *testing.T) {
-	privileged := onMain(true, "securityContext", "privileged")
-	root := func(map[string]any) {} // an ordinary pod does not set runAsNonRoot
-	modes := map[string]struct {
+	s := open(t)
+	c := s.attacker
+	pod := func(change func(pod map[string]any)) client.Object { return c.podWith("mode", change) }
+	service := func(kind corev1.ServiceType, change func(svc *corev1.Service)) client.Object {
+		svc := &corev1.Service{ObjectMeta: named(c.landing, "mode"), Spec: corev1.ServiceSpec{Type: kind, Ports: []corev1.ServicePort{{Port: 80}}}}
+		change(svc)
+		return svc
+	}
+	plain := func(*corev1.Service) {}
+	balancer := func(change func(svc *corev1.Service)) client.Object {
+		return service(corev1.ServiceTypeLoadBalancer, change)
+	}
+	ingress := func(host, class string) client.Object {
+		return &networkingv1.Ingress{ObjectMeta: named(c.landing, "mode"), Spec: networkingv1.IngressSpec{
+			IngressClassName: &class, Rules: []networkingv1.IngressRule{{Host: host}},
+		}}
+	}
+	claim := func(class, size string, change func(claim *corev1.PersistentVolumeClaim)) client.Object {
+		pvc := &corev1.PersistentVolumeClaim{ObjectMeta: named(c.landing, "mode"), Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+		}}
+		change(pvc)
+		return pvc
+	}
+	privileged, ordinary := pod(onMain(true, "securityContext", "privileged")), pod(func(map[string]any) {}) // does not set runAsNonRoot
+	hostPath := pod(set([]any{map[string]any{"name": "v", "hostPath": map[string]any{"path": "/"}}}, "volumes"))
+	hostNetwork := pod(set(true, "hostNetwork"))
+	adds := func(capability string) client.Object {
+		return pod(onMain([]any{capability}, "securityContext", "capabilities", "add"))
+	}
+	hostPort := pod(onMain([]any{map[string]any{"containerPort": int64(80), "hostPort": int64(80)}}, "ports"))
+	tolerates := func(key string) client.Object {
+		return pod(set([]any{map[string]any{"key": key, "operator": "Exists"}}, "tolerations"))
+	}
+	ofItsChoice := pod(set("paris-1", "nodeName"))
+	type objects = map[string]client.Object
+	for name, mode := range map[string]struct {
 		guard            map[string]any
-		refused, allowed map[string]func(pod map[string]any)
+		refused, allowed objects
 	}{
 		"podSecurity baseline": {
 			map[string]any{"podSecurity": "baseline"},
-			map[string]func(pod map[string]any){"a privileged pod": privileged}, map[string]func(pod map[string]any){"an ordinary pod": root},
+			objects{"privileged": privileged, "hostPath": hostPath, "hostNetwork": hostNetwork, "hostPort": hostPort, "NET_ADMIN": adds("NET_ADMIN")},
+			objects{"ordinary": ordinary, "CHOWN": adds("CHOWN"), "without rights": pod(unprivileged)},
 		},
 		"podSecurity restricted": {
 			map[string]any{"podSecurity": "restricted"},
-			map[string]func(pod map[string]any){"a privileged pod": privileged, "a pod that may be root": root},
-			map[string]func(pod map[string]any){"a pod without rights": unprivileged},
+			objects{"privileged": privileged, "may be root": ordinary, "hostPort": hostPort, "CHOWN": adds("CHOWN")},
+			objects{"without rights": pod(unprivileged)},
 		},
 		"podSecurity off": {
 			map[string]any{"podSecurity": "off"},
-			map[string]func(pod map[string]any){"negative CPU": requests("-1", "16Mi"), "a node of its choice": set("paris-1", "nodeName")},
-			map[string]func(pod map[string]any){"a privileged pod": privileged},
+			objects{"negative CPU": pod(requests("-1", "16Mi")), "a node of its choice": ofItsChoice, "hostPath": hostPath, "hostNetwork": hostNetwork},
+			objects{"privileged": privileged, "hostPort": hostPort, "NET_ADMIN": adds("NET_ADMIN")},
+		},
+		"what operators lend": {
+			map[string]any{
+				"podSecurity": "off", "volumes": []any{"hostPath", "projected"}, "tolerations": []any{"node-role.kubernetes.io/control-plane"},
+				"services": []any{"ClusterIP", "LoadBalancer", "ExternalName"}, "loadBalancerClasses": []any{"lent"}, "serviceAnnotations": []any{"example.com/lent"},
+				"ingress": map[string]any{"hosts": []any{"*.{consumer}.example.com"}, "classes": []any{"lent"}},
+				"storage": map[string]any{"classes": []any{"lent"}, "maxSize": "1Gi"},
+			},
+			objects{
+				"emptyDir":           pod(set([]any{map[string]any{"name": "v", "emptyDir": map[string]any{}}}, "volumes")),
+				"another toleration": tolerates("node.kubernetes.io/unschedulable"),
+				"NodePort":           service(corev1.ServiceTypeNodePort, plain),
+				"an address":         balancer(func(svc *corev1.Service) { svc.Spec.LoadBalancerIP = "192.0.2.1" }),
+				"another class":      balancer(func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("example.com/internal") }),
+				"a public name": balancer(func(svc *corev1.Service) {
+					metav1.SetMetaDataAnnotation(&svc.ObjectMeta, "external-dns.alpha.kubernetes.io/hostname", "bank.example.com")
+				}),
+				"external addresses":   balancer(func(svc *corev1.Service) { svc.Spec.ExternalIPs = []string{"8.8.8.8"} }),
+				"a name beside hosts":  service(corev1.ServiceTypeExternalName, func(svc *corev1.Service) { svc.Spec.ExternalName = "kubernetes.default.svc" }),
+				"another's host":       ingress("a.berlin.example.com", "lent"),
+				"every host":           ingress("", "lent"),
+				"another's controller": ingress("a.rome.example.com", "internal"),
+				"gold":                 claim("gold", "1Gi", func(*corev1.PersistentVolumeClaim) {}),
+				"too much":             claim("lent", "2Gi", func(*corev1.PersistentVolumeClaim) {}),
+				"a volume":             claim("lent", "1Gi", func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "vault" }),
+				"gold by annotation": claim("lent", "1Gi", func(claim *corev1.PersistentVolumeClaim) {
+					metav1.SetMetaDataAnnotation(&claim.ObjectMeta, corev1.BetaStorageClassAnnotation, "gold")
+				}),
+			},
+			objects{
+				"hostPath": hostPath, "the toleration": tolerates("node-role.kubernetes.io/control-plane"), "LoadBalancer": balancer(plain),
+				"the class":      balancer(func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("lent") }),
+				"the annotation": balancer(func(svc *corev1.Service) { metav1.SetMetaDataAnnotation(&svc.ObjectMeta, "example.com/lent", "a") }),
+				"the host":       ingress("a.rome.example.com", "lent"),
+				"storage":        claim("lent", "1Gi", func(*corev1.PersistentVolumeClaim) {}),
+			},
 		},
 		"no guard": {
 			map[string]any{"enabled": false},
-			map[string]func(pod map[string]any){"more than the grant": requests("600m", "16Mi")},
-			map[string]func(pod map[string]any){"a privileged pod": privileged, "a node of its choice": set("paris-1", "nodeName")},
+			objects{"more than the grant": pod(requests("600m", "16Mi"))},
+			objects{"privileged": privileged, "a node of its choice": ofItsChoice, "NodePort": service(corev1.ServiceTypeNodePort, plain),
+				"a host": ingress("bank.example.com", "any"), "a claim": claim("gold", "1Gi", func(*corev1.PersistentVolumeClaim) {})},
 		},
-	}
-	s := open(t)
-	for name, mode := range modes {
+	} {
 		t.Run(name, func(t *testing.T) {
 			withValues(t, s.env, provider, map[string]any{"guard": mode.guard})
 			s.awaitMode(t, mode.refused, true)
@@ -259,14 +332,14 @@ func TestGuardModes(t *testing.T) {
 	}
 }
 
-// awaitMode waits until pods are refused or admitted, because the API server loads changed policies
-// with a delay.
-func (s *scene) awaitMode(t *testing.T, pods map[string]func(pod map[string]any), wantRefused bool) {
+// awaitMode waits until objects are refused or admitted, because the API server loads changed
+// policies with a delay.
+func (s *scene) awaitMode(t *testing.T, objects map[string]client.Object, wantRefused bool) {
 	t.Helper()
-	for what, change := range pods {
+	for what, obj := range objects {
 		check(t, e2e.Await(t.Context(), patience, func(ctx context.Context) (string, error) {
-			err := s.attacker.kubelet.Create(ctx, s.attacker.podWith("mode", change), client.DryRunAll)
-			if (err != nil) == wantRefused {
+			err := s.attacker.kubelet.Create(ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll)
+			if (err != nil) == wantRefused && (err == nil || e2etest.IsRefused(err)) {
 				return "", nil
 			}
 			return fmt.Sprintf("%s refused: %v, want %v (%v)", what, err != nil, wantRefused, err), nil
