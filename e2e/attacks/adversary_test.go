@@ -4,13 +4,19 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mehdiazizian/liqo-resource-broker/e2e"
@@ -26,17 +32,35 @@ const (
 	seedVariable = "LRB_SEED"
 )
 
-// adversary performs random operations that Liqo's roles allow a consumer.
+// adversary performs random operations that roles allow its identities.
 type adversary struct {
 	c      *tenant
 	second string // a further namespace of the adversary at the provider
-	taken  atomic.Int64
-	tried  atomic.Int64
+	actors []*actor
+	// address is where the objects of the adversary want Liqo to call.
+	address string
+	spec    map[string]any // the spec of the consumer's slice
+	tried   atomic.Int64
 }
 
-// TestRandomAdversaryStaysWithinItsGrant performs thousands of random consumer operations in
-// parallel. Invariant E1 must hold throughout, the neighbouring consumer must not be disturbed, and
-// the attacker's own honest workload must run afterwards.
+// actor is an identity and what it writes besides pods. Its operations are counted.
+type actor struct {
+	*e2e.Cluster
+	namespaces           []string
+	kinds                []schema.GroupVersionKind
+	taken, refused, pods atomic.Int64
+}
+
+var (
+	secretKind    = corev1.SchemeGroupVersion.WithKind("Secret")
+	configMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	claimKind     = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
+)
+
+// TestRandomAdversaryStaysWithinItsGrant performs thousands of random operations in parallel, as a
+// consumer and as users of namespaces of the consumer and of the provider. Invariant E1 must hold
+// throughout, Liqo must call no address of the adversary, the neighbouring consumer must not be
+// disturbed, and the attacker's own honest workload must run afterwards.
 func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 	s := openWith(t, openEmpty(t), provider, "rome", "berlin")
 	t.Cleanup(func() { s.verify(t) })
@@ -52,8 +76,17 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 		check(t, err)
 	}
 	t.Logf("%s=%d repeats these operations", seedVariable, seed)
-	s.pause(t, "rome", replicator)
-	a := &adversary{c: s.attacker, second: s.secondLandingUnpaused(t)}
+	address, calls := listen(t)
+	a := &adversary{c: s.attacker, address: address, spec: s.attacker.ownSlice(t).Object["spec"].(map[string]any)}
+	resume := s.pause(t, "rome", replicator)
+	a.second = s.secondLandingUnpaused(t)
+	users := []schema.GroupVersionKind{secretKind, configMapKind, claimKind}
+	a.actors = []*actor{
+		{Cluster: a.c.kubelet, namespaces: []string{a.c.landing, a.second}, kinds: users},
+		{Cluster: a.c.plane, namespaces: []string{a.c.office}, kinds: []schema.GroupVersionKind{e2e.SliceKind, e2e.RenewKind}},
+		{Cluster: editor(t, a.c.home, namespace), namespaces: []string{namespace}, kinds: users},
+		{Cluster: editor(t, s.provider, a.c.landing), namespaces: []string{a.c.landing}, kinds: users},
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
 	together(6, func(i int) {
@@ -62,14 +95,76 @@ func TestRandomAdversaryStaysWithinItsGrant(t *testing.T) {
 			a.act(ctx, r)
 		}
 	})
-	t.Logf("%d operations, %d of them taken", a.tried.Load(), a.taken.Load())
-	if a.taken.Load() < 100 {
-		t.Errorf("only %d of %d operations were taken: this attacks nothing", a.taken.Load(), a.tried.Load())
+	t.Logf("%d operations", a.tried.Load())
+	for i, by := range a.actors {
+		t.Logf("%d of %s were taken, %d refused; %d for pods were taken", by.taken.Load(), by.Name, by.refused.Load(), by.pods.Load())
+		if by.taken.Load() == 0 || by.refused.Load() == 0 || i == 0 && by.pods.Load() == 0 {
+			t.Errorf("the operations of %s attack nothing: some must be taken, and some refused", by.Name)
+		}
 	}
 	s.observer.verify(t)
+	a.tidy(t, s)
 	s.removeAll(t, s.attacker)
 	s.removeIn(t, a.second)
 	s.liveHonestly(t, s.neighbour)
+	resume()
+	s.awaitIdentities(t, s.attacker)
+	if n := calls.Load(); n > 0 {
+		t.Errorf("%d connections were made to an address that only the adversary named", n)
+	}
+}
+
+// listen returns an address of this machine, and the number of connections to it.
+func listen(t *testing.T) (string, *atomic.Int64) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	calls := &atomic.Int64{}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			calls.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	return listener.Addr().String(), calls
+}
+
+// editor returns a client of a user who may edit in a namespace.
+func editor(t *testing.T, c *e2e.Cluster, in string) *e2e.Cluster {
+	t.Helper()
+	user := "an editor of " + c.Name
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: named(in, "adversary"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	check(t, c.Create(t.Context(), binding))
+	t.Cleanup(func() { check(t, client.IgnoreNotFound(c.Delete(context.Background(), binding))) })
+	config := *c.Config
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	as, err := e2e.NewCluster(user, &config, "")
+	check(t, err)
+	return as
+}
+
+// tidy removes what the adversary left besides pods.
+func (a *adversary) tidy(t *testing.T, s *scene) {
+	t.Helper()
+	for i, by := range a.actors {
+		admin := s.provider
+		if i == 2 {
+			admin = a.c.home
+		}
+		for _, kind := range by.kinds {
+			for _, in := range by.namespaces {
+				check(t, admin.DeleteAllOf(t.Context(), e2e.Object(kind, "", ""), client.InNamespace(in), client.MatchingLabels{"made-by": "adversary"}))
+			}
+		}
+	}
 }
 
 // secondLandingUnpaused maps a further namespace of rome at the provider and returns its name
@@ -83,12 +178,22 @@ func (s *scene) secondLandingUnpaused(t *testing.T) string {
 	return landing
 }
 
-// act performs one random operation.
+// act performs one random operation. Half of them are about pods.
 func (a *adversary) act(ctx context.Context, r *rand.Rand) {
-	actions := []func(context.Context, *rand.Rand) error{a.create, a.create, a.create, a.remove, a.remove, a.remove, a.update, a.burst, a.slice, a.mapping}
 	a.tried.Add(1)
+	if r.IntN(2) == 0 {
+		by := pick(r, a.actors)
+		switch err := a.write(ctx, by, r); {
+		case err == nil:
+			by.taken.Add(1)
+		case e2etest.IsRefused(err):
+			by.refused.Add(1)
+		}
+		return
+	}
+	actions := []func(context.Context, *rand.Rand) error{a.create, a.create, a.create, a.remove, a.remove, a.remove, a.update, a.burst, a.mapping}
 	if actions[r.IntN(len(actions))](ctx, r) == nil {
-		a.taken.Add(1)
+		a.actors[0].pods.Add(1)
 	}
 }
 
@@ -201,14 +306,90 @@ func (a *adversary) update(ctx context.Context, r *rand.Rand) error {
 	})))
 }
 
-// slice changes the consumer's slice.
-func (a *adversary) slice(ctx context.Context, r *rand.Rand) error {
-	return a.c.plane.Patch(ctx, e2e.Object(e2e.SliceKind, a.c.office, a.c.slice), merge(pick(r, []string{
-		`{"spec":{"resources":{"cpu":"1000","memory":"4Ti"}}}`,
-		`{"spec":{"resources":{"cpu":"500m","memory":"256Mi"}}}`,
-		`{"metadata":{"annotations":{"a":"b"}}}`,
-		`{"spec":{"class":"default"}}`,
-	})))
+// write creates, changes or deletes an object that Liqo might take for one of its own.
+func (a *adversary) write(ctx context.Context, by *actor, r *rand.Rand) error {
+	obj := e2e.Object(pick(r, by.kinds), pick(r, by.namespaces), pick(r, []string{"random-1", "random-2", "random-3", "liqo-webhook-certs", "res-other00000-1"}))
+	if obj.GetKind() == e2e.SliceKind.Kind && r.IntN(3) == 0 {
+		obj.SetName(a.c.slice)
+	}
+	switch r.IntN(8) {
+	case 0, 1, 2, 3:
+		a.disguise(obj, r)
+		return by.Create(ctx, obj, client.FieldOwner("adversary"))
+	case 4, 5:
+		a.disguise(obj, r)
+		text, err := obj.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		if r.IntN(4) == 0 {
+			return by.Status().Patch(ctx, obj, merge(`{"status":{"resources":{"cpu":"1000"},"authParams":{"apiServer":"https://`+a.address+`"}}}`))
+		}
+		return by.Patch(ctx, obj, merge(string(text)))
+	case 6:
+		return by.DeleteAllOf(ctx, obj, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{"made-by": "adversary"})
+	default:
+		if obj.GetName() == a.c.slice && r.IntN(8) > 0 {
+			return nil // without its slice the adversary has no pods
+		}
+		return by.Delete(ctx, obj)
+	}
+}
+
+// Labels and annotations by which Liqo recognizes its own objects, and values that it reads.
+var (
+	labelsOfLiqo = []string{
+		"liqo.io/identity-type", "liqo.io/local", "liqo.io/managed", "liqo.io/nonce", "liqo.io/originID", "liqo.io/remote-cluster-id",
+		"liqo.io/remoteID", "liqo.io/replicated", "liqo.io/replication", "liqo.io/signed-nonce", "liqo.io/tenant-namespace", "liqo.io/webhook",
+		"liqo.io/remote-tenant-csr", "networking.liqo.io/gateway-resource", "networking.liqo.io/gateway-client-pod", "offloading.liqo.io/destination",
+		"offloading.liqo.io/nodename", "offloading.liqo.io/origin", "app.kubernetes.io/managed-by",
+	}
+	annotationsOfLiqo = []string{
+		"liqo.io/remote-tenant-namespace", "liqo.io/create-virtual-node", "liqo.io/cordon", "liqo.io/renew", "liqo.io/skip-reflection",
+		"volume.beta.kubernetes.io/storage-class", "kubernetes.io/service-account.name", "broker.fluidos.eu/drain",
+	}
+	valuesOfLiqo = []string{"true", "rome", "paris", "berlin", "ControlPlane", "ResourceSlice", "liqo", "liqo-tenant-rome", "liqo-tenant-berlin", "default"}
+)
+
+// disguise gives an object random metadata, and content that leads to the adversary's address.
+func (a *adversary) disguise(obj *unstructured.Unstructured, r *rand.Rand) {
+	random := func(keys []string, most int) map[string]string {
+		of := map[string]string{}
+		for range r.IntN(most) {
+			of[pick(r, keys)] = pick(r, valuesOfLiqo)
+		}
+		return of
+	}
+	labels := random(labelsOfLiqo, 5)
+	if obj.GetKind() == e2e.SliceKind.Kind || obj.GetKind() == e2e.RenewKind.Kind { // what Liqo's replicator sets
+		labels["liqo.io/originID"], labels["liqo.io/remoteID"], labels["liqo.io/replicated"] = a.c.id, provider, "true"
+	}
+	labels["made-by"] = "adversary"
+	obj.SetLabels(labels)
+	obj.SetAnnotations(random(annotationsOfLiqo, 3))
+	kubeconfig := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
+		clusters: [{name: a, cluster: {server: "https://%s", insecure-skip-tls-verify: true}}], users: [{name: a, user: {token: a}}]}`, a.address)
+	switch obj.GetKind() {
+	case secretKind.Kind:
+		obj.Object["stringData"] = map[string]any{"kubeconfig": kubeconfig, "ca": "a", "tls.crt": "a", "tls.key": "a", "nonce": "a"}
+	case configMapKind.Kind:
+		obj.Object["data"] = map[string]any{"kubeconfig": kubeconfig}
+	case claimKind.Kind:
+		obj.Object["spec"] = map[string]any{"accessModes": []any{"ReadWriteOnce"}, "storageClassName": pick(r, []string{"", "standard"}),
+			"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}
+	case e2e.SliceKind.Kind:
+		spec := runtime.DeepCopyJSON(a.spec)
+		for key, value := range map[string]any{
+			"class": pick(r, []string{"broker", "broker", "broker", "default"}), "consumerClusterID": pick(r, []string{"rome", "rome", "rome", "berlin"}),
+			"resources": map[string]any{"cpu": pick(r, []string{"500m", "1000"}), "memory": "256Mi"},
+		} {
+			spec[key] = value
+		}
+		obj.Object["spec"] = spec
+	case e2e.RenewKind.Kind:
+		obj.Object["spec"] = map[string]any{"consumerClusterID": pick(r, []string{"rome", "berlin"}), "csr": a.spec["csr"],
+			"identityType": pick(r, []string{"ControlPlane", "ResourceSlice"}), "resourceSliceRef": map[string]any{"name": a.c.slice}}
+	}
 }
 
 // mapping changes the mapping of the consumer's second namespace.
