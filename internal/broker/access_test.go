@@ -30,7 +30,7 @@ func approvedAlone(id string) brokerv1alpha1.BrokerConfigSpec {
 	}
 }
 
-func objectRequest(requester string) Request {
+func objectRequest(requester string) requests.Request {
 	return requests.Request{Request: ledger.Request{
 		Requester: requester, Amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30},
 		Object: &ledger.ObjectRef{Namespace: "default", Name: "r", UID: requester},
