@@ -158,7 +158,9 @@ func TestRequestShowsWhenItMayMove(t *testing.T) {
 	if s := b.request().Status; s.Reason != agentv1alpha1.ReasonNodeNotReady || !strings.Contains(s.Message, after) {
 		t.Errorf("its node is not Ready: %s: %q, want %q", s.Reason, s.Message, after)
 	}
-	b.after(5 * time.Minute)
+	inst = b.placement(1)
+	inst.Spec.MoveAt = new(metav1.NewTime(b.clock.Now()))
+	b.write(b.client.Update(b.Context(), inst))
 	if s := b.request().Status; !strings.Contains(s.Message, "the request moves to another cluster with room; the broker looks for one every 30s") {
 		t.Errorf("once it may move: %q", s.Message)
 	}
