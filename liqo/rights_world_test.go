@@ -10,6 +10,7 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -51,6 +52,27 @@ func TestRightsAreKeptWhereThePolicyReadsThem(t *testing.T) {
 	w.wantRights("with one reservation", map[string]string{
 		"example.com/note": "stays", "broker.fluidos.eu/cluster-id": "paris", "broker.fluidos.eu/guarded-peers": "milan rome", rightOfRome: "Write",
 	})
+}
+
+// Before the agent has enrolled, it says which consumers the policies are about.
+func TestConsumersOfPersonsAreNotGuardedBeforeTheFirstRights(t *testing.T) {
+	w := newWorld(t)
+	paris := w.sites["paris"]
+	if err := guard.InitRights(t.Context(), paris.client, ownNamespace); err == nil {
+		t.Error("there is no namespace")
+	}
+	w.createOwnNamespace(map[string]string{"example.com/note": "stays"})
+	create := func(name string, labels map[string]string) {
+		w.check(paris.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
+	}
+	create("made-by-the-agent", object.TenantNamespaceLabels("rome"))
+	create("made-by-hand", map[string]string{consts.RemoteClusterID: "oslo", consts.TenantNamespaceLabel: "true"})
+	w.check(guard.InitRights(t.Context(), paris.client, ownNamespace))
+	want := map[string]string{"example.com/note": "stays", "broker.fluidos.eu/guarded-peers": "rome"}
+	w.wantRights("at the first start", want)
+	create("made-later", object.TenantNamespaceLabels("milan"))
+	w.check(guard.InitRights(t.Context(), paris.client, ownNamespace))
+	w.wantRights("at a later start", want)
 }
 
 // The consumer's slice may arrive before this cluster has decided about the placement.

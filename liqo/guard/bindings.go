@@ -51,7 +51,7 @@ func (g *Guard) KeepBindings(ctx context.Context) error {
 		return err
 	}
 	subjects := Subjects(live)
-	guarded, err := g.guardedConsumers(ctx)
+	guarded, err := guardedConsumers(ctx, g.opts.Client)
 	if err != nil {
 		return err
 	}
@@ -124,14 +124,15 @@ func Subjects(instructions []agentv1alpha1.ProviderInstruction) map[string][]rba
 	return out
 }
 
-// guardedConsumers returns the consumers whose tenant namespace the agent made.
-func (g *Guard) guardedConsumers(ctx context.Context) (consumers []string, err error) {
+// guardedConsumers returns the consumers whose tenant namespace the agent made, sorted.
+func guardedConsumers(ctx context.Context, c client.Reader) (consumers []string, err error) {
 	var namespaces corev1.NamespaceList
-	err = g.opts.Client.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
+	err = c.List(ctx, &namespaces, client.HasLabels{consts.TenantNamespaceLabel},
 		client.MatchingLabels{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue})
 	for i := range namespaces.Items {
 		consumers = append(consumers, object.PeerOf(namespaces.Items[i].Labels))
 	}
+	slices.Sort(consumers)
 	return consumers, err
 }
 

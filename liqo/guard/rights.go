@@ -131,6 +131,26 @@ func (g *Guard) AdmitSlice(ctx context.Context, namespace string, inst *agentv1a
 	return nil
 }
 
+// InitRights writes which consumers are guarded into the annotations of the agent's namespace, unless
+// that is there. Until then the policies refuse the consumers whose tenant namespace a person made
+// too, so the agent calls it before anything that may take long, such as its enrolment.
+func InitRights(ctx context.Context, c client.Client, namespace string) error {
+	ns := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+		return fmt.Errorf("guarded consumers in the annotations of namespace %q: %w", namespace, err)
+	}
+	if _, written := ns.Annotations[guardedAnnotation]; written {
+		return nil
+	}
+	guarded, err := guardedConsumers(ctx, c)
+	if err != nil {
+		return err
+	}
+	update := ns.DeepCopy()
+	metav1.SetMetaDataAnnotation(&update.ObjectMeta, guardedAnnotation, strings.Join(guarded, " "))
+	return c.Patch(ctx, update, patch.IfUnchanged(ns))
+}
+
 // KeepRights writes Rights into the annotations of the agent's namespace, where the admission
 // policies read them. The policies do not need these rights of consumers whose tenant namespace the
 // agent did not make.
@@ -143,11 +163,10 @@ func (g *Guard) KeepRights(ctx context.Context, namespace string) error {
 	if err := g.opts.Client.List(ctx, &instructions, client.InNamespace(g.opts.InstructionNamespace)); err != nil {
 		return err
 	}
-	guarded, err := g.guardedConsumers(ctx)
+	guarded, err := guardedConsumers(ctx, g.opts.Client)
 	if err != nil {
 		return err
 	}
-	slices.Sort(guarded)
 	update := ns.DeepCopy()
 	maps.DeleteFunc(update.Annotations, func(key, _ string) bool { return strings.Contains(key, rightsDomain) })
 	metav1.SetMetaDataAnnotation(&update.ObjectMeta, clusterIDAnnotation, g.opts.ClusterID)

@@ -145,6 +145,9 @@ func run(ctx context.Context, o *options) error {
 	if err := a.openSettings(); err != nil {
 		return err
 	}
+	if err := o.initRights(ctx, config); err != nil {
+		log.Error(err, "consumers that other tools peered cannot write here before this agent has enrolled")
+	}
 	if err := a.resolveSettings(ctx, config); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped while it waited for its certificate

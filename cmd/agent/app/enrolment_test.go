@@ -49,7 +49,7 @@ func TestAgentEnrolsItsCluster(t *testing.T) {
 	running := startAgent(t, plane, []string{
 		"--identity-secret=" + agentName + "-identity", "--broker-cert-path=" + dir, "--cluster-id=rome",
 		"--enrolment-url=" + site.EnrolmentURL, "--enrolment-ca-hash=" + site.CAHash(t), "--enrolment-token=@" + token,
-		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", health), "--metrics-bind-address=0",
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", health), "--metrics-bind-address=0", "--bind-slices",
 	})
 
 	probe := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
@@ -57,6 +57,13 @@ func TestAgentEnrolsItsCluster(t *testing.T) {
 		status, text := get(t, probe)
 		return status == http.StatusServiceUnavailable && strings.Contains(text, "broker enrol rome")
 	})
+	own := &corev1.Namespace{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: agentName}, own); err != nil {
+		t.Fatal(err)
+	}
+	if _, written := own.Annotations["broker.fluidos.eu/guarded-peers"]; !written {
+		t.Error("meanwhile the policies refuse consumers that other tools have peered")
+	}
 	site.Edit(func(r *identitytest.Registry) { r.Tokens["token.that.comes.late"] = "" })
 	runtest.Await(t, "the agent's readiness", func() bool {
 		status, _ := get(t, probe)

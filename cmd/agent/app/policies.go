@@ -10,11 +10,29 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
+
+// initRights lets the policies of the chart tell consumers whose tenant namespace a person made.
+func (o *options) initRights(ctx context.Context, config *rest.Config) error {
+	if !o.bindSlices || o.podNamespace == "" {
+		return nil
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	return guard.InitRights(ctx, c, o.podNamespace)
+}
 
 // findGap returns the first reason why admission policies are not in force, "" if all are. Each name is that of a
 // binding, and of its policy unless NAME=POLICY names another one.
