@@ -90,8 +90,8 @@ type Constraints struct {
 	DataLocality string `json:"dataLocality,omitempty"`
 
 	// maxPrice is the most that the whole request may cost per hour. If it is set, the broker
-	// rejects clusters that have no price, and clusters whose currency has no rate in
-	// BrokerConfig.spec.exchangeRates.
+	// rejects clusters that have no price for a requested resource, and clusters whose currency has no rate
+	// in BrokerConfig.spec.exchangeRates.
 	// +optional
 	MaxPrice *Money `json:"maxPrice,omitempty"`
 

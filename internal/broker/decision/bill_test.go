@@ -127,10 +127,7 @@ func TestUnpricedResourceIsNotBilled(t *testing.T) {
 	c.Allocatable[gpu], c.Available[gpu] = 8, 8
 	dear := c
 	dear.ID, dear.Prices = "berlin", map[corev1.ResourceName]Price{gpu: mustParsePrice(t, "2")}
-	r := &Request{
-		Amounts: size(2, 4).Add(quantity.Amounts{gpu: 1}), Duration: time.Hour,
-		Constraints: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "0.1", Currency: "EUR"}},
-	}
+	r := &Request{Amounts: size(2, 4).Add(quantity.Amounts{gpu: 1}), Duration: time.Hour}
 	v := Judge(newMarketWith(t, c, dear), r, "paris")
 	if diff := cmp.Diff(Bill{decimal.RequireFromString("0.1"), decimal.RequireFromString("0.1"), "EUR"}, v.Bill); diff != "" || v.Rejection != nil {
 		t.Errorf("rejected: %+v; bill (-want +got):\n%s", v.Rejection, diff)

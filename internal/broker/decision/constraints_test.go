@@ -81,7 +81,11 @@ func TestConstraints(t *testing.T) {
 			request: Request{Amounts: size(3, 0)}, k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "0.187499999", Currency: "USD"}},
 			want: TooExpensive, message: "costs 0.1875 USD an hour",
 		},
-		"no price at all":    {id: "oslo", k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "names no price"},
+		"no price at all": {id: "oslo", k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "names no price"},
+		"no price for one resource": {
+			request: Request{Amounts: size(1, 0).Add(quantity.Amounts{gpu: 1})}, k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "1", Currency: "EUR"}},
+			want: NoPrice, message: "names no price for nvidia.com/gpu",
+		},
 		"no rate to compare": {id: "zurich", k: &brokerv1alpha1.Constraints{MaxPrice: &brokerv1alpha1.Money{Amount: "1", Currency: "EUR"}}, want: NoPrice, message: "is priced in CHF, for which there is no rate to EUR"},
 	}
 	for name, tc := range cases {
@@ -337,6 +341,11 @@ func findViolated(r *Request, c Candidate, rates Rates) string {
 	m.SetRates(rates)
 	if err := m.Upsert(c); err != nil {
 		return err.Error()
+	}
+	for name, amount := range r.Amounts {
+		if _, priced := c.Prices[name]; amount > 0 && !priced {
+			return "no price"
+		}
 	}
 	bill := Judge(m, r, c.ID).Bill
 	if _, ok := rates.Convert(bill.PerHour, bill.Currency, k.MaxPrice.Currency); !ok {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/shopspring/decimal"
+	corev1 "k8s.io/api/core/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 
@@ -47,7 +48,7 @@ func (c *contest) checkPrice(i int) Reason {
 	m := c.market
 	own := m.currencies[m.currency[i]].code
 	factor := m.rates.factorBetween(own, c.maxPrice.currency)
-	if m.currency[i] == noCurrency || factor == 0 {
+	if m.currency[i] == noCurrency || factor == 0 || c.unpricedNeed(i) != "" {
 		return NoPrice
 	}
 	switch cost := c.costOf(i) * factor; {
@@ -58,6 +59,17 @@ func (c *contest) checkPrice(i int) Reason {
 	}
 	if m.rates.exceedsLimit(c.billOf(i).PerHour, own, c.maxPrice.amount.Decimal(), c.maxPrice.currency) {
 		return TooExpensive
+	}
+	return ""
+}
+
+// unpricedNeed returns a requested resource for which the candidate in row i names no price, "" if
+// it prices all of them. It ignores resources that the candidate does not offer.
+func (c *contest) unpricedNeed(i int) corev1.ResourceName {
+	for k := range c.needs {
+		if n := &c.needs[k]; n.column != nowhere && c.market.columns[n.column].price[i] == 0 {
+			return n.name
+		}
 	}
 	return ""
 }
@@ -80,6 +92,9 @@ func (c *contest) tellPrice(i int) string {
 		return "names no price, and a highest price is set"
 	case m.rates.factorBetween(own, c.maxPrice.currency) == 0:
 		return fmt.Sprintf("is priced in %s, for which there is no rate to %s", own, c.maxPrice.currency)
+	}
+	if name := c.unpricedNeed(i); name != "" {
+		return fmt.Sprintf("names no price for %s, and a highest price is set", name)
 	}
 	bill := c.billOf(i).inCurrency(c.maxPrice.currency, m.rates)
 	return fmt.Sprintf("costs %s %s an hour, at most %s is accepted", Money(bill.PerHour), bill.Currency, c.maxPrice.amount)

@@ -69,8 +69,8 @@ const (
 	NodesDoNotMatch Reason = "NodesDoNotMatch"
 	// ShapeDoesNotFit: the free amounts suffice, but the pods do not all fit on the nodes.
 	ShapeDoesNotFit Reason = "ShapeDoesNotFit"
-	// NoPrice: the request sets a highest price, and the candidate has no price, or there is no
-	// exchange rate between the two currencies.
+	// NoPrice: the request sets a highest price, and the candidate has no price for a requested
+	// resource, or there is no exchange rate between the two currencies.
 	NoPrice Reason = "NoPrice"
 	// TooExpensive: on the candidate, the request would cost more than the highest price that the
 	// request accepts.
