@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/costs"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
@@ -20,8 +21,8 @@ const formatFocus = "focus-csv"
 
 // costOptions are the flags of the command cost.
 type costOptions struct {
-	output                        *output
-	journal, by, from, to, period string
+	output                               *output
+	journal, by, month, from, to, period string
 }
 
 // memberCosts are the values of --by in a member. The first one is the default.
@@ -34,7 +35,7 @@ func newCostCommand(p *plugin) *cobra.Command {
 		Short: "Add up what was reserved, used and paid.",
 		Long: `In the broker's cluster it reads the accounts from the ConfigMaps of the journal, also
 while the broker is down: by requester, tenant, provider or resource, for the present
-month or for the time from --from to --to. With --period each period has its own rows.
+month, for --month, or from --from to --to. With --period each period has its own rows.
 Both times are full hours in UTC, as 2026-11-20 or 2026-11-20T14:00Z. Hours are kept for
 a shorter time than days, and days than months.
 
@@ -44,12 +45,13 @@ namespace or provider.
 -o focus-csv writes the ended periods as a FOCUS 1.2 dataset (https://focus.finops.org).`,
 		Example: `  kubectl broker cost --by tenant
   kubectl broker cost --by provider --from 2026-11-01 --period day
-  kubectl broker cost --from 2026-10-01 --to 2026-11-01 -o focus-csv > october.csv`,
+  kubectl broker cost --month 2026-10 -o focus-csv > october.csv`,
 		Args: cobra.NoArgs,
 	}
 	o.output = newOutput(cmd, true, formatFocus)
 	fs := cmd.Flags()
 	fs.StringVar(&o.by, "by", "", "what the rows are about: requester (default), tenant, provider or resource; in a member request (default), namespace or provider")
+	fs.StringVar(&o.month, "month", "", "a month, as 2026-11, instead of --from and --to")
 	fs.StringVar(&o.from, "from", "", "start of the time range; the start of the present month if unset")
 	fs.StringVar(&o.to, "to", "", "end of the time range; the newest record if unset")
 	fs.StringVar(&o.period, "period", "", "hour, day or month: separate rows for each")
@@ -90,6 +92,16 @@ func (p *plugin) showCost(ctx context.Context, o *costOptions) error {
 func (o *costOptions) parseSpan() (span costs.Span, err error) {
 	if span.Period, err = costs.ParsePeriod(o.period); err != nil {
 		return span, newUsageError("--period %w", err)
+	}
+	if o.month != "" {
+		if o.from+o.to != "" {
+			return span, newUsageError("--month %s excludes --from and --to", o.month)
+		}
+		if span.From, err = time.Parse("2006-01", o.month); err != nil {
+			return span, newUsageError("--month %q: write a year and a month, as 2026-11", o.month)
+		}
+		span.To = accounts.Month.After(span.From)
+		return span, nil
 	}
 	if span.From, err = costs.ParseHour(o.from); err != nil {
 		return span, newUsageError("--from %w", err)
@@ -172,8 +184,8 @@ func (p *plugin) showMemberCost(ctx context.Context, c *connection, o *costOptio
 	if err != nil {
 		return err
 	}
-	if o.from+o.to+o.period != "" || o.output.chosenFormat() == formatFocus {
-		return newUsageError("%s is a member's and has no accounts: --from, --to, --period and -o %s need the broker's --context", c.describeRoles(), formatFocus)
+	if o.month+o.from+o.to+o.period != "" || o.output.chosenFormat() == formatFocus {
+		return newUsageError("%s is a member's and has no accounts: --month, --from, --to, --period and -o %s need the broker's --context", c.describeRoles(), formatFocus)
 	}
 	snapshot, err := p.readSnapshot(ctx)
 	if err != nil {
