@@ -81,7 +81,7 @@ commas.
 {{- range tuple "bindings" "edits" "evictions" "hold" "objects" "peers" "placements" "pods" "providers" "reservations" "rights" "slices" -}}
 {{- $names = append $names (printf "%s-%s" $fullname .) -}}
 {{- end -}}
-{{- range $kind, $uses := fromYaml (include "liqo-resource-broker-agent.mountedKinds" .) }}{{ $names = append $names (printf "%s-foreign-%ss" $fullname (lower $kind)) }}{{ end -}}
+{{- range $kind, $uses := fromYaml (include "liqo-resource-broker-agent.mountedKinds" .) }}{{ $names = append $names (printf "%s-foreign-%ss" $fullname (lower $kind | replace "persistentvolume" "")) }}{{ end -}}
 {{- $names = append $names (printf "%[1]s-rights-rest=%[1]s-rights" $fullname) -}}
 {{- if ne (include "liqo-resource-broker-agent.podSecurity" .) "off" }}{{ $names = append $names (printf "%s-pod-security" $fullname) }}{{ end -}}
 {{- if .Values.webhook.enabled }}{{ $names = append $names (printf "%s-tolerations" $fullname) }}{{ end -}}
