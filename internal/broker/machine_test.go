@@ -408,11 +408,18 @@ func (m *machine) advertise(c choose) (cause, error) {
 	return cause{}, m.settleOffers()
 }
 
+// pricesMemory reports whether a lender gives memory for nothing, and not merely without a price.
+func (l *lender) pricesMemory() bool { return l.price%4 != 0 }
+
 func costOf(l *lender) v1.Cost {
 	if l.price == 0 {
 		return v1.Cost{}
 	}
-	return v1.Cost{CPUCost: strconv.FormatInt(l.price, 10), MemoryCost: "0", Currency: "EUR"}
+	out := v1.Cost{CPUCost: strconv.FormatInt(l.price, 10), MemoryCost: "0", Currency: "EUR"}
+	if !l.pricesMemory() {
+		out.MemoryCost = ""
+	}
+	return out
 }
 
 // anyEpoch returns the epoch of a cluster's next advertisement: mostly the one that the broker

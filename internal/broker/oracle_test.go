@@ -205,14 +205,14 @@ func (o *oracle) candidates(requester string, amounts quantity.Amounts, now time
 }
 
 // affords reports whether amounts of a lender cost at most what the request accepts. If the request
-// has a limit, a lender without a price exceeds it.
+// has a limit, a lender that leaves a resource without a price exceeds it.
 func (o *oracle) affords(request *v1.ReservationRequest, id string, amounts quantity.Amounts) bool {
 	if request.Constraints == nil || request.Constraints.MaxPrice == nil {
 		return true
 	}
 	most, _ := strconv.ParseInt(string(request.Constraints.MaxPrice.Amount), 10, 64) // anyRequest has written this text, so it is a number
 	price := o.lenders[id].price
-	return price > 0 && price*amounts[corev1.ResourceCPU] <= most*1000
+	return price > 0 && o.lenders[id].pricesMemory() && price*amounts[corev1.ResourceCPU] <= most*1000
 }
 
 // able returns the lenders, in any order, that may serve a request now.

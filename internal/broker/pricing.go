@@ -56,8 +56,9 @@ func asOf(at time.Time) *metav1.Time {
 	return &out
 }
 
-// maxEarlier limits the sums in other currencies that a status lists.
-const maxEarlier = 32
+// maxEarlier limits the sums in other currencies that a status lists, and maxNotPriced the resources
+// without a price.
+const maxEarlier, maxNotPriced = 32, 32
 
 // showCost converts the cost of a reservation to the API's type, nil if it has none.
 func showCost(r *ledger.Reservation) *brokerv1alpha1.ReservationCost {
@@ -74,6 +75,9 @@ func showCost(r *ledger.Reservation) *brokerv1alpha1.ReservationCost {
 	}
 	if c.ToEnd != nil {
 		out.ToEnd = c.ToEnd.Money().String()
+	}
+	for _, name := range c.NotPriced[:min(len(c.NotPriced), maxNotPriced)] {
+		out.NotPriced = append(out.NotPriced, string(name))
 	}
 	for _, e := range c.Earlier[:min(len(c.Earlier), maxEarlier)] {
 		out.Earlier = append(out.Earlier, brokerv1alpha1.EarlierCost{Amount: e.Sum.Money().String(), Currency: e.Currency})

@@ -155,7 +155,7 @@ func agreementOf(r *ledger.Reservation, p *ledger.Placement) *receipt.Agreement 
 func toReceiptPrice(p *ledger.Price) *receipt.Price {
 	out := &receipt.Price{Currency: p.Currency, Rates: make(map[string]string, len(p.Rates))}
 	for name, rate := range p.Rates {
-		if name != corev1.ResourceStorage || rate != 0 {
+		if p.Prices(name) && (name != corev1.ResourceStorage || rate != 0) {
 			out.Rates[string(name)] = rate.String()
 		}
 	}

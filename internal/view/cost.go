@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -56,9 +55,9 @@ type CostItem struct {
 	From      metav1.Time `json:"from,omitzero"`
 	Namespace string      `json:"namespace,omitempty"`
 	Name      string      `json:"name"`
-	// Currency is an ISO 4217 code. Without a price, it is "" and Cost is "0".
+	// Currency is an ISO 4217 code. Currency and Cost are "" for resources without a price.
 	Currency string `json:"currency,omitempty"`
-	Cost     string `json:"cost"`
+	Cost     string `json:"cost,omitempty"`
 	// Saved is set only in a broker's cluster.
 	Saved Savings `json:"saved,omitzero"`
 	// PerHour is what the group's requests cost per hour now. ToEnd is what they will have cost at their ends; "" if
@@ -77,7 +76,8 @@ type ResourceCost struct {
 	Used     string              `json:"used,omitempty"`
 	// Unobserved is the part of Reserved whose use is unknown. Used does not include it.
 	Unobserved string `json:"unobserved,omitempty"`
-	Cost       string `json:"cost"`
+	// Cost is "" without a price.
+	Cost string `json:"cost,omitempty"`
 
 	sums AccountSums
 }
@@ -92,7 +92,7 @@ type CostTotal struct {
 // AccountRow is what one account reserved, used and paid of one resource in one period.
 type AccountRow struct {
 	From, To time.Time
-	// Tenant, Requester and Provider identify the account. Currency is empty if its placements have no price.
+	// Tenant, Requester and Provider identify the account. Currency is empty for resources without a price.
 	Tenant, Requester, Provider, Currency string
 	Resource                              corev1.ResourceName
 	AccountSums
@@ -106,7 +106,8 @@ type AccountSums struct {
 	Dearest, List Comparison
 }
 
-func (s *AccountSums) add(t AccountSums) {
+// Add adds t to the sums.
+func (s *AccountSums) Add(t AccountSums) {
 	s.Held, s.Used, s.Unobserved, s.Money = s.Held.Plus(t.Held), s.Used.Plus(t.Used), s.Unobserved.Plus(t.Unobserved), s.Money.Plus(t.Money)
 	s.Dearest.add(t.Dearest)
 	s.List.add(t.List)
@@ -163,12 +164,12 @@ func NewCost(rows []AccountRow, by CostBy, span CostSpan, deleted []string) *Cos
 			groups[key] = map[corev1.ResourceName]AccountSums{}
 		}
 		sums := groups[key][r.Resource]
-		sums.add(r.AccountSums)
+		sums.Add(r.AccountSums)
 		groups[key][r.Resource] = sums
 		if totals[r.Currency] == nil {
 			totals[r.Currency] = &AccountSums{}
 		}
-		totals[r.Currency].add(r.AccountSums)
+		totals[r.Currency].Add(r.AccountSums)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(groups), costKey.compare) {
 		c.Items = append(c.Items, newCostItem(key, groups[key]))
@@ -192,14 +193,19 @@ func newCostItem(key costKey, sums map[corev1.ResourceName]AccountSums) CostItem
 	}
 	for _, name := range sortedResources(sums) {
 		s := sums[name]
-		total.add(s)
-		cost := ResourceCost{Resource: name, Unit: HoursUnit(name), Cost: s.Money.Money().String(), sums: s}
+		total.Add(s)
+		cost := ResourceCost{Resource: name, Unit: HoursUnit(name), sums: s}
+		if key.currency != "" {
+			cost.Cost = s.Money.Money().String()
+		}
 		if !s.Held.IsZero() {
-			cost.Reserved, cost.Used, cost.Unobserved = hoursOf(name, s.Held).String(), hoursOf(name, s.Used).String(), hoursOf(name, s.Unobserved).String()
+			cost.Reserved, cost.Used, cost.Unobserved = HoursOf(name, s.Held).String(), HoursOf(name, s.Used).String(), HoursOf(name, s.Unobserved).String()
 		}
 		item.Resources = append(item.Resources, cost)
 	}
-	item.Cost, item.Saved = total.Money.Money().String(), total.saved()
+	if key.currency != "" {
+		item.Cost, item.Saved = total.Money.Money().String(), total.saved()
+	}
 	return item
 }
 
@@ -221,8 +227,8 @@ func HoursUnit(name corev1.ResourceName) string {
 	return "hours"
 }
 
-// hoursOf converts base units × seconds to the unit of HoursUnit. It rounds to nine places.
-func hoursOf(name corev1.ResourceName, s money.Sum) decimal.Decimal {
+// HoursOf converts base units × seconds to the unit of HoursUnit. It rounds to nine places.
+func HoursOf(name corev1.ResourceName, s money.Sum) decimal.Decimal {
 	base := decimal.NewFromInt(money.BasePerPriced(name)).Mul(decimal.NewFromInt(3600))
 	return decimal.NewFromBigInt(s.Int(), 0).DivRound(base, 30).RoundBank(money.Places)
 }
@@ -285,8 +291,8 @@ func (c *Cost) Rows(item *CostItem) []CostRow {
 	for i := range item.Resources {
 		r := &item.Resources[i]
 		row := CostRow{
-			First: i == 0, Name: item.Name, Cost: shortMoney(item.Cost), Currency: cmp.Or(item.Currency, "-"), Dearest: shortMoney(item.Saved.Dearest), List: shortMoney(item.Saved.List),
-			Resource: string(r.Resource), Reserved: "-", Used: "-", Share: "-", Unobserved: "-", ResourceCost: shortMoney(r.Cost), Percent: -1,
+			First: i == 0, Name: item.Name, Cost: priceOrNone(item.Cost), Currency: cmp.Or(item.Currency, "-"), Dearest: shortMoney(item.Saved.Dearest), List: shortMoney(item.Saved.List),
+			Resource: string(r.Resource), Reserved: "-", Used: "-", Share: "-", Unobserved: "-", ResourceCost: priceOrNone(r.Cost), Percent: -1,
 		}
 		if c.isSplit() {
 			row.Period = item.From.UTC().Format("2006-01-02T15:04Z")
@@ -343,7 +349,7 @@ func (c *Cost) rowsOf(item *CostItem) (rows []Row) {
 }
 
 func (r *ResourceCost) hours(s money.Sum) string {
-	return hoursOf(r.Resource, s).Round(costPlaces).String() + " " + r.Unit
+	return HoursOf(r.Resource, s).Round(costPlaces).String() + " " + r.Unit
 }
 
 // refOf returns the object that an item is about. It is zero for a tenant, a resource or a namespace.
@@ -367,6 +373,9 @@ func shortMoney(text string) string {
 	return amount.Round(costPlaces).String()
 }
 
+// priceOrNone is shortMoney, except that it says so if there is no price.
+func priceOrNone(text string) string { return shortMoney(cmp.Or(text, notPriced)) }
+
 // percentOf returns part as a percentage of whole, which must not be zero.
 func percentOf(part, whole money.Sum) int64 {
 	return decimal.NewFromBigInt(part.Int(), 2).DivRound(decimal.NewFromBigInt(whole.Int(), 0), 0).IntPart()
@@ -380,7 +389,7 @@ func NewMemberCost(s *Snapshot, by CostBy) *Cost {
 	items, totals := map[costKey]*memberSum{}, map[string]decimal.Decimal{}
 	for i := range s.Member.Requests {
 		r := &s.Member.Requests[i]
-		for _, part := range s.partsOf(r.Status.Cost) {
+		for _, part := range s.partsOf(r) {
 			key := costKey{name: nameOfRequest(r, by), currency: part.currency}
 			if items[key] == nil {
 				items[key] = &memberSum{item: CostItem{Name: key.name, Currency: part.currency}}
@@ -389,7 +398,9 @@ func NewMemberCost(s *Snapshot, by CostBy) *Cost {
 				}
 			}
 			items[key].add(part)
-			totals[part.currency] = totals[part.currency].Add(part.soFar)
+			if part.currency != "" {
+				totals[part.currency] = totals[part.currency].Add(part.soFar)
+			}
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(items), costKey.compare) {
@@ -423,19 +434,26 @@ type costPart struct {
 }
 
 // partsOf returns what a request costs: first in the currency of its present provider, then one part for each entry of
-// c.Earlier. Texts that are not numbers count as zero.
-func (s *Snapshot) partsOf(c *brokerv1alpha1.ReservationCost) []costPart {
-	if c == nil {
+// Earlier, and one without a currency if it holds resources without a price. Texts that are not numbers count as zero.
+func (s *Snapshot) partsOf(r *agentv1alpha1.ResourceRequest) (out []costPart) {
+	c := r.Status.Cost
+	switch {
+	case c == nil && r.Status.Granted == nil:
 		return nil
+	case c == nil:
+		return []costPart{{}}
 	}
 	number := func(text string) decimal.Decimal {
 		n, _ := decimal.NewFromString(text)
 		return n
 	}
 	part := costPart{currency: c.Currency, isPresent: true, soFar: s.exactCost(c), perHour: number(c.PerHour), toEnd: number(c.ToEnd), hasEnd: c.ToEnd != ""}
-	out := []costPart{part}
+	out = []costPart{part}
 	for _, e := range c.Earlier {
 		out = append(out, costPart{currency: e.Currency, soFar: number(e.Amount)})
+	}
+	if len(c.NotPriced) > 0 {
+		out = append(out, costPart{})
 	}
 	return out
 }
@@ -463,6 +481,9 @@ func (m *memberSum) add(p costPart) {
 }
 
 func (m *memberSum) toItem() CostItem {
+	if m.item.Currency == "" {
+		return m.item
+	}
 	m.item.Cost = m.soFar.String()
 	if m.runs {
 		m.item.PerHour = m.perHour.String()
@@ -486,7 +507,7 @@ func (c *Cost) memberTable() Table {
 	}
 	for i := range c.Items {
 		item := &c.Items[i]
-		add(c.refOf(item), item.Namespace, item.Name, shortMoney(item.Cost), item.Currency, shortMoney(item.PerHour), shortMoney(item.ToEnd))
+		add(c.refOf(item), item.Namespace, item.Name, priceOrNone(item.Cost), cmp.Or(item.Currency, "-"), shortMoney(item.PerHour), shortMoney(item.ToEnd))
 	}
 	for _, total := range c.Totals {
 		add(Ref{}, "", "total", shortMoney(total.Cost), total.Currency, "", "")

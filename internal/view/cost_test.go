@@ -23,15 +23,18 @@ func TestMemberCostGrowsUntilTheSnapshot(t *testing.T) {
 		costRequest("team", "a", "paris", &brokerv1alpha1.ReservationCost{PerHour: "0.84", SoFar: "0.1", AsOf: hourAgo, ToEnd: "3.36", Currency: "EUR"}),
 		costRequest("team", "b", "paris", &brokerv1alpha1.ReservationCost{PerHour: "0.5", SoFar: "0", AsOf: hourAgo, Currency: "EUR"}),
 		costRequest("other", "c", "bern", &brokerv1alpha1.ReservationCost{SoFar: "2", Currency: "CHF", Earlier: []brokerv1alpha1.EarlierCost{{Amount: "1.5", Currency: "EUR"}}}),
-		costRequest("other", "free", "oslo", nil),
+		costRequest("other", "waits", "", nil), costRequest("third", "granted", "oslo", nil),
 	}}}
+	s.Member.Requests[4].Status.Granted = &brokerv1alpha1.Granted{}
+	s.Member.Requests[1].Status.Cost.NotPriced = []string{"nvidia.com/gpu"}
 	cases := map[CostBy][]CostItem{
 		CostByRequest: {
 			{Namespace: "other", Name: "c", Currency: "CHF", Cost: "2"}, {Namespace: "other", Name: "c", Currency: "EUR", Cost: "1.5"},
-			{Namespace: "team", Name: "a", Currency: "EUR", Cost: "0.94", PerHour: "0.84", ToEnd: "3.36"}, {Namespace: "team", Name: "b", Currency: "EUR", Cost: "0.5", PerHour: "0.5"},
+			{Namespace: "team", Name: "a", Currency: "EUR", Cost: "0.94", PerHour: "0.84", ToEnd: "3.36"}, {Namespace: "team", Name: "b"}, {Namespace: "team", Name: "b", Currency: "EUR", Cost: "0.5", PerHour: "0.5"},
+			{Namespace: "third", Name: "granted"},
 		},
-		CostByNamespace: {{Name: "other", Currency: "CHF", Cost: "2"}, {Name: "other", Currency: "EUR", Cost: "1.5"}, {Name: "team", Currency: "EUR", Cost: "1.44", PerHour: "1.34"}},
-		CostByProvider:  {{Name: "bern", Currency: "CHF", Cost: "2"}, {Name: "bern", Currency: "EUR", Cost: "1.5"}, {Name: "paris", Currency: "EUR", Cost: "1.44", PerHour: "1.34"}},
+		CostByNamespace: {{Name: "other", Currency: "CHF", Cost: "2"}, {Name: "other", Currency: "EUR", Cost: "1.5"}, {Name: "team"}, {Name: "team", Currency: "EUR", Cost: "1.44", PerHour: "1.34"}, {Name: "third"}},
+		CostByProvider:  {{Name: "bern", Currency: "CHF", Cost: "2"}, {Name: "bern", Currency: "EUR", Cost: "1.5"}, {Name: "oslo"}, {Name: "paris"}, {Name: "paris", Currency: "EUR", Cost: "1.44", PerHour: "1.34"}},
 	}
 	for by, want := range cases {
 		got := NewMemberCost(s, by)
@@ -61,8 +64,8 @@ func TestGroupsOfCostsAddUpToTheTotals(t *testing.T) {
 			t.Errorf("by %s (-want +got):\n%s", by, diff)
 		}
 		for i := range c.Items {
-			if item := &c.Items[i]; item.Currency == "" && item.Cost != "0" {
-				t.Errorf("%+v costs something without a currency", item)
+			if item := &c.Items[i]; (item.Currency == "") != (item.Cost == "") {
+				t.Errorf("%+v has a cost without a currency, or none with one", item)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func (s *Snapshot) requestFacts(r *agentv1alpha1.ResourceRequest) []Fact {
 	facts.add("held since", s.describeSince(r.Status.ReservedAt))
 	facts.add("ends", s.describeEnd(r.Status.ExpiresAt, r.Status.Granted))
 	facts.add("idle since", s.describeSince(r.Status.IdleSince))
-	facts.add("costs", s.describeCost(r.Status.Cost))
+	facts.add("costs", s.describeCost(r.Status.Cost, r.Status.Granted))
 	facts.add("waits for", s.describeUnprocessed(r.Generation, r.Status.ObservedGeneration, "agent"))
 	return facts
 }
@@ -56,7 +56,7 @@ func (s *Snapshot) reservationFacts(r *brokerv1alpha1.Reservation) []Fact {
 	facts.add("held since", s.describeSince(r.Status.ReservedAt))
 	facts.add("ends", s.describeEnd(r.Status.ExpiresAt, r.Status.Granted))
 	facts.add("idle since", s.describeSince(r.Status.IdleSince))
-	facts.add("costs", s.describeCost(r.Status.Cost))
+	facts.add("costs", s.describeCost(r.Status.Cost, r.Status.Granted))
 	facts.add("waits for", s.describeUnprocessed(r.Generation, r.Status.ObservedGeneration, "broker"))
 	return facts
 }
@@ -228,11 +228,17 @@ func (s *Snapshot) describeUnprocessed(generation, observed int64, process strin
 	return "the " + process + ", which has not processed the last edit"
 }
 
+// notPriced is shown in place of a price that a provider does not name.
+const notPriced = "not priced"
+
 // describeCost describes what a reservation costs, for example "0.84 EUR per hour, 1.68 EUR so far, 6.72 EUR to the
-// end". It returns "" if the reservation has no price.
-func (s *Snapshot) describeCost(c *brokerv1alpha1.ReservationCost) string {
-	if c == nil {
+// end". It returns "" if nothing is granted and nothing was paid.
+func (s *Snapshot) describeCost(c *brokerv1alpha1.ReservationCost, granted *brokerv1alpha1.Granted) string {
+	switch {
+	case c == nil && granted == nil:
 		return ""
+	case c == nil:
+		return notPriced
 	}
 	var parts []string
 	if c.PerHour != "" {
@@ -244,6 +250,9 @@ func (s *Snapshot) describeCost(c *brokerv1alpha1.ReservationCost) string {
 	}
 	if c.ToEnd != "" {
 		parts = append(parts, c.ToEnd+" "+c.Currency+" to the end")
+	}
+	if len(c.NotPriced) > 0 {
+		parts = append(parts, strings.Join(c.NotPriced, " and ")+" "+notPriced)
 	}
 	return strings.Join(parts, ", ")
 }

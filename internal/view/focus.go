@@ -115,7 +115,7 @@ func chargesOf(row *AccountRow, journal string) (charges []focusCharge) {
 		return []focusCharge{{row: row, cost: cost, list: list, dearest: dearest, quantity: decimal.NewFromInt(1)}}
 	}
 	reservation := "urn:liqo-resource-broker:" + journal + ":" + row.Provider + ":" + row.Requester + ":" + row.Tenant
-	hours := hoursOf(row.Resource, row.Held)
+	hours := HoursOf(row.Resource, row.Held)
 	costLeft, hoursLeft, listLeft, dearestLeft := cost, hours, list, dearest
 	for _, part := range []struct {
 		status, observed string

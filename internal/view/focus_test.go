@@ -180,8 +180,8 @@ func TestFocusAddsUp(t *testing.T) {
 		if want := row.List.replacePaid(row.Money); !list.Equal(want) {
 			t.Fatalf("%s at the list price, want %s", list, want)
 		}
-		if !cost.Equal(row.Money.Money()) || !hours.Equal(hoursOf("cpu", row.Held)) {
-			t.Fatalf("%s for %s hours, want %s for %s", cost, hours, row.Money.Money(), hoursOf("cpu", row.Held))
+		if !cost.Equal(row.Money.Money()) || !hours.Equal(HoursOf("cpu", row.Held)) {
+			t.Fatalf("%s for %s hours, want %s for %s", cost, hours, row.Money.Money(), HoursOf("cpu", row.Held))
 		}
 	})
 }

@@ -42,7 +42,7 @@ type Listed struct {
 	// Amounts are the granted amounts, or the requested ones if nothing is granted. For a placement in a provider, they
 	// are what the provider keeps for the consumer.
 	Amounts string `json:"amounts"`
-	// Price is the price per hour with its currency; "" for none.
+	// Price is the price per hour with its currency, and says what is not priced; "" for none.
 	Price   string `json:"price,omitempty"`
 	Since   string `json:"since"`
 	Ends    string `json:"ends,omitempty"`
@@ -215,6 +215,9 @@ func (s *Snapshot) newListed(o *object, granted *brokerv1alpha1.Granted, cost *b
 	}
 	if cost != nil && cost.PerHour != "" {
 		l.Price = cost.PerHour + " " + cost.Currency
+		if len(cost.NotPriced) > 0 {
+			l.Price += ", " + strings.Join(cost.NotPriced, " and ") + " " + notPriced
+		}
 	}
 	return l
 }

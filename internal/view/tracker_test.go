@@ -92,12 +92,13 @@ func TestCostGrowsUntilItIsRead(t *testing.T) {
 		"before the provider acknowledged":     {brokerv1alpha1.ReservationCost{PerHour: "0.84", SoFar: "0", ToEnd: "1.68", Currency: "EUR"}, "0.84 EUR per hour, 0 EUR so far, 1.68 EUR to the end"},
 		"after the end":                        {brokerv1alpha1.ReservationCost{SoFar: "1.68", AsOf: new(ago(time.Hour)), Currency: "EUR"}, "1.68 EUR so far"},
 		"with earlier providers":               {brokerv1alpha1.ReservationCost{SoFar: "1", Currency: "EUR", Earlier: []brokerv1alpha1.EarlierCost{{Amount: "2", Currency: "USD"}}}, "1 EUR so far, 2 USD at earlier providers"},
+		"without a price for one resource":     {brokerv1alpha1.ReservationCost{PerHour: "0.84", SoFar: "0", Currency: "EUR", NotPriced: []string{"nvidia.com/gpu"}}, "0.84 EUR per hour, 0 EUR so far, nvidia.com/gpu not priced"},
 		"by a clock that is ahead of this one": {brokerv1alpha1.ReservationCost{PerHour: "0.84", SoFar: "0.1", AsOf: new(ago(-time.Minute)), Currency: "EUR"}, "0.84 EUR per hour, 0.1 EUR so far"},
 	}
 	s := &Snapshot{At: noon}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, s.describeCost(&tc.cost)); diff != "" {
+			if diff := cmp.Diff(tc.want, s.describeCost(&tc.cost, nil)); diff != "" {
 				t.Errorf("cost (-want +got):\n%s", diff)
 			}
 		})

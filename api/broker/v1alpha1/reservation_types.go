@@ -330,6 +330,14 @@ type ReservationCost struct {
 	// +kubebuilder:validation:MaxLength=3
 	Currency string `json:"currency"`
 
+	// notPriced lists the reserved resources for which the provider names no price. They are not billed, and the amounts
+	// of money leave them out.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=317
+	NotPriced []string `json:"notPriced,omitempty"`
+
 	// earlier lists the costs of earlier placements that had prices in other currencies.
 	// +optional
 	// +listType=atomic

@@ -1327,6 +1327,11 @@ func (in *ReservationCost) DeepCopyInto(out *ReservationCost) {
 		in, out := &in.AsOf, &out.AsOf
 		*out = (*in).DeepCopy()
 	}
+	if in.NotPriced != nil {
+		in, out := &in.NotPriced, &out.NotPriced
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Earlier != nil {
 		in, out := &in.Earlier, &out.Earlier
 		*out = make([]EarlierCost, len(*in))

@@ -77,7 +77,9 @@ func New() *Book {
 }
 
 // Begin opens an entry: its amounts count from the time of the latest event.
-func (b *Book) Begin(e *Entry) {
+func (b *Book) Begin(e *Entry) { e.eachAccount(b.beginIn) }
+
+func (b *Book) beginIn(e *Entry) {
 	key := e.Key
 	if b.accounts[key] == nil && len(b.accounts) >= b.pairs {
 		b.pooled[e.ID] = struct{}{}
@@ -90,7 +92,9 @@ func (b *Book) Begin(e *Entry) {
 
 // End closes an entry at the time of the latest event. e must be equal to the entry that was given
 // to Begin.
-func (b *Book) End(e *Entry) {
+func (b *Book) End(e *Entry) { e.eachAccount(b.endIn) }
+
+func (b *Book) endIn(e *Entry) {
 	key := e.Key
 	if _, pooled := b.pooled[e.ID]; pooled {
 		delete(b.pooled, e.ID)
@@ -436,7 +440,9 @@ func Restore(in *Frozen) *Book {
 }
 
 // Resume opens an entry again that was open when the book was frozen.
-func (b *Book) Resume(e *Entry) {
+func (b *Book) Resume(e *Entry) { e.eachAccount(b.resumeIn) }
+
+func (b *Book) resumeIn(e *Entry) {
 	key := e.Key
 	if _, pooled := b.pooled[e.ID]; pooled {
 		key.Provider = Others

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,7 +16,7 @@ type Key struct {
 	Tenant    string `json:"tenant"`
 	Requester string `json:"requester"`
 	Provider  string `json:"provider"`
-	// Currency is an ISO 4217 code. It is "" for placements without a price.
+	// Currency is an ISO 4217 code. It is "" for resources without a price.
 	Currency string `json:"currency,omitempty"`
 }
 
@@ -80,8 +81,9 @@ type Line struct {
 	// Held, Used and Unobserved are in base units. See Figures for their meaning. Neither Used
 	// nor Unobserved exceeds Held.
 	Held, Used, Unobserved int64
-	// PerHour is the locked price of Held for one hour.
-	PerHour money.Price
+	// PerHour is the locked price of Held for one hour. If NotPriced is true, there is none.
+	PerHour   money.Price
+	NotPriced bool
 	// Dearest and List are other prices of Held for one hour.
 	Dearest, List OtherPrice
 }
@@ -106,4 +108,24 @@ type Entry struct {
 	ID string
 	Key
 	Lines []Line
+}
+
+// eachAccount calls f once for each account to which the entry belongs: resources without a price are
+// in an account without a currency, so that nobody takes them for free.
+func (e *Entry) eachAccount(f func(*Entry)) {
+	if e.Currency == "" || !slices.ContainsFunc(e.Lines, func(l Line) bool { return l.NotPriced }) {
+		f(e)
+		return
+	}
+	priced, rest := &Entry{ID: e.ID, Key: e.Key}, &Entry{ID: e.ID + "-not-priced", Key: e.Key}
+	rest.Currency = ""
+	for _, l := range e.Lines {
+		part := priced
+		if l.NotPriced {
+			part = rest
+		}
+		part.Lines = append(part.Lines, l)
+	}
+	f(priced)
+	f(rest)
 }

@@ -144,7 +144,7 @@ func readRows(ctx context.Context, from *replay.Accounts, parts []accounts.Part)
 // periods never change, so importing them again gives the same figures.
 type Focus struct {
 	From, To time.Time
-	// Free is the number of rows that Write leaves out because their placements have no price.
+	// Free is the number of rows that Write leaves out because their resources have no price.
 	Free    int
 	rows    []view.AccountRow
 	journal string

@@ -197,6 +197,8 @@ type Cost struct {
 	Runs    bool
 	// Currency is the currency of PerHour, SoFar and ToEnd.
 	Currency string
+	// NotPriced are the reserved resources that the locked price leaves out, see Price.
+	NotPriced []corev1.ResourceName
 	// SoFar is the sum until AsOf, when the price or the amounts last changed.
 	SoFar money.Sum
 	AsOf  time.Time
@@ -228,6 +230,9 @@ func (r *Reservation) Cost() *Cost {
 	c := &Cost{
 		PerHour: m.PerHour(), Runs: runs && m.Price != nil, Currency: bill.Currency,
 		SoFar: bill.Charged, AsOf: bill.Since.Time(), Earlier: bill.Earlier,
+	}
+	if m.Price != nil {
+		c.NotPriced = m.Price.NotPriced
 	}
 	if m.Price != nil && r.Duration != 0 {
 		toEnd, since := bill.Charged, bill.Since

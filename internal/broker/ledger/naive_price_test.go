@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 type naivePrice struct {
 	currency string
 	rates    map[corev1.ResourceName]*big.Rat
+	// free are the resources with a price of 0. Those with a rate of 0 that are not in it are not priced.
+	free map[corev1.ResourceName]bool
 }
 
 // naivePeriod is a time in which the grant, the price and the cost per hour of an entry stay the
@@ -36,15 +39,27 @@ func (n *naive) quotedBy(cluster string, amounts quantity.Amounts) *naivePrice {
 	if c == nil || c.last.Cost == nil {
 		return nil
 	}
-	p := &naivePrice{c.last.Cost.Currency, map[corev1.ResourceName]*big.Rat{}}
+	p := &naivePrice{c.last.Cost.Currency, map[corev1.ResourceName]*big.Rat{}, map[corev1.ResourceName]bool{}}
 	for name := range amounts {
 		text := map[corev1.ResourceName]string{corev1.ResourceCPU: c.last.Cost.CPUCost, gpu: string(c.last.Cost.ResourceCosts[gpu])}[name]
 		p.rates[name] = new(big.Rat)
 		if text != "" {
 			p.rates[name].SetString(text)
+			p.free[name] = p.rates[name].Sign() == 0
 		}
 	}
 	return p
+}
+
+// notPriced returns the names of the resources that are not priced, sorted.
+func (p *naivePrice) notPriced() []corev1.ResourceName {
+	var out []corev1.ResourceName
+	for _, name := range slices.Sorted(maps.Keys(p.rates)) {
+		if p.rates[name].Sign() == 0 && !p.free[name] {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // equals reports whether p and a price in the book are the same.
@@ -52,7 +67,7 @@ func (p *naivePrice) equals(got *Price) bool {
 	if p == nil || got == nil {
 		return (p == nil) == (got == nil)
 	}
-	if got.Currency != p.currency || len(got.Rates) != len(p.rates) || got.Once != 0 {
+	if got.Currency != p.currency || len(got.Rates) != len(p.rates) || got.Once != 0 || !slices.Equal(got.NotPriced, p.notPriced()) {
 		return false
 	}
 	for name, rate := range p.rates {
@@ -68,7 +83,7 @@ func (p *naivePrice) toPrice() *Price {
 	if p == nil {
 		return nil
 	}
-	out := &Price{Currency: p.currency, Rates: map[corev1.ResourceName]money.Price{}}
+	out := &Price{Currency: p.currency, Rates: map[corev1.ResourceName]money.Price{}, NotPriced: p.notPriced()}
 	for name, rate := range p.rates {
 		billionths := new(big.Rat).Mul(rate, big.NewRat(int64(money.Unit), 1))
 		out.Rates[name] = money.Price(billionths.Num().Int64())
@@ -165,7 +180,7 @@ func (m *machine) priceEvent(e *Event) *naivePrice {
 	}
 	if *price = (&Price{Currency: "XXX"}); right != nil {
 		(*price).Rates = maps.Clone(right.Rates)
-		(*price).Currency = right.Currency
+		(*price).Currency, (*price).NotPriced = right.Currency, right.NotPriced
 		(*price).Rates[corev1.ResourceCPU]++
 	}
 	return expected
@@ -247,9 +262,9 @@ func (n *naive) lockNewRates(g *naiveGrant) {
 			continue
 		}
 		now := n.quotedBy(g.provider, n.kept[g])
-		more := &naivePrice{p.currency, maps.Clone(p.rates)}
+		more := &naivePrice{p.currency, maps.Clone(p.rates), maps.Clone(p.free)}
 		if more.rates[name] = new(big.Rat); now != nil && now.currency == p.currency {
-			more.rates[name] = now.rates[name]
+			more.rates[name], more.free[name] = now.rates[name], now.free[name]
 		}
 		p, n.prices[g] = more, more
 	}

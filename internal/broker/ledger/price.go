@@ -21,8 +21,11 @@ type Price struct {
 	Currency string `json:"currency"`
 	// Rates are the prices per hour of one core, one GiB or one piece of each reserved resource,
 	// and of one GiB of the request's data (corev1.ResourceStorage). A resource with a rate of 0 is
-	// free.
+	// free, unless it is in NotPriced.
 	Rates map[corev1.ResourceName]money.Price `json:"rates,omitempty"`
+	// NotPriced are the reserved resources for which the provider names no price, sorted. Their
+	// rate is 0.
+	NotPriced []corev1.ResourceName `json:"notPriced,omitempty"`
 	// Once is the price of the transfer of the request's data. It is charged when metering of the
 	// placement begins.
 	Once money.Price `json:"once,omitempty"`
@@ -38,29 +41,35 @@ func (p *Price) Equal(q *Price) bool {
 	return p == q || p.HasTermsOf(q) && (p == nil || p.Dearest.Equal(q.Dearest))
 }
 
-// HasTermsOf reports whether both prices have the same currency, rates and Once. It ignores Dearest.
+// Prices reports whether the provider names a price for a resource. It returns false for a nil price.
+func (p *Price) Prices(name corev1.ResourceName) bool {
+	return p != nil && !slices.Contains(p.NotPriced, name)
+}
+
+// HasTermsOf reports whether both prices have the same currency, rates, NotPriced and Once. It
+// ignores Dearest.
 func (p *Price) HasTermsOf(q *Price) bool {
 	if p == nil || q == nil {
 		return p == q
 	}
-	return p.Currency == q.Currency && p.Once == q.Once && maps.Equal(p.Rates, q.Rates)
+	return p.Currency == q.Currency && p.Once == q.Once && maps.Equal(p.Rates, q.Rates) && slices.Equal(p.NotPriced, q.NotPriced)
 }
 
 // ComparedWith returns a copy of p, the price of request r, with dearest as its Dearest. The Dearest
-// of the copy has rates for exactly the resources of p: where dearest has no rate, it has the rate of
-// p. The Dearest is nil if dearest is nil, is in another currency, or costs no more per hour than p.
+// of the copy has rates for exactly the resources of p: where one of the two names no price, it has
+// the rate of p. The Dearest is nil if dearest is nil, is in another currency, or costs no more per hour than p.
 // If p is nil, ComparedWith returns nil.
 func (p *Price) ComparedWith(dearest *Price, r *Request) *Price {
 	if p == nil {
 		return nil
 	}
-	out := &Price{Currency: p.Currency, Rates: p.Rates, Once: p.Once}
+	out := &Price{Currency: p.Currency, Rates: p.Rates, NotPriced: p.NotPriced, Once: p.Once}
 	if dearest == nil || dearest.Currency != p.Currency {
 		return out
 	}
 	d := &Price{Currency: p.Currency, Rates: maps.Clone(p.Rates), Once: dearest.Once}
 	for name := range d.Rates {
-		if rate, known := dearest.Rates[name]; known {
+		if rate, known := dearest.Rates[name]; known && dearest.Prices(name) && p.Prices(name) {
 			d.Rates[name] = rate
 		}
 	}
@@ -76,6 +85,9 @@ func (p *Price) String() string {
 		return "none"
 	}
 	text := fmt.Sprintf("%s %v once %s", p.Currency, p.Rates, p.Once)
+	if len(p.NotPriced) > 0 {
+		text += fmt.Sprintf(" without a price for %v", p.NotPriced)
+	}
 	if p.Dearest != nil {
 		text += fmt.Sprintf(" instead of %v once %s", p.Dearest.Rates, p.Dearest.Once)
 	}
@@ -90,8 +102,12 @@ func (c *Cluster) PriceFor(r *Request) *Price {
 	}
 	p := &Price{Currency: c.tariff.Currency, Rates: make(map[corev1.ResourceName]money.Price, len(r.Amounts))}
 	for name := range r.Amounts {
-		p.Rates[name] = c.tariff.PerHour[name]
+		rate, named := c.tariff.PerHour[name]
+		if p.Rates[name] = rate; !named {
+			p.NotPriced = append(p.NotPriced, name)
+		}
 	}
+	slices.Sort(p.NotPriced)
 	demands := r.Demands()
 	if size := requirements.DataBytes(demands.Data); size > 0 {
 		p.Rates[corev1.ResourceStorage] = c.tariff.Storage
@@ -141,7 +157,7 @@ func (p *Price) checkStored() error {
 	if p == nil {
 		return nil
 	}
-	if !money.IsCurrency(p.Currency) || p.hasNegative() {
+	if !money.IsCurrency(p.Currency) || p.hasNegative() || slices.ContainsFunc(p.NotPriced, func(name corev1.ResourceName) bool { return p.Rates[name] != 0 }) {
 		return fmt.Errorf("%w: price %v", ErrMalformed, p)
 	}
 	return p.checkDearest()
@@ -204,17 +220,20 @@ func (p *Price) lacksRate(amounts quantity.Amounts) bool {
 }
 
 // withRates returns the price with rates for all resources in amounts. It takes a missing rate from
-// the price more if both have the same currency; otherwise the rate is 0.
+// the price more if both have the same currency; otherwise the resource is not priced.
 func (p *Price) withRates(more *Price, amounts quantity.Amounts) *Price {
-	out := &Price{Currency: p.Currency, Rates: maps.Clone(p.Rates), Once: p.Once}
+	out := &Price{Currency: p.Currency, Rates: maps.Clone(p.Rates), NotPriced: slices.Clone(p.NotPriced), Once: p.Once}
 	for name := range amounts {
 		if _, locked := out.Rates[name]; locked {
 			continue
 		}
-		if out.Rates[name] = 0; more != nil && more.Currency == p.Currency {
+		if out.Rates[name] = 0; more.Prices(name) && more.Currency == p.Currency {
 			out.Rates[name] = more.Rates[name]
+		} else {
+			out.NotPriced = append(out.NotPriced, name)
 		}
 	}
+	slices.Sort(out.NotPriced)
 	if p.Dearest != nil { // the dearest rates of the added resources are not known, so Dearest gets the rates of out
 		out.Dearest = p.Dearest.withRates(out, amounts)
 	}
@@ -236,6 +255,9 @@ func (p *Price) appendKey(key []byte) []byte {
 	for _, name := range slices.Sorted(maps.Keys(p.Rates)) {
 		key = append(append(key, name...), 0)
 		key = binary.BigEndian.AppendUint64(key, uint64(p.Rates[name]))
+	}
+	for _, name := range p.NotPriced {
+		key = append(append(key, 1), name...)
 	}
 	if p.Dearest != nil {
 		key = p.Dearest.appendKey(append(key, 0))

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +54,7 @@ func TestDearestHasRatesForTheSameResources(t *testing.T) {
 		"as expensive":               {&Price{Currency: "EUR", Rates: rates{"cpu": 2}}, nil},
 		"expensive for other things": {&Price{Currency: "EUR", Rates: rates{"cpu": 2, "memory": 9}}, nil},
 		"in another currency":        {&Price{Currency: "USD", Rates: rates{"cpu": 5}}, nil},
+		"expensive without a price":  {&Price{Currency: "EUR", Rates: rates{"cpu": 5, "memory": 0}, NotPriced: []corev1.ResourceName{"memory"}}, &Price{Currency: "EUR", Rates: rates{"cpu": 5, "memory": 3}}},
 		"unknown":                    {nil, nil},
 	}
 	for name, test := range tests {
@@ -65,6 +67,37 @@ func TestDearestHasRatesForTheSameResources(t *testing.T) {
 	}
 	if got := (*Price)(nil).ComparedWith(own, request); got != nil {
 		t.Errorf("no price is compared with %v", got)
+	}
+}
+
+// Whether a resource is free or not priced is locked with the grant, like a rate.
+func TestFreeAndNotPricedDiffer(t *testing.T) {
+	s, o := New(), offer(paris, quantity.Amounts{"cpu": 8000, "memory": 8 << 30, gpu: 2})
+	cost := brokerv1alpha1.Cost{CPUCost: "0.01", MemoryCost: "0", Currency: "EUR"}
+	o.Change.(*Offer).Cost = &cost
+	request := &Request{Amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30, gpu: 1}}
+	apply := func(at uint64, e Event) error { return s.Apply(at, &e) }
+	if err := errors.Join(apply(1, offer(rome, nil)), apply(2, o)); err != nil {
+		t.Fatal(err)
+	}
+	locked := s.Cluster(paris).PriceFor(request)
+	if want := []corev1.ResourceName{gpu}; !slices.Equal(locked.NotPriced, want) || !locked.Prices("memory") || locked.Prices(gpu) {
+		t.Errorf("not priced: %v, want %v", locked.NotPriced, want)
+	}
+	free := &Price{Currency: "EUR", Rates: locked.Rates}
+	if err := apply(3, priced(reserve("r", paris, request.Amounts), free)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a grant for nothing is accepted: %v", err)
+	}
+	later := offer(paris, o.Change.(*Offer).Allocatable)
+	later.Change.(*Offer).Cost = &brokerv1alpha1.Cost{CPUCost: "0.01", MemoryCost: "0", ResourceCosts: map[corev1.ResourceName]brokerv1alpha1.Price{gpu: "2"}, Currency: "EUR"}
+	if err := errors.Join(apply(3, priced(reserve("r", paris, request.Amounts), locked)), apply(4, acknowledge("r", 1)), apply(5, later)); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Reservation("r").Cost(); !slices.Equal(c.NotPriced, locked.NotPriced) || c.PerHour != money.Unit/100 {
+		t.Errorf("it costs %+v", c)
+	}
+	if a := newShared(); a.internPrice(free) == a.internPrice(locked) {
+		t.Error("a free and an unpriced resource share a price")
 	}
 }
 

@@ -126,7 +126,7 @@ func (k *Book) entryOf(r *ledger.Reservation, m ledger.Meter) *accounts.Entry {
 // prices to compare.
 func (k *Book) lineOf(m *ledger.Meter, name corev1.ResourceName, held int64) accounts.Line {
 	l := accounts.Line{Resource: name, Held: held, PerHour: m.Share(name)}
-	if m.Price == nil {
+	if l.NotPriced = !m.Price.Prices(name); l.NotPriced {
 		return l
 	}
 	if d := m.Price.Dearest; d != nil {
