@@ -336,6 +336,27 @@ func (e StatusReportState) Valid() bool {
 	}
 }
 
+// Defines values for ListCostsParamsPeriod.
+const (
+	ListCostsParamsPeriodDay   ListCostsParamsPeriod = "day"
+	ListCostsParamsPeriodHour  ListCostsParamsPeriod = "hour"
+	ListCostsParamsPeriodMonth ListCostsParamsPeriod = "month"
+)
+
+// Valid indicates whether the value is a known member of the ListCostsParamsPeriod enum.
+func (e ListCostsParamsPeriod) Valid() bool {
+	switch e {
+	case ListCostsParamsPeriodDay:
+		return true
+	case ListCostsParamsPeriodHour:
+		return true
+	case ListCostsParamsPeriodMonth:
+		return true
+	default:
+		return false
+	}
+}
+
 // Actor Name of the user in the caller's cluster who asks, printable. The broker records it
 // as reported by the caller. Optional, and no part of the request: a repetition may
 // name another user.
@@ -502,6 +523,46 @@ type ConsumedReservation struct {
 
 // Cost defines model for Cost.
 type Cost = brokerv1alpha1.Cost
+
+// CostList defines model for CostList.
+type CostList struct {
+	// Deleted Periods with rows of the caller that the broker no longer keeps.
+	Deleted []string  `json:"deleted,omitempty,omitzero"`
+	From    time.Time `json:"from"`
+	Rows    []CostRow `json:"rows"`
+	To      time.Time `json:"to"`
+}
+
+// CostRow The sums of one tenant, requester, provider, resource and currency.
+type CostRow struct {
+	// Cost What was paid; empty if the resource is not priced.
+	Cost string `json:"cost"`
+
+	// Currency Absent if the resource is not priced.
+	Currency    string    `json:"currency,omitempty,omitzero"`
+	From        time.Time `json:"from"`
+	ProviderID  string    `json:"providerID"`
+	RequesterID string    `json:"requesterID"`
+
+	// Reserved Reserved amount × hours.
+	Reserved string `json:"reserved,omitempty,omitzero"`
+
+	// Resource A reserved resource, storage, or egress.
+	Resource string `json:"resource"`
+
+	// Tenant Absent if the caller is the provider.
+	Tenant string    `json:"tenant,omitempty,omitzero"`
+	To     time.Time `json:"to"`
+
+	// Unit The unit of the amounts; absent for egress.
+	Unit string `json:"unit,omitempty,omitzero"`
+
+	// Unobserved The part of reserved whose use is unknown.
+	Unobserved string `json:"unobserved,omitempty,omitzero"`
+
+	// Used The part of reserved that pods requested.
+	Used string `json:"used,omitempty,omitzero"`
+}
 
 // DataVolume The data of the workload. Its storage and its transfer to another region have
 // prices.
@@ -1262,6 +1323,21 @@ type Vacancy struct {
 	Seconds float64 `json:"seconds"`
 }
 
+// ListCostsParams defines parameters for ListCosts.
+type ListCostsParams struct {
+	// From A full hour in UTC; the start of the present month if absent.
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To A full hour in UTC; the end of the last full hour if absent or later.
+	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// Period Rows for each of these periods; without it, sums over the whole time.
+	Period ListCostsParamsPeriod `form:"period,omitempty" json:"period,omitempty,omitzero"`
+}
+
+// ListCostsParamsPeriod defines parameters for ListCosts.
+type ListCostsParamsPeriod string
+
 // FetchInstructionsParams defines parameters for FetchInstructions.
 type FetchInstructionsParams struct {
 	// Wait How many seconds to wait for something new.
@@ -1432,6 +1508,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 	RenewCertificate(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCosts List what the caller reserved or lent, used, and paid or earned.
+	//
+	// The answer has the caller's own rows of the accounts and depends on no others. It covers
+	// full hours that have ended.
+	//
+	// Corresponds with GET /api/v1/costs (the `ListCosts` operationId).
+	ListCosts(ctx context.Context, params *ListCostsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEnrolmentRules Read what a cluster's certificate signing request must contain.
 	//
@@ -1723,6 +1807,24 @@ func (c *Client) RenewCertificateWithBody(ctx context.Context, contentType strin
 // Corresponds with POST /api/v1/certificates (the `RenewCertificate` operationId).
 func (c *Client) RenewCertificate(ctx context.Context, body RenewCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRenewCertificateRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCosts List what the caller reserved or lent, used, and paid or earned.
+//
+// The answer has the caller's own rows of the accounts and depends on no others. It covers
+// full hours that have ended.
+//
+// Corresponds with GET /api/v1/costs (the `ListCosts` operationId).
+func (c *Client) ListCosts(ctx context.Context, params *ListCostsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCostsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2244,6 +2346,72 @@ func NewRenewCertificateRequestWithBody(server string, contentType string, body 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListCostsRequest constructs an http.Request for the ListCosts method
+func NewListCostsRequest(server string, params *ListCostsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/costs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "period", params.Period, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -2885,6 +3053,9 @@ type ServerInterface interface {
 	// RenewCertificate Renew the caller's certificate while the current one is valid.
 	// (POST /api/v1/certificates)
 	RenewCertificate(w http.ResponseWriter, r *http.Request)
+	// ListCosts List what the caller reserved or lent, used, and paid or earned.
+	// (GET /api/v1/costs)
+	ListCosts(w http.ResponseWriter, r *http.Request, params ListCostsParams)
 	// GetEnrolmentRules Read what a cluster's certificate signing request must contain.
 	// (GET /api/v1/enrolments)
 	GetEnrolmentRules(w http.ResponseWriter, r *http.Request)
@@ -2957,6 +3128,65 @@ func (siw *ServerInterfaceWrapper) RenewCertificate(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RenewCertificate(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListCosts operation middleware
+func (siw *ServerInterfaceWrapper) ListCosts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCostsParams
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "period" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "period", r.URL.Query(), &params.Period, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "period"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "period", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCosts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3489,6 +3719,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.GetReservation)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/reservations/{name}", wrapper.ChangeReservation)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/reservations/{name}/status", wrapper.ReportStatus)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/costs", wrapper.ListCosts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/instructions", wrapper.FetchInstructions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/holdings", wrapper.AnnounceHoldings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/messages", wrapper.ReceiveMessages)
@@ -3579,6 +3810,47 @@ type RenewCertificatedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RenewCertificatedefaultApplicationProblemPlusJSONResponse) VisitRenewCertificateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCostsRequestObject struct {
+	Params ListCostsParams
+}
+
+type ListCostsResponseObject interface {
+	VisitListCostsResponse(w http.ResponseWriter) error
+}
+
+type ListCosts200JSONResponse CostList
+
+func (response ListCosts200JSONResponse) VisitListCostsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCostsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListCostsdefaultApplicationProblemPlusJSONResponse) VisitListCostsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4196,6 +4468,9 @@ type StrictServerInterface interface {
 	// RenewCertificate Renew the caller's certificate while the current one is valid.
 	// (POST /api/v1/certificates)
 	RenewCertificate(ctx context.Context, request RenewCertificateRequestObject) (RenewCertificateResponseObject, error)
+	// ListCosts List what the caller reserved or lent, used, and paid or earned.
+	// (GET /api/v1/costs)
+	ListCosts(ctx context.Context, request ListCostsRequestObject) (ListCostsResponseObject, error)
 	// GetEnrolmentRules Read what a cluster's certificate signing request must contain.
 	// (GET /api/v1/enrolments)
 	GetEnrolmentRules(ctx context.Context, request GetEnrolmentRulesRequestObject) (GetEnrolmentRulesResponseObject, error)
@@ -4334,6 +4609,32 @@ func (sh *strictHandler) RenewCertificate(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RenewCertificateResponseObject); ok {
 		if err := validResponse.VisitRenewCertificateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListCosts operation middleware
+func (sh *strictHandler) ListCosts(w http.ResponseWriter, r *http.Request, params ListCostsParams) {
+	var request ListCostsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCosts(ctx, request.(ListCostsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCosts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCostsResponseObject); ok {
+		if err := validResponse.VisitListCostsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -76,6 +76,22 @@ func ParseGroup(text string, allowed []view.CostBy, reader string) (view.CostBy,
 	return "", fmt.Errorf("%q: %s knows %s", text, reader, strings.Join(names, ", "))
 }
 
+// Check returns an error unless the span begins and ends with full hours, and with its periods.
+func (s *Span) Check() error {
+	for _, at := range []time.Time{s.From, s.To} {
+		if !at.IsZero() && !accounts.Hour.StartOf(at).Equal(at) {
+			return fmt.Errorf("%s is no full hour in UTC", at.Format(time.RFC3339))
+		}
+		if !s.IsBegin(at) {
+			return fmt.Errorf("%s is not the begin of a %s: rows for each %s need such times", at.Format(time.RFC3339), s.Period, s.Period)
+		}
+	}
+	if !s.To.IsZero() && !s.From.Before(s.To) {
+		return &EmptySpanError{*s}
+	}
+	return nil
+}
+
 // IsBegin reports whether one of the span's periods begins at the given time. It returns true for the zero time, and
 // for a span without a Period.
 func (s *Span) IsBegin(at time.Time) bool {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
@@ -18,7 +19,12 @@ type Accounts struct {
 	Journal string
 	store   journal.Store
 	name    string
-	book    *Book
+	until   time.Time
+	// periods holds, by name, the periods that are not stored, and those that were read. A period
+	// without rows is nil.
+	periods map[string]*accounts.Period
+	// keep reports whether a row is read.
+	keep func(*accounts.Key) bool
 	// stored caches the names of the stored periods of each span, oldest first.
 	stored map[accounts.Span][]string
 }
@@ -40,11 +46,62 @@ func OpenAccounts(ctx context.Context, store journal.Store, name string) (*Accou
 // NewAccounts returns the accounts in a book that was replayed from a journal. id is the ID of the
 // journal.
 func NewAccounts(store journal.Store, name, id string, book *Book) *Accounts {
-	return &Accounts{Journal: id, store: store, name: name, book: book, stored: map[accounts.Span][]string{}}
+	a := newAccounts(store, name, id, book.State.Latest(), func(*accounts.Key) bool { return true })
+	for _, span := range accounts.Spans {
+		a.addPeriod(book.Costs.Open(span))
+	}
+	return a.addEnded(book)
 }
 
-// Until returns the time of the latest event, up to which the figures reach.
-func (a *Accounts) Until() time.Time { return a.book.State.Latest() }
+// NewOwnAccounts returns the accounts of one cluster: the rows in which it is the requester or the
+// provider, until the end of the last full hour. Nothing in them depends on the rows of others. The
+// result does not refer to the book, which may change afterwards.
+func NewOwnAccounts(store journal.Store, name, id, clusterID string, book *Book) *Accounts {
+	a := newAccounts(store, name, id, accounts.Hour.StartOf(book.State.Latest()), func(k *accounts.Key) bool {
+		return k.Requester == clusterID || k.Provider == clusterID && clusterID != accounts.Others
+	})
+	month := accounts.Period{Span: accounts.Month, Start: accounts.Month.StartOf(book.State.Latest())}
+	book.Costs.EachOpen(accounts.Month, func(key accounts.Key, name corev1.ResourceName, f accounts.Figures) {
+		if f != (accounts.Figures{}) && a.keep(&key) {
+			month.Rows = append(month.Rows, accounts.Row{Key: key, Resource: name, Figures: f})
+		}
+	})
+	a.addPeriod(month)
+	return a.addEnded(book)
+}
+
+func newAccounts(store journal.Store, name, id string, until time.Time, keep func(*accounts.Key) bool) *Accounts {
+	return &Accounts{
+		Journal: id, store: store, name: name, until: until, keep: keep,
+		periods: map[string]*accounts.Period{}, stored: map[accounts.Span][]string{},
+	}
+}
+
+func (a *Accounts) addEnded(book *Book) *Accounts {
+	for _, p := range book.Costs.Ended() {
+		a.addPeriod(p)
+	}
+	return a
+}
+
+// addPeriod adds the rows of a period that are read.
+func (a *Accounts) addPeriod(p accounts.Period) {
+	var rows []accounts.Row
+	for i := range p.Rows {
+		if a.keep(&p.Rows[i].Key) {
+			rows = append(rows, p.Rows[i])
+		}
+	}
+	name := p.Name()
+	if p.Rows = rows; len(rows) > 0 {
+		a.periods[name] = &p
+	} else {
+		a.periods[name] = nil
+	}
+}
+
+// Until returns the time up to which the figures reach.
+func (a *Accounts) Until() time.Time { return a.until }
 
 // Read returns the periods of the given parts that have rows. lost lists the parts whose rows were
 // deleted when their retention ended. A part counts as lost if it is older than all stored periods
@@ -73,21 +130,20 @@ func (a *Accounts) Read(ctx context.Context, parts []accounts.Part) (found []acc
 // readPart returns the period of a part. It returns nil if the period has no rows or is no longer
 // stored.
 func (a *Accounts) readPart(ctx context.Context, part accounts.Part) (*accounts.Period, error) {
-	if open := a.book.Costs.Open(part.Span); open.Start.Equal(part.Start) {
-		if len(open.Rows) == 0 {
-			return nil, nil
-		}
-		return &open, nil
+	name := part.Name()
+	if p, known := a.periods[name]; known {
+		return p, nil
 	}
-	ended := a.book.Costs.Ended()
-	if i := slices.IndexFunc(ended, func(p accounts.Period) bool { return p.Name() == part.Name() }); i >= 0 {
-		return &ended[i], nil
-	}
-	p, err := ReadPeriod(ctx, a.store, a.name, part.Name())
+	p, err := ReadPeriod(ctx, a.store, a.name, name)
 	if errors.Is(err, journal.ErrNotFound) {
+		a.periods[name] = nil
 		return nil, nil
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	a.addPeriod(*p)
+	return a.periods[name], nil
 }
 
 // isLost reports whether the rows of a part that is not stored were deleted. That is assumed if the
@@ -96,12 +152,12 @@ func (a *Accounts) isLost(ctx context.Context, part accounts.Part) (bool, error)
 	if part.Span == accounts.Month {
 		return false, nil
 	}
-	names, err := a.storedOf(ctx, part.Span)
-	if err != nil || len(names) > 0 && names[0] <= part.Name() {
+	month, err := a.readPart(ctx, accounts.Part{Span: accounts.Month, Start: accounts.Month.StartOf(part.Start)})
+	if month == nil || err != nil {
 		return false, err
 	}
-	month, err := a.readPart(ctx, accounts.Part{Span: accounts.Month, Start: accounts.Month.StartOf(part.Start)})
-	return month != nil, err
+	names, err := a.storedOf(ctx, part.Span)
+	return len(names) == 0 || names[0] > part.Name(), err
 }
 
 func (a *Accounts) storedOf(ctx context.Context, span accounts.Span) ([]string, error) {

@@ -53,6 +53,8 @@ type Broker interface {
 	// FetchInstructions returns the instructions after cursor, or all instructions if cursor is "". If there are
 	// none, it waits for new ones until the time wait is over or ctx ends. If none come, it returns an empty list.
 	FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error)
+	// ListCosts returns the rows of the accounts in which clusterID is the requester or the provider.
+	ListCosts(ctx context.Context, clusterID string, q *v1.ListCostsParams) (*v1.CostList, error)
 	// SendMessage stores the message for msg.To. msg.From is clusterID.
 	SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error
 	// ReceiveMessages returns the messages after cursor, and waits like FetchInstructions.

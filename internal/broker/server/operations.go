@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
@@ -19,7 +20,9 @@ type operations struct {
 	// trust returns the digest of the roots that the broker distributes.
 	trust    func() (string, error)
 	renewals *limits
-	clock    clock.PassiveClock
+	// costs limits how often one cluster reads its costs.
+	costs *limits
+	clock clock.PassiveClock
 	// draining ends when the server is about to stop. Long polls end with it.
 	draining context.Context
 }
@@ -134,6 +137,26 @@ func (o operations) FetchInstructions(ctx context.Context, r v1.FetchInstruction
 		answer.Instructions = []v1.Instruction{}
 	}
 	return v1.FetchInstructions200JSONResponse(answer), nil
+}
+
+// Limits of one cluster's calls of ListCosts. Each call may read a hundred objects.
+const (
+	costsRate rate.Limit = 0.2
+
+	costsBurst = 10
+)
+
+func (o operations) ListCosts(ctx context.Context, r v1.ListCostsRequestObject) (v1.ListCostsResponseObject, error) {
+	done, err := o.costs.admitRequest(callerOf(ctx), o.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	list, err := o.broker.ListCosts(ctx, callerOf(ctx), &r.Params)
+	if err != nil {
+		return nil, err
+	}
+	return v1.ListCosts200JSONResponse(*list), nil
 }
 
 func (o operations) AnnounceHoldings(ctx context.Context, r v1.AnnounceHoldingsRequestObject) (v1.AnnounceHoldingsResponseObject, error) {

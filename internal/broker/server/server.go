@@ -135,7 +135,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.witness = o.Broker.Witness
 	s.registerRoutes(operations{
-		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), clock: s.clock,
+		broker: o.Broker, certificates: o.Certificates, renewals: newLimits(renewalRate, renewalBurst), costs: newLimits(costsRate, costsBurst), clock: s.clock,
 		trust: s.trustDigest, draining: draining,
 	},
 		func(op operation) bool { return !op.enrolment })

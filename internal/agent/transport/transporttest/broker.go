@@ -284,6 +284,14 @@ func (b *Broker) AnnounceHoldings(_ context.Context, clusterID string, h *v1.Hol
 // Witness implements server.Broker.
 func (b *Broker) Witness(string, string) {}
 
+// ListCosts records the call, and answers with an empty list.
+func (b *Broker) ListCosts(_ context.Context, clusterID string, q *v1.ListCostsParams) (*v1.CostList, error) {
+	if err := b.recordCall(Call{Operation: ListCosts, ClusterID: clusterID, Body: q}); err != nil {
+		return nil, err
+	}
+	return &v1.CostList{Rows: []v1.CostRow{}}, nil
+}
+
 // FetchInstructions returns the instructions for a cluster since cursor. If there are none, it
 // waits for one until the time wait is over.
 func (b *Broker) FetchInstructions(ctx context.Context, clusterID, cursor string, wait time.Duration) (*v1.InstructionList, error) {

@@ -25,6 +25,7 @@ const (
 	ChangeReservation    Operation = "changeReservation"
 	ReportStatus         Operation = "reportStatus"
 	FetchInstructions    Operation = "fetchInstructions"
+	ListCosts            Operation = "listCosts"
 	AnnounceHoldings     Operation = "announceHoldings"
 	SendMessage          Operation = "sendMessage"
 	ReceiveMessages      Operation = "receiveMessages"
