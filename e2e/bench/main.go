@@ -74,6 +74,7 @@ var studies = []study{
 	{"denial", denial},
 	{"hostile", hostile},
 	{"scale", scale},
+	{"costs", costs},
 	{"agent", agent},
 	{"peering", peering},
 }
