@@ -2,15 +2,19 @@ package broker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -36,7 +40,7 @@ func TestManyDisasters(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				w := &world{fleet: f, random: rand.New(rand.NewPCG(seed, 0)), running: map[string]*v1.Reservation{}, announced: map[string]bool{}}
 				for _, id := range append(providers, "rome") {
-					f.advertise(id, map[bool]string{true: "0", false: fmt.Sprint(cores)}[id == "rome"], "64Gi")
+					f.advertise(id, map[bool]string{true: "0", false: fmt.Sprint(cores)}[id == "rome"], "64Gi", priced("1", "EUR"))
 				}
 				w.live()
 				old := f.server.Clone()
@@ -44,6 +48,7 @@ func TestManyDisasters(t *testing.T) {
 				w.request("the-last-one") // so that the restored state has lost at least one reservation
 				w.restore(old)
 				w.check()
+				w.accountsAgree()
 			})
 		})
 	}
@@ -168,6 +173,39 @@ func (w *world) ask(key string) {
 		w.t.Fatalf("%s is granted on %s, which has not announced what it holds", key, target(r))
 	}
 	w.running[key] = r
+}
+
+// accountsAgree checks that the accounts are those of the remaining records: the restore has taken away what the lost
+// records added, and a replica that replays the journal has the same rows.
+func (w *world) accountsAgree() {
+	w.t.Helper()
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	w.mu.Lock()
+	ours, err := json.Marshal(w.session.whole.Costs.Freeze())
+	w.mu.Unlock()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, recovery, err := journal.Follow(w.t.Context(), w.server.Client(), JournalName, journal.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	again, err := replay.Read(recovery)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	theirs, err := json.Marshal(again.Costs.Freeze())
+	if err != nil || string(ours) != string(theirs) {
+		w.t.Fatalf("another replica has other accounts (%v):\n%s\n%s", err, theirs, ours)
+	}
+	want, err := recount(recovery)
+	if err == nil {
+		err = readersAgree(w.server.Client(), again.State.Latest().Add(-time.Hour), again, want)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) check() {
