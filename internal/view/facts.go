@@ -34,6 +34,7 @@ func (s *Snapshot) requestFacts(r *agentv1alpha1.ResourceRequest) []Fact {
 	facts.add("asks for", describeDemand(DemandOf(r), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
 	facts.add("granted", s.describeGrant(r.Status.Granted, r.Status.TargetClusterID))
 	facts.add("queue", s.describeQueue(r.Status.Queue))
+	facts.add("behind", s.describeAhead(r.Status.Queue))
 	facts.add("reservation", r.Status.ReservationName)
 	facts.add("node", r.Status.NodeName)
 	facts.add("held since", s.describeSince(r.Status.ReservedAt))
@@ -52,6 +53,7 @@ func (s *Snapshot) reservationFacts(r *brokerv1alpha1.Reservation) []Fact {
 	facts.add("asks for", describeDemand(corev1.ResourceList(r.Spec.RequestedResources), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
 	facts.add("granted", s.describeGrant(r.Status.Granted, r.Status.TargetClusterID))
 	facts.add("queue", s.describeQueue(r.Status.Queue))
+	facts.add("behind", s.describeAhead(r.Status.Queue))
 	facts.add("reservation", r.Status.ReservationName)
 	facts.add("held since", s.describeSince(r.Status.ReservedAt))
 	facts.add("ends", s.describeEnd(r.Status.ExpiresAt, r.Status.Granted))
@@ -150,7 +152,7 @@ func (s *Snapshot) podFacts(pod *corev1.Pod) (phase string, facts factList) {
 	if request := s.requestOfPod(pod); request != nil {
 		facts.add("request", request.Namespace+"/"+request.Name+", "+string(request.Status.Phase))
 	} else if name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]; name != "" {
-		facts.add("request", name+" is selected and does not exist: create the ResourceRequest, or correct the nodeSelector")
+		facts.add("request", name+", which does not exist")
 	}
 	if node := s.nodeOfPod(pod); node != nil {
 		facts.add("reservation", node.Labels[agentv1alpha1.ReservationLabel])
@@ -199,6 +201,29 @@ func (s *Snapshot) describeQueue(q *brokerv1alpha1.QueuePlace) string {
 		text += ", " + q.Reason + ": " + PlainText(reasonOf(OfQueue, q.Reason).Means)
 	}
 	return text
+}
+
+// describeAhead names the request right before a place in the queue, if it is in the snapshot.
+func (s *Snapshot) describeAhead(place *brokerv1alpha1.QueuePlace) string {
+	if place == nil {
+		return ""
+	}
+	isAhead := func(q *brokerv1alpha1.QueuePlace) bool { return q != nil && q.Position == place.Position-1 }
+	if s.Broker != nil {
+		for _, r := range s.Broker.Reservations {
+			if isAhead(r.Status.Queue) {
+				return fmt.Sprintf("%s of %s, which asks for %s", r.Status.ReservationName, r.Spec.RequesterID, describeDemand(corev1.ResourceList(r.Spec.RequestedResources), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
+			}
+		}
+	}
+	if s.Member != nil {
+		for i := range s.Member.Requests {
+			if r := &s.Member.Requests[i]; isAhead(r.Status.Queue) {
+				return fmt.Sprintf("%s/%s, which asks for %s", r.Namespace, r.Name, describeDemand(DemandOf(r), r.Spec.PodShapes, r.Spec.Priority, r.Spec.Duration))
+			}
+		}
+	}
+	return ""
 }
 
 func (s *Snapshot) describeSince(at *metav1.Time) string {

@@ -30,6 +30,9 @@ func ParseQuery(text, namespace string) (q Query, known bool) {
 	return q, q.Kind != ""
 }
 
+// copyLabel is Liqo's label of the copies of pods in a provider's cluster. Its value is the name of the virtual node.
+const copyLabel = "offloading.liqo.io/nodename"
+
 // findOrder lists the kinds of objects, the most informative first. Of several objects of one reservation, Find
 // returns the one whose kind comes first.
 var findOrder = []string{

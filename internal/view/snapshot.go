@@ -191,6 +191,8 @@ type object struct {
 	// detail returns what is added when the object is listed as a problem, for example "holds 4 reservations". It is nil
 	// if there is nothing to add.
 	detail func() string
+	// Queue is the place of a waiting request, nil for other objects.
+	Queue *brokerv1alpha1.QueuePlace
 	// ClusterID is the ID of the cluster that the object describes; "" for kinds that describe no cluster.
 	ClusterID string
 	// Deleting is true if the object was deleted and waits for its finalizers.
@@ -207,7 +209,7 @@ func newObject(kind string, meta *metav1.ObjectMeta) object {
 func requestObject(r *agentv1alpha1.ResourceRequest) object {
 	o := newObject("ResourceRequest", &r.ObjectMeta)
 	o.Observed, o.Phase, o.Message, o.Conditions = r.Status.ObservedGeneration, string(r.Status.Phase), r.Status.Message, r.Status.Conditions
-	o.Reservation = r.Status.ReservationName
+	o.Reservation, o.Queue = r.Status.ReservationName, r.Status.Queue
 	if r.Status.Queue != nil {
 		o.detail = func() string { return queueDetail(r.Status.Queue, countRejections(r.Status.Candidates)) }
 	}
@@ -244,7 +246,7 @@ func policyObject(p *agentv1alpha1.LendingPolicy) object {
 func reservationObject(r *brokerv1alpha1.Reservation) object {
 	o := newObject("Reservation", &r.ObjectMeta)
 	o.Observed, o.Phase, o.Message, o.Conditions = r.Status.ObservedGeneration, string(r.Status.Phase), r.Status.Message, r.Status.Conditions
-	o.Reservation = r.Status.ReservationName
+	o.Reservation, o.Queue = r.Status.ReservationName, r.Status.Queue
 	if r.Status.Queue != nil {
 		o.detail = func() string { return queueDetail(r.Status.Queue, r.Status.Rejected) }
 	}

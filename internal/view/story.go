@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +38,8 @@ type Story struct {
 	// Next lists the next steps, the most urgent first.
 	Next []Step `json:"next,omitempty"`
 	Gaps []Gap  `json:"gaps,omitempty"`
+
+	causes causes
 }
 
 // Fact is one line about a subject: a name, such as "node", and a text.
@@ -90,11 +90,14 @@ type EventRow struct {
 	Message string      `json:"message"`
 }
 
-// Step is something to do, and the command line for it if there is one.
+// Step is what is wrong, with the remedy in Do and the command line for it if there are any.
 type Step struct {
 	Level   Level  `json:"level,omitempty"`
 	Text    string `json:"text"`
+	Do      string `json:"do,omitempty"`
 	Command string `json:"command,omitempty"`
+	// ofCandidate is true for the remedy of a rejected candidate, whose row in a table has it as well.
+	ofCandidate bool
 }
 
 // Related returns, for each snapshot, the objects that belong to the story of a subject: all objects and nodes of its
@@ -105,6 +108,11 @@ func Related(snapshots []*Snapshot, subject Ref) [][]Ref {
 	for i, s := range snapshots {
 		if i == 0 {
 			out[i] = append(out[i], subject)
+		}
+		if pod := s.findPod(subject); i == 0 && pod != nil && reservation == "" {
+			if q := s.requestOfPod(pod); q != nil {
+				out[i] = append(out[i], Ref{Kind: "ResourceRequest", Namespace: q.Namespace, Name: q.Name})
+			}
 		}
 		if reservation == "" {
 			continue
@@ -163,6 +171,7 @@ func (s *Snapshot) reservationOfRef(r Ref) string {
 			if request := s.requestOfPod(pod); request != nil {
 				return request.Status.ReservationName
 			}
+			return reservationOf(pod.Labels[copyLabel])
 		}
 	default:
 		if o := s.findObject(r); o != nil {
@@ -229,13 +238,18 @@ func NewStory(snapshots []*Snapshot, subject Ref, related [][]Ref) *Story {
 	story.introduceSubject(first, subject)
 	for i, s := range snapshots {
 		story.Gaps = append(story.Gaps, s.Gaps...)
+		story.tellEvents(s, related[i])
+	}
+	slices.SortStableFunc(story.Events, func(a, b EventRow) int { return a.At.Compare(b.At.Time) })
+	if subject.Kind == "Pod" {
+		story.explainPod(first)
+	}
+	for i, s := range snapshots {
 		for _, r := range related[i] {
 			story.tellConditions(s, r)
 			story.tellDecision(s, r)
 		}
-		story.tellEvents(s, related[i])
 	}
-	slices.SortStableFunc(story.Events, func(a, b EventRow) int { return a.At.Compare(b.At.Time) })
 	story.adviseSteps(snapshots, related)
 	return story
 }
@@ -293,11 +307,13 @@ func (st *Story) tellConditions(s *Snapshot, r Ref) {
 			levels[f.term.Word] = f.level
 		}
 	})
-	for _, c := range o.Conditions {
+	for i := range o.Conditions {
+		c := &o.Conditions[i]
 		st.Conditions = append(st.Conditions, ConditionRow{
 			Context: s.Context, Object: r, Type: c.Type, Status: string(c.Status), Reason: c.Reason, Level: levels[c.Reason],
-			Since: metav1.NewTime(conditionSince(o, &c)), Message: c.Message,
+			Since: metav1.NewTime(conditionSince(o, c)), Message: c.Message,
 		})
+		st.explainCondition(s, o, c, levels[c.Reason])
 	}
 }
 
@@ -422,98 +438,4 @@ func eventTime(e *corev1.Event) time.Time {
 		}
 	}
 	return e.CreationTimestamp.Time
-}
-
-// adviseSteps fills Next with the next steps: the explanations of the conditions that report a problem, the most urgent
-// first; for a pod, why it does not run on a virtual node; if no provider was found, the remedies for rejected
-// candidates; and last how to see the objects in clusters that were not read.
-func (st *Story) adviseSteps(snapshots []*Snapshot, related [][]Ref) {
-	seen := map[string]bool{}
-	add := func(step Step) {
-		if !seen[step.Text] {
-			seen[step.Text] = true
-			st.Next = append(st.Next, step)
-		}
-	}
-	for _, row := range st.Conditions {
-		term := reasonOf(row.Object.subject(), row.Reason)
-		if row.Level != Normal && term.Means != "" {
-			text := term.Word + ": " + PlainText(term.Means)
-			if term.Do != "" {
-				text += "; do: " + PlainText(term.Do)
-			}
-			add(Step{Level: row.Level, Text: text})
-		}
-	}
-	slices.SortStableFunc(st.Next, func(a, b Step) int { return cmp.Compare(urgencyOf(b.Level), urgencyOf(a.Level)) })
-	if st.Subject.Kind == "Pod" {
-		st.advisePod(snapshots[0], add)
-	}
-	if !st.hasProvider() {
-		for _, reason := range st.rejectionsByCount() {
-			if do := PlainText(reasonOf(OfCandidate, reason).Do); do != "" {
-				add(Step{Text: reason + ": " + do})
-			}
-		}
-	}
-	st.adviseOtherSide(snapshots, related, add)
-	if len(st.Next) == 0 {
-		st.Next = []Step{{Text: "nothing"}}
-	}
-}
-
-// advisePod adds a step if a pod selects no request and runs on no virtual node, selects a request that does not exist,
-// or waits for the scheduler. The first of these that applies counts.
-func (st *Story) advisePod(s *Snapshot, add func(Step)) {
-	pod := s.findPod(st.Subject)
-	name := pod.Spec.NodeSelector[agentv1alpha1.RequestLabel]
-	switch {
-	case name == "" && s.nodeOfPod(pod) == nil:
-		add(Step{Text: "the pod selects no request: to run it on a virtual node, set the nodeSelector " + agentv1alpha1.RequestLabel + ": NAME"})
-	case name != "" && s.requestOfPod(pod) == nil:
-		add(Step{Level: Warning, Text: "no ResourceRequest " + name + " is in the namespace that the pod selects: create it, or correct the nodeSelector"})
-	case pod.Spec.NodeName == "":
-		add(Step{Level: Warning, Text: "the pod waits for the scheduler: its condition PodScheduled says why, and the request above whether it has a node"})
-	}
-}
-
-// hasProvider reports whether the last decision found a provider.
-func (st *Story) hasProvider() bool {
-	return slices.ContainsFunc(st.Candidates, func(c CandidateRow) bool { return c.Reason == "" })
-}
-
-// rejectionsByCount returns the reasons for rejections, the most frequent first.
-func (st *Story) rejectionsByCount() []string {
-	counts := maps.Clone(st.Rejected)
-	if len(counts) == 0 {
-		counts = map[string]int32{}
-		for _, c := range st.Candidates {
-			counts[c.Reason]++
-		}
-	}
-	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-}
-
-// adviseOtherSide adds a step that says how to see the objects in other clusters that belong to the reservation, if
-// they were not read. It adds nothing if the subject has no reservation, or its phase says that no placement exists.
-func (st *Story) adviseOtherSide(snapshots []*Snapshot, related [][]Ref, add func(Step)) {
-	reservation := snapshots[0].reservationOfRef(st.Subject)
-	placed := []string{"Active", "Reserved", "Releasing", "Peering", "AwaitingNode"}
-	if reservation == "" || !slices.Contains(placed, st.Phase) {
-		return
-	}
-	sides := map[string]string{
-		"Reservation": "the broker's side", "ReservationInstruction": "the consumer's side", "ProviderInstruction": "the provider's side",
-	}
-	var missing []string
-	for kind, side := range sides {
-		if !slices.ContainsFunc(slices.Concat(related...), func(r Ref) bool { return r.Kind == kind }) {
-			missing = append(missing, side)
-		}
-	}
-	if len(missing) == 0 {
-		return
-	}
-	slices.Sort(missing)
-	add(Step{Text: "to see " + strings.Join(missing, " and ") + " as well, name the contexts of those clusters", Command: "kubectl broker why " + reservation + " --also CONTEXT,..."})
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestUnknownTypesAreRefused(t *testing.T) {
 	}
 }
 
-// tell returns the text of the story of a name.
+// tell returns the text of the story of a name, and then the whole story.
 func tell(t *testing.T, name string, snapshots ...*Snapshot) string {
 	t.Helper()
 	query, _ := ParseQuery(name, "team")
@@ -70,11 +71,15 @@ func tell(t *testing.T, name string, snapshots ...*Snapshot) string {
 	if len(found) != 1 {
 		t.Fatalf("%q means %v", name, found)
 	}
-	var out strings.Builder
-	if err := WriteStory(&out, NewStory(snapshots, found[0], Related(snapshots, found[0])), snapshots[0], plain); err != nil {
+	story := NewStory(snapshots, found[0], Related(snapshots, found[0]))
+	var out, whole strings.Builder
+	if err := errors.Join(WriteStory(&out, story, snapshots[0], plain), WriteWholeStory(&whole, story, snapshots[0], plain)); err != nil {
 		t.Fatal(err)
 	}
-	return out.String()
+	if n := strings.Count(out.String(), "\n"); n > storyLines {
+		t.Errorf("the story of %q has %d lines", name, n)
+	}
+	return out.String() + "\n-o wide\n\n" + whole.String()
 }
 
 // providerSide is the cluster that serves the request of member.

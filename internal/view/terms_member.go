@@ -30,7 +30,7 @@ var memberSections = []section{
 		{Word: "QueueFull", Means: "the queue is full; retried", Do: "wait, or raise `BrokerConfig.spec.queue.maxLength`", Level: Warning},
 		{Word: "OverBudget", Means: "this cluster exceeds its [budget](budgets.md) by the figure in the message; retried", Do: "withdraw requests, or have the budget raised", Level: Warning},
 		{Word: "NoCandidate", Means: "no cluster can hold it; `status.candidates` has the reason for each", Do: "ask for less, loosen constraints, or use `queuePolicy: Queue`", Level: Warning},
-		{Word: "Refused", Means: "the broker refused for another reason", Do: "see the message", Level: Failure},
+		{Word: "Refused", Means: "the broker refused for another reason", Do: "see the message; a cluster that is denied or not approved must ask the broker's administrator", Level: Failure},
 		{Word: "Invalid", Means: "the request is not valid", Do: "see the message", Level: Failure},
 		{Word: "OutsideBounds", Means: "it exceeds a bound of the namespace or the broker", Do: "ask for less", Level: Warning},
 		{Word: "BrokerUnreachable", Means: "the broker does not answer; pods keep running, and the agent retries", Do: "`agent check`; check the way to port 8443 and the certificate", Level: Failure},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -233,14 +234,117 @@ func DescribeGaps(gaps []Gap) (lines []string) {
 	return append(lines, failures...)
 }
 
-// WriteStory prints a story, the output of the command why, as text.
+// storyLines is how many lines WriteStory prints at most.
+const storyLines = 15
+
+// briefFacts are the facts that WriteStory prints, if there is room.
+var briefFacts = []string{"asks for", "granted", "queue", "behind", "reservation", "node", "request", "consumer", "amounts", "last heard", "holds", "ends"}
+
+// WriteStory prints the cause and the remedy of a story, the output of the command why, with the facts that they need.
+// WriteWholeStory prints the rest.
 func WriteStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) error {
 	p := &page{out: out, paint: paint}
+	p.writeSubject(st)
+	var tail []Fact
+	if gaps := DescribeGaps(st.Gaps); len(gaps) > 0 {
+		tail = append(tail, Fact{"not shown", strings.Join(gaps, "; ")})
+	}
+	tail = append(tail, Fact{"more", snapshot.whyCommand(st.Subject) + " -o wide"})
+	rejected := st.rejectedRows()
+	room := storyLines - 1 - len(rejected) - len(tail)
+	for i, step := range st.Next {
+		lines := []Fact{{"cause", step.Text}, {"do", step.Do}, {"run", step.Command}}
+		lines = slices.DeleteFunc(lines, func(f Fact) bool { return f.Text == "" })
+		if step.ofCandidate && len(rejected) > 0 || i > 0 && len(lines) > room {
+			continue
+		}
+		if step.Level == Normal && step.Do == "" {
+			lines[0].Name = "next"
+		}
+		room -= len(lines)
+		p.writeFacts(lines, step.Level)
+	}
+	facts := slices.DeleteFunc(st.briefFacts(), func(f Fact) bool { return f.Text == "" })
+	p.writeFacts(facts[:max(0, min(len(facts), room))], Normal)
+	if len(rejected) > 0 {
+		p.writeTable(rejected[0], rejected[1:])
+	}
+	p.writeFacts(tail, Normal)
+	return p.err
+}
+
+// writeFacts prints a line for each fact.
+func (p *page) writeFacts(facts []Fact, level Level) {
+	for _, f := range facts {
+		p.printf("  %-11s %s\n", f.Name, p.paint(level, Clean(f.Text)))
+	}
+}
+
+// briefFacts returns the facts that say most about the causes.
+func (st *Story) briefFacts() []Fact {
+	var facts factList
+	if !slices.ContainsFunc(st.Next, func(s Step) bool { return strings.Contains(s.Text, st.Message) }) {
+		facts.add("says", st.Message)
+	}
+	for _, f := range st.Facts {
+		if slices.Contains(briefFacts, f.Name) {
+			facts = append(facts, f)
+		}
+	}
+	if c := st.provider(); c != nil && len(st.Candidates) > 1 {
+		others := make([]string, 0, len(st.Candidates))
+		for i := range st.Candidates {
+			if o := &st.Candidates[i]; o != c {
+				others = append(others, o.ClusterID+" "+strings.TrimSpace(o.Score+" "+o.Reason))
+			}
+		}
+		facts.add("chosen", strings.TrimSpace(c.ClusterID+" "+c.Score)+" before "+strings.Join(others, ", "))
+	}
+	ended := make([]string, 0, len(st.Placements))
+	for _, a := range st.Placements {
+		if a.Reason != "" {
+			ended = append(ended, a.ClusterID+" "+a.Reason+": "+a.Means)
+		}
+	}
+	facts.add("left", strings.Join(ended, "; "))
+	return facts
+}
+
+// rejectedShown is how many rejected candidates WriteStory lists at most.
+const rejectedShown = 3
+
+// rejectedRows returns a table of the rejected candidates with its header, if no provider was found.
+func (st *Story) rejectedRows() [][]string {
+	if st.provider() != nil {
+		return nil
+	}
+	var rows [][]string
+	for _, c := range st.Candidates {
+		if c.Reason != "Self" {
+			rows = append(rows, []string{c.ClusterID, c.Reason, c.Message, cmp.Or(c.Remedy, "-")})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if more := len(rows) - rejectedShown; more > 0 {
+		rows = append(rows[:rejectedShown], []string{fmt.Sprintf("and %d more", more)})
+	}
+	return slices.Insert(rows, 0, []string{"CLUSTER", "REASON", "MESSAGE", "WHAT WOULD HELP"})
+}
+
+func (p *page) writeSubject(st *Story) {
 	where := ""
 	if st.Subject.Namespace != "" {
 		where = " in namespace " + st.Subject.Namespace
 	}
 	p.printf("%s %s%s of %s: %s\n", st.Subject.Kind, st.Subject.Name, where, cmp.Or(st.Context, "this cluster"), strings.ToUpper(cmp.Or(st.Phase, "found")))
+}
+
+// WriteWholeStory prints a story with all conditions, candidates, attempts and events.
+func WriteWholeStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) error {
+	p := &page{out: out, paint: paint}
+	p.writeSubject(st)
 	if st.Message != "" {
 		p.printf("%s\n", Clean(st.Message))
 	}
@@ -256,6 +360,9 @@ func WriteStory(out io.Writer, st *Story, snapshot *Snapshot, paint Paint) error
 	p.writeHeading("NEXT")
 	for _, step := range st.Next {
 		p.printf("  %s\n", p.paint(step.Level, Clean(step.Text)))
+		if step.Do != "" {
+			p.printf("    do: %s\n", Clean(step.Do))
+		}
 		if step.Command != "" {
 			p.printf("    %s\n", Clean(step.Command))
 		}

@@ -40,6 +40,7 @@ const (
 func newOutput(cmd *cobra.Command, wide bool, own ...string) *output {
 	o := &output{flags: genericclioptions.NewPrintFlags(""), wide: wide, own: own}
 	o.flags.AddFlags(cmd)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.checkFormat() }
 	if f := cmd.Flags().Lookup("output"); f != nil {
 		formats := append([]string{formatName}, o.flags.JSONYamlPrintFlags.AllowedFormats()...)
 		if wide {
@@ -60,8 +61,7 @@ func (o *output) isText() bool {
 	return o.chosenFormat() == formatText || o.wide && o.chosenFormat() == formatWide
 }
 
-// checkFormat returns an error if the chosen format does not exist. Commands call it before they contact
-// a cluster.
+// checkFormat returns an error if the chosen format does not exist.
 func (o *output) checkFormat() error {
 	if o.isText() || o.chosenFormat() == formatName || slices.Contains(o.own, o.chosenFormat()) {
 		return nil

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +16,10 @@ func newWhyCommand(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "why NAME",
 		Aliases: []string{"explain"},
-		Short:   "Tell the whole story of a request, reservation, node, pod or cluster.",
-		Long: `Finds what NAME is and tells its story: what was asked and granted, the conditions of
-all objects that belong to it, why each candidate was or was not chosen, every attempt,
-the events, and what to do next.
+		Short:   "Say why a request, reservation, node, pod or cluster is as it is, and what would help.",
+		Long: `Finds what NAME is and says in at most 15 lines what is wrong, what to do, and why no
+cluster was chosen. -o wide tells the whole story: the conditions of all objects that
+belong to it, every candidate and attempt, and the events.
 
 NAME is the name of a ResourceRequest, Reservation, virtual node, pod or cluster, the
 name of a reservation (res-...) or placement (res-...-1), or TYPE/NAME. --also names
@@ -32,16 +31,19 @@ contexts of the other clusters that take part, to see their side of the story as
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.completeNames,
 	}
-	output := newOutput(cmd, false)
+	output := newOutput(cmd, true)
 	cmd.Flags().StringSliceVar(&also, "also", nil, "contexts of other clusters whose side of the story is shown as well")
 	past := addPastFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := errors.Join(output.checkFormat(), past.checkFlags(false, also)); err != nil {
+		if err := past.checkFlags(false, also); err != nil {
 			return err
 		}
 		story, snapshot, err := p.tellStory(cmd.Context(), args[0], also, past)
 		if err != nil {
 			return err
+		}
+		if output.chosenFormat() == formatWide {
+			return view.WriteWholeStory(p.Out, story, snapshot, p.painter())
 		}
 		if output.isText() {
 			return view.WriteStory(p.Out, story, snapshot, p.painter())
