@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -30,10 +29,10 @@ what this cluster consumes and for what it provides.`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{view.ByClusters, view.ByRequesters, view.ByPlacements},
 	}
-	output := newOutput(cmd, false)
+	output := newOutput(cmd, true)
 	again, past := watchFlag(cmd), addPastFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := errors.Join(output.checkFormat(), past.checkFlags(*again, nil)); err != nil {
+		if err := past.checkFlags(*again, nil); err != nil {
 			return err
 		}
 		by := ""
