@@ -32,21 +32,23 @@ type bundled struct {
 
 func newBundleCommand(p *plugin) *cobra.Command {
 	var file string
-	var listOnly bool
+	var listOnly, anonymous bool
 	cmd := &cobra.Command{
 		Use:   "bundle",
 		Short: "Collect what belongs to a report of a problem in one file.",
 		Long: `Writes an archive with this product's objects, the events about them, the status and
 the versions, and first lists what is in it. It reads no Secret, no ConfigMap, no log and
 no object of yours. Of objects it takes name, labels, spec and status as this version
-knows them, and no annotation. Names of clusters, namespaces, users and addresses stay
-in it: read it before you send it to others.`,
+knows them, and no annotation. Names of clusters, namespaces and users, and addresses,
+stay in it, unless --anonymous replaces them: read it before you send it to others.`,
 		Example: `  kubectl broker bundle --context broker
+  kubectl broker bundle --anonymous
   kubectl broker bundle --list
   kubectl logs -n liqo-resource-broker -l app.kubernetes.io/part-of=liqo-resource-broker --tail=-1 > log.txt`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write, which must not exist; unset: broker-bundle-CONTEXT-TIME.tar.gz")
+	cmd.Flags().BoolVar(&anonymous, "anonymous", false, "replace names and addresses by pseudonyms, and leave labels out")
 	cmd.Flags().BoolVar(&listOnly, "list", false, "list the content and write nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := p.connectSelected(cmd.Context())
@@ -57,11 +59,17 @@ in it: read it before you send it to others.`,
 		if err != nil {
 			return err
 		}
+		context := c.context
+		if anonymous {
+			if context, err = hideNames(files, context); err != nil {
+				return err
+			}
+		}
 		if err := writeContents(p.ErrOut, files); err != nil || listOnly {
 			return err
 		}
 		if file == "" {
-			file = "broker-bundle-" + fileName(c.context) + "-" + p.now().UTC().Format("20060102-150405") + ".tar.gz"
+			file = "broker-bundle-" + fileName(context) + "-" + p.now().UTC().Format("20060102-150405") + ".tar.gz"
 		}
 		if err := writeArchive(file, files, p.now()); err != nil {
 			return err
@@ -112,6 +120,33 @@ func (p *plugin) collectFiles(ctx context.Context, c *connection) ([]bundled, er
 		return nil, err
 	}
 	return append(files, bundled{name: "events.yaml", about: "events about these objects", content: content}), nil
+}
+
+// hideNames replaces names and addresses in the files by pseudonyms. It returns the pseudonym of the context.
+func hideNames(files []bundled, context string) (string, error) {
+	names, documents := &view.Pseudonyms{}, make([]any, len(files))
+	names.LearnName("cluster", context)
+	for i, f := range files {
+		if !strings.HasSuffix(f.name, ".yaml") {
+			continue
+		}
+		if err := yaml.Unmarshal(f.content, &documents[i]); err != nil {
+			return "", fmt.Errorf("%s: %w", f.name, err)
+		}
+		names.Learn(documents[i])
+	}
+	for i := range files {
+		if documents[i] == nil {
+			files[i].content = []byte(names.ReplaceText(string(files[i].content)))
+			continue
+		}
+		content, err := yaml.Marshal(names.Replace(documents[i]))
+		if err != nil {
+			return "", err
+		}
+		files[i].content = content
+	}
+	return names.ReplaceText(context), nil
 }
 
 // readAllEvents adds the events about objects of this product to the snapshot, or a gap if the user
