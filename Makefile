@@ -54,6 +54,15 @@ build: ## Build bin/broker, bin/agent and the plugin bin/kubectl-broker.
 	$(GO_BUILD) -o bin/agent ./cmd/agent
 	$(GO_BUILD) -o bin/kubectl-broker ./cmd/kubectl-broker
 
+# Where "make install-plugin" installs: a folder in PATH.
+BINDIR   ?= $(HOME)/.local/bin
+
+.PHONY: install-plugin
+install-plugin: ## Install the kubectl plugin and its completion in BINDIR, by default ~/.local/bin.
+	$(GO_BUILD) -o bin/kubectl-broker ./cmd/kubectl-broker
+	mkdir -p $(BINDIR)
+	install bin/kubectl-broker hack/krew/kubectl_complete-broker $(BINDIR)
+
 .PHONY: images
 images: ## Build the images of broker and agent, with SBOMs, in dist/; BASE=scratch needs no registry, PUSH=true pushes to REPOSITORY.
 	cd hack/images && go run . $(if $(BASE),-base=$(BASE)) $(if $(PLATFORM),-platform=$(PLATFORM)) $(if $(REPOSITORY),-repository=$(REPOSITORY)) \

@@ -109,7 +109,6 @@ touch paris.kubeconfig
 // before maps a block to the script that must run before it.
 var before = map[string]string{
 	"charts/agent/README.md: kubectl patch": objects,
-	"docs/kubectl-broker.md: make build":    "mkdir -p ~/bin",
 	"docs/reachability.md: kubectl":         noWebhooks,
 	"docs/upgrade.md: helm history":         "helm upgrade broker charts/broker --namespace liqo-resource-broker --reuse-values",
 	"docs/upgrade.md: helm upgrade agent":   "helm install agent charts/agent --namespace liqo-resource-broker --set cluster.id=rome",

@@ -28,7 +28,7 @@ var byTest = map[string][]string{
 		"docs/without-an-agent.md: kubectl",
 		"docs/upgrade.md: helm upgrade broker",
 		"docs/upgrade.md: helm history",
-		"docs/kubectl-broker.md: make build",
+		"docs/kubectl-broker.md: make install-plugin",
 		"docs/kubectl-broker.md: kubectl broker why",
 		"docs/troubleshooting.md: kubectl broker status",
 		"docs/troubleshooting.md: kubectl broker bundle",
