@@ -13,11 +13,9 @@ import (
 	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/edits"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -80,86 +78,24 @@ func (a *action) confirmChange(question string) error {
 	return nil
 }
 
-// createObject creates an object. With --dry-run the API server only checks it.
-func (a *action) createObject(ctx context.Context, c *connection, o client.Object) error {
+// clientOf returns a client with which the API server stores nothing if the command is a dry run.
+func (a *action) clientOf(c *connection) client.Client {
 	if a.isDry() {
-		return c.Create(ctx, o, client.DryRunAll)
+		return client.NewDryRunClient(c)
 	}
-	return c.Create(ctx, o)
+	return c
 }
 
-// patchObject reads an object, calls edit and sends the difference as a patch, so that fields that this version does
-// not know stay unchanged. It starts again if the object has changed meanwhile.
-func (a *action) patchObject(ctx context.Context, c *connection, o client.Object, edit func() error) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			return err
-		}
-		before, ok := o.DeepCopyObject().(client.Object)
-		if !ok {
-			return fmt.Errorf("%T is no object", o)
-		}
-		if err := edit(); err != nil {
-			return err
-		}
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if a.isDry() {
-			return c.Patch(ctx, o, patch, client.DryRunAll)
-		}
-		return c.Patch(ctx, o, patch)
-	})
-}
-
-// demand is an object in which a user asks for capacity: a ResourceRequest in a member cluster, or a Reservation in
-// the broker's cluster. One of the fields request and reservation is set.
-type demand struct {
-	client.Object
-	request     *agentv1alpha1.ResourceRequest
-	reservation *brokerv1alpha1.Reservation
-}
-
-func newDemand(kind string, key client.ObjectKey) demand {
-	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
-	if kind == "Reservation" {
-		r := &brokerv1alpha1.Reservation{ObjectMeta: meta}
-		return demand{Object: r, reservation: r}
-	}
-	r := &agentv1alpha1.ResourceRequest{ObjectMeta: meta}
-	return demand{Object: r, request: r}
-}
-
-// objectRef returns the kind, namespace and name of the ResourceRequest or Reservation.
-func (d demand) objectRef() view.Ref {
-	kind := "ResourceRequest"
-	if d.reservation != nil {
-		kind = "Reservation"
-	}
-	return view.Ref{Kind: kind, Namespace: d.GetNamespace(), Name: d.GetName()}
-}
-
-// durationField returns a pointer to the field spec.duration.
-func (d demand) durationField() **metav1.Duration {
-	if d.reservation != nil {
-		return &d.reservation.Spec.Duration
-	}
-	return &d.request.Spec.Duration
-}
-
-func (d demand) setRelease() {
-	if d.reservation != nil {
-		d.reservation.Spec.Release = true
-		return
-	}
-	d.request.Spec.Release = true
-}
+// demand adds to a Demand what only commands need.
+type demand struct{ edits.Demand }
 
 // readStatus returns the phase, message and conditions in the status. current is true if the status describes the
 // current generation.
 func (d demand) readStatus() (phase, message string, conditions []metav1.Condition, current bool) {
-	if r := d.reservation; r != nil {
+	if r := d.Reservation; r != nil {
 		return string(r.Status.Phase), r.Status.Message, r.Status.Conditions, r.Status.ObservedGeneration == r.Generation
 	}
-	r := d.request
+	r := d.Request
 	return string(r.Status.Phase), r.Status.Message, r.Status.Conditions, r.Status.ObservedGeneration == r.Generation
 }
 
@@ -187,12 +123,12 @@ func (p *plugin) findDemand(ctx context.Context, name string) (*connection, dema
 	if subject.Kind != "ResourceRequest" && subject.Kind != "Reservation" {
 		return nil, demand{}, newUsageError("%s is no request: name a ResourceRequest or Reservation", subject.Short())
 	}
-	d := newDemand(subject.Kind, client.ObjectKey{Namespace: subject.Namespace, Name: subject.Name})
+	d := demand{edits.NewDemand(subject.Kind, client.ObjectKey{Namespace: subject.Namespace, Name: subject.Name})}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(d), d.Object); err != nil {
 		return nil, demand{}, err
 	}
-	if d.reservation != nil && d.reservation.Labels[brokerv1alpha1.ManagedByLabel] == brokerv1alpha1.ManagedByBroker {
-		return nil, demand{}, fmt.Errorf("reservation %s was asked for in cluster %s: change its ResourceRequest there, because the broker shows what is asked there", d.GetName(), d.reservation.Spec.RequesterID)
+	if err := d.CheckOwner(); err != nil {
+		return nil, demand{}, err
 	}
 	return c, d, nil
 }
@@ -213,7 +149,7 @@ func (a *action) awaitDemand(ctx context.Context, c *connection, d demand, timeo
 		return done(phase, current, conditions)
 	})
 	if wait.Interrupted(err) {
-		return fmt.Errorf("not done after %s: kubectl broker why %s -n %s says why", timeout, d.objectRef().Short(), d.GetNamespace())
+		return fmt.Errorf("not done after %s: kubectl broker why %s -n %s says why", timeout, d.Ref().Short(), d.GetNamespace())
 	}
 	return err
 }

@@ -1,12 +1,10 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +14,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/edits"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -92,7 +91,7 @@ func (a *action) drainCluster(ctx context.Context, id string, o *drainOptions) e
 	if findCluster(snapshot.Broker.Clusters, id) == nil {
 		return fmt.Errorf("no cluster %q has advertised: kubectl broker top lists those that have", id)
 	}
-	affected := describeAffected(snapshot.Broker.Reservations, id)
+	affected := edits.DescribeAffected(snapshot.Broker.Reservations, id)
 	question, done := fmt.Sprintf("Drain %s? On it: %s, to leave within %s.", id, affected, o.notice), "drains"
 	if o.cordonOnly {
 		question, done = fmt.Sprintf("Cordon %s? What runs there stays: %s.", id, affected), "is cordoned"
@@ -101,7 +100,7 @@ func (a *action) drainCluster(ctx context.Context, id string, o *drainOptions) e
 		return err
 	}
 	err = a.changeConfig(ctx, c, func(config *brokerv1alpha1.BrokerConfig) error {
-		setDrain(&config.Spec, o.drainEntry(id))
+		edits.SetDrain(config, o.drainEntry(id))
 		return nil
 	})
 	if err != nil {
@@ -131,46 +130,12 @@ func (a *action) showDrainPlan(ctx context.Context, id string, o *drainOptions) 
 	return view.WritePlan(a.Out, plan, a.painter())
 }
 
-// setDrain adds an entry to spec.drains. It replaces an entry of the same cluster.
-func setDrain(spec *brokerv1alpha1.BrokerConfigSpec, entry brokerv1alpha1.ClusterDrain) {
-	if i := slices.IndexFunc(spec.Drains, func(d brokerv1alpha1.ClusterDrain) bool { return d.ClusterID == entry.ClusterID }); i >= 0 {
-		spec.Drains[i] = entry
-		return
-	}
-	spec.Drains = append(spec.Drains, entry)
-}
-
 func findCluster(all []*brokerv1alpha1.ClusterAdvertisement, id string) *brokerv1alpha1.ClusterAdvertisement {
 	i := slices.IndexFunc(all, func(a *brokerv1alpha1.ClusterAdvertisement) bool { return a.Spec.ClusterID == id })
 	if i < 0 {
 		return nil
 	}
 	return all[i]
-}
-
-// describeAffected counts the reservations that a cluster serves, by requester.
-func describeAffected(all []*brokerv1alpha1.Reservation, id string) string {
-	counts, sum := map[string]int{}, 0
-	for _, r := range all {
-		if r.Status.TargetClusterID != id || r.Status.Phase != brokerv1alpha1.ReservationReserved && r.Status.Phase != brokerv1alpha1.ReservationActive {
-			continue
-		}
-		counts[r.Spec.RequesterID]++
-		sum++
-	}
-	if sum == 0 {
-		return "no reservation"
-	}
-	var parts []string
-	for requester, n := range counts {
-		parts = append(parts, fmt.Sprintf("%d of %s", n, requester))
-	}
-	slices.SortFunc(parts, cmp.Compare)
-	noun := "reservations"
-	if sum == 1 {
-		noun = "reservation"
-	}
-	return fmt.Sprintf("%d %s (%s)", sum, noun, strings.Join(parts, ", "))
 }
 
 // awaitDrained waits until no reservation is left on the cluster. It prints the message of the
@@ -224,9 +189,7 @@ reservations that have not left yet stay. What has moved does not come back.`,
 		}
 		was := false
 		err = a.changeConfig(cmd.Context(), c, func(config *brokerv1alpha1.BrokerConfig) error {
-			before := len(config.Spec.Drains)
-			config.Spec.Drains = slices.DeleteFunc(config.Spec.Drains, func(d brokerv1alpha1.ClusterDrain) bool { return d.ClusterID == args[0] })
-			was = len(config.Spec.Drains) < before
+			was = edits.EndDrain(config, args[0])
 			return nil
 		})
 		if err != nil {

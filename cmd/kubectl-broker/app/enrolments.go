@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/edits"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -56,15 +56,11 @@ func (p *plugin) connectBroker(ctx context.Context) (*connection, error) {
 
 // readConfig returns the BrokerConfig. If there is none, it returns an empty one.
 func (c *connection) readConfig(ctx context.Context) (*brokerv1alpha1.BrokerConfig, error) {
-	config := newConfig()
+	config := edits.NewConfig()
 	if err := c.Get(ctx, configKey, config); err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
 	return config, nil
-}
-
-func newConfig() *brokerv1alpha1.BrokerConfig {
-	return &brokerv1alpha1.BrokerConfig{ObjectMeta: metav1.ObjectMeta{Name: brokerv1alpha1.BrokerConfigName}}
 }
 
 var configKey = client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}
@@ -98,7 +94,9 @@ whatever name it likes.`,
 		if err := a.confirmChange(fmt.Sprintf("Approve cluster %s with key %s?", args[0], fingerprint)); err != nil {
 			return err
 		}
-		err = a.changeConfig(cmd.Context(), c, func(config *brokerv1alpha1.BrokerConfig) error { return approveCluster(config, args[0], fingerprint) })
+		err = a.changeConfig(cmd.Context(), c, func(config *brokerv1alpha1.BrokerConfig) error {
+			return edits.ApproveCluster(config, args[0], fingerprint)
+		})
 		if err != nil {
 			return err
 		}
@@ -106,28 +104,6 @@ whatever name it likes.`,
 		return err
 	}
 	return cmd
-}
-
-// approveCluster adds a cluster and its key to approvedClusters. It returns an error unless the cluster
-// has asked to enrol with this key.
-func approveCluster(config *brokerv1alpha1.BrokerConfig, id, fingerprint string) error {
-	asks := slices.ContainsFunc(config.Status.PendingEnrolments, func(p brokerv1alpha1.PendingEnrolment) bool {
-		return p.ClusterID == id && p.KeyFingerprint == fingerprint
-	})
-	if !asks {
-		return fmt.Errorf("no pending request of %s has key %s: kubectl broker enrolments lists them. If the agent logs this key, somebody else asks under its name, or it has not asked within the last hour", id, fingerprint)
-	}
-	if slices.Contains(config.Spec.DeniedClusters, id) {
-		return fmt.Errorf("%s is in deniedClusters of the BrokerConfig, which overrides approvals: remove it there first", id)
-	}
-	entry := brokerv1alpha1.ApprovedCluster{ClusterID: id, KeyFingerprint: fingerprint}
-	i := slices.IndexFunc(config.Spec.ApprovedClusters, func(a brokerv1alpha1.ApprovedCluster) bool { return a.ClusterID == id })
-	if i < 0 {
-		config.Spec.ApprovedClusters = append(config.Spec.ApprovedClusters, entry)
-	} else {
-		config.Spec.ApprovedClusters[i] = entry
-	}
-	return nil
 }
 
 func newDenyCommand(p *plugin) *cobra.Command {
@@ -171,16 +147,7 @@ and provides stays until it ends in the usual ways.`,
 
 // changeConfig edits the BrokerConfig, and creates it if there is none.
 func (a *action) changeConfig(ctx context.Context, c *connection, edit func(*brokerv1alpha1.BrokerConfig) error) error {
-	config := newConfig()
-	err := a.patchObject(ctx, c, config, func() error { return edit(config) })
-	if !apierrors.IsNotFound(err) {
-		return err
-	}
-	config = newConfig()
-	if err := edit(config); err != nil {
-		return err
-	}
-	return a.createObject(ctx, c, config)
+	return edits.PatchOrCreate(ctx, a.clientOf(c), edits.NewConfig(), edit)
 }
 
 // completePending lists the IDs of the clusters that wait for approval, for the first argument

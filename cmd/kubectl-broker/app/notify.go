@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/edits"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -60,7 +61,7 @@ func (a *action) testChannel(ctx context.Context, channel string, timeout time.D
 	if err != nil {
 		return err
 	}
-	config := newConfig()
+	config := edits.NewConfig()
 	if err := c.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (a *action) testChannel(ctx context.Context, channel string, timeout time.D
 		return fmt.Errorf("spec.notifications of the BrokerConfig has no channel %q: it has %q", channel, names)
 	}
 	test := channel + "/" + strconv.FormatInt(a.now().UnixNano(), 36)
-	err = a.patchObject(ctx, c, config, func() error {
+	err = edits.Patch(ctx, a.clientOf(c), config, func(*brokerv1alpha1.BrokerConfig) error {
 		metav1.SetMetaDataAnnotation(&config.ObjectMeta, brokerv1alpha1.NotifyTestAnnotation, test)
 		return nil
 	})

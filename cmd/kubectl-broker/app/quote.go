@@ -122,12 +122,12 @@ func (a *action) holdQuote(ctx context.Context, c *connection, name string, amou
 	if err != nil {
 		return err
 	}
-	if d.request == nil {
+	if d.Request == nil {
 		return newUsageError("a Quote is made in a member cluster: name one with --context; without --hold, the broker's cluster shows quotes, too")
 	}
 	q := &agentv1alpha1.Quote{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}, Spec: agentv1alpha1.QuoteSpec{
-		CPU: d.request.Spec.CPU, Memory: d.request.Spec.Memory, Resources: d.request.Spec.Resources, Priority: d.request.Spec.Priority,
-		Duration: d.request.Spec.Duration, Hold: &metav1.Duration{Duration: f.hold},
+		CPU: d.Request.Spec.CPU, Memory: d.Request.Spec.Memory, Resources: d.Request.Spec.Resources, Priority: d.Request.Spec.Priority,
+		Duration: d.Request.Spec.Duration, Hold: &metav1.Duration{Duration: f.hold},
 	}}
 	if err := c.Create(ctx, q); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/edits"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -107,17 +108,17 @@ func (a *action) reserveCapacity(ctx context.Context, name string, f *reserveFla
 	if err != nil {
 		return err
 	}
-	if err := a.createObject(ctx, c, d.Object); err != nil {
+	if err := a.clientOf(c).Create(ctx, d.Object); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "%s created%s\n", d.objectRef().Short(), a.dryRunNote())
+	fmt.Fprintf(a.Out, "%s created%s\n", d.Ref().Short(), a.dryRunNote())
 	if !f.wait || a.isDry() {
 		return nil
 	}
 	return a.awaitDemand(ctx, c, d, f.timeout, func(phase string, current bool, _ []metav1.Condition) (bool, error) {
 		switch {
 		case current && phase == string(brokerv1alpha1.ReservationFailed):
-			return false, fmt.Errorf("no cluster holds it: kubectl broker why %s -n %s says why", d.objectRef().Short(), d.GetNamespace())
+			return false, fmt.Errorf("no cluster holds it: kubectl broker why %s -n %s says why", d.Ref().Short(), d.GetNamespace())
 		case current && phase == string(brokerv1alpha1.ReservationActive):
 			return true, nil
 		}
@@ -141,9 +142,9 @@ func (f *reserveFlags) buildDemand(c *connection, name string, amounts corev1.Re
 	if kind == "Reservation" && f.quote != "" {
 		return demand{}, newUsageError("--quote belongs to a member cluster: name one with --context")
 	}
-	d := newDemand(kind, client.ObjectKey{Namespace: c.namespace, Name: name})
+	d := demand{edits.NewDemand(kind, client.ObjectKey{Namespace: c.namespace, Name: name})}
 	if f.duration != 0 {
-		*d.durationField() = &metav1.Duration{Duration: f.duration}
+		*d.DurationField() = &metav1.Duration{Duration: f.duration}
 	}
 	policy, timeout := brokerv1alpha1.QueuePolicy(""), (*metav1.Duration)(nil)
 	if f.queue {
@@ -152,11 +153,11 @@ func (f *reserveFlags) buildDemand(c *connection, name string, amounts corev1.Re
 	if f.queueTimeout != 0 {
 		timeout = &metav1.Duration{Duration: f.queueTimeout}
 	}
-	if r := d.reservation; r != nil {
+	if r := d.Reservation; r != nil {
 		r.Spec.RequesterID, r.Spec.TargetClusterID = f.requester, f.provider
 		r.Spec.Priority, r.Spec.QueuePolicy, r.Spec.QueueTimeout = f.priority, policy, timeout
 	} else {
-		d.request.Spec.Priority, d.request.Spec.QueuePolicy, d.request.Spec.QueueTimeout, d.request.Spec.Quote = f.priority, policy, timeout, f.quote
+		d.Request.Spec.Priority, d.Request.Spec.QueuePolicy, d.Request.Spec.QueueTimeout, d.Request.Spec.Quote = f.priority, policy, timeout, f.quote
 	}
 	d.setAmounts(amounts)
 	return d, nil
@@ -165,14 +166,14 @@ func (f *reserveFlags) buildDemand(c *connection, name string, amounts corev1.Re
 // setAmounts sets the amounts of the resources in the list. Other resources of the request stay
 // unchanged.
 func (d demand) setAmounts(amounts corev1.ResourceList) {
-	if r := d.reservation; r != nil {
+	if r := d.Reservation; r != nil {
 		if r.Spec.RequestedResources == nil {
 			r.Spec.RequestedResources = brokerv1alpha1.RequestedResources{}
 		}
 		maps.Copy(r.Spec.RequestedResources, amounts)
 		return
 	}
-	view.SetDemand(d.request, amounts)
+	view.SetDemand(d.Request, amounts)
 }
 
 func newReleaseCommand(p *plugin) *cobra.Command {
@@ -196,13 +197,13 @@ for reading; kubectl delete removes it as well. This cannot be taken back.`,
 		if err != nil {
 			return err
 		}
-		if err := a.confirmChange(fmt.Sprintf("Release %s in namespace %s? Pods on its node are evicted.", d.objectRef().Short(), d.GetNamespace())); err != nil {
+		if err := a.confirmChange(fmt.Sprintf("Release %s in namespace %s? Pods on its node are evicted.", d.Ref().Short(), d.GetNamespace())); err != nil {
 			return err
 		}
-		if err := a.patchObject(cmd.Context(), c, d.Object, func() error { d.setRelease(); return nil }); err != nil {
+		if err := edits.Patch(cmd.Context(), a.clientOf(c), d.Object, func(client.Object) error { d.SetRelease(); return nil }); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.Out, "%s released%s\n", d.objectRef().Short(), a.dryRunNote())
+		_, err = fmt.Fprintf(p.Out, "%s released%s\n", d.Ref().Short(), a.dryRunNote())
 		return err
 	}
 	return cmd
@@ -233,19 +234,14 @@ by as much.`,
 			return err
 		}
 		var total time.Duration
-		err = a.patchObject(cmd.Context(), c, d.Object, func() error {
-			duration := d.durationField()
-			if *duration == nil {
-				return fmt.Errorf("%s has no duration: it is held until it is released, or for the broker's defaultTTL", d.objectRef().Short())
-			}
-			total = (*duration).Duration + longer
-			*duration = &metav1.Duration{Duration: total}
-			return nil
+		err = edits.Patch(cmd.Context(), a.clientOf(c), d.Object, func(client.Object) error {
+			total, err = d.Extend(longer)
+			return err
 		})
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.Out, "%s is held for %s in all%s\n", d.objectRef().Short(), total, a.dryRunNote())
+		_, err = fmt.Fprintf(p.Out, "%s is held for %s in all%s\n", d.Ref().Short(), total, a.dryRunNote())
 		return err
 	}
 	return cmd
@@ -280,10 +276,10 @@ reduction evicts no pods.`,
 		if err != nil {
 			return err
 		}
-		if err := a.patchObject(cmd.Context(), c, d.Object, func() error { d.setAmounts(amounts); return nil }); err != nil {
+		if err := edits.Patch(cmd.Context(), a.clientOf(c), d.Object, func(client.Object) error { d.setAmounts(amounts); return nil }); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.Out, "%s asks for %s%s\n", d.objectRef().Short(), strings.TrimSpace(view.FormatAmounts(d.requestedAmounts())), a.dryRunNote())
+		_, err = fmt.Fprintf(p.Out, "%s asks for %s%s\n", d.Ref().Short(), strings.TrimSpace(view.FormatAmounts(d.requestedAmounts())), a.dryRunNote())
 		return err
 	}
 	return cmd
@@ -291,8 +287,8 @@ reduction evicts no pods.`,
 
 // requestedAmounts returns the amounts of resources in the spec of the request.
 func (d demand) requestedAmounts() corev1.ResourceList {
-	if d.reservation != nil {
-		return corev1.ResourceList(d.reservation.Spec.RequestedResources)
+	if d.Reservation != nil {
+		return corev1.ResourceList(d.Reservation.Spec.RequestedResources)
 	}
-	return view.DemandOf(d.request)
+	return view.DemandOf(d.Request)
 }
