@@ -43,7 +43,9 @@ type Listed struct {
 	// are what the provider keeps for the consumer.
 	Amounts string `json:"amounts"`
 	// Price is the price per hour with its currency, and says what is not priced; "" for none.
-	Price   string `json:"price,omitempty"`
+	Price string `json:"price,omitempty"`
+	// Earned is what a placement in a provider has earned so far; "" if that is not known.
+	Earned  string `json:"earned,omitempty"`
 	Since   string `json:"since"`
 	Ends    string `json:"ends,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -109,6 +111,10 @@ func ListLent(s *Snapshot, by Selection) *Listing {
 		o := providerObject(p)
 		listed := s.newListed(&o, nil, nil)
 		listed.Requester, listed.Amounts = p.Spec.RequesterClusterID, FormatAmounts(p.Kept())
+		listed.Ends = s.describeEnd(p.Spec.ExpiresAt, nil)
+		if e := earningOf(p); e != nil {
+			listed.Price, listed.Earned = e.describe(), e.soFar(s.At)
+		}
 		return listed
 	})
 	return l
@@ -232,6 +238,7 @@ func (l *Listing) Table() Table {
 		{"Phase", func(i *Listed) string { return i.Phase }},
 		{"Requester", func(i *Listed) string { return i.Requester }}, {"Provider", func(i *Listed) string { return i.Provider }},
 		{"Amounts", func(i *Listed) string { return i.Amounts }}, {"Price per hour", func(i *Listed) string { return i.Price }},
+		{"Earned so far", func(i *Listed) string { return i.Earned }},
 		{"Age", func(i *Listed) string { return i.Since }}, {"Ends", func(i *Listed) string { return i.Ends }},
 		{"Message", func(i *Listed) string { return i.Message }},
 	}

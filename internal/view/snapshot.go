@@ -53,8 +53,8 @@ type BrokerObjects struct {
 	Ordered bool
 }
 
-// findCluster returns the ClusterAdvertisement that r names, nil if it is not in the snapshot.
-func (b *BrokerObjects) findCluster(r Ref) *brokerv1alpha1.ClusterAdvertisement {
+// FindCluster returns the ClusterAdvertisement that r names, nil if it is not in the snapshot.
+func (b *BrokerObjects) FindCluster(r Ref) *brokerv1alpha1.ClusterAdvertisement {
 	i := indexOf(len(b.Clusters), b.Ordered, func(i int) *metav1.ObjectMeta { return &b.Clusters[i].ObjectMeta }, r)
 	if i < 0 {
 		return nil
@@ -62,8 +62,8 @@ func (b *BrokerObjects) findCluster(r Ref) *brokerv1alpha1.ClusterAdvertisement 
 	return b.Clusters[i]
 }
 
-// findReservation returns the Reservation that r names, nil if it is not in the snapshot.
-func (b *BrokerObjects) findReservation(r Ref) *brokerv1alpha1.Reservation {
+// FindReservation returns the Reservation that r names, nil if it is not in the snapshot.
+func (b *BrokerObjects) FindReservation(r Ref) *brokerv1alpha1.Reservation {
 	i := indexOf(len(b.Reservations), b.Ordered, func(i int) *metav1.ObjectMeta { return &b.Reservations[i].ObjectMeta }, r)
 	if i < 0 {
 		return nil

@@ -196,12 +196,12 @@ func (s *Snapshot) findObject(r Ref) (found *object) {
 	if b := s.Broker; b != nil {
 		switch r.Kind {
 		case "ClusterAdvertisement":
-			if c := b.findCluster(r); c != nil {
+			if c := b.FindCluster(r); c != nil {
 				found = new(clusterObject(c))
 			}
 			return found
 		case "Reservation":
-			if q := b.findReservation(r); q != nil {
+			if q := b.FindReservation(r); q != nil {
 				found = new(reservationObject(q))
 			}
 			return found
@@ -265,13 +265,13 @@ func (st *Story) introduceSubject(s *Snapshot, r Ref) {
 			st.Facts = s.requestFacts(&s.Member.Requests[i])
 		}
 	case "Reservation":
-		if q := s.Broker.findReservation(r); q != nil {
+		if q := s.Broker.FindReservation(r); q != nil {
 			st.Facts = s.reservationFacts(q)
 		}
 	case "ReservationInstruction", "ProviderInstruction":
 		st.Facts = s.instructionFacts(r)
 	case "ClusterAdvertisement":
-		if c := s.Broker.findCluster(r); c != nil {
+		if c := s.Broker.FindCluster(r); c != nil {
 			st.Facts = s.clusterFacts(c)
 		}
 	case "Pod":
@@ -362,7 +362,7 @@ func (st *Story) tellDecision(s *Snapshot, r Ref) {
 			}
 		}
 	case "Reservation":
-		q := s.Broker.findReservation(r)
+		q := s.Broker.FindReservation(r)
 		if q == nil {
 			return
 		}
