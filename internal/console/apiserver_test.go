@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,49 @@ func TestUsersSeeWhatTheAPIServerLetsThemList(t *testing.T) {
 
 	w.streams(t, admin)
 	w.showPersonally(t, admin, ofTeam, nobody)
+	w.act(t, map[string]string{"anna": admin, "lender": clustersOnly, "lister": listOnly, "tenant": ofTeam, "nobody": nobody})
+}
+
+// act makes every change as every user. The API server refuses what the user may not do, and objects that the user may not
+// list look like missing ones.
+func (w *world) act(t *testing.T, tokens map[string]string) {
+	t.Helper()
+	const forbidden, hidden, done = http.StatusForbidden, http.StatusNotFound, http.StatusSeeOther
+	fingerprint := url.Values{"fingerprint": {"sha256:" + strings.Repeat("9f2c", 16)}}
+	steps := []struct {
+		path   string
+		form   url.Values
+		status map[string]int
+	}{
+		{"/actions/release?kind=reservation&namespace=default&name=served", nil, map[string]int{"lister": forbidden, "lender": hidden, "tenant": hidden, "nobody": hidden, "anna": done}},
+		{"/actions/release?kind=reservation&namespace=team&name=waits", nil, map[string]int{"lister": forbidden, "lender": hidden, "tenant": forbidden, "nobody": hidden, "anna": done}},
+		{"/actions/drain?kind=clusteradvertisement&namespace=default&name=paris", nil, map[string]int{"lister": hidden, "lender": forbidden, "tenant": hidden, "nobody": hidden, "anna": done}},
+		{"/actions/approve?cluster=turin", fingerprint, map[string]int{"lister": hidden, "lender": hidden, "tenant": hidden, "nobody": hidden, "anna": done}},
+	}
+	for _, user := range []string{"lister", "lender", "tenant", "nobody", "anna"} {
+		_, missing := w.get("/actions/release?kind=reservation&namespace=default&name=missing", tokens[user])
+		for _, step := range steps {
+			want := step.status[user]
+			if _, asked := w.get(step.path, tokens[user]); (asked == missing) != (want == hidden) {
+				t.Errorf("%s: the page of %s is that of a missing object: %v", step.path, user, asked == missing)
+			}
+			status, body := w.post(step.path, tokens[user], step.form)
+			if status != want || want == forbidden && !strings.Contains(body, "User &#34;system:serviceaccount:default:"+user+"&#34; cannot ") || want == hidden && body != missing {
+				t.Errorf("POST %s as %s: status %d, want %d:\n%s", step.path, user, status, want, body)
+			}
+		}
+		served, waits, config := &brokerv1alpha1.Reservation{}, &brokerv1alpha1.Reservation{}, &brokerv1alpha1.BrokerConfig{}
+		w.check(w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "served"}, served))
+		w.check(w.client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "waits"}, waits))
+		w.check(w.client.Get(t.Context(), client.ObjectKey{Name: "default"}, config))
+		changed := []bool{served.Spec.Release, waits.Spec.Release, len(config.Spec.Drains) == 1, len(config.Spec.ApprovedClusters) == 1}
+		for i := range changed {
+			if changed[i] != (user == "anna") {
+				t.Errorf("after %s has tried: %v", user, changed)
+				break
+			}
+		}
+	}
 }
 
 // showPersonally checks the console that a user starts on their own computer.
@@ -230,7 +274,7 @@ func newWorld(t *testing.T) *world {
 		ObjectMeta: metav1.ObjectMeta{Name: "note", Namespace: "default"}, Type: "Normal", Reason: "Noted", Message: "a note about it",
 		InvolvedObject: corev1.ObjectReference{Kind: "Reservation", Namespace: "default", Name: "served"},
 	})
-	w.startConsole(Options{Broker: true, Name: "Broker"})
+	w.startConsole(Options{Broker: true, Name: "Broker", Actions: true})
 	return w
 }
 
@@ -346,6 +390,20 @@ func (w *world) open(path, token string) *http.Response {
 	response, err := w.browser.Do(request)
 	w.check(err)
 	return response
+}
+
+func (w *world) post(path, token string, form url.Values) (int, string) {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.console+path, strings.NewReader(form.Encode()))
+	w.check(err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := w.browser.Transport.RoundTrip(request) // which does not follow redirections
+	w.check(err)
+	defer func() { w.check(response.Body.Close()) }()
+	body, err := io.ReadAll(response.Body)
+	w.check(err)
+	return response.StatusCode, string(body)
 }
 
 func (w *world) get(path, token string) (int, string) {

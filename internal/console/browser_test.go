@@ -17,6 +17,9 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 )
 
 //go:embed testdata/axe-4.14.1.min.js
@@ -55,6 +58,14 @@ func TestPagesInABrowser(t *testing.T) {
 	browser.look(t, map[string]string{
 		"audit": audit.URL + "/audit", "audit-record": audit.URL + "/audit?record=2", "audit-ended": audit.URL + "/audit?ended=true", "audit-refused": audit.URL + "/audit?since=yesterday",
 	})
+
+	acting, lending := serveActions(t, brokerSnapshot(t)).server, serveActions(t, lenderSnapshot(t))
+	browser.look(t, map[string]string{
+		"act-configuration": acting.URL + "/configuration", "act-approve": acting.URL + askApprove, "act-drain": acting.URL + askDrain, "act-cluster": acting.URL + clusterPage + "?done=drain",
+		"act-reserve": lending.server.URL + "/actions/reserve?cpu=2&memory=4Gi", "act-release": lending.server.URL + askRelease, "act-recall": lending.server.URL + askRecall,
+		"act-request": lending.server.URL + requestPage, "act-quote": lending.server.URL + "/quote?cpu=2&memory=4Gi&for=8h", "act-requests": lending.server.URL + "/requests", "lent": lending.server.URL + "/lent",
+	})
+	browser.reserveAndRelease(t, lending)
 
 	browser.seeChange(t, server.URL+"/queue", objects.keepFirst)
 
@@ -141,6 +152,73 @@ func (b *browser) seeChange(t *testing.T, address string, change func()) {
 	do(t, b, chromedp.Poll[bool]("document.querySelector('main .empty') !== null", chromedp.WithPollingInterval(100*time.Millisecond)))
 	if !do(t, b, chromedp.Evaluate[bool]("window.notLoadedAgain === true")) {
 		t.Error("the page was loaded again")
+	}
+}
+
+// reserveAndRelease reserves and releases capacity with the keyboard only, and releases it without JavaScript.
+func (b *browser) reserveAndRelease(t *testing.T, c *actingConsole) {
+	t.Helper()
+	press := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			do(t, b, chromedp.KeyEvent(key))
+		}
+	}
+	// focus presses Tab until the focus is on an element whose text or label begins with text.
+	focus := func(text string) {
+		t.Helper()
+		for range 60 {
+			press(kb.Tab)
+			focused := do(t, b, chromedp.Evaluate[string]("(document.activeElement.labels && document.activeElement.labels[0] || document.activeElement).innerText.trim()"))
+			if strings.HasPrefix(focused, text) {
+				return
+			}
+		}
+		t.Fatalf("Tab does not reach %q", text)
+	}
+	read := func() *agentv1alpha1.ResourceRequest {
+		t.Helper()
+		out := &agentv1alpha1.ResourceRequest{}
+		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "typed"}, out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	scripts := func(disabled bool) {
+		do(t, b, func(ctx context.Context, tab *chromedp.Target) (cdp.Empty, error) {
+			return cdp.Call(ctx, tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: disabled})
+		})
+	}
+	do(t, b, chromedp.Navigate(c.server.URL+"/requests"))
+	do(t, b, chromedp.WaitVisible(chromedp.CSS(".actions a")))
+	focus("Reserve…")
+	press(kb.Enter)
+	do(t, b, chromedp.WaitVisible(chromedp.CSS("form.action")))
+	for label, text := range map[string]string{"Name": "typed", "CPU": "2", "Memory": "4Gi"} {
+		do(t, b, chromedp.Focus(chromedp.CSS("#main")))
+		focus(label)
+		press(text)
+	}
+	press(kb.Enter) // sends the form
+	do(t, b, chromedp.WaitVisible(chromedp.CSS(".verdict")))
+	if r := read(); r.Spec.CPU.String() != "2" || r.Spec.Memory.String() != "4Gi" {
+		t.Errorf("reserved: %+v", r.Spec)
+	}
+
+	scripts(true)
+	defer scripts(false)
+	do(t, b, chromedp.Navigate(c.server.URL+"/objects/resourcerequest/default/typed"))
+	focus("Release…")
+	press(kb.Enter)
+	do(t, b, chromedp.WaitVisible(chromedp.CSS("form.action")))
+	focus("Release")
+	press(kb.Enter)
+	do(t, b, chromedp.WaitVisible(chromedp.CSS(".verdict")))
+	if !read().Spec.Release {
+		t.Error("the request was not released")
+	}
+	for len(b.problems) > 0 {
+		t.Errorf("the browser says: %s", <-b.problems)
 	}
 }
 

@@ -39,6 +39,8 @@ type Options struct {
 	Broker, Member bool
 	// Name is the displayed name of the cluster. Version is the displayed version of the program.
 	Name, Version string
+	// Actions lets users change objects with their own rights.
+	Actions bool
 	// Now returns the current time.
 	Now func() time.Time
 	Log logr.Logger
@@ -66,7 +68,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{opts: o}
 	s.http = newHTTPServer(newHandler(&site{
 		objects: objects, reviews: reviews, users: userReader(o.Config), door: &sessions{key: sessionKey(o.Certificate), now: o.Now},
-		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, now: o.Now, log: o.Log,
+		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, actions: o.Actions, now: o.Now, log: o.Log,
 	}))
 	s.http.Addr, s.http.TLSConfig = o.Address, serverTLS(o.Certificate)
 	return s, nil

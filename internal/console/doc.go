@@ -8,7 +8,7 @@
 //
 // The console reads objects from the informers of its process, so a page costs the API server nothing but the reviews, and
 // these are cached. It shows a user no object that the user may not list in the API server, and says which kinds are
-// hidden. Events and manifests are read with the user's own token. The console changes nothing.
+// hidden. Events and manifests are read, and changes are made (actions.go), with the user's own token.
 //
 // Pages work without JavaScript. With JavaScript, a stream of server-sent events replaces the main part of a page whenever
 // objects changed, at most once a second (live.go).

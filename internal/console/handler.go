@@ -55,8 +55,12 @@ type site struct {
 	plans PlanSource
 	// audit is nil if the console does not read the journal.
 	audit AuditSource
-	now   func() time.Time
-	log   logr.Logger
+	// past is nil if the console does not show the past.
+	past PastSource
+	// actions is true if users may change objects, as far as the API server lets them.
+	actions bool
+	now     func() time.Time
+	log     logr.Logger
 }
 
 // newHandler returns the handler for all addresses of the console.
@@ -69,8 +73,11 @@ func newHandler(s *site) http.Handler {
 	mux.Handle("GET "+assetPath, http.StripPrefix(assetPath, assets))
 	s.door.addPages(mux, s)
 	for _, p := range pages {
-		if s.broker && p.broker || s.member && p.member {
+		if p.existsIn(s) {
 			mux.HandleFunc("GET "+p.pattern, func(w http.ResponseWriter, r *http.Request) { s.servePage(w, r, p) })
+			if p.acts {
+				mux.HandleFunc("POST "+p.pattern, func(w http.ResponseWriter, r *http.Request) { s.serveAction(w, r, p) })
+			}
 			if !p.still {
 				mux.HandleFunc("GET /live"+p.pattern, func(w http.ResponseWriter, r *http.Request) { s.serveStream(w, r, p) })
 			}
@@ -107,8 +114,9 @@ func digestOfAssets() string {
 	return hex.EncodeToString(digest.Sum(nil))[:12]
 }
 
-// templates are parsed when the program starts, so a template that cannot be parsed fails every test.
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
+// parsedTemplates are parsed when the program starts, so a template that cannot be parsed fails every test. Only clones of
+// them are executed.
+var parsedTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"asset": func(name string) string { return assetPath + name },
 	"clean": view.Clean,
 	"plain": view.PlainText,
@@ -116,6 +124,9 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"sign":  signOf,
 	"join":  strings.Join,
 }).ParseFS(files, "templates/*.html"))
+
+// templates show the present.
+var templates = template.Must(parsedTemplates.Clone())
 
 // linkTo returns the address of the page about an object, or "" if there is none.
 func linkTo(r view.Ref) string {
@@ -150,6 +161,9 @@ type frame struct {
 	Navigation []navigationItem
 	// Live is the address of the page's stream, or "" if it has none.
 	Live string
+	// Travels is true if the user can choose a time of the past, and When is the one chosen; "" for the present.
+	Travels bool
+	When    string
 }
 
 type navigationItem struct {
@@ -178,6 +192,9 @@ func (v *visit) fillPage(ctx context.Context, p page) (*content, error) {
 		return nil, err
 	}
 	v.revision = whole.revision
+	if p.past && v.timeAsked() != "" {
+		return v.fillPast(ctx, p)
+	}
 	if v.snapshot, err = v.visitor.limitTo(ctx, whole, cmp.Or(v.request.PathValue("namespace"), v.request.URL.Query().Get("namespace"))); err != nil {
 		return nil, err
 	}
@@ -186,6 +203,9 @@ func (v *visit) fillPage(ctx context.Context, p page) (*content, error) {
 		return nil, err
 	}
 	c.Command = v.selectCluster(c.Command)
+	if a := actionNamed(v.request.URL.Query().Get("done")); a != nil && v.site.actions && !p.acts {
+		c.Done = a.done
+	}
 	return c, nil
 }
 
@@ -211,7 +231,13 @@ func (s *site) servePage(w http.ResponseWriter, r *http.Request, p page) {
 		return
 	}
 	f := s.newFrame(v, c)
-	if !p.still {
+	if f.Travels = p.past && s.past != nil; p.past {
+		f.When = v.timeAsked()
+	}
+	if v.snapshot != nil && v.snapshot.Record != 0 {
+		f.At = v.snapshot.At.UTC()
+	}
+	if !p.still && f.When == "" {
 		f.Live = "/live" + r.URL.RequestURI()
 	}
 	s.writeFrame(w, r, http.StatusOK, f)
@@ -225,11 +251,15 @@ func (s *site) newFrame(v *visit, c *content) *frame {
 	f.User = v.visitor.info.Username
 	_, f.Leaves = s.door.(*sessions)
 	for _, p := range pages {
-		if p.name == "" || !(s.broker && p.broker || s.member && p.member) {
+		if p.name == "" || !p.existsIn(s) {
 			continue
 		}
 		address := strings.TrimSuffix(p.pattern, "{$}")
-		f.Navigation = append(f.Navigation, navigationItem{Name: p.name, Path: address, Current: v.request.URL.Path == address})
+		item := navigationItem{Name: p.name, Path: address, Current: v.request.URL.Path == address}
+		if p.past && s.past != nil {
+			item.Path = addressOf(address, map[string]string{"at": v.timeAsked()})
+		}
+		f.Navigation = append(f.Navigation, item)
 	}
 	return f
 }
@@ -237,7 +267,7 @@ func (s *site) newFrame(v *visit, c *content) *frame {
 // writeFrame renders a template and sends it. It renders into memory first, so that an error does not leave half a
 // page.
 func (s *site) writeFrame(w http.ResponseWriter, r *http.Request, status int, f *frame) {
-	text, err := renderTemplate("layout", f)
+	text, err := renderTemplate("layout", f.When, f)
 	if err != nil {
 		s.log.Error(err, "page not rendered", "path", r.URL.Path)
 		http.Error(w, "the page could not be rendered; the log says why", http.StatusInternalServerError)
@@ -248,15 +278,20 @@ func (s *site) writeFrame(w http.ResponseWriter, r *http.Request, status int, f 
 	writeBody(w, r, status, text)
 }
 
-func renderTemplate(name string, data any) ([]byte, error) {
+// renderTemplate renders a template. at is the time of the past that the page shows; "" for the present.
+func renderTemplate(name, at string, data any) ([]byte, error) {
 	var text bytes.Buffer
-	err := templates.ExecuteTemplate(&text, name, data)
+	all, err := templatesAt(at)
+	if err != nil {
+		return nil, err
+	}
+	err = all.ExecuteTemplate(&text, name, data)
 	return text.Bytes(), err
 }
 
 // Body renders the template of the content.
 func (f *frame) Body() (template.HTML, error) {
-	text, err := renderTemplate(f.Template, f.Data)
+	text, err := renderTemplate(f.Template, f.When, f.Data)
 	return template.HTML(text), err //nolint:gosec // it is the output of html/template
 }
 

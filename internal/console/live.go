@@ -114,7 +114,7 @@ func (v *visit) renderMain(r *http.Request, p page) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return renderTemplate("main", v.site.newFrame(v, c))
+	return renderTemplate("main", "", v.site.newFrame(v, c))
 }
 
 // eventOf encodes a text as a server-sent event.

@@ -31,6 +31,10 @@ type content struct {
 	// Command is a command that shows the content of the page in a terminal.
 	Command string
 	Data    any
+	// Done says what the user has just changed; "" for nothing.
+	Done string
+	// Past says which time of the past the page shows; "" for the present.
+	Past string
 	// Gaps are texts about what is not shown, for example because the user may not list it.
 	Gaps []string
 }
@@ -55,16 +59,25 @@ type page struct {
 	broker, member bool
 	// still is true if the content does not depend on objects. Such a page has no stream.
 	still bool
+	// past is true if the page can show the past.
+	past bool
+	// acts is true if the page exists only in consoles that make changes. It answers POST, too.
+	acts  bool
 	build func(ctx context.Context, v *visit) (*content, error)
+}
+
+// existsIn reports whether a console has the page.
+func (p *page) existsIn(s *site) bool {
+	return (s.broker && p.broker || s.member && p.member) && (s.actions || !p.acts)
 }
 
 // pages lists all pages, in the order of the navigation.
 var pages = []page{
-	{pattern: "/{$}", name: "Overview", broker: true, member: true, build: buildOverview},
-	{pattern: "/clusters", name: "Clusters", broker: true, build: buildClusters},
-	{pattern: "/reservations", name: "Reservations", broker: true, build: buildReservations},
-	{pattern: "/queue", name: "Queue", broker: true, build: buildQueue},
-	{pattern: "/requesters", name: "Requesters", broker: true, build: buildRequesters},
+	{pattern: "/{$}", name: "Overview", broker: true, member: true, past: true, build: buildOverview},
+	{pattern: "/clusters", name: "Clusters", broker: true, past: true, build: buildClusters},
+	{pattern: "/reservations", name: "Reservations", broker: true, past: true, build: buildReservations},
+	{pattern: "/queue", name: "Queue", broker: true, past: true, build: buildQueue},
+	{pattern: "/requesters", name: "Requesters", broker: true, past: true, build: buildRequesters},
 	{pattern: "/costs", name: "Costs", broker: true, still: true, build: buildCosts},
 	{pattern: "/plan", name: "Plan", broker: true, still: true, build: buildPlan},
 	{pattern: "/audit", name: "Audit", broker: true, still: true, build: buildAudit},
@@ -74,8 +87,9 @@ var pages = []page{
 	{pattern: "/configuration", name: "Configuration", broker: true, build: buildConfiguration},
 	{pattern: "/reasons", name: "Reasons", broker: true, member: true, still: true, build: buildReasons},
 	{pattern: "/reasons/{word}", broker: true, member: true, still: true, build: buildReason},
-	{pattern: "/objects/{kind}/{name}", broker: true, member: true, build: buildObject},
-	{pattern: "/objects/{kind}/{namespace}/{name}", broker: true, member: true, build: buildObject},
+	{pattern: "/actions/{action}", broker: true, member: true, still: true, acts: true, build: buildAction},
+	{pattern: "/objects/{kind}/{name}", broker: true, member: true, past: true, build: buildObject},
+	{pattern: "/objects/{kind}/{namespace}/{name}", broker: true, member: true, past: true, build: buildObject},
 }
 
 func buildOverview(_ context.Context, v *visit) (*content, error) {
@@ -165,6 +179,11 @@ type tablePage struct {
 	Total   int
 	Next    string
 	Empty   string
+	// At is the time of the past that the table shows; "" for the present.
+	At string
+	// Actions are links above the table. RowActions are links in each row, nil if there are none.
+	Actions    []actionLink
+	RowActions [][]actionLink
 }
 
 // formField is an input of the form above a table.
@@ -187,7 +206,7 @@ func filtersOf(r *http.Request, names ...string) (fields []formField) {
 
 func newListPage(v *visit, l *view.Listing, empty string, filters ...string) tablePage {
 	return tablePage{
-		Table: l.Table(), Path: v.request.URL.Path, Filters: filtersOf(v.request, filters...), Total: l.Total, Next: nextPage(v.request.URL, l.Next), Empty: empty,
+		Table: l.Table(), Path: v.request.URL.Path, Filters: filtersOf(v.request, filters...), Total: l.Total, Next: nextPage(v.request.URL, l.Next), Empty: empty, At: v.timeAsked(),
 	}
 }
 
@@ -200,13 +219,24 @@ func buildReservations(_ context.Context, v *visit) (*content, error) {
 func buildRequests(_ context.Context, v *visit) (*content, error) {
 	l := view.ListRequests(v.snapshot, selectionOf(v.request))
 	data := newListPage(v, l, "No request matches. Create a ResourceRequest to borrow capacity: kubectl broker reserve --help.", "text", "namespace", "phase", "provider")
+	data.Actions = v.linkToAction("reserve", nil)
 	return &content{Template: "table", Title: "My requests", Command: "kubectl get resourcerequests -A", Data: data, Gaps: view.DescribeGaps(l.Gaps)}, nil
 }
 
 func buildLent(_ context.Context, v *visit) (*content, error) {
 	l := view.ListLent(v.snapshot, selectionOf(v.request))
-	data := newListPage(v, l, "This cluster lends nothing at the moment.", "text", "phase", "requester")
-	return &content{Template: "table", Title: "Lent", Command: "kubectl broker top", Data: data, Gaps: view.DescribeGaps(l.Gaps)}, nil
+	status := view.NewStatus(v.snapshot)
+	data := struct {
+		tablePage
+		Shares   []shareRow
+		Earnings []string
+	}{newListPage(v, l, "This cluster lends nothing at the moment.", "text", "phase", "requester"), shareRows(status.Market), view.SumEarnings(v.snapshot)}
+	if v.site.actions {
+		for _, row := range data.Table.Rows {
+			data.RowActions = append(data.RowActions, v.actionsFor(row.Ref))
+		}
+	}
+	return &content{Template: "lent", Title: "Lent", Command: "kubectl broker top", Data: data, Gaps: view.DescribeGaps(l.Gaps)}, nil
 }
 
 func buildQueue(_ context.Context, v *visit) (*content, error) {
@@ -269,6 +299,9 @@ func (v *visit) tellStory(ctx context.Context, ref view.Ref) (*content, error) {
 	all := []*view.Snapshot{s}
 	related := view.Related(all, ref)
 	for _, r := range related[0] {
+		if s.Record != 0 {
+			break // events are of the present
+		}
 		events, gap := v.site.users.events(ctx, v.visitor.token, r)
 		s.Events = append(s.Events, events...)
 		if gap != nil && !slices.Contains(s.Gaps, *gap) {
@@ -282,10 +315,13 @@ func (v *visit) tellStory(ctx context.Context, ref view.Ref) (*content, error) {
 		Manifest      string
 		ManifestError string
 		// Plan is the address of the plan to drain the cluster; "" for other objects.
-		Plan string
-	}{Story: story, Snapshot: s, Plan: v.planToDrain(ref)}
+		Plan    string
+		Actions []actionLink
+	}{Story: story, Snapshot: s, Plan: v.planToDrain(ref), Actions: v.actionsFor(ref)}
 	var err error
-	if data.Manifest, err = v.site.users.manifest(ctx, v.visitor.token, resource, ref); err != nil {
+	if s.Record != 0 {
+		data.ManifestError = "the journal does not keep manifests"
+	} else if data.Manifest, err = v.site.users.manifest(ctx, v.visitor.token, resource, ref); err != nil {
 		data.ManifestError = err.Error()
 	}
 	command := "kubectl broker why " + ref.Short()

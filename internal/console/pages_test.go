@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -84,8 +85,10 @@ func (namedUsers) mayList(_ context.Context, user *authenticationv1.UserInfo, _,
 	return user.Username == "admin" || namespace != "" && namespace == user.Username, nil
 }
 
-// fixedReads is a reader with one event and one manifest.
-type fixedReads struct{}
+// fixedReads is a reader with one event and one manifest. Its editor is nil unless a test sets one.
+type fixedReads struct{ edits client.Client }
+
+func (f fixedReads) editor(string) (client.Client, error) { return f.edits, nil }
 
 func (fixedReads) events(_ context.Context, _ string, about view.Ref) ([]corev1.Event, *view.Gap) {
 	return []corev1.Event{{
@@ -113,6 +116,7 @@ func brokerSnapshot(t testing.TB) *view.Snapshot {
 	s := &view.Snapshot{Context: "Broker", At: noon, Broker: &view.BrokerObjects{}}
 	for _, o := range viewtest.Broker(t, noon) {
 		o.SetCreationTimestamp(timeBefore(time.Hour))
+		o.SetGeneration(1)
 		switch o.GetKind() {
 		case "ClusterAdvertisement":
 			s.Broker.Clusters = append(s.Broker.Clusters, new(typed[brokerv1alpha1.ClusterAdvertisement](t, o)))
@@ -130,6 +134,7 @@ func memberSnapshot(t *testing.T) *view.Snapshot {
 	s := &view.Snapshot{Context: "rome", At: noon, Member: &view.MemberObjects{}}
 	for _, o := range viewtest.Member(t, noon) {
 		o.SetCreationTimestamp(timeBefore(time.Hour))
+		o.SetGeneration(1)
 		switch o.GetKind() {
 		case "ResourceRequest":
 			s.Member.Requests = append(s.Member.Requests, typed[agentv1alpha1.ResourceRequest](t, o))
@@ -188,6 +193,7 @@ func get(t *testing.T, server *httptest.Server, path, token string) (int, string
 func TestEveryPageIsAsInItsGoldenFile(t *testing.T) {
 	broker, member := serve(t, &fixedObjects{view: brokerSnapshot(t)}), serve(t, &fixedObjects{view: memberSnapshot(t)})
 	empty := serve(t, &fixedObjects{view: &view.Snapshot{Context: "Broker", At: noon, Broker: &view.BrokerObjects{}}})
+	acting, lending := serveActions(t, brokerSnapshot(t)).server, serveActions(t, lenderSnapshot(t)).server
 	tests := map[string]struct {
 		server *httptest.Server
 		path   string
@@ -211,6 +217,10 @@ func TestEveryPageIsAsInItsGoldenFile(t *testing.T) {
 		"costs-denied":       {costServer(t, "milan", "rome"), "/costs?period=hour&from=%24(id)", "admin", 200},
 		"costs-in-cluster":   {broker, "/costs", "admin", 200},
 		"costs-none":         {costServer(t), "/costs", "admin", 200},
+		"past":               {pastServer(t), "/?at=2h", "admin", 200},
+		"past-reservation":   {pastServer(t), "/objects/reservation/default/served?at=2h", "admin", 200},
+		"past-unknown":       {pastServer(t), "/queue?at=9y", "admin", 200},
+		"past-in-cluster":    {broker, "/?at=2h", "admin", 200},
 		"plan":               {planServer(t), "/plan", "admin", 200},
 		"plan-drain":         {planServer(t, "served", "first", "second"), "/plan?change=drain&cluster=paris&notice=10m", "admin", 200},
 		"plan-add":           {planServer(t), "/plan?change=add&cluster=turin&cpu=64&resource=nvidia.com/gpu%3D4", "admin", 200},
@@ -239,6 +249,17 @@ func TestEveryPageIsAsInItsGoldenFile(t *testing.T) {
 		"quote-denied":       {member, "/quote?cpu=2&memory=4Gi&namespace=closed", "admin", 200},
 		"quote-mute":         {member, "/quote?cpu=2&memory=4Gi&namespace=mute", "admin", 200},
 		"member-lent":        {member, "/lent", "admin", 200},
+		"lent":               {lending, "/lent", "admin", 200},
+		"act-request":        {lending, "/objects/resourcerequest/try/my-request", "admin", 200},
+		"act-reserve":        {lending, "/actions/reserve?cpu=2&memory=4Gi&queue=true", "admin", 200},
+		"act-release":        {lending, "/actions/release?kind=resourcerequest&namespace=try&name=my-request", "admin", 200},
+		"act-recall":         {lending, "/actions/recall?kind=providerinstruction&namespace=default&name=res-8qk2m4x9aa-1", "admin", 200},
+		"act-keep":           {lending, "/actions/keep?kind=providerinstruction&namespace=default&name=res-7hw3c5d2bb-1", "admin", 200},
+		"act-extend":         {acting, "/actions/extend?kind=reservation&namespace=default&name=served", "admin", 200},
+		"act-approve":        {acting, "/actions/approve?cluster=turin", "admin", 200},
+		"act-drain":          {acting, "/actions/drain?kind=clusteradvertisement&namespace=default&name=paris", "admin", 200},
+		"act-done":           {acting, "/objects/clusteradvertisement/default/paris?done=drain", "admin", 200},
+		"act-configuration":  {acting, "/configuration", "admin", 200},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

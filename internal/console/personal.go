@@ -55,6 +55,10 @@ type PersonalOptions struct {
 	Plans PlanSource
 	// Audit reads the journal of a broker; nil for a member.
 	Audit AuditSource
+	// Past shows the past of a broker's cluster; nil for a member.
+	Past PastSource
+	// Actions lets the user change objects.
+	Actions bool
 	// Now returns the current time.
 	Now func() time.Time
 }
@@ -112,7 +116,7 @@ func OpenPersonal(ctx context.Context, o PersonalOptions) (*Personal, error) {
 	}
 	p.handler = newHandler(&site{
 		objects: objects, reviews: ownRights{key: p.key, name: nameOf(ctx, clients)}, users: apiReader{own}, door: keyDoor{p.key},
-		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, costs: o.Costs, plans: o.Plans, audit: o.Audit, now: o.Now, log: logr.Discard(),
+		broker: o.Broker, member: o.Member, name: o.Name, version: o.Version, costs: o.Costs, plans: o.Plans, audit: o.Audit, past: o.Past, actions: o.Actions, now: o.Now, log: logr.Discard(),
 	})
 	return p, nil
 }

@@ -231,10 +231,5 @@ func (v *visit) planToDrain(of view.Ref) string {
 	if v.site.plans == nil || of.Kind != "ClusterAdvertisement" {
 		return ""
 	}
-	for _, c := range v.snapshot.Broker.Clusters {
-		if c.Namespace == of.Namespace && c.Name == of.Name {
-			return addressOf("/plan", map[string]string{"change": "drain", "cluster": c.Spec.ClusterID})
-		}
-	}
-	return ""
+	return addressOf("/plan", map[string]string{"change": "drain", "cluster": v.snapshot.Broker.FindCluster(of).Spec.ClusterID})
 }

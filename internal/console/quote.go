@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -23,14 +23,31 @@ type quoteQuery struct {
 	Queue                                           bool
 }
 
-func quoteQueryOf(r *http.Request) (q quoteQuery, filled bool) {
-	values := r.URL.Query()
+func quoteQueryOf(values url.Values) (q quoteQuery, filled bool) {
 	value := func(name string) string { return strings.TrimSpace(values.Get(name)) }
 	q = quoteQuery{
 		Namespace: cmp.Or(value("namespace"), metav1.NamespaceDefault), CPU: value("cpu"), Memory: value("memory"), Resource: strings.ReplaceAll(value("resource"), " ", ""),
 		For: value("for"), Priority: value("priority"), Queue: value("queue") != "",
 	}
 	return q, q.CPU+q.Memory+q.Resource != ""
+}
+
+// fields returns the query as fields of a form.
+func (q quoteQuery) fields() []actionField {
+	return []actionField{
+		{Name: "namespace", Label: "Namespace", Value: q.Namespace, Required: true},
+		{Name: "cpu", Label: "CPU, in cores", Value: q.CPU, Example: "2"}, {Name: "memory", Label: "Memory", Value: q.Memory, Example: "4Gi"},
+		{Name: "resource", Label: "Other resources", Value: q.Resource, Example: "nvidia.com/gpu=1"}, {Name: "for", Label: "Duration", Value: q.For, Example: "until it is released"},
+		{Name: "priority", Label: "Priority", Value: q.Priority, Example: "0"}, {Name: "queue", Label: "May wait in the queue", Value: queueText(q.Queue), Checkbox: true},
+	}
+}
+
+// queueText returns the value of a checkbox.
+func queueText(checked bool) string {
+	if checked {
+		return "true"
+	}
+	return ""
 }
 
 // arguments returns the query as arguments of kubectl broker quote and reserve.
@@ -99,6 +116,8 @@ type quotePage struct {
 	Rows    []quoteRow
 	// Others are warnings of the API server about something else.
 	Others []string
+	// Actions is a link to the form that makes the request.
+	Actions []actionLink
 	// Reserve is the command that makes the request, and Hold the one that holds this decision.
 	Reserve, Hold string
 }
@@ -110,7 +129,7 @@ type quoteRow struct {
 }
 
 func buildQuote(ctx context.Context, v *visit) (*content, error) {
-	query, filled := quoteQueryOf(v.request)
+	query, filled := quoteQueryOf(v.request.URL.Query())
 	data := &quotePage{quoteQuery: query}
 	page := &content{Template: "quote", Title: "Quote", Command: "kubectl broker quote", Data: data}
 	if !filled {
@@ -128,6 +147,11 @@ func buildQuote(ctx context.Context, v *visit) (*content, error) {
 	}
 	page.Command = "kubectl broker quote" + query.arguments()
 	data.show(view.ParseWarnings(warnings))
+	parameters := map[string]string{}
+	for _, field := range query.fields() {
+		parameters[field.Name] = field.Value
+	}
+	data.Actions = v.linkToAction("reserve", parameters)
 	data.Reserve, data.Hold = v.selectCluster(data.Reserve), v.selectCluster(data.Hold)
 	return page, nil
 }

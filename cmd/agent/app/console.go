@@ -21,7 +21,7 @@ func (a *agent) addConsole(ctx context.Context) error {
 	}
 	server, err := console.New(ctx, console.Options{
 		Address: a.console.Address, Certificate: certificate, Cache: a.mgr.GetCache(), Config: a.mgr.GetConfig(), Member: true,
-		Name: cmp.Or(a.clusterName, a.clusterID), Version: version.String(), Now: time.Now, Log: a.log.WithName("console"),
+		Name: cmp.Or(a.clusterName, a.clusterID), Version: version.String(), Actions: a.console.Actions, Now: time.Now, Log: a.log.WithName("console"),
 	})
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func addConsole(ctx context.Context, mgr ctrl.Manager, o *options, log logr.Logg
 	}
 	server, err := console.New(ctx, console.Options{
 		Address: o.console.Address, Certificate: certificate, Cache: mgr.GetCache(), Config: mgr.GetConfig(), Broker: true,
-		Name: "Broker", Version: version.String(), Now: time.Now, Log: log,
+		Name: "Broker", Version: version.String(), Actions: o.console.Actions, Now: time.Now, Log: log,
 	})
 	if err != nil {
 		return err

@@ -16,8 +16,9 @@ import (
 
 // consoleOptions are the flags of the command console.
 type consoleOptions struct {
-	port uint16
-	open bool
+	port    uint16
+	open    bool
+	actions bool
 }
 
 func newConsoleCommand(p *plugin) *cobra.Command {
@@ -29,13 +30,15 @@ func newConsoleCommand(p *plugin) *cobra.Command {
 browser. It reads the cluster with your credentials, so it shows what you may list and
 needs nothing installed in the cluster but the product itself. In the broker's cluster
 it shows clusters, reservations, the queue, costs, plans and the audit log; in a member
-its requests, quotes and what it lends. Nobody else can open it: its address contains a key.`,
+its requests, quotes and what it lends. It changes nothing without --actions. Nobody else
+can open it: its address contains a key.`,
 		Example: `  kubectl broker console
   kubectl broker console --context rome --port 8080 --open=false`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().Uint16Var(&o.port, "port", 0, "port on the loopback address; any free one if 0")
 	cmd.Flags().BoolVar(&o.open, "open", true, "open a browser; with false only print the address")
+	cmd.Flags().BoolVar(&o.actions, "actions", false, "let pages change objects with your rights: reserve, extend, release, call back, approve, drain")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.serveConsole(cmd.Context(), o) }
 	return cmd
 }
@@ -53,10 +56,11 @@ func (p *plugin) serveConsole(ctx context.Context, o *consoleOptions) error {
 	p.noteRemark("reading %s ...", c.describeRoles())
 	options := console.PersonalOptions{
 		Config: c.config, Scheme: c.Scheme(), Namespace: c.namespace, Broker: c.broker, Member: c.member,
-		Name: c.context, Flags: c.flags, Version: version.String(), Now: p.now,
+		Name: c.context, Flags: c.flags, Version: version.String(), Actions: o.actions, Now: p.now,
 	}
 	if c.broker {
 		options.Costs, options.Plans, options.Audit = &consoleCosts{connection: c, now: p.now}, &consolePlans{plugin: p}, &consoleAudit{connection: c, now: p.now}
+		options.Past = &consolePast{plugin: p, connection: c}
 	}
 	server, err := console.OpenPersonal(ctx, options)
 	if err != nil {

@@ -44,6 +44,11 @@ func testConsole(t *testing.T, kubeconfig string) {
 			t.Errorf("the console of %s: status %d, without %q:\n%s", context, status, has, body)
 		}
 	}
+	for flag, offers := range map[string]bool{"--actions": true, "--actions=false": false} {
+		if _, body := openConsole(t, kubeconfig, "rome", flag)("/requests"); strings.Contains(body, `href="/actions/reserve"`) != offers {
+			t.Errorf("with %s, want an action: %v\n%s", flag, offers, body)
+		}
+	}
 	code, _, talk := run(t, "console", "--port", "99999")
 	if code != exitUsage || !strings.Contains(talk, "99999") {
 		t.Errorf("a port that does not exist: exit code %d, %s", code, talk)

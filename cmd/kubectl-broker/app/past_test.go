@@ -219,6 +219,13 @@ func TestPastIsShownAsStatusShowedItThen(t *testing.T) {
 			t.Errorf("record %d (-then +replayed):\n%s", tc.position, diff)
 		}
 	}
+	open := openConsole(t, b.plane.Kubeconfig(), "")
+	if _, body := open("/reservations"); strings.Contains(body, ">second</a>") {
+		t.Error("the console shows a deleted Reservation")
+	}
+	if _, body := open(fmt.Sprintf("/reservations?at=%d", atEarly)); !strings.Contains(body, ">second</a>") || !strings.Contains(body, fmt.Sprintf("up to record %d", atEarly)) {
+		t.Errorf("the console does not show record %d:\n%s", atEarly, body)
+	}
 	_, text, talk := run(t, "status", "--kubeconfig", b.plane.Kubeconfig(), "--at", "0s")
 	for _, want := range []string{"replayed from the journal up to record", "since when a condition held"} {
 		if !strings.Contains(text, want) {

@@ -20,12 +20,15 @@ type Console struct {
 	// CertDir is the folder with the files tls.crt and tls.key, which are read again when they
 	// change.
 	CertDir string
+	// Actions lets users change objects with their own rights.
+	Actions bool
 }
 
 // Bind adds the flags for these options.
 func (c *Console) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Address, "console-bind-address", "0", "address of the web console, for example :8446; 0 turns it off")
 	fs.StringVar(&c.CertDir, "console-cert-path", c.CertDir, "folder with tls.crt and tls.key of the web console")
+	fs.BoolVar(&c.Actions, "console-actions", false, "let users of the web console change objects with their own rights")
 }
 
 // Enabled reports whether the console is on.
