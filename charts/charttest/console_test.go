@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 )
@@ -136,13 +137,23 @@ func TestConsoleIsReachedAtItsService(t *testing.T) {
 	for _, program := range []string{"broker", "agent"} {
 		t.Run(program, func(t *testing.T) {
 			rendered := mustRender(t, chartsUnderTest[program], chart.Release{Name: "lrb", Namespace: namespace},
-				`{fullnameOverride: lrb, webhook: {enabled: false}, metrics: {enabled: false}, console: {enabled: true}, networkPolicy: {browsers: [{ipBlock: {cidr: 192.0.2.0/24}}]}}`)
+				`{fullnameOverride: lrb, webhook: {enabled: false}, metrics: {enabled: false}, console: {enabled: true, actions: true, ingress: {host: console.example.com}, httpRoute: {parentRefs: [{name: web}]}}, networkPolicy: {browsers: [{ipBlock: {cidr: 192.0.2.0/24}}]}}`)
 			found := map[string]bool{}
 			for _, obj := range rendered.Objects {
 				switch {
 				case obj.GetKind() == "Service" && obj.GetName() == "lrb-console":
 					ports := typed[*corev1.Service](t, obj).Spec.Ports
 					found["Service"] = len(ports) == 1 && ports[0].Port == 443 && ports[0].TargetPort.String() == "console"
+				case obj.GetKind() == "Ingress":
+					backend := typed[*networkingv1.Ingress](t, obj).Spec.Rules[0].HTTP.Paths[0].Backend.Service
+					found["Ingress"] = backend.Name == "lrb-console" && backend.Port.Name == "console"
+				case obj.GetKind() == "HTTPRoute":
+					rules, _, err := unstructured.NestedSlice(obj.Object, "spec", "rules")
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := []any{map[string]any{"backendRefs": []any{map[string]any{"name": "lrb-console", "port": int64(443)}}}}
+					found["HTTPRoute"] = cmp.Diff(want, rules) == ""
 				case obj.GetKind() == "NetworkPolicy":
 					for _, rule := range typed[*networkingv1.NetworkPolicy](t, obj).Spec.Ingress {
 						if rule.Ports[0].Port.String() == "console" {
@@ -155,7 +166,8 @@ func TestConsoleIsReachedAtItsService(t *testing.T) {
 			found["port"] = slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == "console" && p.ContainerPort == 8446 })
 			found["argument"] = slices.Contains(container.Args, "--console-bind-address=:8446")
 			found["certificate"] = cmp.Diff(names, certificates(t, rendered)["lrb-console-tls"].DNSNames) == ""
-			want := map[string]bool{"Service": true, "NetworkPolicy": true, "port": true, "argument": true, "certificate": true}
+			found["actions"] = slices.Contains(container.Args, "--console-actions")
+			want := map[string]bool{"actions": true, "Ingress": true, "HTTPRoute": true, "Service": true, "NetworkPolicy": true, "port": true, "argument": true, "certificate": true}
 			if diff := cmp.Diff(want, found); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

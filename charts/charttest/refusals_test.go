@@ -81,6 +81,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an agent's webhook without one":     {"agent", `{certificates: {certManager: {enabled: false}}}`, []string{"certificates.existing.webhook is missing", "webhook.enabled=false"}},
 		"a console without certificate":      {"broker", `{` + off + `, webhook: {enabled: false}, console: {enabled: true}}`, []string{"certificates.existing.console is missing", "console.enabled=false"}},
 		"an agent's console without one":     {"agent", `{certificates: {certManager: {enabled: false}}, webhook: {enabled: false}, console: {enabled: true}}`, []string{"certificates.existing.console is missing", "console.enabled=false"}},
+		"actions without a console":          {"broker", `{console: {actions: true}}`, []string{"console.actions", "console.enabled=true"}},
+		"an agent's Ingress without one":     {"agent", `{console: {ingress: {host: rome.example.com}}}`, []string{"console.ingress", "console.enabled=true"}},
 		"metrics without certificate":        {"broker", `{` + off + `, webhook: {enabled: false}}`, []string{"certificates.existing.metrics is missing", "metrics.secure=false"}},
 		"an issuer whose root is missing":    {"broker", `{certificates: {issuers: {agents: {name: vault}}}}`, []string{"certificates.existing.agentsCA is missing"}},
 		"a root whose issuer is missing":     {"broker", `{certificates: {existing: {agentsCA: root}}}`, []string{"certificates.issuers.agents.name is missing"}},

@@ -62,6 +62,8 @@ var shared = map[string]string{
 	"metrics for the operator": `{metrics: {serviceMonitor: {enabled: true, interval: 15s, scrapeTimeout: 10s, relabelings: [{targetLabel: cluster, replacement: one}],
   metricRelabelings: [{action: drop, sourceLabels: [__name__], regex: "go_.*"}]}}}`,
 	"a console":                       `{console: {enabled: true, service: {annotations: {example.com/protocol: HTTPS}}}}`,
+	"a console behind an Ingress":     `{console: {enabled: true, actions: true, ingress: {host: console.example.com, className: nginx, tlsSecret: console-tls, annotations: {nginx.ingress.kubernetes.io/backend-protocol: HTTPS}}}}`,
+	"a console behind a Gateway":      `{console: {enabled: true, httpRoute: {host: console.example.com, annotations: {example.com/e: "5"}, parentRefs: [{name: web, namespace: gateways, sectionName: https}]}}}`,
 	"a console without a webhook":     `{console: {enabled: true}, webhook: {enabled: false}}`,
 	"no metrics":                      `{metrics: {enabled: false}}`,
 	"no webhook":                      `{webhook: {enabled: false}}`,

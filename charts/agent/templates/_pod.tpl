@@ -184,6 +184,9 @@ resources:
 {{- if .Values.console.enabled }}
 - --console-bind-address=:8446
 - --console-cert-path=/etc/agent/console-tls
+{{- if .Values.console.actions }}
+- --console-actions
+{{- end }}
 {{- end }}
 {{- if .Values.webhook.enabled }}
 - --webhook-bind-address=:9443

@@ -1,5 +1,8 @@
 {{/* Refuses combinations of values that are valid one by one. Each message names the key and the remedy. */}}
 {{- define "liqo-resource-broker-agent.refuse" -}}
+{{- if and (not .Values.console.enabled) (or .Values.console.actions .Values.console.ingress.host .Values.console.httpRoute.parentRefs) -}}
+{{- fail "console.actions, console.ingress and console.httpRoute have no effect without a console: set console.enabled=true" -}}
+{{- end -}}
 {{- include "liqo-resource-broker-agent.refuseURL" (dict "key" "cluster.endpointURL" "url" .Values.cluster.endpointURL) -}}
 {{- include "liqo-resource-broker-agent.refuseURL" (dict "key" "enrolment.url" "url" .Values.enrolment.url) -}}
 {{- range $i, $url := .Values.broker.urls -}}

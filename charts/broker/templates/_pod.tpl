@@ -91,6 +91,9 @@ resources:
 {{- if .Values.console.enabled }}
 - --console-bind-address=:8446
 - --console-cert-path=/etc/broker/console-tls
+{{- if .Values.console.actions }}
+- --console-actions
+{{- end }}
 {{- end }}
 {{- if .Values.notifications.loopback }}
 - --notify-loopback
