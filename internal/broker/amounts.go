@@ -94,7 +94,7 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *requests.Requ
 	if len(short) > 0 {
 		return errNoGrowth(p.Provider, "has no room for it to grow: "+strings.Join(short, ", "))
 	}
-	if why, ok := decision.CheckGrowth(rs.s.market, rs.s.decider.newDecisionRequest(wanted, nil), wanted.Amounts.Sub(held).Max(nil), p.Provider); !ok {
+	if why, ok := decision.CheckGrowth(rs.s.market, rs.s.decider.newDecisionRequest(wanted, ledger.Tried{}), wanted.Amounts.Sub(held).Max(nil), p.Provider); !ok {
 		return errNoGrowth(p.Provider, why.Message())
 	}
 	return nil

@@ -32,8 +32,8 @@ type choice struct {
 	target string
 }
 
-// chooseProvider picks a provider for a request. It does not consider the providers in tried.
-func (d *decider) chooseProvider(q *requests.Request, tried []string) choice {
+// chooseProvider picks a provider for a request.
+func (d *decider) chooseProvider(q *requests.Request, tried ledger.Tried) choice {
 	began := d.s.b.opts.Now()
 	c := choice{request: d.newDecisionRequest(q, tried), target: q.Target}
 	if winner, ok := d.pickBest(c.request, q.Target); ok {

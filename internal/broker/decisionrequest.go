@@ -11,9 +11,8 @@ import (
 )
 
 // newDecisionRequest converts a request to the form that package decision reads. Before that, it
-// updates the node shapes in the market on which the decision depends. tried are providers to
-// exclude.
-func (d *decider) newDecisionRequest(q *requests.Request, tried []string) *decision.Request {
+// updates the node shapes in the market on which the decision depends.
+func (d *decider) newDecisionRequest(q *requests.Request, tried ledger.Tried) *decision.Request {
 	if q.NeedsShapes() {
 		d.s.clusters.updateShapes()
 	} else {
@@ -22,7 +21,7 @@ func (d *decider) newDecisionRequest(q *requests.Request, tried []string) *decis
 	near, apart := d.neighboursOf(q)
 	demands := q.Demands()
 	return &decision.Request{
-		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried, Weights: d.s.config().Weights,
+		Requester: q.Requester, Amounts: q.Amounts, Exclude: tried.Excluded, Avoid: tried.Avoided, Weights: d.s.config().Weights,
 		PodShapes: demands.PodShapes, Constraints: demands.Constraints, Near: near, Apart: apart, Data: demands.Data, Duration: q.Duration,
 	}
 }

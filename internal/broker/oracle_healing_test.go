@@ -25,38 +25,9 @@ func (r *told) standing() int {
 	return n
 }
 
-// keptFrom returns why a reservation must not go to a lender now; "" if it may. A lender that
-// failed the reservation n times may serve it again 2^(n-1) minutes, but at most an hour, after any
-// lender last failed it.
-func (r *told) keptFrom(id string, now time.Time) string {
-	wait, last := 30*time.Second, time.Time{}
-	for _, p := range r.placements {
-		switch p.reason {
-		case ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack, ledger.Forgotten, ledger.Drained:
-			continue
-		case "", ledger.Recalled:
-			if p.provider == id {
-				return "it serves it or has called it back"
-			}
-			continue
-		}
-		if p.at.After(last) {
-			last = p.at
-		}
-		if p.provider == id {
-			wait = min(2*wait, time.Hour)
-		}
-	}
-	if wait >= time.Minute && now.Before(last.Add(wait)) {
-		return fmt.Sprintf("it failed it, and %s of %s are over", now.Sub(last), wait)
-	}
-	return ""
-}
-
-// mayReturn reports whether a reservation that cannot wait may go back to a lender that failed it
-// once, more than a minute ago, because no other lender has room.
-func (o *oracle) mayReturn(r *told, id string, now time.Time) bool {
-	failed := 0
+// failuresOf returns how often a lender failed a reservation and when it last did, and whether the
+// reservation must not go there at all.
+func (r *told) failuresOf(id string) (n int, last time.Time, never bool) {
 	for _, p := range r.placements {
 		if p.provider != id {
 			continue
@@ -64,20 +35,47 @@ func (o *oracle) mayReturn(r *told, id string, now time.Time) bool {
 		switch p.reason {
 		case ledger.Preempted, ledger.ProviderLost, ledger.ProviderBack, ledger.Forgotten, ledger.Drained:
 		case "", ledger.Recalled:
-			return false
+			never = true
 		default:
-			if failed++; now.Before(p.at.Add(time.Minute)) {
-				return false
+			n++
+			if p.at.After(last) {
+				last = p.at
 			}
 		}
 	}
-	if failed != 1 || r.mayWait() {
-		return false
+	return n, last, never
+}
+
+// keptFrom returns why a reservation must not go to a lender now; "" if it may. A lender that
+// failed the reservation n times may serve it again 2^(n-1) minutes later, but at most an hour.
+func (r *told) keptFrom(id string, now time.Time) string {
+	n, last, never := r.failuresOf(id)
+	if never {
+		return "it serves it or has called it back"
 	}
-	// If other reservations changed in this step too, the room at the time of the grant is unknown.
-	return len(o.pending) > 0 || !slices.ContainsFunc(slices.Collect(maps.Keys(o.lenders)), func(other string) bool {
-		return other != id && o.mayServe(other, r, now) && o.takes(other, r.amounts, nil)
-	})
+	wait := time.Hour
+	if n < 7 {
+		wait = time.Minute << n / 2
+	}
+	if n > 0 && now.Before(last.Add(wait)) {
+		return fmt.Sprintf("it failed it, and %s of %s are over", now.Sub(last), wait)
+	}
+	return ""
+}
+
+// askedBefore returns a lender that comes before one that has failed the reservation, "" if there is
+// none. If other reservations changed in this step too, or the lender has made room for the
+// reservation, the room at the time of the grant is unknown.
+func (o *oracle) askedBefore(r *told, id string, now time.Time) string {
+	if n, _, _ := r.failuresOf(id); n == 0 || len(o.pending) > 0 || r.waiting != nil && r.waiting.preempts == id {
+		return ""
+	}
+	for _, other := range slices.Sorted(maps.Keys(o.lenders)) {
+		if n, _, _ := r.failuresOf(other); n == 0 && o.mayServe(other, r, now) && o.takes(other, r.amounts, nil) {
+			return other
+		}
+	}
+	return ""
 }
 
 // healedRightly checks that a reservation gets a second provider only if the first one has

@@ -384,8 +384,11 @@ func (o *oracle) placedRightly(known *told, provider string, now time.Time) erro
 	if why := o.suspended.lasting(o.before, known.requester, provider); !held && why != "" {
 		return fmt.Errorf("%s gets a placement on %s, from which it is kept away: %s", known.requester, provider, why)
 	}
-	if why := known.keptFrom(provider, now); why != "" && !o.mayReturn(known, provider, now) {
+	if why := known.keptFrom(provider, now); why != "" {
 		return fmt.Errorf("%s is asked again: %s", provider, why)
+	}
+	if other := o.askedBefore(known, provider, now); other != "" {
+		return fmt.Errorf("%s is asked again before %s", provider, other)
 	}
 	if err := o.inTurn(known, provider, now); !held && err != nil {
 		return err

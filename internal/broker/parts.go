@@ -69,14 +69,14 @@ func (s *session) IsSilent(clusterID string) bool {
 	return s.book.HasAgent(clusterID) && s.clusters.presenceOf(clusterID).phase != ClusterActive
 }
 
-// CanPlace reports whether a provider can serve a request. The providers in tried do not count.
-func (s *session) CanPlace(q *requests.Request, tried []string) bool {
+// CanPlace reports whether a provider can serve a request.
+func (s *session) CanPlace(q *requests.Request, tried ledger.Tried) bool {
 	_, ok := s.decider.pickBest(s.decider.newDecisionRequest(q, tried), q.Target)
 	return ok
 }
 
 // Decide chooses a provider as decideInTurn does.
-func (s *session) Decide(q *requests.Request, tried []string) (*term.Decision, error) {
+func (s *session) Decide(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
 	return s.reservations.decideInTurn(q, tried)
 }
 

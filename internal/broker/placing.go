@@ -17,7 +17,7 @@ import (
 //   - It grants the capacity that was freed to waiting requests with precedence.
 //
 // Both may change the choice, so decideInTurn then chooses again.
-func (rs *reservations) decideInTurn(q *requests.Request, tried []string) (*term.Decision, error) {
+func (rs *reservations) decideInTurn(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
 	if !rs.s.b.configured {
 		return nil, errUnconfigured()
 	}
@@ -59,9 +59,6 @@ func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
 	}
 	q, tried := rs.s.requestAndTried(r)
 	c, err := rs.decideInTurn(q, tried)
-	if again := r.ExcludedAtLast(rs.s.now()); fault.ReasonOf(err) == fault.NoCandidate && !r.Queue && len(again) < len(tried) {
-		c, err = rs.decideInTurn(q, again)
-	}
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
 		return rs.endOrRequeue(r, why)
 	}

@@ -27,7 +27,7 @@ func (rs *reservations) repriceLease(r *ledger.Reservation) (*ledger.Price, bool
 		return nil, false
 	}
 	price := rs.s.book.Cluster(p.Provider).PriceFor(&r.Request)
-	if price.HasTermsOf(p.Price) || !decision.Accepts(rs.s.market, rs.s.decider.newDecisionRequest(requests.Of(r), nil), p.Provider) {
+	if price.HasTermsOf(p.Price) || !decision.Accepts(rs.s.market, rs.s.decider.newDecisionRequest(requests.Of(r), ledger.Tried{}), p.Provider) {
 		return nil, false
 	}
 	rs.s.log.Info("lease repriced", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,

@@ -78,11 +78,9 @@ func (qu *queueing) Observe(e term.Event) {
 	}
 }
 
-// requestAndTried returns the request of a reservation, and the providers that must not serve it
-// now, see ledger.Reservation.Excluded.
-func (s *session) requestAndTried(r *ledger.Reservation) (*requests.Request, []string) {
-	tried, _ := r.Excluded(s.now())
-	return requests.Of(r), tried
+// requestAndTried returns the request of a reservation, and the providers that it tried.
+func (s *session) requestAndTried(r *ledger.Reservation) (*requests.Request, ledger.Tried) {
+	return requests.Of(r), r.Tried(s.now())
 }
 
 // classOf returns a text that is equal for two waiting reservations if the same clusters can serve
@@ -103,7 +101,7 @@ func (qu *queueing) classOf(r *ledger.Reservation) string {
 		Request *requests.Request
 		Tried   []string
 		Alone   string
-	}{q, tried, alone})
+	}{q, tried.Excluded, alone})
 	if err != nil {
 		panic(err)
 	}
@@ -162,8 +160,7 @@ func (qu *queueing) timeoutOf(q *requests.Request) time.Duration {
 func (qu *queueing) reservationChanged(r *ledger.Reservation) {
 	qu.line.Remove(r.Name)
 	if r.Waiting != nil {
-		_, next := r.Excluded(qu.s.now())
-		qu.s.deadlines.setDeadline(triedDue+r.Name, next)
+		qu.s.deadlines.setDeadline(triedDue+r.Name, r.Tried(qu.s.now()).Next)
 		rank := queue.Rank{Priority: qu.s.priorityOf(r), Position: r.Waiting.Position}
 		qu.line.Add(queue.Waiter{ID: r.Name, Class: qu.classOf(r), Needs: r.Amounts, Rank: rank})
 	}
@@ -177,9 +174,9 @@ func (qu *queueing) endExclusion(name string) {
 		return
 	}
 	qu.reservationChanged(r)
-	_, tried := qu.s.requestAndTried(r)
+	tried := r.Tried(qu.s.now())
 	for i := range r.Placements {
-		if id := r.Placements[i].Provider; !slices.Contains(tried, id) {
+		if id := r.Placements[i].Provider; !slices.Contains(tried.Excluded, id) {
 			qu.noteFreed(id)
 		}
 	}
@@ -367,7 +364,7 @@ func (qu *queueing) awaitsOffer(o *ledger.Offer) bool {
 	more, moved := hasMore(qu.s.clusters.presenceOf(o.ClusterID).raw, free), !reflect.DeepEqual(c.Shapes, o.Shapes)
 	return (more || moved) && qu.line.First(free, func(name string) bool {
 		q, tried := qu.s.requestAndTried(qu.s.book.Reservation(name))
-		return (more || q.NeedsShapes() || qu.s.clusters.offersTainted(o.ClusterID)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried, o.ClusterID)
+		return (more || q.NeedsShapes() || qu.s.clusters.offersTainted(o.ClusterID)) && q.Requester != o.ClusterID && (q.Target == "" || q.Target == o.ClusterID) && !slices.Contains(tried.Excluded, o.ClusterID)
 	}) != ""
 }
 

@@ -423,14 +423,15 @@ func TestWaitingRequestReturnsToProviderThatAnsweredLate(t *testing.T) {
 	})
 }
 
-func TestSearchReturnsOnceToEachProvider(t *testing.T) {
+func TestSearchReturnsToProviderThatRecovered(t *testing.T) {
 	for name, tt := range map[string]struct {
 		try  []string // providers in the order of the placements, whose nodes do not become Ready
 		want string
 	}{
-		"one that recovered serves it":                {[]string{"berlin", "paris"}, "Active berlin"},
-		"after two failures of each it ends":          {[]string{"berlin", "paris", "berlin", "paris"}, "Failed"},
-		"the last one may be the first that recovers": {[]string{"berlin", "paris", "berlin"}, "Active paris"},
+		"the first one":                  {[]string{"berlin", "paris"}, "Active berlin"},
+		"the last one":                   {[]string{"berlin", "paris", "berlin"}, "Active paris"},
+		"after two failures":             {[]string{"berlin", "paris", "berlin", "paris"}, "Active berlin"},
+		"not if each failed three times": {[]string{"berlin", "paris", "berlin", "paris", "berlin", "paris"}, "Failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {

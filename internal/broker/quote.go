@@ -113,7 +113,7 @@ func (s *session) DecideNew(q *requests.Request) (*term.Decision, error) {
 
 // Judge implements quotes.Session.
 func (s *session) Judge(q *requests.Request, most int) ([]decision.Verdict, map[string]int32) {
-	judged := s.decider.listVerdicts(s.decider.newDecisionRequest(q, nil), q.Target, most)
+	judged := s.decider.listVerdicts(s.decider.newDecisionRequest(q, ledger.Tried{}), q.Target, most)
 	return judged.verdicts, judged.rejected
 }
 

@@ -120,7 +120,7 @@ func (rs *reservations) decideOrQueue(q *requests.Request) (*ledger.Reservation,
 // capacity to which waiting requests have a prior right, it returns errRecovering during recovery,
 // and errPaused while the queue is paused.
 func (rs *reservations) decideNew(q *requests.Request) (*term.Decision, error) {
-	choice, err := rs.decideInTurn(q, nil)
+	choice, err := rs.decideInTurn(q, ledger.Tried{})
 	recovering := !rs.s.recovery.SettledAt().IsZero()
 	if recovering && (fault.ReasonOf(err) == fault.NoCandidate || err == nil && rs.s.queue.wouldJump(q, choice.Provider)) {
 		return nil, rs.s.recovery.ErrRecovering()

@@ -17,11 +17,13 @@ import (
 // contest is one request with its names resolved to rows and columns of the market. Market.scratch
 // is the only contest: it reuses its slices, so a decision allocates nothing.
 type contest struct {
-	market   *Market
-	request  *Request
-	self     int32
-	excluded []int32
-	links    links
+	market            *Market
+	request           *Request
+	self              int32
+	excluded, avoided []int32
+	// lastResort is true if candidates that should be avoided may serve the request.
+	lastResort bool
+	links      links
 	// linkAt holds, for every row, 1 + the index in links of the link to that row; 0 for no link.
 	linkAt []int32
 	needs  []need
@@ -97,19 +99,15 @@ type judge struct {
 	weight int64
 }
 
-func (m *Market) beginContest(r *Request) *contest {
+// beginContest resolves a request. With lastResort, candidates to avoid may serve it too.
+func (m *Market) beginContest(r *Request, lastResort bool) *contest {
 	c := &m.scratch
 	c.market, c.request = m, r
 	c.self = nowhere
 	if i, ok := m.row[r.Requester]; ok {
 		c.self = i
 	}
-	c.excluded = c.excluded[:0]
-	for _, id := range r.Exclude {
-		if i, ok := m.row[id]; ok {
-			c.excluded = append(c.excluded, i)
-		}
-	}
+	c.excluded, c.avoided, c.lastResort = m.appendRows(c.excluded[:0], r.Exclude), m.appendRows(c.avoided[:0], r.Avoid), lastResort
 	c.links = m.links[r.Requester]
 	c.exceeded = m.exceeded[r.Requester]
 	for k := range c.links {
@@ -139,6 +137,16 @@ func (m *Market) beginContest(r *Request) *contest {
 	c.gates = [2]gate{m.gateFor(c.needs, 0), m.gateFor(c.needs, len(c.needs)-1)}
 	c.appointJudges(r.Weights)
 	return c
+}
+
+// appendRows appends the rows of the given clusters, without those that are not in the market.
+func (m *Market) appendRows(rows []int32, ids []string) []int32 {
+	for _, id := range ids {
+		if i, ok := m.row[id]; ok {
+			rows = append(rows, i)
+		}
+	}
+	return rows
 }
 
 // releaseRequest resets linkAt and drops all references to the request, so that it can be
@@ -217,7 +225,7 @@ func (c *contest) appointJudges(w Weights) {
 // about a resource, checkCandidate also returns the index of the unmet need.
 func (c *contest) checkCandidate(i int) (Reason, int) {
 	m := c.market
-	if m.marks[i]&(vacant|stale|denied|choosy|suspended) != 0 || c.linkAt[i] != 0 || c.exceeded != nil || len(c.excluded) > 0 || int32(i) == c.self {
+	if m.marks[i]&(vacant|stale|denied|choosy|suspended) != 0 || c.linkAt[i] != 0 || c.exceeded != nil || len(c.excluded)+len(c.avoided) > 0 || int32(i) == c.self {
 		if reason := c.checkStanding(i); reason != "" {
 			return reason, 0
 		}
@@ -276,7 +284,7 @@ func (c *contest) checkStanding(i int) Reason {
 		return absent
 	case int32(i) == c.self:
 		return Self
-	case slices.Contains(c.excluded, int32(i)):
+	case slices.Contains(c.excluded, int32(i)), !c.lastResort && slices.Contains(c.avoided, int32(i)):
 		return AlreadyTried
 	case marks&denied != 0 || l.Denied:
 		return Denied

@@ -6,22 +6,33 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
-// Decide returns the cluster that serves the request best, and false if none can. It allocates
-// nothing.
+// Decide returns the cluster that serves the request best, and false if none can. Clusters to avoid
+// are the last resort. Decide allocates nothing.
 func Decide(m *Market, r *Request) (string, bool) {
-	c := m.beginContest(r)
+	c, winner := m.beginChoice(r)
 	defer c.releaseRequest()
-	winner := c.findBest()
 	if winner == nobody {
 		return "", false
 	}
 	return m.ids[winner], true
 }
 
+// beginChoice begins a contest and returns the row of the best candidate, or the constant nobody. It
+// turns to candidates to avoid only if no other can provide.
+func (m *Market) beginChoice(r *Request) (c *contest, winner int) {
+	c = m.beginContest(r, false)
+	if winner = c.findBest(); winner == nobody {
+		c.releaseRequest()
+		c = m.beginContest(r, true)
+		winner = c.findBest()
+	}
+	return c, winner
+}
+
 // Check returns why the named cluster cannot serve the request, and true if it can. It is used for
 // requests that name their provider, and to check an earlier choice again.
 func Check(m *Market, r *Request, id string) (Rejection, bool) {
-	c := m.beginContest(r)
+	c := m.beginContest(r, true)
 	defer c.releaseRequest()
 	i, ok := m.row[id]
 	if !ok {
@@ -37,7 +48,7 @@ func Check(m *Market, r *Request, id string) (Rejection, bool) {
 // price, and the room on the selected nodes. The caller checks that the cluster has enough free
 // capacity in total.
 func CheckGrowth(m *Market, r *Request, rest quantity.Amounts, id string) (Rejection, bool) {
-	c := m.beginContest(r)
+	c := m.beginContest(r, true)
 	defer c.releaseRequest()
 	row, ok := m.row[id]
 	if !ok {

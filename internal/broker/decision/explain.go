@@ -60,7 +60,7 @@ type CriterionScore struct {
 // cover all candidates; the winner is the one that Decide returns. Only the n verdicts are
 // described in full, so a small n costs little.
 func ExplainTop(m *Market, r *Request, n int) Explanation {
-	c := m.beginContest(r)
+	c, _ := m.beginChoice(r)
 	defer c.releaseRequest()
 	n = min(max(n, 0), m.Len())
 	out := Explanation{Weights: c.describeWeights(), Considered: m.Len(), Rejected: map[Reason]int{}}
@@ -102,7 +102,7 @@ func ExplainTop(m *Market, r *Request, n int) Explanation {
 
 // Judge returns the verdict on one candidate. Its Rank is not set.
 func Judge(m *Market, r *Request, id string) Verdict {
-	c := m.beginContest(r)
+	c := m.beginContest(r, true)
 	defer c.releaseRequest()
 	i, ok := m.row[id]
 	if !ok {

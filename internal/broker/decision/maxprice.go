@@ -78,7 +78,7 @@ func (c *contest) unpricedNeed(i int) corev1.ResourceName {
 // returns true if the request has no highest price, and false for a cluster that is not in the
 // market.
 func Accepts(m *Market, r *Request, id string) bool {
-	c := m.beginContest(r)
+	c := m.beginContest(r, true)
 	defer c.releaseRequest()
 	i, ok := m.row[id]
 	return ok && c.checkPrice(int(i)) == ""

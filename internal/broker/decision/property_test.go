@@ -373,7 +373,7 @@ func TestDearestIsMostExpensiveOfThoseThatCouldServe(t *testing.T) {
 		r := anyRequest(t)
 		all := explainAll(m, r)
 		own := func(id string) Bill { // own returns the bill of a cluster in the cluster's currency
-			c := m.beginContest(r)
+			c := m.beginContest(r, true)
 			defer c.releaseRequest()
 			return c.billOf(int(m.row[id]))
 		}

@@ -17,8 +17,10 @@ type Request struct {
 	// PodShapes are pods that must fit on the provider's nodes at the same time. Amounts includes
 	// their total.
 	PodShapes []brokerv1alpha1.PodShape
-	// Exclude lists the clusters that were already tried for this request.
+	// Exclude lists the clusters that were already tried for this request. Avoid lists those that
+	// failed it, and may serve it only if no other cluster can.
 	Exclude []string
+	Avoid   []string
 	// Constraints restricts the providers; nil for no restriction. Its Affinity and AntiAffinity
 	// are ignored: Near and Apart replace them.
 	Constraints *brokerv1alpha1.Constraints

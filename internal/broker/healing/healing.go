@@ -31,11 +31,11 @@ type Session interface {
 	// IsSilent reports whether a cluster with an agent has been silent for too long to be granted
 	// anything.
 	IsSilent(clusterID string) bool
-	// CanPlace reports whether a provider can serve a request. The providers in tried do not count.
-	CanPlace(q *requests.Request, tried []string) bool
+	// CanPlace reports whether a provider can serve a request.
+	CanPlace(q *requests.Request, tried ledger.Tried) bool
 	// Decide chooses a provider, after it has served waiting requests that come first. It returns
 	// fault.NoCandidate if none can serve the request.
-	Decide(q *requests.Request, tried []string) (*term.Decision, error)
+	Decide(q *requests.Request, tried ledger.Tried) (*term.Decision, error)
 	// RecordOffers records all pending offers, and reports whether there were any.
 	RecordOffers() (bool, error)
 	// Reschedule computes the deadline of a reservation again.
@@ -138,8 +138,7 @@ func (h *Healing) Advance(r *ledger.Reservation) error {
 func (h *Healing) beginHealing(r *ledger.Reservation) error {
 	left := r.Current()
 	h.retryAt[r.Name], h.tried = h.s.Now().Add(h.RetryEvery), true
-	tried, _ := r.Excluded(h.s.Now())
-	q := requests.Of(r)
+	q, tried := requests.Of(r), r.Tried(h.s.Now())
 	if can, err := h.canBegin(r, q, tried); !can || err != nil {
 		return err
 	}
@@ -166,7 +165,7 @@ func (h *Healing) beginHealing(r *ledger.Reservation) error {
 //
 // It does not explain why no provider can serve the reservation: explanations are expensive and would
 // not be shown anywhere, and every reservation on a lost provider would need one.
-func (h *Healing) canBegin(r *ledger.Reservation, q *requests.Request, tried []string) (bool, error) {
+func (h *Healing) canBegin(r *ledger.Reservation, q *requests.Request, tried ledger.Tried) (bool, error) {
 	if h.s.IsSilent(r.Requester) {
 		return false, nil
 	}
