@@ -27,6 +27,10 @@ func byLedger(says ...string) finder {
 	return finder{folder: "../../internal/broker/ledger", test: "TestSimulation", says: says}
 }
 
+func byReputation(test string, says ...string) finder {
+	return finder{folder: "../../internal/broker/reputation", test: test, says: says}
+}
+
 func byRequests(test string, says ...string) finder {
 	return finder{folder: "../../controllers/agent/resourcerequest", test: test, says: says}
 }
@@ -53,9 +57,9 @@ var finders = map[string]finder{
 	"endless-drain":     byModel("its lender is drained (false)"),
 	"open-cordon":       byModel("is cordoned, and gets something new", "is to give", "is to hold", "has room", "can give"),
 	"hasty-newcomer":    byModel("out of turn"),
-	"short-pause":       byLedger("it is suspended"),
-	"one-word":          byLedger("it is suspended"),
-	"accomplice":        byLedger("it is suspended"),
+	"short-pause":       byReputation("TestLiarGetsHardlyAnyRequestAtAnyRate", "want less than 1 %"),
+	"one-word":          byReputation("TestSuspensions", "is suspended for"),
+	"accomplice":        byReputation("TestSuspensions", "is suspended for"),
 	"early-meter":       byLedger("has cost"),
 	"idle-one-word":     {folder: "../../internal/broker", test: "TestReservationThatMayBeUsedIsNotReleased", says: []string{"rome is told"}},
 	"idle-silence":      {folder: "../../internal/broker", test: "TestReservationThatMayBeUsedIsNotReleased", says: []string{"rome is told"}},

@@ -14,12 +14,12 @@ var wings = map[string][]string{
 }
 
 // vocabulary is what every package may import: values without behaviour of their own.
-var vocabulary = []string{"api", "internal/agent/placement", "internal/fault", "internal/lending", "internal/message", "internal/money", "internal/packing", "internal/quantity", "internal/requirements"}
+var vocabulary = []string{"api", "internal/agent/placement", "internal/broker/reputation", "internal/fault", "internal/lending", "internal/message", "internal/money", "internal/packing", "internal/quantity", "internal/requirements"}
 
 // pure packages take values and return values, so that tests can try every case.
 var pure = []string{
 	"internal/agent/autoscaling", "internal/agent/burst", "internal/agent/fitting", "internal/agent/offering", "internal/agent/placeholder", "internal/agent/placement",
-	"internal/broker/accounts", "internal/broker/decision", "internal/broker/history", "internal/broker/ledger", "internal/broker/queue",
+	"internal/broker/accounts", "internal/broker/decision", "internal/broker/history", "internal/broker/ledger", "internal/broker/queue", "internal/broker/reputation",
 	"internal/lending", "internal/message", "internal/money", "internal/quantity", "internal/requirements", "internal/view",
 	"liqo/plan",
 }
@@ -34,7 +34,7 @@ var (
 	}
 	parted = []string{
 		"internal/broker/accounts", "internal/broker/decision", "internal/broker/history", "internal/broker/journal", "internal/broker/ledger",
-		"internal/broker/replay", "internal/broker/requests", "internal/broker/term", "internal/broker/visibility",
+		"internal/broker/replay", "internal/broker/reputation", "internal/broker/requests", "internal/broker/term", "internal/broker/visibility",
 	}
 )
 

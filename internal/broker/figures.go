@@ -46,7 +46,7 @@ func readClusters(s *session, f *metrics.Figures) {
 		p := s.clusters.presenceOf(c.ClusterID)
 		f.AddCluster(c, metrics.Member{
 			Label: s.metering.Label(c.ClusterID), Phase: p.phase, Heard: p.heard, LeftOut: s.market.LeftOut(c.ClusterID),
-			Paused: p.standing != nil && p.standing.Paused != "", Exceeds: p.excess != nil && p.excess.All != "",
+			Paused: p.standing != nil && p.standing.Paused.Why != "", Exceeds: p.excess != nil && p.excess.All != "",
 		})
 	})
 }

@@ -238,7 +238,7 @@ func TestRequesterCannotPauseProviderForOthers(t *testing.T) {
 		}())
 		for range 2 {
 			view, err := f.Cluster(context.Background(), "paris")
-			if err != nil || view.Standing == nil || view.Standing.Paused != "" || view.Standing.PausedFor["rome"] == "" {
+			if err != nil || view.Standing == nil || view.Standing.Paused.Why != "" || view.Standing.PausedFor["rome"].Why == "" {
 				t.Errorf("paris is paused for %+v, %v; want rome alone", view.Standing, err)
 			}
 			f.kill() // the record of failures survives a takeover

@@ -8,24 +8,34 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
 // suspensions holds the reason for each blocked pair of requester and provider. The text stays
-// the same as long as the same pause or trial lasts. The ledger's tests check the pauses
-// against the naive book. Here the oracle checks that decisions respect them.
-type suspensions map[way]string
+// the same as long as the same pause lasts. The tests of package reputation check the pauses. Here
+// the oracle checks that decisions respect them.
+type suspensions struct {
+	blocked map[way]string
+	// lastResort are the pairs whose pauses allow a placement if no other provider can serve.
+	lastResort map[way]bool
+}
 
 // keep reports whether a requester is blocked from using a provider.
 func (s suspensions) keep(requester, provider string) bool {
-	return s[way{requester, provider}]+s[way{"", provider}]+s[way{requester, ""}] != ""
+	return s.blocked[way{requester, provider}]+s.blocked[way{"", provider}]+s.blocked[way{requester, ""}] != ""
+}
+
+// avoids reports whether a provider is the last resort of a requester.
+func (s suspensions) avoids(requester, provider string) bool {
+	return s.lastResort[way{requester, provider}] || s.lastResort[way{"", provider}]
 }
 
 // lasting returns a reason that blocked a requester before the step and still does; "" for none. A
 // block that began or ended within the step may have done so after the placement.
 func (s suspensions) lasting(before suspensions, requester, provider string) string {
 	for _, w := range []way{{requester, provider}, {"", provider}, {requester, ""}} {
-		if why := s[w]; why != "" && why == before[w] {
+		if why := s.blocked[w]; why != "" && why == before.blocked[w] {
 			return why
 		}
 	}
@@ -33,23 +43,29 @@ func (s suspensions) lasting(before suspensions, requester, provider string) str
 }
 
 func (m *machine) suspensionsNow(now time.Time) suspensions {
-	out := suspensions{}
-	text := func(s *ledger.Suspension) string { return fmt.Sprintf("until %s, trial %q", s.Until, s.Trial) }
+	out := suspensions{map[way]string{}, map[way]bool{}}
+	note := func(w way, s *reputation.Suspension, provides bool) {
+		switch {
+		case s == nil:
+		case !s.LastResort:
+			out.blocked[w] += fmt.Sprintf("until %s, providing %t", s.Until, provides)
+		case provides:
+			out.lastResort[w] = true
+		}
+	}
 	m.session.book.Clusters(func(c *ledger.Cluster) {
-		if s := c.Providing.Suspended(now); s != nil {
-			out[way{"", c.ClusterID}] += text(s)
+		all, of, _ := c.Providing.Suspended(now)
+		note(way{"", c.ClusterID}, all, true)
+		for requester, s := range of {
+			note(way{requester, c.ClusterID}, &s, true)
 		}
-		if s := c.Consuming.Suspended(now); s != nil {
-			out[way{c.ClusterID, ""}] += text(s)
-		}
-		c.Providing.SuspendedFor(now, func(requester string, s *ledger.Suspension) {
-			out[way{requester, c.ClusterID}] += "fails: " + text(s)
-		})
 	})
 	m.session.book.Clusters(func(c *ledger.Cluster) {
-		c.Consuming.SuspendedFor(now, func(provider string, s *ledger.Suspension) {
-			out[way{c.ClusterID, provider}] += "exceeds: " + text(s)
-		})
+		all, of, _ := c.Consuming.Suspended(now)
+		note(way{c.ClusterID, ""}, all, false)
+		for provider, s := range of {
+			note(way{c.ClusterID, provider}, &s, false)
+		}
 	})
 	return out
 }
@@ -102,8 +118,8 @@ func (m *machine) liftPauses(c choose) (cause, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for w, why := range m.suspensionsNow(m.now()) {
-		fails, exceeds := w.from == "" || strings.Contains(why, "fails"), w.to == "" || strings.Contains(why, "exceeds")
+	for w, why := range m.suspensionsNow(m.now()).blocked {
+		fails, exceeds := strings.Contains(why, "providing true"), strings.Contains(why, "providing false")
 		if lifted && (w.to == id && fails || w.from == id && exceeds) {
 			return cause{}, fmt.Errorf("the pauses of %s were lifted, and %v is kept away: %s", id, w, why)
 		}

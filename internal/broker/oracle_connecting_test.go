@@ -24,11 +24,8 @@ func (m *machine) mayConnect(r *told, n int, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.session.book.Cluster(p.provider)
-	if conduct := c.Providing; conduct != nil {
-		t := conduct.Tallies[r.requester]
-		if t.Points >= 2 && now.Sub(t.At) < 24*time.Hour || conduct.Points(now) >= 6 {
-			return false
-		}
+	if c.Providing.Doubted(r.requester, now) {
+		return false
 	}
 	waiting := 0
 	for _, other := range m.told {

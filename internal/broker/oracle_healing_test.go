@@ -63,15 +63,17 @@ func (r *told) keptFrom(id string, now time.Time) string {
 	return ""
 }
 
-// askedBefore returns a lender that comes before one that has failed the reservation, "" if there is
-// none. If other reservations changed in this step too, or the lender has made room for the
+// askedBefore returns a lender that comes before one that has failed the reservation, or is the last
+// resort of its requester, "" if there is none. If other reservations changed in this step too, or the lender has made room for the
 // reservation, the room at the time of the grant is unknown.
 func (o *oracle) askedBefore(r *told, id string, now time.Time) string {
-	if n, _, _ := r.failuresOf(id); n == 0 || len(o.pending) > 0 || r.waiting != nil && r.waiting.preempts == id {
+	failed := func(id string) bool { n, _, _ := r.failuresOf(id); return n > 0 }
+	last := failed(id) || o.suspended.avoids(r.requester, id) && o.before.avoids(r.requester, id)
+	if !last || len(o.pending) > 0 || r.waiting != nil && r.waiting.preempts == id {
 		return ""
 	}
 	for _, other := range slices.Sorted(maps.Keys(o.lenders)) {
-		if n, _, _ := r.failuresOf(other); n == 0 && o.mayServe(other, r, now) && o.takes(other, r.amounts, nil) {
+		if !failed(other) && !o.suspended.avoids(r.requester, other) && o.mayServe(other, r, now) && o.takes(other, r.amounts, nil) {
 			return other
 		}
 	}

@@ -8,10 +8,10 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 )
 
-func (f *fleet) recordOf(id string) (ledger.Record, string) {
+func (f *fleet) recordOf(id string) (reputation.Record, string) {
 	f.t.Helper()
 	v, err := f.Cluster(context.Background(), id)
 	if err != nil {

@@ -9,35 +9,32 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // updateConduct updates the drain of a cluster in the market, and its pauses as a provider and as a
 // requester. It returns when the pauses next change merely because time passes, zero if they do not.
 func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
-	now, p := cs.s.now(), cs.presenceOf(c.ClusterID)
-	drain, isDrained := cs.s.drains.Find(c.ClusterID)
-	if c.Providing != nil || p.standing != nil || isDrained {
-		standing := standingOf(c.Providing, now)
-		if isDrained {
-			standing = drains.WithCordon(&drain, standing)
-		}
-		if !reflect.DeepEqual(standing, p.standing) {
-			cs.s.market.SetStanding(c.ClusterID, standing)
-			p.standing = standing
-			cs.s.queue.noteFreed(c.ClusterID) // the cluster may serve waiting requests again
-			cs.s.b.feed.addCluster(c.ClusterID)
-		}
+	p := cs.presenceOf(c.ClusterID)
+	standing, first := standingOf(c.Providing, cs.s.now())
+	if drain, isDrained := cs.s.drains.Find(c.ClusterID); isDrained {
+		standing = drains.WithCordon(&drain, standing)
 	}
-	if c.Consuming != nil || p.excess != nil {
-		if excess := excessTexts(c.ClusterID, c.Consuming, now); !reflect.DeepEqual(excess, p.excess) {
-			cs.s.market.SetExcess(c.ClusterID, excess)
-			p.excess = excess
-			cs.s.queue.noteAllFreed() // the cluster's waiting requests may be served again
-			cs.s.b.feed.addCluster(c.ClusterID)
-		}
+	if !reflect.DeepEqual(standing, p.standing) {
+		cs.s.market.SetStanding(c.ClusterID, standing)
+		p.standing = standing
+		cs.s.queue.noteFreed(c.ClusterID) // the cluster may serve waiting requests again
+		cs.s.b.feed.addCluster(c.ClusterID)
 	}
-	return term.Sooner(c.Providing.Next(now), c.Consuming.Next(now))
+	excess, second := excessOf(c.ClusterID, c.Consuming, cs.s.now())
+	if !reflect.DeepEqual(excess, p.excess) {
+		cs.s.market.SetExcess(c.ClusterID, excess)
+		p.excess = excess
+		cs.s.queue.noteAllFreed() // the cluster's waiting requests may be served again
+		cs.s.b.feed.addCluster(c.ClusterID)
+	}
+	return term.Sooner(first, second)
 }
 
 // updateRequester updates the pauses of a requester, if it has or had any.
@@ -47,56 +44,64 @@ func (cs *clusters) updateRequester(id string) {
 	}
 }
 
-// standingOf returns the pauses of a provider as texts, nil if it has none.
-func standingOf(c *ledger.Conduct, now time.Time) *decision.Standing {
+// standingOf returns the pauses of a provider, nil if it has none, and when they next change because
+// time passes.
+func standingOf(r *reputation.Reputation, now time.Time) (*decision.Standing, time.Time) {
+	all, of, next := r.Suspended(now)
+	if all == nil && of == nil {
+		return nil, next
+	}
 	out := &decision.Standing{}
-	if s := c.Suspended(now); s != nil {
-		out.Paused = pauseText(s, "")
+	if all != nil {
+		out.Paused = pauseOf(all, "")
 	}
-	c.SuspendedFor(now, func(requester string, s *ledger.Suspension) {
+	for requester, s := range of {
 		if out.PausedFor == nil {
-			out.PausedFor = map[string]string{}
+			out.PausedFor = map[string]decision.Pause{}
 		}
-		out.PausedFor[requester] = pauseText(s, " for "+requester)
-	})
-	if out.Paused == "" && out.PausedFor == nil {
-		return nil
+		out.PausedFor[requester] = pauseOf(&s, " for "+requester)
 	}
-	return out
+	return out, next
 }
 
-// pauseText describes a pause. It gives the time of its end, not how long it lasts, because the
-// text is stored with decisions and read later.
-func pauseText(s *ledger.Suspension, whom string) string {
-	text := fmt.Sprintf("%d failures in a row%s", s.Failures, whom)
+// pauseOf describes a pause. It gives the time of its end, not how long it lasts, because the text is
+// stored with decisions and read later.
+func pauseOf(s *reputation.Suspension, whom string) decision.Pause {
+	text := fmt.Sprintf("%d failures in a row%s, ", s.Failures, whom)
 	if s.Failures < 2 {
-		text = "a placement on trial failed" + whom
+		text = "a placement on trial failed" + whom + ", "
 	}
-	if s.Trial != "" {
-		return text + ", one placement is on trial now"
+	if s.LastResort {
+		text += "until " + s.Until.Format(time.RFC3339) + " it serves only if no other can"
+	} else {
+		text += "tries again at " + s.Until.Format(time.RFC3339)
 	}
-	return text + ", tries again at " + s.Until.Format(time.RFC3339)
+	return decision.Pause{Why: text, LastResort: s.LastResort}
 }
 
-// excessTexts returns why providers refuse new reservations of a requester that used more than it
-// was granted, nil if none refuses.
-func excessTexts(requester string, c *ledger.Conduct, now time.Time) *decision.Excess {
+// excessOf returns why providers refuse new reservations of a requester that used more than it was
+// granted, nil if none refuses, and when that next changes because time passes.
+func excessOf(requester string, r *reputation.Reputation, now time.Time) (*decision.Excess, time.Time) {
+	all, by, next := r.Suspended(now)
 	out := &decision.Excess{}
-	if s := c.Suspended(now); s != nil {
+	if all != nil && !all.LastResort {
 		out.All = fmt.Sprintf("%s exceeded grants of several clusters: no cluster grants it anything new before %s",
-			requester, s.Until.Format(time.RFC3339))
+			requester, all.Until.Format(time.RFC3339))
 	}
-	c.SuspendedFor(now, func(provider string, s *ledger.Suspension) {
+	for provider, s := range by {
+		if s.LastResort {
+			continue
+		}
 		if out.By == nil {
 			out.By = map[string]string{}
 		}
 		out.By[provider] = fmt.Sprintf("%s exceeded a grant of %s: %s grants it nothing new before %s",
 			requester, provider, provider, s.Until.Format(time.RFC3339))
-	})
-	if out.All == "" && out.By == nil {
-		return nil
 	}
-	return out
+	if out.All == "" && out.By == nil {
+		return nil, next
+	}
+	return out, next
 }
 
 // LiftPauses clears the failures of a cluster, and with them its pauses, but only once for each

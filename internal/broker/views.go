@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -32,7 +33,7 @@ type ClusterView struct {
 	// holdings; "" if that does not apply.
 	Awaited string
 	// Record counts the outcomes of the placements that were granted on the cluster.
-	Record ledger.Record
+	Record reputation.Record
 	// Reliability is the share of promises that the cluster has kept, from 0 to 1; nil if unknown.
 	Reliability *float64
 	// Unreachable are the providers that the cluster cannot reach, as it reported.
@@ -50,8 +51,6 @@ type ClusterView struct {
 	Failures map[string]int32
 	// Lifted is the mark with which an operator last lifted the cluster's pauses.
 	Lifted string
-	// OnTrial is true while a single placement on the cluster is a trial after a pause.
-	OnTrial bool
 	// Denied is true if the administrator's lists shut the cluster out.
 	Denied bool
 	// Drain is the drain or cordon of the cluster by an administrator; nil if there is none.
@@ -82,9 +81,6 @@ func (b *Broker) Cluster(ctx context.Context, id string) (*ClusterView, error) {
 			Pending:     s.clusters.presenceOf(id).demand,
 			Standing:    s.clusters.presenceOf(id).standing, Excess: s.clusters.presenceOf(id).excess,
 			Failures: c.Providing.Failures(s.now()), Lifted: c.Lifted,
-		}
-		if paused := c.Providing.Suspended(s.now()); paused != nil {
-			view.OnTrial = paused.Trial != ""
 		}
 		if share, known := c.Record.Share(s.now()); known {
 			view.Reliability = &share

@@ -103,7 +103,6 @@ var brokerSections = []section{
 		{Word: "ProviderLeaving", Note: "on `Ready`", Means: "its agent [is being uninstalled](upgrade.md#uninstall), or was", Do: "remove a cluster that does not return with `broker forget`"},
 		{Word: "Implausible", Note: "on `Plausible`, with an event", Means: "its figures contradict each other, or a resource grew more than fourfold within five minutes. They are still used", Do: "check its nodes and agent; `deniedClusters` excludes it", Level: Warning},
 		{Word: "Paused", Note: "on `Ready`, and on `Reliable` with an event", Means: "it failed several times in a row and gets nothing new until the instant in the message", Do: "check its agent and Liqo, then wait for a successful trial or [lift the pauses](reachability.md#lifting-pauses)", Level: Warning},
-		{Word: "OnTrial", Note: "on `Reliable`, with an event", Means: "one placement is on trial; others follow when its node is Ready"},
 		{Word: "PausedForSome", Note: "on `Reliable`, with an event", Means: "it is paused only for the requesters in the message", Do: "look for what differs between these two clusters and others", Level: Warning},
 		{Word: "ExceededGrant", Note: "on `WithinGrants`, with an event", Means: "providers evicted its excess pods: they, or all clusters, exclude it until the instant in the message", Do: "its operator runs no more than is granted; you can [lift it](reachability.md#lifting-pauses)", Level: Warning},
 		{Word: "PausesLifted", Note: "event", Means: "an administrator [lifted the pauses](reachability.md#lifting-pauses)"},

@@ -72,12 +72,10 @@ const ReasonImplausible = "Implausible"
 
 // Reasons of the conditions Reliable and WithinGrants, and of the events when they change.
 const (
-	// ReasonPaused means that the cluster gets no new reservations until the time in the message.
+	// ReasonPaused means that the cluster gets no new reservations, or only those that no other cluster
+	// can serve, until the time in the message.
 	ReasonPaused = "Paused"
-	// ReasonOnTrial means that the pause is over and the cluster has got one placement. The outcome
-	// of this placement decides whether the cluster gets more.
-	ReasonOnTrial = "OnTrial"
-	// ReasonPausedForSome means that the cluster gets no new reservations from some requesters.
+	// ReasonPausedForSome means the same for some requesters.
 	ReasonPausedForSome = "PausedForSome"
 	// ReasonExceededGrant means that the cluster gets no new capacity from some or all other
 	// clusters, because its pods used more than was granted.

@@ -42,14 +42,16 @@ func reliableCondition(v *broker.ClusterView) metav1.Condition {
 	const remedy = ": running workloads are not affected; status.reliability counts the failures, check the cluster's agent and Liqo; " +
 		"once they work, a new value of annotation " + brokerv1alpha1.LiftPausesAnnotation + " lifts the pauses at once"
 	switch {
-	case v.Standing == nil, v.Standing.Paused == "" && len(v.Standing.PausedFor) == 0:
+	case v.Standing == nil, v.Standing.Paused.Why == "" && len(v.Standing.PausedFor) == 0:
 		return c // a cordon alone is no failure
-	case v.Standing.Paused != "" && v.OnTrial:
-		c.Reason, c.Message = brokerv1alpha1.ReasonOnTrial, v.Standing.Paused+listFailures(v)+remedy
-	case v.Standing.Paused != "":
-		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, "no new placements: "+v.Standing.Paused+listFailures(v)+remedy
+	case v.Standing.Paused.Why != "":
+		c.Reason, c.Message = brokerv1alpha1.ReasonPaused, v.Standing.Paused.Why+listFailures(v)+remedy
 	default:
-		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "no new placements for some requesters: "+joinFirst(v.Standing.PausedFor)+remedy
+		texts := map[string]string{}
+		for requester, p := range v.Standing.PausedFor {
+			texts[requester] = p.Why
+		}
+		c.Reason, c.Message = brokerv1alpha1.ReasonPausedForSome, "for some requesters: "+joinFirst(texts)+remedy
 	}
 	c.Status, c.Message = metav1.ConditionFalse, message.Clip(c.Message, message.MaxNote)
 	return c

@@ -37,9 +37,9 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 		{Type: brokerv1alpha1.ConditionReliable, Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonPaused},
 		{Type: brokerv1alpha1.ConditionWithinGrants, Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonExceededGrant},
 	}
-	many := map[string]string{}
+	many := map[string]decision.Pause{}
 	for i := range 9 {
-		many[fmt.Sprint("c", i)] = fmt.Sprintf("3 failures in a row for c%d", i)
+		many[fmt.Sprint("c", i)] = decision.Pause{Why: fmt.Sprintf("3 failures in a row for c%d", i)}
 	}
 	tests := map[string]struct {
 		view   broker.ClusterView
@@ -55,18 +55,14 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 		},
 		"a paused provider names the requesters that it failed, and the remedy": {
 			view: broker.ClusterView{
-				Standing: &decision.Standing{Paused: "5 failures in a row, tries again at 2026-11-20T10:02:00Z"},
+				Standing: &decision.Standing{Paused: decision.Pause{Why: "5 failures in a row, tries again at 2026-11-20T10:02:00Z"}},
 				Failures: map[string]int32{"rome": 2, "berlin": 3},
 			},
 			want: []string{"Reliable=False Paused"},
 			says: []string{
-				"no new placements: 5 failures in a row, tries again at 2026-11-20T10:02:00Z (3 for berlin, 2 for rome)",
+				"5 failures in a row, tries again at 2026-11-20T10:02:00Z (3 for berlin, 2 for rome)",
 				"annotation broker.fluidos.eu/lift-pauses",
 			},
-		},
-		"a provider on trial": {
-			view: broker.ClusterView{Standing: &decision.Standing{Paused: "3 failures in a row, one placement is on trial now"}, OnTrial: true},
-			want: []string{"Reliable=False OnTrial"}, says: []string{"one placement is on trial now"}, omits: []string{"nothing new"},
 		},
 		"a provider that is paused for some, of whom few are named": {
 			view: broker.ClusterView{Standing: &decision.Standing{PausedFor: many}},
@@ -86,7 +82,7 @@ func TestConditionsSayWhyNothingNewIsPlaced(t *testing.T) {
 			want: []string{"WithinGrants=False ExceededGrant"}, says: []string{"no cluster takes anything new of it"}, omits: []string{"paris does not"},
 		},
 		"a message fits the event that repeats it": {
-			view: broker.ClusterView{Standing: &decision.Standing{PausedFor: map[string]string{"rome": strings.Repeat("x", 2000)}}},
+			view: broker.ClusterView{Standing: &decision.Standing{PausedFor: map[string]decision.Pause{"rome": {Why: strings.Repeat("x", 2000)}}}},
 			want: []string{"Reliable=False PausedForSome"}, says: []string{"x…"},
 		},
 	}
@@ -129,7 +125,7 @@ func TestConditionsOfConductAreToldOnceForEachReason(t *testing.T) {
 	}{
 		"when a pause begins":         {status(), status(paused), "Warning Paused until ten"},
 		"not when its message moves":  {status(paused), status(later), ""},
-		"when a trial follows":        {status(paused), status(reliable("False", "OnTrial", "one")), "Warning OnTrial one"},
+		"when its reason changes":     {status(paused), status(reliable("False", "PausedForSome", "one")), "Warning PausedForSome one"},
 		"when it is over":             {status(paused), status(reliable("True", "Reliable", "none")), "Normal Reliable none"},
 		"not of a condition not made": {status(), status(), ""},
 		"of the other one too": {status(), status(metav1.Condition{Type: brokerv1alpha1.ConditionWithinGrants, Status: "False", Reason: "ExceededGrant", Message: "more"}),

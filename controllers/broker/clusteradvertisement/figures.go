@@ -153,8 +153,8 @@ func readyCondition(v *broker.ClusterView, fresh metav1.Condition) metav1.Condit
 	case v.Lending != nil && v.Lending.Unready != "":
 		return refuse(string(lending.ProviderNotReady),
 			fmt.Sprintf("the cluster reports that its Liqo does not work (%s), see condition LiqoReady of its Advertisement", v.Lending.Unready))
-	case v.Standing != nil && v.Standing.Paused != "":
-		return refuse(string(decision.Paused), v.Standing.Paused+", see condition Reliable; running workloads stay")
+	case v.Standing != nil && v.Standing.Paused.Why != "" && !v.Standing.Paused.LastResort:
+		return refuse(string(decision.Paused), v.Standing.Paused.Why+", see condition Reliable; running workloads stay")
 	}
 	ready.Message = "takes new reservations"
 	return ready

@@ -29,13 +29,18 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 		view                 broker.ClusterView
 		reason, fresh, phase string
 	}{
-		"it advertises":             {active(func(*broker.ClusterView) {}), "Active", "Active", "Active"},
-		"it is denied":              {active(func(v *broker.ClusterView) { v.Denied = true }), "Denied", "Active", "Denied"},
-		"it is denied and silent":   {broker.ClusterView{Phase: broker.ClusterStale, Denied: true}, "Denied", "Stale", "Denied"},
-		"it is silent":              {broker.ClusterView{Phase: broker.ClusterInactive}, "Inactive", "Inactive", "Inactive"},
-		"it is paused for everyone": {active(func(v *broker.ClusterView) { v.Standing = &decision.Standing{Paused: "3 failures in a row"} }), "Paused", "Active", "Paused"},
+		"it advertises":           {active(func(*broker.ClusterView) {}), "Active", "Active", "Active"},
+		"it is denied":            {active(func(v *broker.ClusterView) { v.Denied = true }), "Denied", "Active", "Denied"},
+		"it is denied and silent": {broker.ClusterView{Phase: broker.ClusterStale, Denied: true}, "Denied", "Stale", "Denied"},
+		"it is silent":            {broker.ClusterView{Phase: broker.ClusterInactive}, "Inactive", "Inactive", "Inactive"},
+		"it is paused for everyone": {active(func(v *broker.ClusterView) {
+			v.Standing = &decision.Standing{Paused: decision.Pause{Why: "3 failures in a row"}}
+		}), "Paused", "Active", "Paused"},
+		"it is the last resort": {active(func(v *broker.ClusterView) {
+			v.Standing = &decision.Standing{Paused: decision.Pause{Why: "3 failures in a row", LastResort: true}}
+		}), "Active", "Active", "Active"},
 		"it is paused for some": {active(func(v *broker.ClusterView) {
-			v.Standing = &decision.Standing{PausedFor: map[string]string{"rome": "3 failures in a row"}}
+			v.Standing = &decision.Standing{PausedFor: map[string]decision.Pause{"rome": {Why: "3 failures in a row"}}}
 		}), "Active", "Active", "Active"},
 		"it does not lend": {active(func(v *broker.ClusterView) { v.Offer = ledger.Offer{Lending: &lending.Policy{Paused: true}} }), "LendingPaused", "Active", "Paused"},
 		"its Liqo does not work": {active(func(v *broker.ClusterView) {

@@ -6,27 +6,32 @@ type Standing struct {
 	// Cordoned says that an administrator drains or cordons the candidate, and why; "" if none
 	// does.
 	Cordoned string
-	// Paused says why the candidate is paused for all requesters, "" if it is not.
-	Paused string
-	// PausedFor maps the ID of a requester to the reason why the candidate is paused for it.
-	PausedFor map[string]string
+	// Paused has the pause for all requesters, PausedFor those for single ones, by their IDs.
+	Paused    Pause
+	PausedFor map[string]Pause
+}
+
+// Pause is why a candidate is paused. The zero Pause is none.
+type Pause struct {
+	Why string
+	// LastResort is true if the candidate may serve if no other can.
+	LastResort bool
 }
 
 func (s *Standing) isNone() bool {
-	return s == nil || s.Cordoned == "" && s.Paused == "" && len(s.PausedFor) == 0
+	return s == nil || s.Cordoned == "" && s.Paused.Why == "" && len(s.PausedFor) == 0
 }
 
 // suspensionReason returns why the candidate does not serve the requester: a reason and a text for
 // display. Both are "" if the Standing does not prevent it.
-func (s *Standing) suspensionReason(requester string) (Reason, string) {
+func (s *Standing) suspensionReason(requester string, lastResort bool) (Reason, string) {
 	if s.Cordoned != "" {
 		return Cordoned, s.Cordoned
 	}
-	if s.Paused != "" {
-		return Paused, s.Paused
-	}
-	if text := s.PausedFor[requester]; text != "" {
-		return Paused, text
+	for _, p := range []Pause{s.Paused, s.PausedFor[requester]} {
+		if p.Why != "" && !(p.LastResort && lastResort) {
+			return Paused, p.Why
+		}
 	}
 	return "", ""
 }
@@ -74,7 +79,7 @@ func (c *contest) describeSuspension(i int) (Reason, string) {
 		return ExceededGrant, x.By[c.market.ids[i]]
 	}
 	if s := c.market.standings[i]; s != nil {
-		return s.suspensionReason(c.request.Requester)
+		return s.suspensionReason(c.request.Requester, c.lastResort)
 	}
 	return "", ""
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -26,10 +27,10 @@ type Cluster struct {
 	// for none.
 	AnnouncedIn string
 	// Record counts the outcomes of the placements on the cluster.
-	Record Record
-	// Providing counts the cluster's recent failures as a provider, Consuming those as a
-	// consumer that exceeded its grants. Each is nil if there are none.
-	Providing, Consuming *Conduct
+	Record reputation.Record
+	// Providing is the cluster's reputation as a provider, Consuming that as a consumer, which
+	// exceeding its grants spoils. Each is nil if there were no recent failures.
+	Providing, Consuming *reputation.Reputation
 	// Lifted is the mark of the last LiftPauses, with which an operator cleared the cluster's
 	// failures; "" for none.
 	Lifted string

@@ -47,17 +47,7 @@ func (s *State) MayConnect(r *Reservation, p *Placement, now time.Time) bool {
 		return false
 	}
 	c := s.Cluster(p.Provider)
-	return !c.Providing.isDoubted(r.Requester, now) && (c.Record.Ready > 0 || s.countConnecting(c) < maxConnecting)
-}
-
-// isDoubted reports whether the given counterpart's tally has at least the points of one failure, or
-// all tallies together have enough points to pause the cluster.
-func (c *Conduct) isDoubted(counterpart string, now time.Time) bool {
-	if c == nil {
-		return false
-	}
-	t := c.Tallies[counterpart]
-	return t.pointsAt(now) >= failurePoints || c.Points(now) >= pauseAt
+	return !c.Providing.Doubted(r.Requester, now) && (c.Record.Ready > 0 || s.countConnecting(c) < maxConnecting)
 }
 
 // countConnecting returns how many placements on a provider are setting up their network.

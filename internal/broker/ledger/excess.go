@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 // Exceed records a provider's report that a requester ran more for a placement than it was granted,
-// and that the provider evicted pods for this reason. Conduct describes how much one provider's
-// reports count.
+// and that the provider evicted pods for this reason. Package reputation describes how
+// much one provider's reports count.
 type Exceed struct {
 	PlacementRef
 	// Pods is how many pods the provider has evicted so far.
@@ -67,15 +67,15 @@ func (e *Exceed) applyTo(s *State, at time.Time) {
 	}
 	p.Excess = &Excess{Pods: max(known.Pods, e.Pods), Amounts: known.Amounts.Max(e.Amounts), At: at}
 	r.Changed = s.position
-	s.clusters.updateConsuming(at, r.Requester, true, func(c *Conduct) {
-		c.addFailure(at, p.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number), failurePoints)
-	})
+	if c := s.Cluster(r.Requester); c != nil {
+		c.Consuming = c.Consuming.Failed(at, p.AssignedAt.Time(), p.Provider, reputation.Failure)
+	}
 }
 
 // noteKeptWithin counts a success of the requester if no excess was reported for a placement that
 // is now gone.
 func (cs *clusters) noteKeptWithin(at time.Time, r *Reservation, p *Placement) {
-	if p.Excess == nil {
-		cs.updateConsuming(at, r.Requester, false, func(c *Conduct) { c.addSuccess(at, p.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number)) })
+	if c := cs.byID[r.Requester]; c != nil && p.Excess == nil {
+		c.Consuming = c.Consuming.Served(at, p.AssignedAt.Time(), p.Provider)
 	}
 }

@@ -3,6 +3,8 @@ package ledger
 import (
 	"slices"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 )
 
 // blameless lists the reasons for giving up a placement that do not exclude its provider: the
@@ -65,5 +67,5 @@ func (r *Reservation) exclusionOf(provider string) (ends time.Time, forGood bool
 	if failures == 0 {
 		return time.Time{}, false
 	}
-	return last.Add(pauseLength(failures)), false
+	return last.Add(reputation.Block(failures)), false
 }

@@ -23,7 +23,7 @@ var weights = map[string]struct{ kept, broken float64 }{
 // Ready, count as failures if they were withdrawn because their node did not become Ready.
 func (n *naive) countDelivered(g *naiveGrant, at time.Time) {
 	n.outcomes = append(n.outcomes, naiveOutcome{g.provider, "ready", at, at.Sub(g.assigned)})
-	n.noteDealing(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.placementName(), "good", 0})
+	n.noteGood(naiveParty{g.provider, false}, at, g, g.entry.requester)
 	for number := g.number - 1; number > 0; number-- {
 		before := n.findGrant(PlacementRef{Name: g.entry.name, Placement: number})
 		if before == nil || before.readyOnce {
@@ -31,7 +31,7 @@ func (n *naive) countDelivered(g *naiveGrant, at time.Time) {
 		}
 		if why := n.why[before]; why == "NeverReady" || why == "NeverConnected" || why == "HandshakeRefused" {
 			n.outcomes = append(n.outcomes, naiveOutcome{provider: before.provider, kind: "never ready", at: at})
-			n.noteDealing(naiveParty{before.provider, false}, naiveDealing{at, g.entry.requester, before.placementName(), "bad", 2})
+			n.noteBad(naiveParty{before.provider, false}, at, before, g.entry.requester, 2)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -26,9 +27,8 @@ type naive struct {
 	// outcomes holds the outcomes of grants. why holds the reasons for which grants were withdrawn.
 	outcomes []naiveOutcome
 	why      map[*naiveGrant]string
-	// dealings holds the experiences of clusters with each other, by the party that earned
-	// them.
-	dealings map[naiveParty][]naiveDealing
+	// reputations holds what the counterparts of clusters experienced, by role.
+	reputations map[naiveParty]*reputation.Reputation
 	// exceeded holds how far a requester exceeded a grant.
 	exceeded map[*naiveGrant]naiveExcess
 	// lineage is the ID of the current lineage; "" before the first. restored is true if it is not
@@ -109,7 +109,7 @@ type naiveGrant struct {
 }
 
 func newNaive() *naive {
-	return &naive{actors: map[string]naiveActors{}, settings: map[string]string{}, clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, dealings: map[naiveParty][]naiveDealing{}, exceeded: map[*naiveGrant]naiveExcess{}, prices: map[*naiveGrant]*naivePrice{}, heldPrices: map[string]*naivePrice{}, periods: map[*naiveEntry][]naivePeriod{}}
+	return &naive{actors: map[string]naiveActors{}, settings: map[string]string{}, clusters: map[string]*naiveCluster{}, tombs: map[Shut]bool{}, kept: map[*naiveGrant]quantity.Amounts{}, why: map[*naiveGrant]string{}, reputations: map[naiveParty]*reputation.Reputation{}, exceeded: map[*naiveGrant]naiveExcess{}, prices: map[*naiveGrant]*naivePrice{}, heldPrices: map[string]*naivePrice{}, periods: map[*naiveEntry][]naivePeriod{}}
 }
 
 func (g *naiveGrant) isStanding() bool { return g.entry.end == "" && !g.withdrawn }
@@ -414,7 +414,7 @@ func (n *naive) recordEvent(e *Event) {
 		if g := n.findGrant(change.PlacementRef); g.acked.IsZero() {
 			g.acked = e.At
 			if !n.hasAgent(g.entry.requester) {
-				n.noteDealing(naiveParty{g.provider, false}, naiveDealing{e.At, g.entry.requester, g.placementName(), "good", 0})
+				n.noteGood(naiveParty{g.provider, false}, e.At, g, g.entry.requester)
 			}
 		}
 	case *NodeReady:
@@ -435,11 +435,11 @@ func (n *naive) recordEvent(e *Event) {
 		g := n.findGrant(change.PlacementRef)
 		n.noteWithdrawn(g, e)
 		g.withdrawn, g.ready = true, false
-		n.giveUp(g, e.At)
+		n.giveUp(g)
 	case *ProviderGone:
 		g := n.findGrant(change.PlacementRef)
 		if _, beyond := n.exceeded[g]; !beyond {
-			n.noteDealing(naiveParty{g.entry.requester, true}, naiveDealing{e.At, g.provider, g.placementName(), "good", 0})
+			n.noteGood(naiveParty{g.entry.requester, true}, e.At, g, g.provider)
 		}
 		g.left = true
 	case *ConsumerGone:
@@ -448,7 +448,7 @@ func (n *naive) recordEvent(e *Event) {
 		entry := n.findEntry(change.Name)
 		entry.end = change.Reason
 		for _, g := range n.grantsOf(entry) {
-			n.giveUp(g, e.At)
+			n.giveUp(g)
 		}
 	case *Renew:
 		n.findEntry(change.Name).until = change.Until
@@ -485,8 +485,8 @@ func (n *naive) recordEvent(e *Event) {
 		n.noteExcess(e)
 	case *LiftPauses:
 		n.clusters[change.ClusterID].lifted = change.Mark
-		delete(n.dealings, naiveParty{change.ClusterID, false})
-		delete(n.dealings, naiveParty{change.ClusterID, true})
+		delete(n.reputations, naiveParty{change.ClusterID, false})
+		delete(n.reputations, naiveParty{change.ClusterID, true})
 	case *ForgetCluster:
 		n.forgetAllOf(change.ClusterID)
 	case *Close:
@@ -547,8 +547,8 @@ func (n *naive) forgetAllOf(id string) {
 		g.leftToo = g.leftToo || g.entry.requester == id
 	}
 	n.outcomes = slices.DeleteFunc(n.outcomes, func(o naiveOutcome) bool { return o.provider == id })
-	delete(n.dealings, naiveParty{id, false})
-	delete(n.dealings, naiveParty{id, true})
+	delete(n.reputations, naiveParty{id, false})
+	delete(n.reputations, naiveParty{id, true})
 }
 
 // adoptGrant adds the adopted grant, and lost grants for the missing numbers in between.
@@ -587,11 +587,11 @@ func (n *naive) adoptGrant(e *Event) {
 	for _, g := range n.grantsOf(entry) {
 		if g != current && !g.withdrawn {
 			g.withdrawn, g.ready = true, false
-			n.giveUp(g, e.At)
+			n.giveUp(g)
 		}
 	}
 	if !adopted.isStanding() {
-		n.giveUp(adopted, e.At)
+		n.giveUp(adopted)
 	}
 }
 
@@ -599,11 +599,12 @@ func (n *naive) addGrant(g *naiveGrant) {
 	n.grants = append(n.grants, g)
 	n.kept[g] = g.entry.amounts
 	n.outcomes = append(n.outcomes, naiveOutcome{provider: g.provider, kind: "granted"})
-	n.noteDealing(naiveParty{g.provider, false}, naiveDealing{g.assigned, g.entry.requester, g.placementName(), "try", 0})
+	n.noteDealing(naiveParty{g.provider, false}, func(r *reputation.Reputation) *reputation.Reputation {
+		return r.Granted(g.assigned, g.entry.requester)
+	})
 }
 
-func (n *naive) giveUp(g *naiveGrant, at time.Time) {
-	n.noteDealing(naiveParty{g.provider, false}, naiveDealing{at, g.entry.requester, g.placementName(), "end", 0})
+func (n *naive) giveUp(g *naiveGrant) {
 	n.dropUnanswered(g)
 	g.left = g.left || !n.hasAgent(g.provider)
 	g.leftToo = g.leftToo || !n.hasAgent(g.entry.requester) || g.entry.unclaimed
@@ -707,7 +708,7 @@ func (n *naive) clusterDiffers(s *State, id string) error {
 	if want := n.restored && n.hasAgent(id) && n.clusters[id].announced != n.lineage; s.Awaits(id) != want {
 		return fmt.Errorf("awaited: %v, want %v", s.Awaits(id), want)
 	}
-	if err := errors.Join(n.recordDiffers(s, id), n.conductDiffers(s, id)); err != nil {
+	if err := errors.Join(n.recordDiffers(s, id), n.reputationDiffers(s, id)); err != nil {
 		return err
 	}
 	held, claimed, free := c.Held(), c.Claimed(), c.Available()

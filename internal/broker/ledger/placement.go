@@ -90,7 +90,7 @@ func (w *Withdraw) checkAgainst(s *State) error {
 
 func (w *Withdraw) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(w.PlacementRef)
-	s.clusters.recordLeft(at, r, p, w)
+	s.clusters.blameProvider(at, r, p, w)
 	p.Withdrawn, p.WithdrawnAt, p.Ready = w.Reason, instantOf(at), false
 	if p.Number < r.lastNumber() || r.History != nil {
 		r.updateHistory(func(h *History) { h.Left = p.Number })
@@ -192,10 +192,9 @@ func (s *State) moveTo(at time.Time, name, provider string, price *Price, why Ex
 // releaseSides prepares the release of a placement that was given up or whose reservation has ended.
 // It marks each side without an agent as gone at once: nothing was set up there, no report will ever
 // come, and an agent that enrols later must not revive an old placement. The requester's side of an
-// unclaimed reservation is gone as well. releaseSides also ends the trial, notice, recall and idle
+// unclaimed reservation is gone as well. releaseSides also ends the notice, recall and idle
 // time of the placement, and decides its pending change.
 func (s *State) releaseSides(at time.Time, r *Reservation, p *Placement) {
-	s.clusters.updateProviding(at, p.Provider, false, func(c *Conduct) { c.endTrial(at, r.Requester, brokerv1alpha1.PlacementName(r.Name, p.Number)) })
 	if i := r.IdleNow(); i != nil && i.Placement == p.Number {
 		r.updateHistory(func(h *History) { h.IdleTime = nil })
 	}

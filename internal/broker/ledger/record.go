@@ -3,61 +3,9 @@ package ledger
 import (
 	"slices"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 )
-
-// Record counts the outcomes of the placements on a provider. It needs no events of its own: it is
-// computed from events that are journaled for other reasons.
-//
-// The share of kept promises is the mean of a Beta distribution that begins with one kept and one
-// broken promise (A. Jøsang, R. Ismail, The Beta Reputation System, 2002). At the end of every
-// week, Kept and Broken are halved. Only whole weeks and integers are used, so that the result is
-// the same on every machine.
-type Record struct {
-	// Granted counts all placements, Ready those whose virtual node became Ready.
-	Granted int64 `json:"granted,omitempty"`
-	Ready   int64 `json:"ready,omitempty"`
-	// Refused counts the placements that the provider itself gave up before their nodes were Ready,
-	// Unanswered those that it did not acknowledge in time. NeverReady counts those whose node did not
-	// become Ready in time, although another provider's node then became Ready for the same
-	// reservation. Without this success elsewhere, the consumer may be at fault.
-	Refused    int64 `json:"refused,omitempty"`
-	Unanswered int64 `json:"unanswered,omitempty"`
-	NeverReady int64 `json:"neverReady,omitempty"`
-	// Dropped counts the placements that had served and were then given up because of the provider.
-	Dropped int64 `json:"dropped,omitempty"`
-	// ToReady is the sum, over all placements in Ready, of the time from grant to Ready.
-	ToReady time.Duration `json:"toReady,omitempty"`
-	// Kept and Broken count promises in thousandths. They include the weekly halvings up to Week,
-	// which is a number of weeks since the Unix epoch.
-	Kept   int64 `json:"kept,omitempty"`
-	Broken int64 `json:"broken,omitempty"`
-	Week   int64 `json:"week,omitempty"`
-}
-
-const (
-	// promise is the weight of one promise. A refused placement adds only half of it to Broken,
-	// because the provider refuses at once.
-	promise = 1000
-	week    = int64(7 * 24 * time.Hour / time.Second)
-)
-
-// Share returns the share of promises that the provider has kept, from 0 to 1. It returns false if
-// there is no record yet.
-func (r Record) Share(now time.Time) (float64, bool) {
-	r.ageTo(now)
-	if r.Kept+r.Broken == 0 {
-		return 0, false
-	}
-	return float64(r.Kept+promise) / float64(r.Kept+r.Broken+2*promise), true
-}
-
-// MeanToReady returns the mean time from grant to Ready, 0 if no node has become Ready yet.
-func (r Record) MeanToReady() time.Duration {
-	if r.Ready == 0 {
-		return 0
-	}
-	return r.ToReady / time.Duration(r.Ready)
-}
 
 // HandshakeRefused is the reason with which a requester gives up a placement whose provider sent
 // an invalid handshake message. No honest provider sends such a message, but only the requester
@@ -99,80 +47,55 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 	}
 	p.EverReady = true
 	s.clusters.noteServed(at, r, p)
-	record := s.clusters.recordOf(p)
-	record.addKept(at)
-	record.Ready++
-	record.ToReady += max(at.Sub(p.AssignedAt.Time()), 0)
+	s.clusters.byID[p.Provider].Record.Keep(at, at.Sub(p.AssignedAt.Time()))
 	for n := p.Number - 1; n > r.Skipped; n-- {
 		earlier := r.Placement(n)
 		if earlier.EverReady {
 			return
 		}
 		if slices.Contains(neverServed, earlier.Withdrawn) {
-			in := s.clusters.recordOf(earlier)
-			in.addBroken(at, &in.NeverReady, promise)
-			s.clusters.noteFailed(at, r, earlier, failurePoints)
+			in := &s.clusters.byID[earlier.Provider].Record
+			in.Break(at, &in.NeverReady, reputation.Promise)
+			s.clusters.noteFailed(at, r, earlier, reputation.Failure)
 		}
 	}
 }
 
-// recordLeft updates the record and the conduct of a provider when a placement is given up, if the
-// provider is to blame for it.
-func (cs *clusters) recordLeft(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
-	if w.Refused && w.Reason == PodsDoNotFit && p.AcknowledgedAt.IsZero() {
+// blameProvider adds a placement that is given up to the record of its provider, and to its
+// reputation, if the provider is to blame.
+func (cs *clusters) blameProvider(at time.Time, r *Reservation, p *Placement, w *Withdraw) {
+	in, points := &cs.byID[p.Provider].Record, reputation.Failure
+	switch {
+	case w.Refused && w.Reason == PodsDoNotFit && p.AcknowledgedAt.IsZero():
+		return
+	case w.Reason == ProviderLost:
+		in.Break(at, &in.Dropped, reputation.Promise)
+		return // a silent provider gets nothing new anyway
+	case w.Reason == NodeLost, w.Refused && p.EverReady:
+		in.Break(at, &in.Dropped, reputation.Promise)
+	case w.Refused:
+		in.Break(at, &in.Refused, reputation.Promise/2)
+	case w.Reason == string(DueAcknowledgement):
+		in.Break(at, &in.Unanswered, reputation.Promise)
+	default:
 		return
 	}
-	in := cs.recordOf(p)
-	switch {
-	case w.Reason == ProviderLost, w.Reason == NodeLost, w.Refused && p.EverReady:
-		in.addBroken(at, &in.Dropped, promise)
-	case w.Refused:
-		in.addBroken(at, &in.Refused, promise/2)
-	case w.Reason == string(DueAcknowledgement):
-		in.addBroken(at, &in.Unanswered, promise)
+	if w.Refused && cs.byID[p.Provider].Lending.Refuses(r.Requester) != "" {
+		return
 	}
-	if points := cs.pointsOf(r, p, w); points > 0 {
-		cs.noteFailed(at, r, p, points)
+	if w.Refused && p.AcknowledgedAt.IsZero() {
+		points = reputation.Refusal
 	}
+	cs.noteFailed(at, r, p, points)
 }
 
-// pointsOf returns how many points are added to the provider's tally when a placement is given up. It
-// returns 0 if the provider is not to blame, if it refused a requester to which it does not lend, and
-// if it was silent, because a silent provider gets no new placements anyway.
-func (cs *clusters) pointsOf(r *Reservation, p *Placement, w *Withdraw) int32 {
-	switch {
-	case w.Reason == ProviderLost:
-		return 0
-	case w.Reason == NodeLost:
-		return failurePoints
-	case !w.Refused && w.Reason == string(DueAcknowledgement):
-		return failurePoints
-	case !w.Refused, cs.byID[p.Provider].Lending.Refuses(r.Requester) != "":
-		return 0
-	case p.AcknowledgedAt.IsZero():
-		return refusalPoints
-	default:
-		return failurePoints
-	}
+// noteFailed adds a failure of a provider towards a requester, noteServed a success.
+func (cs *clusters) noteFailed(at time.Time, r *Reservation, p *Placement, points int32) {
+	c := cs.byID[p.Provider]
+	c.Providing = c.Providing.Failed(at, p.AssignedAt.Time(), r.Requester, points)
 }
 
-func (cs *clusters) recordOf(p *Placement) *Record { return &cs.byID[p.Provider].Record }
-
-func (r *Record) ageTo(now time.Time) {
-	present := now.Unix() / week
-	if weeks := min(present-r.Week, 63); weeks > 0 {
-		r.Kept, r.Broken, r.Week = r.Kept>>weeks, r.Broken>>weeks, present
-	}
-}
-
-func (r *Record) addKept(at time.Time) {
-	r.ageTo(at)
-	r.Kept += promise
-}
-
-// addBroken increments count, and adds a broken promise, given in thousandths, to Broken.
-func (r *Record) addBroken(at time.Time, count *int64, thousandths int64) {
-	r.ageTo(at)
-	*count++
-	r.Broken += thousandths
+func (cs *clusters) noteServed(at time.Time, r *Reservation, p *Placement) {
+	c := cs.byID[p.Provider]
+	c.Providing = c.Providing.Served(at, p.AssignedAt.Time(), r.Requester)
 }

@@ -115,8 +115,8 @@ func (s *State) addPlacement(at time.Time, r *Reservation, provider string, pric
 		Number: number, Provider: s.Cluster(provider).ClusterID, AssignedAt: instantOf(at), Price: s.shared.internPrice(price),
 	})
 	r.Changed = s.position
-	name := brokerv1alpha1.PlacementName(r.Name, number)
-	s.Cluster(provider).addHold(name, r.Amounts)
-	s.Cluster(provider).Record.Granted++
-	s.clusters.updateProviding(at, provider, false, func(c *Conduct) { c.beginTrial(at, r.Requester, name) })
+	c := s.Cluster(provider)
+	c.addHold(brokerv1alpha1.PlacementName(r.Name, number), r.Amounts)
+	c.Record.Granted++
+	c.Providing = c.Providing.Granted(at, r.Requester)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -38,7 +39,7 @@ func Restore(b []byte) (*State, error) {
 func (s *State) Freeze() *Frozen {
 	out := snapshot{Position: s.position, Latest: s.latest, Branches: slices.Clone(s.lineages.branches), Key: s.lineages.key, Quotes: s.quotes.copyAll(), Configuration: s.clusters.configuration}
 	for _, c := range s.clusters.byID {
-		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing.copyConduct(), c.Consuming.copyConduct(), c.Lifted})
+		out.Clusters = append(out.Clusters, snapshotCluster{c.Offer, c.OfferedAt, c.AgentSince, c.AnnouncedIn, c.LostSince, c.Record, c.Providing, c.Consuming, c.Lifted})
 	}
 	// One allocation for all copies.
 	copies := make([]Reservation, 0, len(s.reservations))
@@ -84,12 +85,12 @@ type snapshotCluster struct {
 	OfferedAt  time.Time `json:"offeredAt"`
 	AgentSince time.Time `json:"agentSince,omitzero"`
 
-	AnnouncedIn string    `json:"announcedIn,omitempty"`
-	LostSince   time.Time `json:"lostSince,omitzero"`
-	Record      Record    `json:"record,omitzero"`
-	Providing   *Conduct  `json:"providing,omitempty"`
-	Consuming   *Conduct  `json:"consuming,omitempty"`
-	Lifted      string    `json:"lifted,omitempty"`
+	AnnouncedIn string                 `json:"announcedIn,omitempty"`
+	LostSince   time.Time              `json:"lostSince,omitzero"`
+	Record      reputation.Record      `json:"record,omitzero"`
+	Providing   *reputation.Reputation `json:"providing,omitempty"`
+	Consuming   *reputation.Reputation `json:"consuming,omitempty"`
+	Lifted      string                 `json:"lifted,omitempty"`
 }
 
 type snapshotShut struct {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
@@ -50,13 +51,13 @@ var (
 
 // outcomes maps the values of the label outcome of broker_placements_total to the counts in a
 // Record. The counts are part of the book, so they survive a change of leader.
-var outcomes = map[string]func(*ledger.Record) int64{
-	"granted":     func(r *ledger.Record) int64 { return r.Granted },
-	"ready":       func(r *ledger.Record) int64 { return r.Ready },
-	"refused":     func(r *ledger.Record) int64 { return r.Refused },
-	"unanswered":  func(r *ledger.Record) int64 { return r.Unanswered },
-	"never_ready": func(r *ledger.Record) int64 { return r.NeverReady },
-	"dropped":     func(r *ledger.Record) int64 { return r.Dropped },
+var outcomes = map[string]func(*reputation.Record) int64{
+	"granted":     func(r *reputation.Record) int64 { return r.Granted },
+	"ready":       func(r *reputation.Record) int64 { return r.Ready },
+	"refused":     func(r *reputation.Record) int64 { return r.Refused },
+	"unanswered":  func(r *reputation.Record) int64 { return r.Unanswered },
+	"never_ready": func(r *reputation.Record) int64 { return r.NeverReady },
+	"dropped":     func(r *reputation.Record) int64 { return r.Dropped },
 }
 
 // Values of the label state of broker_cluster_resource.
@@ -251,7 +252,7 @@ type othersFigures struct {
 	count, placements int
 	phases            map[term.ClusterPhase]int
 	resources         map[string]quantity.Amounts
-	record            ledger.Record
+	record            reputation.Record
 }
 
 func (o *othersFigures) add(c *clusterFigures) {
@@ -372,7 +373,7 @@ func (o *othersFigures) exportOthers(out sink) {
 	exportOutcomes(out, otherMembers, &o.record)
 }
 
-func exportOutcomes(out sink, member string, r *ledger.Record) {
+func exportOutcomes(out sink, member string, r *reputation.Record) {
 	for outcome, count := range outcomes {
 		out.sendCounter(outcomesDesc, float64(count(r)), outcome, member)
 	}
