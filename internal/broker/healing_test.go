@@ -361,10 +361,37 @@ func TestReservationMovesAwayFromANodeThatIsNotReady(t *testing.T) {
 			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
 			synctest.Wait()
 			f.wantPlacements(r, "once it is", "Active: paris=Ready berlin=Withdrawing(ProviderBack)")
+			f.pass(time.Minute, "")
 			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady)
 			f.pass(notReady-time.Second, "")
 			if got := f.get("rome", r.Name); len(got.Placements) != 2 {
 				t.Errorf("its time did not begin anew: %+v", got.Placements)
+			}
+		})
+	})
+	t.Run("also if it is Ready for a second now and then", func(t *testing.T) {
+		inFleet(t, func(f *fleet) {
+			r := lost(f)
+			blink := func() {
+				f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+				f.pass(time.Second, "")
+				f.mustReport("rome", r, 1, consumer, v1.StatusReportStateNotReady)
+			}
+			for range 6 {
+				f.pass(44*time.Second, "")
+				blink()
+			}
+			f.pass(notReady-6*45*time.Second+time.Second, "")
+			f.wantPlacements(r, "after the configured time", "Reserved: paris=Acknowledged berlin=Assigned")
+			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
+			blink()
+			f.wantPlacements(r, "after it was Ready once more", "Reserved: paris=Acknowledged berlin=Acknowledged")
+			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateReady)
+			f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
+			synctest.Wait()
+			f.wantPlacements(r, "once the new node is Ready", "Active: paris=Withdrawing(NodeNotReady) berlin=Ready")
+			if record, _ := f.recordOf("paris"); record.Dropped != 1 {
+				t.Errorf("paris: %+v", record)
 			}
 		})
 	})

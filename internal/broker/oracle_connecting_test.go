@@ -102,9 +102,15 @@ func (was *promise) followNode(p *ledger.Placement, now time.Time) {
 	}
 	switch {
 	case p.Ready:
+		if !was.ready {
+			was.outage, was.readyAt = was.unready, now
+		}
 		was.unready = time.Time{}
 	case was.ready && p.Withdrawn == "":
 		was.unready = now
+		if !was.outage.IsZero() && now.Sub(was.readyAt) < time.Minute {
+			was.unready = was.outage
+		}
 	}
 	was.ready = p.Ready
 }

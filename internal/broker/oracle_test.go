@@ -129,7 +129,9 @@ type promise struct {
 	// node is no longer Ready; zero if it is Ready or never was.
 	served, ready bool
 	unready       time.Time
-	givenUp       bool
+	// outage is since when the node was not Ready before it became Ready again, at readyAt.
+	outage, readyAt time.Time
+	givenUp         bool
 	// reason is why the placement was given up, at is when.
 	reason string
 	at     time.Time

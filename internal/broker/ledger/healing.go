@@ -74,7 +74,7 @@ func (s *State) Healing(r *Reservation) HealStep {
 		return HealBegin
 	case s.clusters.isServing(r, p):
 		return HealFinish
-	case r.isCalledBack(older), !s.Cluster(older.Provider).LostSince.IsZero(), older.IsUnready():
+	case r.isCalledBack(older), !s.Cluster(older.Provider).LostSince.IsZero(), older.IsUnready(), older.flapsSince(p):
 		return HealNothing
 	default:
 		return HealReturn
@@ -87,7 +87,7 @@ func (s *State) WhyLeft(r *Reservation, older *Placement) string {
 	switch {
 	case r.isCalledBack(older):
 		return r.CallBack.Reason()
-	case s.Cluster(older.Provider).LostSince.IsZero() && older.IsUnready():
+	case s.Cluster(older.Provider).LostSince.IsZero() && (older.IsUnready() || older.flapsSince(r.Current())):
 		return NodeLost
 	default:
 		return ProviderLost
@@ -96,6 +96,12 @@ func (s *State) WhyLeft(r *Reservation, older *Placement) string {
 
 // IsUnready reports whether the node of a placement was Ready once but is not now.
 func (p *Placement) IsUnready() bool { return p.EverReady && !p.Ready && !p.NodeSince.IsZero() }
+
+// flapsSince reports whether the node of a placement became Ready after another placement was granted
+// in its stead, but was not Ready for long before.
+func (p *Placement) flapsSince(newer *Placement) bool {
+	return p.Outage != nil && p.Outage.Flaps && p.Outage.Ended >= newer.AssignedAt
+}
 
 // Beside returns the newest standing placement of the reservation other than p, nil if there is
 // none.

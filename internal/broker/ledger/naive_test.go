@@ -92,12 +92,14 @@ type naiveGrant struct {
 	// connecting is when the requester reported that only the network is missing, or that the node
 	// is no longer Ready.
 	connecting time.Time
-	ready      bool
-	readyOnce  bool
-	withdrawn  bool
-	left       bool // the provider has confirmed that nothing is left
-	leftToo    bool // the consumer has confirmed that nothing is left
-	lost       bool // nothing but the number of the grant is known
+	// outage is since when the node was not Ready before it became Ready again, at readyAt.
+	outage, readyAt time.Time
+	ready           bool
+	readyOnce       bool
+	withdrawn       bool
+	left            bool // the provider has confirmed that nothing is left
+	leftToo         bool // the consumer has confirmed that nothing is left
+	lost            bool // nothing but the number of the grant is known
 	// recalled is the end of the recall of the grant; zero if it is not recalled.
 	recalled time.Time
 	// drained is when the drain that caused the recall began; zero if the provider recalled the
@@ -421,6 +423,8 @@ func (n *naive) recordEvent(e *Event) {
 		g := n.findGrant(change.PlacementRef)
 		if change.Ready && !g.readyOnce {
 			n.countDelivered(g, e.At)
+		} else if change.Ready && !g.connecting.IsZero() {
+			g.outage, g.readyAt = g.connecting, e.At
 		}
 		g.ready = change.Ready
 		g.readyOnce = g.readyOnce || g.ready
@@ -428,6 +432,9 @@ func (n *naive) recordEvent(e *Event) {
 			g.connecting = time.Time{}
 		} else if g.readyOnce && g.connecting.IsZero() {
 			g.connecting = e.At
+			if !g.outage.IsZero() && e.At.Sub(g.readyAt) < time.Minute {
+				g.connecting = g.outage
+			}
 		}
 	case *Connect:
 		n.findGrant(change.PlacementRef).connecting = e.At
@@ -738,6 +745,7 @@ func (g *naiveGrant) compareTo(s *State) error {
 		ready: p.Ready, readyOnce: p.EverReady, withdrawn: p.Withdrawn != "", left: p.ProviderGone, leftToo: p.ConsumerGone,
 		lost: p.Withdrawn == withdrawnLost, recalled: g.recalled, drained: g.drained, // recallsDiffer compares recalled and drained
 		idle: g.idle, idleEnds: g.idleEnds, // idleDiffers compares idle and idleEnds
+		outage: g.outage, readyAt: g.readyAt, // they show in connecting
 	}
 	if got != *g {
 		return fmt.Errorf("%+v, want %+v", got, *g)

@@ -36,12 +36,7 @@ func (e *NodeReady) checkAgainst(s *State) error { return s.checkStanding(e.Plac
 func (e *NodeReady) applyTo(s *State, at time.Time) {
 	r, p := s.findPlacement(e.PlacementRef)
 	p.Ready, r.Changed = e.Ready, s.position
-	switch {
-	case e.Ready:
-		p.NodeSince = 0
-	case p.EverReady && p.NodeSince.IsZero():
-		p.NodeSince = instantOf(at)
-	}
+	p.noteNode(e.Ready, at)
 	if !e.Ready || p.EverReady {
 		return
 	}
@@ -58,6 +53,26 @@ func (e *NodeReady) applyTo(s *State, at time.Time) {
 			in.Break(at, &in.NeverReady, reputation.Promise)
 			s.clusters.noteFailed(at, r, earlier, reputation.Failure)
 		}
+	}
+}
+
+// nodeSettles is how long a node must be Ready to end an outage.
+const nodeSettles = time.Minute
+
+// noteNode updates since when the node is no longer Ready. An outage that ended less than
+// nodeSettles ago continues.
+func (p *Placement) noteNode(ready bool, at time.Time) {
+	switch known := p.Outage; {
+	case ready:
+		if p.EverReady && !p.NodeSince.IsZero() {
+			p.Outage = &Outage{Since: p.NodeSince, Ended: instantOf(at), Flaps: known != nil && known.Since == p.NodeSince}
+		}
+		p.NodeSince = 0
+	case !p.EverReady || !p.NodeSince.IsZero():
+	case known != nil && at.Before(known.Ended.Time().Add(nodeSettles)):
+		p.NodeSince = known.Since
+	default:
+		p.NodeSince = instantOf(at)
 	}
 }
 

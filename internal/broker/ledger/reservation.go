@@ -89,6 +89,9 @@ type Placement struct {
 	// only the network is missing. After that, it is when the requester reported that the node is
 	// no longer Ready. It is zero if neither applies.
 	NodeSince Instant `json:",omitzero"`
+	// Outage is the last time in which the node was no longer Ready and that a report of Ready
+	// ended; nil for none. It must not be modified, because copies share it.
+	Outage *Outage `json:",omitempty"`
 	// Withdrawn is why the placement was given up before the end of the reservation; "" if it was
 	// not.
 	Withdrawn string
@@ -102,6 +105,13 @@ type Placement struct {
 	Price *Price `json:",omitempty"`
 	// Excess is by how much the requester exceeded the grant; nil if it did not.
 	Excess *Excess `json:",omitempty"`
+}
+
+// Outage is a time in which a node was not Ready.
+type Outage struct {
+	Since, Ended Instant
+	// Flaps is true if the node was Ready in between, but for less than nodeSettles.
+	Flaps bool `json:",omitempty"`
 }
 
 // Current returns the newest placement that was not given up before the end of the reservation. If
