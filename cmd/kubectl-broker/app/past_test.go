@@ -185,6 +185,7 @@ var ofPast = cmp.Options{
 	cmpopts.IgnoreFields(view.Top{}, "Gaps"),
 	cmpopts.IgnoreFields(view.Story{}, "Gaps", "Events"),
 	cmpopts.IgnoreTypes(metav1.Time{}),
+	cmpopts.IgnoreUnexported(view.Step{}),
 	cmp.Transformer("withoutAge", func(f view.Fact) string { return f.Name + ": " + age.ReplaceAllString(f.Text, "") }),
 }
 

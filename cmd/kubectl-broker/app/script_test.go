@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// Each script of testdata/script runs the plugin against real API servers: those of the contexts broker, rome
+// Each script of testdata/script and testdata/edits runs the plugin against real API servers: those of the contexts broker, rome
 // and empty.
 func TestCommandsOnAPIServers(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
@@ -50,16 +50,21 @@ func TestCommandsOnAPIServers(t *testing.T) {
 	t.Run("receipts", func(t *testing.T) { testReceipts(t, kubeconfig) })
 	t.Run("audit log", func(t *testing.T) { testAuditLog(t, kubeconfig) })
 	t.Run("audit log in the console", func(t *testing.T) { testConsoleAudit(t, kubeconfig) })
-	testscript.Run(t, testscript.Params{
-		Dir:           filepath.Join("testdata", "script"),
-		UpdateScripts: *update,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("KUBECONFIG", kubeconfig)
-			env.Setenv("HOME", env.WorkDir)
-			env.Setenv(nowVariable, now.Format(time.RFC3339))
-			return nil
-		},
-	})
+	// Scripts of one folder run at the same time, so those that change what others show come later.
+	for _, dir := range []string{"script", "edits"} {
+		t.Run(dir, func(t *testing.T) {
+			testscript.Run(t, testscript.Params{
+				Dir:           filepath.Join("testdata", dir),
+				UpdateScripts: *update,
+				Setup: func(env *testscript.Env) error {
+					env.Setenv("KUBECONFIG", kubeconfig)
+					env.Setenv("HOME", env.WorkDir)
+					env.Setenv(nowVariable, now.Format(time.RFC3339))
+					return nil
+				},
+			})
+		})
+	}
 }
 
 // startClusters boots three clusters: broker and rome, a member, with their CRDs and the objects of viewtest,
