@@ -180,10 +180,9 @@ func (v *visit) subjectOf(form url.Values, kinds ...string) (view.Ref, error) {
 	return ref, nil
 }
 
-// durationIn returns the duration in a field of a form.
-func durationIn(form url.Values, name, label string) (time.Duration, error) {
-	text := strings.TrimSpace(form.Get(name))
-	length, err := time.ParseDuration(text)
+// parseLength parses the duration in a field of a form.
+func parseLength(text, label string) (time.Duration, error) {
+	length, err := time.ParseDuration(strings.TrimSpace(text))
 	if err != nil || length < 0 {
 		return 0, fmt.Errorf("%s %q is no time: write for example 8h or 90m", label, text)
 	}

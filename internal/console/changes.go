@@ -162,7 +162,7 @@ func (v *visit) askExtend(form url.Values) (*actionPage, error) {
 		},
 		command: "kubectl broker extend " + about.Short() + " " + quoteWord(cmp.Or(longer, "DURATION")) + " -n " + about.Namespace,
 		run: func(ctx context.Context, c client.Client) error {
-			by, err := durationIn(form, "for", "longer by")
+			by, err := parseLength(longer, "longer by")
 			if err != nil {
 				return err
 			}
@@ -205,9 +205,9 @@ func (v *visit) askAboutPlacement(form url.Values, edit func(*agentv1alpha1.Lend
 }
 
 func (v *visit) askRecall(form url.Values) (*actionPage, error) {
-	all := form.Get("all") != ""
+	all, noticed := form.Get("all") != "", cmp.Or(form.Get("notice"), "10m")
 	p, placement, err := v.askAboutPlacement(form, func(policy *agentv1alpha1.LendingPolicy, of *agentv1alpha1.ProviderInstruction) error {
-		notice, err := durationIn(form, "notice", "notice")
+		notice, err := parseLength(noticed, "notice")
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (v *visit) askRecall(form url.Values) (*actionPage, error) {
 	consumer := placement.Spec.RequesterClusterID
 	p.Question = fmt.Sprintf("Call back what %s uses of this cluster for %s? It ends when another cluster serves it, at the latest when the notice is over.", consumer, placement.Spec.ReservationName)
 	p.Button, p.Fields = "Call back", []actionField{
-		{Name: "notice", Label: "Notice", Value: cmp.Or(form.Get("notice"), "10m"), Example: "10m", Required: true},
+		{Name: "notice", Label: "Notice", Value: noticed, Example: "10m", Required: true},
 		{Name: "message", Label: "Reason, for " + consumer, Value: form.Get("message"), Example: "maintenance of rack 4"},
 		checkbox(form, "all", "Everything that "+consumer+" uses here, and nothing new for it"),
 	}
@@ -302,7 +302,7 @@ func (v *visit) askDrain(form url.Values) (*actionPage, error) {
 	p.run = changeConfig(func(config *brokerv1alpha1.BrokerConfig) error {
 		entry := brokerv1alpha1.ClusterDrain{ClusterID: id, CordonOnly: cordonOnly, Reason: reason}
 		if !cordonOnly {
-			length, err := durationIn(form, "notice", "notice")
+			length, err := parseLength(notice, "notice")
 			if err != nil {
 				return err
 			}

@@ -179,13 +179,20 @@ func (b *pastBench) head() uint64 {
 // age matches how long ago something was.
 var age = regexp.MustCompile(` \((in )?[0-9smhd]+( ago)?\)`)
 
+// waited matches how long something has lasted, at the begin of a step.
+var waited = regexp.MustCompile(`^(\w+ for )[0-9smhd]+`)
+
 // ofPast ignores what a replay cannot know, see unrecorded.
 var ofPast = cmp.Options{
 	cmpopts.IgnoreFields(view.Status{}, "At", "Record", "Gaps"),
 	cmpopts.IgnoreFields(view.Top{}, "Gaps"),
 	cmpopts.IgnoreFields(view.Story{}, "Gaps", "Events"),
 	cmpopts.IgnoreTypes(metav1.Time{}),
-	cmpopts.IgnoreUnexported(view.Step{}),
+	cmpopts.IgnoreUnexported(view.Step{}, view.Story{}),
+	cmpopts.AcyclicTransformer("withoutDuration", func(s view.Step) view.Step {
+		s.Text = waited.ReplaceAllString(s.Text, "$1")
+		return s
+	}),
 	cmp.Transformer("withoutAge", func(f view.Fact) string { return f.Name + ": " + age.ReplaceAllString(f.Text, "") }),
 }
 
