@@ -20,7 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 )
 
-// An API server with the CRDs of cert-manager and of the Prometheus operator accepts every object of every set of
+// An API server with the CRDs of cert-manager, Gateway API and the Prometheus operator accepts every object of every set of
 // values, with strict validation. It also stores every field as it was rendered. Otherwise Argo CD and Flux would show
 // a difference that no sync removes.
 func TestAPIServerAcceptsEverySetOfValues(t *testing.T) {
@@ -95,13 +95,14 @@ func rewritten(path string, rendered, stored any) []string {
 // name.
 func createPrerequisites(t *testing.T, admin client.Client) {
 	t.Helper()
-	certManager, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
+	modules, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager", "sigs.k8s.io/gateway-api").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	certManager, gateway, _ := strings.Cut(strings.TrimSpace(string(modules)), "\n")
 	var kinds []manifest.Object
-	for _, folder := range []string{filepath.Join(strings.TrimSpace(string(certManager)), "deploy", "crds"), "testdata"} {
-		files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	for _, pattern := range []string{filepath.Join(certManager, "deploy", "crds", "*.yaml"), filepath.Join(gateway, "config", "crd", "standard", "*_httproutes.yaml"), filepath.Join("testdata", "*.yaml")} {
+		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,8 +118,8 @@ func createPrerequisites(t *testing.T, admin client.Client) {
 			kinds = append(kinds, objects...)
 		}
 	}
-	if len(kinds) < 8 {
-		t.Fatalf("%d kinds of cert-manager and the Prometheus operator, want 8", len(kinds))
+	if len(kinds) < 9 {
+		t.Fatalf("%d kinds of cert-manager, Gateway API and the Prometheus operator, want 9", len(kinds))
 	}
 	if err := manifest.Install(t.Context(), admin, kinds); err != nil {
 		t.Fatal(err)

@@ -130,6 +130,7 @@ var operations = map[string]string{
 	"PATCH reservations/":       "changeReservation",
 	"DELETE reservations/":      "releaseReservation",
 	"POST reservations//status": "reportStatus",
+	"GET costs":                 "listCosts",
 	"POST quotes":               "requestQuote",
 	"DELETE quotes/":            "releaseQuote",
 	"GET instructions":          "fetchInstructions",
