@@ -22,7 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the health that the scripts find into testdata; read what changed before you commit it")
 
-// state is an object recorded in a real run, with the expected health in Argo CD.
+// state is an object recorded in a real run, with the expected health in Argo CD. Fields that no script reads are left
+// out: times of conditions, most metadata and nearly all of spec.
 type state struct {
 	Name    string         `json:"name"`
 	Health  string         `json:"health"`
