@@ -1,4 +1,4 @@
-// Package runtest lets a test run parts of broker and agent, and wait for their effects.
+// Package runtest lets a test run parts of broker and agent, wait for their effects, and end at the first error.
 package runtest
 
 import (
@@ -15,6 +15,8 @@ const (
 	lookEvery = 20 * time.Millisecond
 	// awaitTimeout is the timeout of Await. It is long enough for a busy machine.
 	awaitTimeout = time.Minute
+	// eventuallyTimeout is the timeout of Eventually, which waits for other processes.
+	eventuallyTimeout = 5 * time.Minute
 )
 
 // Runnable is a part of a program that runs until its context ends, like the runnables of a
@@ -48,5 +50,33 @@ func Await(t testing.TB, what string, holds func() bool) {
 		func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("waited too long for %s", what)
+	}
+}
+
+// Eventually waits until check returns no error. It fails the test with the last error after five minutes.
+func Eventually(t testing.TB, check func(ctx context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), lookEvery, eventuallyTimeout, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, last)
+	}
+}
+
+// T is what the tests of the packages testing and rapid have in common.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Check ends the test if err is an error.
+func Check(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

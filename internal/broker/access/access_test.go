@@ -9,6 +9,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func approved(ids ...string) []brokerv1alpha1.ApprovedCluster {
@@ -116,9 +117,7 @@ func TestGateShutsRejectedConnectionOnce(t *testing.T) {
 	enter := func(id string) func() {
 		t.Helper()
 		leave, err := g.Enter(id, func(err error) { told = append(told, id+" "+string(fault.ReasonOf(err))) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return leave
 	}
 	enter("rome")

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var begin = time.Date(2026, time.January, 31, 22, 59, 59, 300_000_000, time.UTC)
@@ -192,17 +193,13 @@ func TestAccountsAgainstARecountOfAllIntervals(t *testing.T) {
 					t.Fatalf("the period %s names %v as the one before, want %v", p.Name(), p.Before, before)
 				}
 				text, err := p.Encode()
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				read, err := Decode(text)
 				if diff := cmp.Diff(&p, read); err != nil || diff != "" {
 					t.Fatalf("%v (-encoded +decoded):\n%s", err, diff)
 				}
 				link := Link{p.Name(), Hash(text)}
-				if err := b.CheckDrop(Closed{Link: link}); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, b.CheckDrop(Closed{Link: link}))
 				if b.CheckDrop(Closed{Link: Link{p.Name(), Hash(append(text, ' '))}}) == nil {
 					t.Fatal("other rows were accepted")
 				}
@@ -218,9 +215,7 @@ func TestAccountsAgainstARecountOfAllIntervals(t *testing.T) {
 			},
 			"restore": func(t *rapid.T) {
 				again, err := reread(b)
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				for _, id := range slices.Sorted(maps.Keys(n.running)) {
 					e := n.running[id]
 					again.Resume(&e)
@@ -248,9 +243,7 @@ func TestTooManyPairsCountTogether(t *testing.T) {
 	b.End(entry("paris", "paris"))
 	b.End(entry("oslo", "oslo"))
 	b, err := reread(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	b.Resume(entry("berlin", "berlin"))
 	b.Resume(entry("milan", "milan"))
 	b.Advance(begin.Add(20 * time.Second))

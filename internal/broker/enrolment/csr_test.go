@@ -21,6 +21,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const trustDomain = "fluidos.eu"
@@ -28,18 +29,14 @@ const trustDomain = "fluidos.eu"
 func uri(t testing.TB, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return u
 }
 
 func newKey(t testing.TB, curve elliptic.Curve) crypto.Signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return key
 }
 
@@ -47,9 +44,7 @@ func newRSAKey(t testing.TB, bits int) crypto.Signer {
 	t.Helper()
 	t.Setenv("GODEBUG", "rsa1024min=0")
 	key, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return key
 }
 
@@ -63,9 +58,7 @@ func asked(t testing.TB, key crypto.Signer, edits ...func(*x509.CertificateReque
 		edit(template)
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der}))
 }
 
@@ -74,9 +67,7 @@ type edit = func(*x509.CertificateRequest)
 func TestCheckRequest(t *testing.T) {
 	key := newKey(t, elliptic.P256())
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	withURI := func(texts ...string) edit {
 		return func(r *x509.CertificateRequest) {
 			r.URIs = nil
@@ -96,9 +87,7 @@ func TestCheckRequest(t *testing.T) {
 			{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte("spiffe://fluidos.eu/cluster/rome")},
 			{Class: asn1.ClassContextSpecific, Tag: 8, Bytes: []byte{0x2a, 0x03}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		r.URIs = nil
 		withExtension(oidAlternativeName, value)(r)
 	}
@@ -120,9 +109,7 @@ func TestCheckRequest(t *testing.T) {
 		"blanks around": {text: "\n" + asked(t, key) + "\n\n"},
 		"a critical alternative name": {text: asked(t, key, withURI(), func(r *x509.CertificateRequest) {
 			value, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte("spiffe://fluidos.eu/cluster/rome")}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			r.ExtraExtensions = []pkix.Extension{{Id: oidAlternativeName, Critical: true, Value: value}}
 		})},
 
@@ -158,9 +145,7 @@ func TestCheckRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := CheckRequest(tc.text, "rome", trustDomain)
 			if tc.want == nil {
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				checkRequestOf(t, got, tc.text)
 				return
 			}
@@ -181,9 +166,7 @@ func checkRequestOf(t *testing.T, got *Request, text string) {
 	t.Helper()
 	block, _ := pem.Decode([]byte(text))
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	kept, rest := pem.Decode(got.PEM)
 	if kept == nil || !bytes.Equal(kept.Bytes, block.Bytes) || len(rest) > 0 {
 		t.Errorf("kept %q of %q", got.PEM, text)
@@ -225,9 +208,7 @@ func TestCheckRequestRefusesInvalidClusterID(t *testing.T) {
 //	  -subj /CN=rome -addext subjectAltName=URI:spiffe://fluidos.eu/cluster/rome
 func TestCheckRequestAcceptsOpenSSL(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "openssl.csr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if _, err := CheckRequest(string(text), "rome", trustDomain); err != nil {
 		t.Error(err)
 	}
@@ -251,9 +232,7 @@ func FuzzCheckRequest(f *testing.F) {
 		}
 		block, _ := pem.Decode(got.PEM)
 		csr, err := x509.ParseCertificateRequest(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if csr.Subject.String() != "CN=rome" || len(csr.Extensions) != 1 || len(csr.URIs) != 1 ||
 			csr.URIs[0].String() != "spiffe://fluidos.eu/cluster/rome" || csr.CheckSignature() != nil {
 			t.Errorf("accepted %+v", csr)

@@ -29,6 +29,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const namespace = "broker"
@@ -92,9 +93,7 @@ func newDesk(t *testing.T, sign signer, objects ...client.Object) *desk {
 
 func (d *desk) check(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	runtest.Check(d.t, err)
 }
 
 func (d *desk) authority() *pkitest.Authority {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestConfigMapOmitsTokenSecret(t *testing.T) {
@@ -17,9 +19,7 @@ func TestConfigMapOmitsTokenSecret(t *testing.T) {
 		}
 	}
 	read, err := tokenOf(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(&token, read); diff != "" {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var begin = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -28,9 +29,7 @@ func anyRow(t *rapid.T, n int) Row {
 // textOf returns rows as they are stored.
 func textOf(t *rapid.T, rows []Row) string {
 	text, err := (&Batch{Rows: rows}).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return string(text)
 }
 
@@ -56,9 +55,7 @@ func TestEachRowIsInOneBatch(t *testing.T) {
 					return
 				}
 				text, err := next.Encode()
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				c := Closed{Link: Link{next.Number, Hash(text)}}
 				for name, wrong := range map[string]Closed{
 					"an earlier number": {Link: Link{next.Number - 1, c.Hash}}, "a later number": {Link: Link{next.Number + 1, c.Hash}},
@@ -72,9 +69,7 @@ func TestEachRowIsInOneBatch(t *testing.T) {
 					t.Error("another number of rows is accepted")
 				}
 				frozen := b.Freeze()
-				if err := b.CheckClose(c, rows); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, b.CheckClose(c, rows))
 				b.Close(c, rows)
 				stored[c.Link] = text
 				if got := append(next.Rows, b.Open()...); textOf(t, frozen.Open) != textOf(t, got) {
@@ -86,9 +81,7 @@ func TestEachRowIsInOneBatch(t *testing.T) {
 				got := b.Open()
 				for next := b.Closed().Link; next.Batch != 0; {
 					read, err := Decode(stored[next])
-					if err != nil {
-						t.Fatal(err)
-					}
+					runtest.Check(t, err)
 					got = append(slices.Clip(read.Rows), got...)
 					if next = (Link{}); read.Before != nil {
 						next = *read.Before

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // A forger with write access edits, inserts, drops or exchanges records, or cuts off the beginning
@@ -115,9 +117,7 @@ func forge(t *testing.T, id string, trimmed int, lines []string) *forgery {
 	}
 	h := header{Format: format, Journal: id, Anchor: out.places[0], Head: at, Trimmed: out.places[0].Position}
 	head, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	packed := newPack().addLines(text)
 	out.tail = Object{
 		Name: names("test").tailName(), ResourceVersion: "1", Binary: map[string][]byte{keyRecords: packed},
@@ -172,9 +172,7 @@ func TestForgedCheckpointsAreFound(t *testing.T) {
 				t.Errorf("verify: %v, want that it is found: %t (%v)", err, test.found, corrupt)
 			}
 			w, err := newWriter(store, "test", Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			got, err := newReader(w).readAll(t.Context())
 			if _, ok := errors.AsType[*CorruptError](err); ok != test.found || !ok && err != nil {
 				t.Errorf("read: %v, want that it is found: %t", err, test.found)
@@ -201,16 +199,12 @@ func forgeCheckpoint(t *testing.T, recorded []*checkpointRef, named *checkpointR
 	}
 	for _, ref := range recorded {
 		payload, err := json.Marshal(ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		add(kindCheckpoint, payload)
 	}
 	add(kindRecord, []byte(`{"n":4}`))
 	head, err := json.Marshal(header{Format: format, Journal: "genuine", Anchor: genesisOf("genuine"), Head: at, Checkpoint: named})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	packed := newPack().addLines(text)
 	out.tail.Binary[keyRecords], out.tail.Data[keyHeader], out.tail.Data[keyChecksum] = packed, string(head), checksumOf(head, packed)
 	if named != nil {

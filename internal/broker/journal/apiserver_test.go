@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestAPIServer runs the tests that need a real API server.
@@ -32,25 +33,19 @@ func TestAPIServer(t *testing.T) {
 		former.work(t, 8)
 		former.await(t, 200)
 		_, found, err := journal.Open(t.Context(), store, name, journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		former.stop()
 		former.wantAcknowledged(t, found.Records)
 	})
 	t.Run("nobody keeps account of who set which field of the tail", func(t *testing.T) {
 		namespace := newNamespace(t, cluster.RESTConfig())
 		store, err := journal.NewConfigMaps(cluster.RESTConfig(), namespace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if _, _, err := journal.Open(t.Context(), store, name, journal.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		stored, err := kubernetes.NewForConfigOrDie(cluster.RESTConfig()).CoreV1().ConfigMaps(namespace).Get(t.Context(), name+"-journal-tail", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if len(stored.ManagedFields) > 0 {
 			t.Errorf("managed fields %v: the API server works them out at every append", stored.ManagedFields)
 		}
@@ -69,19 +64,13 @@ func testKill(t *testing.T, cluster *controlplane.ControlPlane, settle time.Dura
 	s.work(t, 8)
 	for range 2 {
 		s.await(t, 200)
-		if err := cluster.KillAPIServer(); err != nil {
-			t.Fatal(err)
-		}
-		if err := cluster.StartAPIServer(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, cluster.KillAPIServer())
+		runtest.Check(t, cluster.StartAPIServer(t.Context()))
 	}
 	s.await(t, 200)
 	s.stop()
 	_, found, err := journal.Open(t.Context(), store, name, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	s.wantAcknowledged(t, found.Records)
 	if _, err := journal.Verify(t.Context(), store, name, journal.Options{}); err != nil {
 		t.Error(err)
@@ -251,22 +240,16 @@ var unique atomic.Int64
 func newStore(t testing.TB, config *rest.Config) *journal.ConfigMaps {
 	t.Helper()
 	store, err := journal.NewConfigMaps(config, newNamespace(t, config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return store
 }
 
 func newNamespace(t testing.TB, config *rest.Config) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	namespace, err := client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "journal-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return namespace.Name
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // typical has the size of a record about a reservation.
@@ -40,9 +41,7 @@ func benchmarkAppend(b *testing.B, config *rest.Config, segment, appenders int) 
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	j, _, err := journal.Open(ctx, newStore(b, config), name, journal.Options{SegmentBytes: segment})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	go func() { _ = j.Run(ctx) }()
 	appendOne := func(ctx context.Context) error { return j.Append([]byte(typical)).Wait(ctx) }
 	createOne := creator(b, config)
@@ -70,9 +69,7 @@ func creator(b *testing.B, config *rest.Config) func(context.Context) error {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	raw := client.CoreV1().ConfigMaps(newNamespace(b, config))
 	return func(ctx context.Context) error {
 		_, err := raw.Create(ctx, &corev1.ConfigMap{
@@ -109,20 +106,12 @@ func share(b *testing.B, goroutines, n int, call func(context.Context) error) ti
 func BenchmarkOpen(b *testing.B) {
 	server := journaltest.NewServer()
 	j, _, err := journal.Open(b.Context(), server.Client(), name, journal.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	go func() { _ = j.Run(b.Context()) }()
-	if err := j.Append([]byte(typical)).Wait(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	if err := j.Checkpoint(b.Context(), []byte(strings.Repeat(typical, 100_000)), j.Committed(), time.Time{}); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, j.Append([]byte(typical)).Wait(b.Context()))
+	runtest.Check(b, j.Checkpoint(b.Context(), []byte(strings.Repeat(typical, 100_000)), j.Committed(), time.Time{}))
 	for range 10_000 {
-		if err := j.Append([]byte(typical)).Wait(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, j.Append([]byte(typical)).Wait(b.Context()))
 	}
 	for b.Loop() {
 		_, found, err := journal.Open(b.Context(), server.Client(), name, journal.Options{})

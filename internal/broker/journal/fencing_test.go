@@ -11,6 +11,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestFormerWriter takes a journal over from a writer that is still alive. The tail of that writer
@@ -85,9 +86,7 @@ func TestOpenDuringTrim(t *testing.T) {
 				server := journaltest.NewServer()
 				former := mustOpen(t, server.Client(), smallSegments)
 				former.append(t, series("n", 10)...)
-				if err := former.save(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, former.save(t.Context()))
 				for _, r := range series("m", 10) {
 					former.append(t, r)
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // follower is a process that follows a journal, with the records that it has read.
@@ -60,16 +61,12 @@ func TestFollowerKeepsUp(t *testing.T) {
 					former.append(t, r)
 				}
 				f.next(t)
-				if err := former.save(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, former.save(t.Context()))
 				former.append(t, series("m", 3)...)
 				f.next(t)
 				f.next(t)
 				former.append(t, series("last", 2)...)
-				if err := f.takeOver(t); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, f.takeOver(t))
 				if diff := cmp.Diff(former.state, f.state); diff != "" {
 					t.Errorf("taken over (-former +follower):\n%s", diff)
 				}
@@ -107,9 +104,7 @@ func TestFollowerNoticesOtherHistory(t *testing.T) {
 			for _, r := range series("n", 40) {
 				former.append(t, r)
 			}
-			if err := former.save(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, former.save(t.Context()))
 		},
 	}
 	for title, change := range tests {

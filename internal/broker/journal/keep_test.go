@@ -7,6 +7,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // A reader that lags behind can continue from its place after every checkpoint, whatever the retention.
@@ -31,17 +32,13 @@ func TestRecordsAreKeptForReaders(t *testing.T) {
 					o.append(t, r)
 				}
 				end, err := journal.End(t.Context(), server.Client(), name, opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				if step%9 == 0 {
 					read = end // the reader catches up
 				}
 				known = step%4 != 3 // a new leader does not know yet what the reader has read
 				state := fmt.Sprint("state at ", end.Position)
-				if err := o.Checkpoint(t.Context(), []byte(state), end.Position, now); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, o.Checkpoint(t.Context(), []byte(state), end.Position, now))
 				entries, err := walkOn(t, server.Client(), opts, read)
 				if err != nil {
 					t.Fatalf("step %d: the reader cannot continue from %d: %v", step, read.Position, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestKeptRecordsCanBeReplayed writes a checkpoint every half hour for two days. Every four hours,
@@ -27,9 +28,7 @@ func TestKeptRecordsCanBeReplayed(t *testing.T) {
 		now = now.Add(30 * time.Minute)
 		o.append(t, series(fmt.Sprint("step", step), 6)...)
 		positions[now] = o.Committed()
-		if err := o.Checkpoint(t.Context(), fmt.Append(nil, "state at ", o.Committed()), o.Committed(), now); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, o.Checkpoint(t.Context(), fmt.Append(nil, "state at ", o.Committed()), o.Committed(), now))
 		if got := countParts(server)[journal.PartCheckpoint]; got > 6 {
 			t.Fatalf("after %d checkpoints %d are stored", step+1, got)
 		}
@@ -44,9 +43,7 @@ func TestKeptRecordsCanBeReplayed(t *testing.T) {
 func wantReplayable(t *testing.T, server *journaltest.Server, opts journal.Options, positions map[time.Time]uint64, since time.Time) {
 	t.Helper()
 	kept, err := journal.ReadKept(t.Context(), server.Client(), name, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	first := kept.Entries[0].Position
 	for at, position := range positions {
 		if at.Before(since) {
@@ -76,13 +73,9 @@ func TestKeptRecordsAreTheChain(t *testing.T) {
 	o := mustOpen(t, server.Client(), journal.Options{SegmentBytes: 200})
 	o.append(t, series("n", 20)...)
 	o.append(t, "no JSON\n")
-	if err := o.save(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, o.save(t.Context()))
 	kept, err := journal.ReadKept(t.Context(), server.Client(), name, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var data []string
 	before := kept.Entries[0].Prev
 	for i, e := range kept.Entries {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // machine drives several processes on one API server with faults at random.
@@ -119,9 +120,7 @@ func (m *machine) takeOver(rt *rapid.T) {
 		rt.Fatalf("read: %v", err)
 	}
 	state, err := replay(all)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	runtest.Check(rt, err)
 	if diff := cmp.Diff(state, append(f.state, found.Records...)); diff != "" || all.Head != found.Head {
 		rt.Fatalf("taken over at %d, all at %d (-read +followed):\n%s", found.Head, all.Head, diff)
 	}
@@ -184,9 +183,7 @@ func (m *machine) checkpoint(rt *rapid.T) {
 		rt.Fatalf("read: %v", err)
 	}
 	state, err := replay(found)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	runtest.Check(rt, err)
 	state = slices.DeleteFunc(state, func(r journal.Record) bool { return r.Position > position })
 	_ = o.saveAt(rt.Context(), state, position) // the call may meet faults, or the owner may be fenced off
 }

@@ -1,18 +1,19 @@
 package journal
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
+)
 
 // FuzzSegment checks that only packed segments with the right checksum are accepted, and that a
 // segment can be continued after it was accepted: it is then read with the same lines and one more.
 func FuzzSegment(f *testing.F) {
 	s, err := newSegment("fuzz")
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, err)
 	add := func(b *batch) {
-		if s, err = s.withBatch(b, "writer"); err != nil {
-			f.Fatal(err)
-		}
+		s, err = s.withBatch(b, "writer")
+		runtest.Check(f, err)
 		f.Add(s.text[keyHeader], s.binary[keyRecords], true, true)
 	}
 	f.Add(s.text[keyHeader], s.binary[keyRecords], true, true)
@@ -48,9 +49,7 @@ func FuzzSegment(f *testing.F) {
 			t.Errorf("head %v, last record %v", h.header.Head, h.entries[n-1].at)
 		}
 		more, err := h.asContinued().withBatch(openingBatch(h.segment), "writer")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		again, _, err := decodeHistory(Object{Data: more.text, Binary: more.binary})
 		if err != nil {
 			t.Fatalf("continued it is refused: %v", err)

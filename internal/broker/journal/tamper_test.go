@@ -16,6 +16,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // audited are options with which a test keeps all its segments.
@@ -46,9 +47,7 @@ func TestTampering(t *testing.T) {
 	sealed := sealedAt(t, server)
 	first, middle, last := sealed[0], sealed[len(sealed)-2], sealed[len(sealed)-1]
 	before, err := server.Client().Get(t.Context(), middle.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tests := map[string]struct {
 		// object is the name of the object to edit, or the beginning of the first such name.
 		object       string
@@ -185,9 +184,7 @@ func sealedAt(t *testing.T, server *journaltest.Server) []place {
 			continue
 		}
 		position, err := strconv.ParseUint(strings.Split(obj.Name, "-")[2], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		found = append(found, place{obj.Name, position})
 	}
 	if len(found) < 3 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // walkOn returns all entries after a place, and checks where the walk starts.
@@ -55,21 +56,15 @@ func TestWalkContinuesFromEveryPlace(t *testing.T) {
 				for _, r := range series(fmt.Sprint("step", step), step%7) {
 					o.append(t, r)
 					end, err := journal.End(t.Context(), server.Client(), name, opts)
-					if err != nil {
-						t.Fatal(err)
-					}
+					runtest.Check(t, err)
 					places = append(places, end)
 				}
 				if step%5 == 4 {
-					if err := o.Checkpoint(t.Context(), fmt.Append(nil, "state at ", o.Committed()), o.Committed(), now); err != nil {
-						t.Fatal(err)
-					}
+					runtest.Check(t, o.Checkpoint(t.Context(), fmt.Append(nil, "state at ", o.Committed()), o.Committed(), now))
 				}
 			}
 			kept, err := journal.ReadKept(t.Context(), server.Client(), name, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			walked := 0
 			for _, from := range places {
 				got, err := walkOn(t, server.Client(), opts, from)
@@ -107,9 +102,7 @@ func TestWalkReadsOneSegmentAtATime(t *testing.T) {
 	server := journaltest.NewServer()
 	o := mustOpen(t, server.Client(), smallSegments)
 	w, _, err := journal.Walk(t.Context(), server.Client(), name, smallSegments, journal.Place{Journal: o.ID()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, r := range series("n", 200) {
 		o.append(t, r)
 	}
@@ -117,9 +110,7 @@ func TestWalkReadsOneSegmentAtATime(t *testing.T) {
 	calls, read := 0, 0
 	for {
 		entries, err := w.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if len(entries) == 0 {
 			break
 		}
@@ -137,18 +128,12 @@ func TestWalkNoticesAnotherHistory(t *testing.T) {
 	snapshot := server.Clone()
 	o.append(t, series("lost", 20)...)
 	end, err := journal.End(t.Context(), server.Client(), name, smallSegments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	w, _, err := journal.Walk(t.Context(), server.Client(), name, smallSegments, end)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for {
 		entries, err := w.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if len(entries) == 0 {
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
@@ -42,9 +43,7 @@ func (b book) applyAll(events ...Event) {
 	b.Helper()
 	for _, e := range events {
 		e.At = timeOf(int(b.Position()))
-		if err := b.Apply(b.Position()+1, &e); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, b.Apply(b.Position()+1, &e))
 	}
 }
 
@@ -56,9 +55,7 @@ func (b book) encodeSnapshot() string {
 func snapshotOf(t testing.TB, s *State) string {
 	t.Helper()
 	raw, err := s.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return string(raw)
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestOverSubscription checks how much paris can still grant of its cores, usually 8, which it
@@ -49,9 +50,7 @@ func TestOverSubscription(t *testing.T) {
 			b.applyAll(tc.events...)
 			b.wantAvailable(paris, cpu(tc.want))
 			again, err := Restore([]byte(b.encodeSnapshot()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			book{t, again}.wantAvailable(paris, cpu(tc.want))
 		})
 	}
@@ -72,16 +71,12 @@ func TestConfigurationFollowsFromItsDifferences(t *testing.T) {
 		for position := uint64(1); position < 20; {
 			want := anyDocument(t)
 			patches, err := b.Configuration().DifferencesTo(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			for _, patch := range patches {
 				if len(patch) > maxDifference+1024 {
 					t.Fatalf("a difference has %d bytes", len(patch))
 				}
-				if err := b.Apply(position, &Event{Change: &Configure{Difference: patch}}); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, b.Apply(position, &Event{Change: &Configure{Difference: patch}}))
 				position++
 			}
 			if len(patches) == 0 {
@@ -108,9 +103,7 @@ func anyDocument(t *rapid.T) json.RawMessage {
 		out["queue"] = map[string]any{"maxLength": rapid.IntRange(0, 2).Draw(t, "length"), "timeout": "1h"}
 	}
 	text, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return text
 }
 

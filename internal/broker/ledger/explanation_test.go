@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -35,13 +36,9 @@ func TestExplanationsAreReadAsTheyWereMade(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			written, err := json.Marshal(Explain(tc.candidates, tc.rejected))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			var read Explanation
-			if err := json.Unmarshal(written, &read); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, json.Unmarshal(written, &read))
 			if diff := cmp.Diff(append([]brokerv1alpha1.Candidate{}, tc.candidates...), read.Candidates()); diff != "" {
 				t.Errorf("candidates (-want +got):\n%s", diff)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // keep returns a quote held for rome, with the key "quote/" plus the name.
@@ -51,9 +52,7 @@ func TestHeldForQuotes(t *testing.T) {
 			b.applyAll(tc.events...)
 			b.wantAvailable(paris, cpu(tc.want))
 			again, err := Restore([]byte(b.encodeSnapshot()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			book{t, again}.wantAvailable(paris, cpu(tc.want))
 		})
 	}
@@ -101,9 +100,7 @@ func TestQuotesAreForgotten(t *testing.T) {
 		}
 	}
 	again, err := Restore([]byte(b.encodeSnapshot()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, s := range []book{b, {t, again}} {
 		s.applyAll(keep("last", paris, cpu(1000)), letGo("last", HoldExpired))
 		if s.Quotes().Named("q1") != nil || s.Quotes().Named("q2") == nil {

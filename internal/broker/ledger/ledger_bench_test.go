@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // newFleet returns a book of clusters whose reservations are spread evenly. Every cluster has room
@@ -38,9 +39,7 @@ func BenchmarkReserveAndRelease(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range life {
-					if err := l.Apply(l.Position()+1, &life[i]); err != nil {
-						b.Fatal(err)
-					}
+					runtest.Check(b, l.Apply(l.Position()+1, &life[i]))
 				}
 			}
 		})
@@ -64,9 +63,7 @@ func BenchmarkOffer(b *testing.B) {
 	event := offer("cluster-7", cpu(100_000))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.Apply(l.Position()+1, &event); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, l.Apply(l.Position()+1, &event))
 	}
 }
 

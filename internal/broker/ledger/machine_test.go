@@ -17,6 +17,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var simulatedSteps = flag.Int("ledger.steps", 100_000, "events that TestSimulation tries, over one seed for every 200")
@@ -490,9 +491,7 @@ func TestBookAgainstNaiveBook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(1)
 		must := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 		}
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
 		actions := map[string]func(*rapid.T){

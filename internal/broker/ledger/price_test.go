@@ -11,6 +11,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 type rates = map[corev1.ResourceName]money.Price
@@ -33,9 +34,7 @@ func TestPriceIsComparedOnlyWithOnesThatFit(t *testing.T) {
 			o := offer(paris, cpu(8000))
 			o.Change.(*Offer).Cost = &brokerv1alpha1.Cost{CPUCost: "0.01", Currency: "EUR"}
 			for i, e := range []Event{offer(rome, nil), o} {
-				if err := s.Apply(uint64(i+1), &e); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, s.Apply(uint64(i+1), &e))
 			}
 			e := priced(reserve("r", paris, cpu(1000)), &Price{Currency: "EUR", Rates: rates{"cpu": money.Unit / 100}, Dearest: test.dearest})
 			if err := s.Apply(3, &e); errors.Is(err, ErrMalformed) != test.refused || (err != nil) != test.refused {

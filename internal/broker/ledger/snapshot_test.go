@@ -14,6 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // everyKindOfEvent returns a sequence of events of the common kinds. Some set nearly all of their
@@ -62,9 +63,7 @@ func everyKindOfEvent() []Event {
 func TestSnapshotRestoresEverything(t *testing.T) {
 	b := newBook(t, everyKindOfEvent()...)
 	restored, err := Restore([]byte(b.encodeSnapshot()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(b.State, restored, cmp.AllowUnexported(State{}, Cluster{}, keyRef{}, clusters{}, objectName{}, Lineages{}, Quotes{})); diff != "" {
 		t.Errorf("(-original +restored):\n%s", diff)
 	}
@@ -78,13 +77,9 @@ func TestEventsSurviveTheJournal(t *testing.T) {
 	again := newBook(t)
 	for _, e := range everyKindOfEvent() {
 		raw, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		var read Event
-		if err := json.Unmarshal(raw, &read); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, json.Unmarshal(raw, &read))
 		if diff := cmp.Diff(e, read); diff != "" {
 			t.Errorf("(-written +read):\n%s", diff)
 		}
@@ -97,9 +92,7 @@ func TestEventsSurviveTheJournal(t *testing.T) {
 
 func TestEmptyBookIsRestored(t *testing.T) {
 	restored, err := Restore([]byte(newBook(t).encodeSnapshot()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	book{t, restored}.applyAll(offer(paris, cpu(1)), reserve("r", paris, cpu(1)))
 }
 
@@ -158,9 +151,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		first := snapshotOf(t, s)
 		again, err := Restore([]byte(first))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if diff := cmp.Diff(first, snapshotOf(t, again)); diff != "" {
 			t.Errorf("(-restored +restored again):\n%s", diff)
 		}
@@ -183,9 +174,7 @@ func FuzzRestore(f *testing.F) {
 func FuzzEvent(f *testing.F) {
 	for _, e := range everyKindOfEvent() {
 		raw, err := json.Marshal(e)
-		if err != nil {
-			f.Fatal(err)
-		}
+		runtest.Check(f, err)
 		f.Add(raw)
 	}
 	f.Add([]byte(`{"at":"2026-03-01T12:00:00Z","forget":{"names":["over","over"]}}`))
@@ -223,9 +212,7 @@ func TestFrozenViewDoesNotChange(t *testing.T) {
 		want, frozen := b.encodeSnapshot(), b.Freeze()
 		b.applyAll(events[n:]...)
 		got, err := frozen.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("after %d events (-when frozen +when written):\n%s", n, diff)
 		}
@@ -262,9 +249,7 @@ func TestEveryEventIsRegistered(t *testing.T) {
 	}
 	for kind, typ := range changeTypes {
 		raw, err := json.Marshal(Event{At: begin, Change: reflect.New(typ.Elem()).Interface().(Change)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		var read Event
 		if err := json.Unmarshal(raw, &read); err != nil || reflect.TypeOf(read.Change) != typ {
 			t.Errorf("kind %q, %s: %v", kind, raw, err)
@@ -276,9 +261,7 @@ func TestCheckedEventIsAppliedOnlyToTheStateItWasCheckedAt(t *testing.T) {
 	b := newBook(t, offer(rome, nil), offer(paris, cpu(1000)))
 	first, second := reserve("r", paris, cpu(1000)), reserve("s", paris, cpu(1000))
 	checked, err := b.Check(&second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	b.applyAll(first)
 	defer func() {
 		if recover() == nil {

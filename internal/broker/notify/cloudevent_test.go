@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // The key, message and signature are the example in the specification of Standard Webhooks.
 func TestSignatureIsThatOfStandardWebhooks(t *testing.T) {
 	keys, err := notify.ReadKeys([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	got := notify.Sign(keys, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got[notify.HeaderSignature] != want || got[notify.HeaderTimestamp] != "1614265330" {
 		t.Errorf("got %v, want the signature %s", got, want)
@@ -25,14 +24,10 @@ func TestSignatureIsThatOfStandardWebhooks(t *testing.T) {
 func TestExchangedKeyIsValidBesideTheNewOne(t *testing.T) {
 	one, two := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_"+strings.Repeat("A", 44)
 	keys, err := notify.ReadKeys([]byte(two + " " + one))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	signatures := strings.Fields(notify.Sign(keys, "id", time.Unix(1, 0), []byte("body"))[notify.HeaderSignature])
 	former, err := notify.ReadKeys([]byte(one))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if want := notify.Sign(former, "id", time.Unix(1, 0), []byte("body"))[notify.HeaderSignature]; len(signatures) != 2 || !slices.Contains(signatures, want) {
 		t.Errorf("signatures %q do not contain that of the former key, %s", signatures, want)
 	}
@@ -51,9 +46,7 @@ func TestEventIsEncodedAsCloudEvent(t *testing.T) {
 		Position: 431, Time: start.In(time.FixedZone("", 3600)), Kind: "nodeReady", Actor: "rome", Message: "res-a <of> rome", Reservation: "res-a", Requester: "rome",
 	}}
 	got, err := notify.Encode(event, "j1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	const want = `{"specversion":"1.0","id":"j1-431-1","source":"/broker.fluidos.eu/journals/j1","type":"eu.fluidos.broker.reservation.active.v1",` +
 		`"subject":"res-a","time":"2030-01-01T08:00:00Z","sequence":"00000000000000000431.00001","datacontenttype":"application/json",` +
 		`"data":{"position":431,"time":"2030-01-01T09:00:00+01:00","kind":"nodeReady","actor":"rome","message":"res-a \u003cof\u003e rome","reservation":"res-a","requester":"rome"}}`

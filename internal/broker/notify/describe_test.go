@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var start = time.Date(2030, 1, 1, 8, 0, 0, 0, time.UTC)
@@ -57,13 +58,9 @@ func readAll(t *testing.T, skip int, changes []ledger.Change) []notify.Event {
 	var out []notify.Event
 	for i, change := range changes {
 		data, err := ledger.Event{At: start.Add(time.Duration(i) * time.Minute), Change: change}.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		events, err := book.Read(&journal.Entry{Position: uint64(i + 1), Kind: "record", Data: data})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for n, e := range events {
 			if e.Index != n || e.Data.Position != uint64(i+1) || e.Data.Actor == "" || e.Data.Kind == "" || e.Data.Message == "" || e.Subject == "" {
 				t.Errorf("event %d of record %d is incomplete: %+v", n, i+1, e)

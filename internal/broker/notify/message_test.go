@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // happened returns an event whose time is position seconds after the start.
@@ -83,9 +84,7 @@ func TestLongMessagesStayWithinTheLimitsOfChats(t *testing.T) {
 	}
 	m := notify.Compose("chat", "j", events)
 	text, err := m.Slack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if len(m.Lines) != 40 || m.Lines[39] != "and 1961 more" || len(m.Title) > 200 || len(text) > 40_000 {
 		t.Errorf("%d lines, the last is %q; a title of %d bytes; %d bytes for Slack", len(m.Lines), m.Lines[len(m.Lines)-1], len(m.Title), len(text))
 	}
@@ -109,9 +108,7 @@ func TestEveryTypeHasADigest(t *testing.T) {
 
 func TestEveryTypeIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/notifications.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var got []notify.Type
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z.-]+)` \\|").FindAllStringSubmatch(string(page), -1) {
 		if !slices.Contains([]string{"id", "sequence", "type", "subject", "data"}, row[1]) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/trail"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func archiveChannel(keepDays int) notify.Channel {
@@ -170,9 +171,7 @@ func TestFilesAreSealedBySizeAndDayAndDeletedWhenTheirTimeIsOver(t *testing.T) {
 		rest(2 * time.Second)
 		count := func() (sealed, open int) {
 			names, err := filepath.Glob(filepath.Join(directory, "archive", w.writer.ID(), "*"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			for _, name := range names {
 				if strings.HasSuffix(name, sealedSuffix) {
 					sealed++
@@ -224,12 +223,8 @@ func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
 			t.Fatal(names, err)
 		}
 		text, err := os.ReadFile(names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(names[0], bytes.Replace(text, []byte(`"clusterID":"c3"`), []byte(`"clusterID":"c9"`), 1), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
+		runtest.Check(t, os.WriteFile(names[0], bytes.Replace(text, []byte(`"clusterID":"c3"`), []byte(`"clusterID":"c9"`), 1), 0o600))
 		_, kill = w.start(archiveChannel(0))
 		rest(2 * time.Second)
 		kill()
@@ -237,13 +232,9 @@ func TestEditedOpenFileIsSetAsideAndItsRecordsAreWrittenAgain(t *testing.T) {
 		if err != nil || len(damaged) != 1 {
 			t.Fatal(damaged, err)
 		}
-		if err := os.Remove(damaged[0]); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, os.Remove(damaged[0]))
 		positions, err := exported(directory, w.writer.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if problem := checkComplete(positions, w.position, true); problem != "" {
 			t.Error(problem)
 		}

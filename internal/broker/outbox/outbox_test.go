@@ -23,6 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // world is a journal with one writer and its receivers. It runs in a synctest bubble.
@@ -235,9 +236,7 @@ func TestChannelGetsWhatHappensAfterItWasAdded(t *testing.T) {
 		if got := w.received("bus"); got != "c3 c4" {
 			t.Errorf("the channel received %q", got)
 		}
-		if err := o.SetChannels([]notify.Channel{bus("bus"), bus("late")}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, o.SetChannels([]notify.Channel{bus("bus"), bus("late")}))
 		rest(2 * time.Second)
 		w.join(1)
 		rest(2 * time.Second)
@@ -267,16 +266,12 @@ func TestOutboxWithoutChannelsStoresNothing(t *testing.T) {
 		if o.started || count() != 0 || o.Keep() != ^uint64(0) {
 			t.Errorf("without channels: started %v, %d objects, keeps records after %d", o.started, count(), o.Keep())
 		}
-		if err := o.SetChannels([]notify.Channel{bus("bus")}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, o.SetChannels([]notify.Channel{bus("bus")}))
 		rest(2 * time.Second)
 		if count() != 1 || o.Keep() == 0 || o.Keep() > w.position {
 			t.Errorf("with a channel: %d objects, keeps records after %d", count(), o.Keep())
 		}
-		if err := o.SetChannels(nil); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, o.SetChannels(nil))
 		rest(2 * time.Second)
 		if count() != 0 {
 			t.Errorf("without a channel again: %d objects", count())

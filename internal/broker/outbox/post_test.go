@@ -13,6 +13,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/outbox/receivertest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // secretsOf returns Options that read Secrets from a map, and allow receivers on this machine.
@@ -38,9 +39,7 @@ func TestReceiverVerifiesTheSignature(t *testing.T) {
 	receiver, authority := receivertest.NewCloudEvents(t)
 	p := newPost(secretsOf(map[string]map[string][]byte{"bus": {"secret": []byte(receivertest.Key), "ca.crt": authority}}))
 	c := &notify.Channel{Name: "bus", URL: receiver.URL, Secret: "bus", SecretKey: "secret"}
-	if err := p.sendEvents(t.Context(), c, "j", joined("rome")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, p.sendEvents(t.Context(), c, "j", joined("rome")))
 	want := []receivertest.Received{{
 		ID: "j-7-0", Type: "eu.fluidos.broker.cluster.joined.v1", Subject: "rome", Sequence: "00000000000000000007.00000", Text: "cluster rome takes part",
 	}}
@@ -57,9 +56,7 @@ func TestSlackGetsTextWithoutMentions(t *testing.T) {
 	receiver, authority := receivertest.NewSlack(t)
 	p := newPost(secretsOf(map[string]map[string][]byte{"chat": {"url": []byte(receiver.URL + "\n"), "ca.crt": authority}}))
 	c := &notify.Channel{Name: "chat", Slack: true, Secret: "chat", SecretKey: "url"}
-	if err := p.sendEvents(t.Context(), c, "j", joined("<!channel>\n\u202erome")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, p.sendEvents(t.Context(), c, "j", joined("<!channel>\n\u202erome")))
 	want := []receivertest.Received{{
 		Text: "2030-01-01T08:00:00Z cluster &lt;!channel&gt;  rome takes part\n\nliqo-resource-broker, channel chat, events j-7-0 to j-7-0\n",
 	}}
@@ -75,9 +72,7 @@ func TestEmailIsSentWithTLSAndCredentials(t *testing.T) {
 			secret := map[string][]byte{"username": []byte(receivertest.Username), "password": []byte(receivertest.Password), "ca.crt": authority}
 			p := newPost(secretsOf(map[string]map[string][]byte{"mail": secret}))
 			c := &notify.Channel{Name: "mail", Secret: "mail", Email: &notify.Email{From: "broker@example.com", To: []string{"ops@example.com"}, Server: receiver.URL, TLS: mode}}
-			if err := p.sendEvents(t.Context(), c, "j", joined("rome")); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, p.sendEvents(t.Context(), c, "j", joined("rome")))
 			want := []receivertest.Received{{
 				ID: "j-7-0_j-7-0@example.com", Subject: "cluster rome takes part",
 				Text: "2030-01-01T08:00:00Z cluster rome takes part\r\n\r\nliqo-resource-broker, channel mail, events j-7-0 to j-7-0\r\n",
@@ -128,9 +123,7 @@ func TestNothingIsSentToThisMachineOrAfterARedirect(t *testing.T) {
 	t.Cleanup(moved.Close)
 	p := newPost(options)
 	s, err := p.secretOf(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	s.tls.RootCAs.AddCert(moved.Certificate())
 	c.URL = moved.URL
 	if err := p.sendEvents(t.Context(), c, "j", joined("rome")); err == nil || !strings.Contains(err.Error(), "the receiver answered 307") {

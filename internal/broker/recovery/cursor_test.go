@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // FuzzCursor checks that a forged cursor never makes the broker believe that its journal was
@@ -12,9 +13,7 @@ import (
 func FuzzCursor(f *testing.F) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	book := ledger.New()
-	if err := book.Apply(1, &ledger.Event{At: time.Unix(0, 0).UTC(), Change: &ledger.Lineage{ID: "first", Key: key}}); err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, book.Apply(1, &ledger.Event{At: time.Unix(0, 0).UTC(), Change: &ledger.Lineage{ID: "first", Key: key}}))
 	for _, told := range []cursor{{"first", 1}, {"first", 2}, {"first", 1 << 63}, {"other", 1}} {
 		f.Add(told.encodeText(key), told.lineage, told.position)
 	}

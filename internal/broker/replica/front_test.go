@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,9 +43,7 @@ func (f *fixed) become(l Leader) {
 func listener(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return l
 }
 
@@ -97,13 +97,9 @@ type caller struct {
 func call(t *testing.T, f *Front) *caller {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", f.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.SetDeadline(time.Now().Add(5*time.Minute)))
 	return &caller{c, t, bufio.NewReader(c)}
 }
 
@@ -155,9 +151,7 @@ func TestFrontRoutesConnections(t *testing.T) {
 		c.hears("there")
 		c.says("hello")
 		c.hears("hello")
-		if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, c.Conn.(*net.TCPConn).CloseWrite())
 		c.hears("bye")
 		c.isCut()
 	})
@@ -201,9 +195,7 @@ func TestFrontRoutesConnections(t *testing.T) {
 		f := startFront(t, elect(there(leader)))
 		c := call(t, f)
 		c.hears("there")
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.Close())
 		c.isCut()
 		if _, err := f.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("accepting gives %v, want %v", err, net.ErrClosed)

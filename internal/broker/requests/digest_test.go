@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // The digest of a request does not depend on the notation of its amounts, on the requester, or on the key.
@@ -18,9 +19,7 @@ func TestEqualRequestsHaveEqualDigests(t *testing.T) {
 		}
 		change(req)
 		q, err := Read(cluster, key, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return q.Digest()
 	}
 	want := read("rome", "key-1", func(*v1.ReservationRequest) {})

@@ -68,16 +68,12 @@ func prepareEnrolmentSite(t *testing.T, certificates Certificates) *site {
 	s.agentsCA, s.serverCA = pkitest.New(t, "test", now), pkitest.New(t, "test", now)
 	s.saveServer(t, s.agentsCA)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	s.address = listener.Addr().String()
 	s.Server, err = NewEnrolment(Options{
 		Listener: listener, CertDir: s.certDir, Certificates: certificates, Log: s.log.logger(), Clock: s.clock,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return s
 }
 
@@ -173,14 +169,10 @@ func TestEnrolmentRateIsLimitedPerAddress(t *testing.T) {
 func TestEnrolmentServerSendsItsCA(t *testing.T) {
 	s := newEnrolmentSite(t, &issuer{})
 	cas, err := pki.ParseBundle(s.serverCA.CertPEM())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	pinned := pki.KeyHash(cas[0])
 	conn, err := tls.Dial("tcp", s.address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the chain is checked below
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer func() { _ = conn.Close() }()
 	chain := conn.ConnectionState().PeerCertificates
 	roots := x509.NewCertPool()

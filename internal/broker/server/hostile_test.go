@@ -53,9 +53,7 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 			})
 			conn := s.write(t, slowBody(tc.method, tc.path))
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil) //nolint:bodyclose // the connection ends with the test
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if !strings.HasPrefix(response.Status, tc.want) || !response.Close {
 				t.Errorf("got %s, closing: %t; want %s and the end of the connection", response.Status, response.Close, tc.want)
 			}
@@ -70,9 +68,7 @@ func TestUnusedBodiesMustArriveInTime(t *testing.T) {
 		s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.description.bodyTimeout = 100 * time.Millisecond })
 		conn := s.write(t, slowBody(get, path))
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil) //nolint:bodyclose // the connection ends with the test
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if response.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("%s: got %s, want 408", path, response.Status)
 		}
@@ -118,9 +114,7 @@ func (s *site) greet(t *testing.T, protocol string) net.Conn {
 	config := s.tlsConfig(pkitest.Parse(t)(s.agentsCA.IssueClient("rome", "")))
 	config.NextProtos = []string{protocol}
 	conn, err := tls.Dial("tcp", s.address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	hello, answer := "GET /api/v1/ping HTTP/1.1\r\nHost: x\r\n\r\n", 1
 	if protocol == "h2" {
@@ -271,9 +265,7 @@ func TestBodiesInFlightAreLimited(t *testing.T) {
 	b := newBodies(time.Now)
 	b.each, b.total = 100_000, 150_000
 	done, err := b.takeRoom("evil", 90_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	_, err = b.takeRoom("evil", 20_000)
 	if stopped, ok := errors.AsType[*fault.Error](err); !ok || stopped.Figure != "bodies" || !strings.Contains(stopped.Detail, `member "evil" has 90000 of 100000 bytes`) {
 		t.Errorf("beyond its share: %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestConnectionsWithoutAValidCertificateAreRefused(t *testing.T) {
@@ -109,9 +110,7 @@ func TestCertificateIsCheckedAtEveryRequestOfAConnection(t *testing.T) {
 			template.NotAfter = s.clock.Now().Add(time.Hour)
 			// Every request uses this one connection.
 			conn, err := tls.Dial("tcp", s.address, s.tlsConfig(pkitest.Parse(t)(s.agentsCA.Issue(template))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			client := overConnection(t, conn)
 			if r := s.send(t, client, http.MethodGet, "/api/v1/ping", ""); r.StatusCode != http.StatusOK {
 				t.Fatalf("first ping: %s: %s", r.Status, r.body)
@@ -130,9 +129,7 @@ func TestSessionsAreNotResumed(t *testing.T) {
 	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	for range 2 {
 		conn, err := tls.Dial("tcp", s.address, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if r := s.send(t, overConnection(t, conn), http.MethodGet, "/api/v1/ping", ""); r.StatusCode != http.StatusOK || r.TLS.DidResume {
 			t.Errorf("ping: %s, resumed %v", r.Status, r.TLS.DidResume)
 		}
@@ -149,13 +146,9 @@ func TestReplacedCertificateFilesAreLogged(t *testing.T) {
 		}
 	}
 	pair, err := s.serverCA.IssueServer(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	pair.CertPEM = []byte("broken")
-	if err := pkitest.Save(s.certDir, pair, s.serverCA.CertPEM(), nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, pkitest.Save(s.certDir, pair, s.serverCA.CertPEM(), nil))
 	ping()
 	ping()
 	if n := len(s.log.with("files cannot be used")); n != 1 {

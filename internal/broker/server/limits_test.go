@@ -11,6 +11,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestLimitsRememberABoundedNumberOfClusters(t *testing.T) {
@@ -32,9 +33,7 @@ func TestLimitsDropIdleClustersFirst(t *testing.T) {
 	l := newLimits(1, 2)
 	l.room = 2
 	idle, err := l.admitRequest("idle", now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	idle()
 	now = now.Add(time.Minute)
 	for range 2 {

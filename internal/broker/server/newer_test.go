@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestUnknownFieldsAreToleratedOnlyInReportsOfNewerCallers(t *testing.T) {
@@ -131,20 +132,12 @@ func (s *site) agent(t *testing.T) *httptransport.Transport {
 	t.Helper()
 	dir := t.TempDir()
 	pair, err := s.agentsCA.IssueClient("rome", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM()))
 	files, err := pki.OpenFiles(dir, s.clock.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	agent, err := httptransport.New(httptransport.Options{URLs: []string{"https://" + s.address}, Files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = agent.Close() }) // Close never fails
 	return agent
 }
@@ -153,9 +146,7 @@ func (s *site) agent(t *testing.T) *httptransport.Transport {
 func without(t *testing.T, properties map[string]string) *description {
 	t.Helper()
 	document := map[string]any{}
-	if err := yaml.Unmarshal(v1.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.Unmarshal(v1.OpenAPI, &document))
 	schemas := document["components"].(map[string]any)["schemas"].(map[string]any)
 	for schema, property := range properties {
 		known := schemas[schema].(map[string]any)["properties"].(map[string]any)
@@ -165,13 +156,9 @@ func without(t *testing.T, properties map[string]string) *description {
 		delete(known, property)
 	}
 	text, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	d, err := newDescription(text, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	d.minor--
 	return d
 }

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const (
@@ -118,9 +119,7 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	client := s.client(t, "rome")
 	schemas, err := newCompiler(s.description.document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	withKey := []string{"Idempotency-Key", key}
 	for _, tc := range []struct {
 		method, path, body string
@@ -156,13 +155,9 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 				return
 			}
 			schema, err := schemas.Compile(documentURL + "#/components/schemas/" + tc.schema)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			value, err := jsonschema.UnmarshalJSON(strings.NewReader(r.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if err := schema.Validate(value); err != nil {
 				t.Errorf("answer %s is no %s: %v", r.body, tc.schema, err)
 			}
@@ -195,9 +190,7 @@ func FuzzBody(f *testing.F) {
 		f.Add(uint8(i), body)
 	}
 	d, err := newDescription(v1.OpenAPI, time.Now)
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, err)
 	f.Fuzz(func(t *testing.T, path uint8, body string) {
 		s := &Server{description: d}
 		s.registerRoutes(operations{broker: transporttest.NewBroker(), draining: t.Context()}, func(o operation) bool { return !o.enrolment })

@@ -18,6 +18,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestNewReportsMissingOptions(t *testing.T) {
@@ -32,9 +33,7 @@ func TestNewReportsMissingOptions(t *testing.T) {
 func TestStartFailsOnATakenAddress(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	second, err := New(Options{Addr: s.address, CertDir: s.certDir, Broker: s.broker})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), s.address) {
 		t.Errorf("Start: %v; want an error that names %s", err, s.address)
 	}
@@ -49,9 +48,7 @@ func TestSlowHeadersEndTheConnection(t *testing.T) {
 	wantEnd(t, conn)
 
 	silent, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer func() { _ = silent.Close() }()
 	wantEnd(t, silent)
 }
@@ -65,14 +62,10 @@ func TestSlowBodiesAreRefused(t *testing.T) {
 			body, writer := io.Pipe()
 			defer func() { _ = writer.Close() }()
 			request, err := http.NewRequestWithContext(t.Context(), post, "https://"+s.address+reservationsPath, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			request.Header.Set("Idempotency-Key", key)
 			response, err := client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			defer func() { _ = response.Body.Close() }()
 			if response.StatusCode != http.StatusRequestTimeout {
 				t.Errorf("got %s; want 408", response.Status)
@@ -86,9 +79,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 	client := s.client(t, "rome")
 	client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
 	request, err := http.NewRequestWithContext(t.Context(), get, "https://"+s.address+"/api/v1/ping", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	request.Header.Set("X-Big", strings.Repeat("x", 2*maxHeaderBytes))
 	response, err := client.Do(request)
 	if err != nil {
@@ -136,9 +127,7 @@ func TestPollsOfOneClusterAreLimited(t *testing.T) {
 			done <- err
 		}()
 	}
-	if err := s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 2); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 2))
 	if r := s.send(t, client, get, "/api/v1/instructions?wait=60", ""); r.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("third poll got %s; want 429", r.Status)
 	}
@@ -251,18 +240,14 @@ func TestAbandonedRequestIsNotAnError(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, get, "https://"+s.address+"/api/v1/instructions?wait=60", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	left := make(chan error, 1)
 	client := s.client(t, "rome")
 	go func() {
 		_, err := client.Do(request) //nolint:bodyclose // there is no answer
 		left <- err
 	}()
-	if err := s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1))
 	cancel()
 	if err := <-left; err == nil {
 		t.Error("an abandoned call was answered")
@@ -277,16 +262,10 @@ func TestAbandonedRequestIsNotAnError(t *testing.T) {
 func TestHalfClosedCallerIsToldToRetry(t *testing.T) {
 	s := newSite(t, transporttest.NewBroker())
 	conn := s.write(t, "GET /api/v1/instructions?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n")
-	if err := s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1))
+	runtest.Check(t, conn.CloseWrite())
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 		t.Errorf("the answer is %s, want 503 with Retry-After", response.Status)
@@ -331,9 +310,7 @@ func TestShutdownEndsPollsAndLetsWritesFinish(t *testing.T) {
 	begin("messages", get, "/api/v1/messages?wait=60", "")
 	begin("write", post, reservationsPath, `{"resources":{}}`)
 	for _, operation := range []transporttest.Operation{transporttest.FetchInstructions, transporttest.ReceiveMessages} {
-		if err := broker.AwaitCalls(t.Context(), operation, 1); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, broker.AwaitCalls(t.Context(), operation, 1))
 	}
 	<-broker.begun
 

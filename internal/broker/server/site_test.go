@@ -57,16 +57,12 @@ func newSite(t *testing.T, broker Broker, edits ...func(*Server)) *site {
 	s.saveServer(t, s.agentsCA)
 
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	s.address = listener.Addr().String()
 	s.Server, err = New(Options{
 		Listener: listener, CertDir: s.certDir, Broker: broker, Log: s.log.logger(), Registerer: s.registry, Clock: s.clock,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, edit := range edits {
 		edit(s.Server)
 	}
@@ -77,9 +73,7 @@ func newSite(t *testing.T, broker Broker, edits ...func(*Server)) *site {
 func (s *site) saveServer(t *testing.T, agentsCA *pkitest.Authority) {
 	t.Helper()
 	pair, err := s.serverCA.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err := errors.Join(err, pkitest.Save(s.certDir, pair, s.serverCA.CertPEM(), agentsCA.CertPEM())); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(s.certDir, pair, s.serverCA.CertPEM(), agentsCA.CertPEM())))
 	s.later()
 }
 
@@ -119,9 +113,7 @@ func (s *site) write(t *testing.T, bytes string) *tls.Conn {
 	config := s.tlsConfig(pkitest.Parse(t)(s.agentsCA.IssueClient("rome", "")))
 	config.NextProtos = []string{"http/1.1"}
 	conn, err := tls.Dial("tcp", s.address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, bytes); err != nil {
 		t.Fatal(err)
@@ -139,18 +131,14 @@ type reply struct {
 func (s *site) send(t *testing.T, client *http.Client, method, path, body string, header ...string) reply {
 	t.Helper()
 	r, err := s.try(t, client, method, path, body, header...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return r
 }
 
 func (s *site) try(t *testing.T, client *http.Client, method, path, body string, header ...string) (reply, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.address+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Add(header[i], header[i+1])
 	}

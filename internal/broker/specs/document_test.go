@@ -13,6 +13,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // documented are specs that set nothing, a preset, or nearly every other field.
@@ -56,17 +57,11 @@ func TestJournalRestoresTheConfiguration(t *testing.T) {
 	for name, spec := range documented {
 		t.Run(name, func(t *testing.T) {
 			want, err := ReadConfig(&spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			document, err := Document(&spec, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			got, err := ReadDocument(document)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(access.Policy{})); diff != "" {
 				t.Errorf("configuration (-written +read):\n%s", diff)
 			}

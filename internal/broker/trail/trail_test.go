@@ -23,6 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/trail"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/trail/trailtest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func readTrail(t *testing.T) (*journal.Kept, []trail.Record) {
@@ -30,13 +31,9 @@ func readTrail(t *testing.T) (*journal.Kept, []trail.Record) {
 	server := journaltest.NewServer()
 	trailtest.Write(t, server.Client(), "test", trailtest.Events())
 	kept, err := journal.ReadKept(t.Context(), server.Client(), "test", journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	records, err := trail.Read(t.Context(), kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return kept, records
 }
 
@@ -71,14 +68,10 @@ func TestEveryKindOfRecordIsDescribed(t *testing.T) {
 	for _, kind := range ledger.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			event := &ledger.Event{}
-			if err := event.UnmarshalJSON(fmt.Appendf(nil, `{"at":"2030-01-01T08:00:00Z",%q:{}}`, kind)); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, event.UnmarshalJSON(fmt.Appendf(nil, `{"at":"2030-01-01T08:00:00Z",%q:{}}`, kind)))
 			fillScalars(reflect.ValueOf(event.Change).Elem())
 			data, err := event.MarshalJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			r, err := trail.Describe(&journal.Entry{Position: 1, Kind: "record", Data: data}, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", data, err)
@@ -118,9 +111,7 @@ func TestProviderIsTheActorOfItsReports(t *testing.T) {
 		"its amounts":         &ledger.Restate{PlacementRef: ledger.PlacementRef{Name: "res-a", Placement: 1}},
 	} {
 		data, err := ledger.Event{At: trailtest.Start, Change: change}.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		r, err := trail.Describe(&journal.Entry{Position: 1, Kind: "record", Data: data}, romeOnParis{})
 		if err != nil || r.Actor != "paris" {
 			t.Errorf("%s: %+v, %v", name, r, err)
@@ -173,36 +164,24 @@ func TestRecordsAfterACheckpointHaveTheirParties(t *testing.T) {
 	state := ledger.New()
 	trailtest.Write(t, server.Client(), "test", events[:4])
 	for i := range events[:4] {
-		if err := state.Apply(uint64(i+2), &events[i]); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, state.Apply(uint64(i+2), &events[i]))
 	}
 	text, err := state.Freeze().Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	j, _, err := journal.Open(t.Context(), server.Client(), "test", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { done <- j.Run(ctx) }()
 	now = now.Add(3 * time.Hour)
-	if err := j.Checkpoint(t.Context(), append([]byte("{}\n"), text...), 5, now); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, j.Checkpoint(t.Context(), append([]byte("{}\n"), text...), 5, now))
 	cancel()
 	<-done //nolint:errcheck // it ends with the context
 	trailtest.Write(t, server.Client(), "test", events[4:])
 	kept, err := journal.ReadKept(t.Context(), server.Client(), "test", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	records, err := trail.Read(t.Context(), kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if kept.After == 0 || len(records) == 0 {
 		t.Fatalf("%d records after position %d: nothing was trimmed", len(records), kept.After)
 	}
@@ -220,9 +199,7 @@ func TestEveryEditOfAnExportIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	verified, places, err := trail.CheckExport(bytes.NewReader(export.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	want := trail.Checked{Verified: journal.Verified{ID: kept.ID, After: 0, Head: 9, Segments: 1, Records: 9}, Before: records[0].Prev}
 	if diff := cmp.Diff(want, verified); diff != "" || places[9] != records[8].Hash {
 		t.Errorf("verified (-want +got):\n%s", diff)
@@ -265,9 +242,7 @@ func TestReservationsThatEndedAreListedAfterTheBookForgotThem(t *testing.T) {
 	end := events[len(events)-1].At
 	trailtest.Write(t, server.Client(), "test", append(events, ledger.Event{At: end.Add(time.Hour), Change: &ledger.Forget{Names: []string{"res-a"}}}))
 	read, err := replay.ReadEnded(t.Context(), server.Client(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	got := trail.DescribeEnded(read.Rows)
 	want := []trail.Ended{{
 		Name: "res-a", Requester: "rome", Providers: []string{"paris"}, Resources: corev1.ResourceList{"cpu": resource.MustParse("2")},
@@ -300,9 +275,7 @@ func TestUnfinishedExportIsFinishedAfterItsLastCompleteLine(t *testing.T) {
 	var lines [][]byte
 	for i := range records {
 		line, err := trail.Line(&records[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		lines = append(lines, line)
 	}
 	edited := bytes.Replace(lines[3], []byte("rome"), []byte("oslo"), 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // serverFields ignores the fields that a store fills in.
@@ -156,9 +157,7 @@ func testTouch(t *testing.T, store journal.Store) {
 	created := mustCreate(t, store, sample("one"))
 	for _, mark := range []string{"a", "b"} {
 		before, err := store.Get(t.Context(), "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if err := store.Touch(t.Context(), "one", mark); err != nil {
 			t.Fatalf("touch: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // Start is the time of the first event of Events.
@@ -50,9 +51,7 @@ func Events() []ledger.Event {
 func Write(t *testing.T, store journal.Store, name string, events []ledger.Event) {
 	t.Helper()
 	j, _, err := journal.Open(t.Context(), store, name, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- j.Run(ctx) }()
@@ -62,11 +61,7 @@ func Write(t *testing.T, store journal.Store, name string, events []ledger.Event
 	}()
 	for i := range events {
 		data, err := events[i].MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := j.Append(data).Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
+		runtest.Check(t, j.Append(data).Wait(t.Context()))
 	}
 }
