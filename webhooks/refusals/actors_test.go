@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // bob gives the user bob the rights of alice in the namespaces default and team.
@@ -68,18 +69,11 @@ func (s *site) edit(t *testing.T, user, path, patch string) error {
 	return s.as(t, user).Patch(types.MergePatchType).AbsPath(path).Param("fieldValidation", "Strict").Body([]byte(patch)).Do(t.Context()).Error()
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // wantAuthor compares who wrote an object's spec, and in which generation.
 func (s *site) wantAuthor(t *testing.T, kind schema.GroupVersionKind, namespace, name, author, generation string) {
 	t.Helper()
 	obj := object(kind, namespace, name)
-	must(t, s.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	runtest.Check(t, s.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
 	got := []string{obj.GetAnnotations()[brokerv1alpha1.RequestedByAnnotation], obj.GetAnnotations()[brokerv1alpha1.RequestedByGenerationAnnotation]}
 	if diff := cmp.Diff([]string{author, generation}, got); diff != "" {
 		t.Errorf("author and generation (-want +got):\n%s", diff)
@@ -91,9 +85,9 @@ func (s *site) reservationOf(t *testing.T, kind schema.GroupVersionKind, namespa
 	t.Helper()
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
-	must(t, s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj))
+	runtest.Check(t, s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj))
 	reservation, _, err := unstructured.NestedString(obj.Object, "status", "reservationName")
-	must(t, err)
+	runtest.Check(t, err)
 	return reservation
 }
 
@@ -105,21 +99,21 @@ func (s *site) awaitShown(t *testing.T, request, want, field string) {
 
 func (s *site) testRequestNamesItsUsers(t *testing.T) {
 	_, err := s.post(t, "alice", named(resourceRequest, "mine", `broker.fluidos.eu/requested-by: carol, broker.fluidos.eu/deleted-by: carol`)+`{cpu: "1", memory: 1Gi, duration: 1h}`, false)
-	must(t, err)
+	runtest.Check(t, err)
 	s.wantAuthor(t, requestKind, "team", "mine", "alice", "1")
 	s.await(t, requestKind, "team", "mine", "Reserved", "status", "phase")
 	s.await(t, requestKind, "team", "mine", "alice, as reported by rome", "status", "requestedBy")
 	s.awaitShown(t, "mine", "alice, as reported by rome", "requestedBy")
 
-	must(t, s.edit(t, "bob", requestsPath+"mine", `{"metadata": {"annotations": {"broker.fluidos.eu/requested-by": "carol"}, "labels": {"team": "blue"}}}`))
+	runtest.Check(t, s.edit(t, "bob", requestsPath+"mine", `{"metadata": {"annotations": {"broker.fluidos.eu/requested-by": "carol"}, "labels": {"team": "blue"}}}`))
 	s.wantAuthor(t, requestKind, "team", "mine", "alice", "1")
-	must(t, s.edit(t, "bob", requestsPath+"mine", `{"spec": {"duration": "2h"}}`))
+	runtest.Check(t, s.edit(t, "bob", requestsPath+"mine", `{"spec": {"duration": "2h"}}`))
 	s.wantAuthor(t, requestKind, "team", "mine", "bob", "2")
 	s.awaitShown(t, "mine", "bob, as reported by rome", "changedBy")
 	s.awaitShown(t, "mine", "alice, as reported by rome", "requestedBy")
 
 	name := s.reservationOf(t, requestKind, "team", "mine")
-	must(t, s.as(t, "alice").Delete().AbsPath(requestsPath+"mine").Do(t.Context()).Error())
+	runtest.Check(t, s.as(t, "alice").Delete().AbsPath(requestsPath+"mine").Do(t.Context()).Error())
 	if err := s.awaitJournal(t, `"by":"rome:alice","end":{"name":"`+name+`"`); err != nil {
 		t.Error(err)
 	}
@@ -127,17 +121,17 @@ func (s *site) testRequestNamesItsUsers(t *testing.T) {
 
 func (s *site) testReservationNamesItsUsers(t *testing.T) {
 	_, err := s.post(t, "alice", named(reservation, "hers", "")+`{requesterID: blue-team, requestedResources: {cpu: 1, memory: 1Gi}, duration: 1h}`, false)
-	must(t, err)
+	runtest.Check(t, err)
 	s.wantAuthor(t, reservationKind, "default", "hers", "alice", "1")
 	s.await(t, reservationKind, "default", "hers", "alice", "status", "requestedBy")
-	must(t, s.edit(t, "alice", reservationsPath+"hers", `{"spec": {"release": true}}`))
+	runtest.Check(t, s.edit(t, "alice", reservationsPath+"hers", `{"spec": {"release": true}}`))
 	s.await(t, reservationKind, "default", "hers", "alice", "status", "endedBy")
 
 	_, err = s.post(t, "alice", named(reservation, "deleted", "")+`{requesterID: blue-team, requestedResources: {cpu: 1, memory: 1Gi}, duration: 1h}`, false)
-	must(t, err)
+	runtest.Check(t, err)
 	s.await(t, reservationKind, "default", "deleted", "alice", "status", "requestedBy")
 	name := s.reservationOf(t, reservationKind, "default", "deleted")
-	must(t, s.as(t, "bob").Delete().AbsPath(reservationsPath+"deleted").Do(t.Context()).Error())
+	runtest.Check(t, s.as(t, "bob").Delete().AbsPath(reservationsPath+"deleted").Do(t.Context()).Error())
 	if err := s.awaitJournal(t, `"by":":bob","end":{"name":"`+name+`"`); err != nil {
 		t.Error(err)
 	}
@@ -146,9 +140,9 @@ func (s *site) testReservationNamesItsUsers(t *testing.T) {
 // testConfigurationNamesItsAuthor checks that the record of an edit contains only the difference, and names the
 // administrator.
 func (s *site) testConfigurationNamesItsAuthor(t *testing.T) {
-	must(t, s.edit(t, "", "/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec": {"headroom": 1}}`))
+	runtest.Check(t, s.edit(t, "", "/apis/broker.fluidos.eu/v1alpha1/brokerconfigs/default", `{"spec": {"headroom": 1}}`))
 	config := object(brokerv1alpha1.GroupVersion.WithKind("BrokerConfig"), "", "default")
-	must(t, s.Get(t.Context(), client.ObjectKeyFromObject(config), config))
+	runtest.Check(t, s.Get(t.Context(), client.ObjectKeyFromObject(config), config))
 	author := config.Annotations[brokerv1alpha1.RequestedByAnnotation]
 	if author == "" {
 		t.Error("the BrokerConfig has no author")
@@ -162,13 +156,13 @@ func (s *site) testConfigurationNamesItsAuthor(t *testing.T) {
 func (s *site) removeWebhooks(t *testing.T) {
 	t.Helper()
 	for _, kind := range []client.Object{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}} {
-		must(t, s.DeleteAllOf(t.Context(), kind))
+		runtest.Check(t, s.DeleteAllOf(t.Context(), kind))
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(context.Context) (bool, error) {
 		_, err := s.post(t, "alice", named(resourceRequest, "probe", `broker.fluidos.eu/requested-by: carol, broker.fluidos.eu/requested-by-generation: "1"`)+`{cpu: "1", memory: 1Gi}`, true)
 		return apierrors.IsForbidden(err) || apierrors.IsInvalid(err), nil // the webhook would have replaced the name
 	})
-	must(t, err)
+	runtest.Check(t, err)
 }
 
 func (s *site) testNamesWithoutWebhooks(t *testing.T) {
@@ -184,12 +178,12 @@ func (s *site) testNamesWithoutWebhooks(t *testing.T) {
 		})
 	}
 	_, err := s.post(t, "alice", named(resourceRequest, "own", by+`: alice, `+generation+`: "1"`)+`{cpu: "1", memory: 1Gi, duration: 1h}`, false)
-	must(t, err)
+	runtest.Check(t, err)
 	s.await(t, requestKind, "team", "own", "alice, as reported by rome", "status", "requestedBy")
 
-	must(t, s.edit(t, "alice", requestsPath+"own", `{"metadata": {"annotations": {"`+generation+`": "2"}}, "spec": {"duration": "90m"}}`))
+	runtest.Check(t, s.edit(t, "alice", requestsPath+"own", `{"metadata": {"annotations": {"`+generation+`": "2"}}, "spec": {"duration": "90m"}}`))
 	s.awaitShown(t, "own", "alice, as reported by rome", "changedBy")
-	must(t, s.edit(t, "bob", requestsPath+"own", `{"spec": {"duration": "2h"}}`))
+	runtest.Check(t, s.edit(t, "bob", requestsPath+"own", `{"spec": {"duration": "2h"}}`))
 	s.awaitShown(t, "own", "<nil>", "changedBy")
 	for name, patch := range map[string]string{
 		"the generation of an edit":     `{"metadata": {"annotations": {"` + generation + `": "3"}}}`,
@@ -201,7 +195,7 @@ func (s *site) testNamesWithoutWebhooks(t *testing.T) {
 			wantWords(t, refusalOf(t, s.edit(t, "bob", requestsPath+"own", patch)), []string{"leave them out"})
 		})
 	}
-	must(t, s.edit(t, "bob", requestsPath+"own", `{"metadata": {"annotations": {"`+by+`": "bob", "`+generation+`": "4"}}, "spec": {"duration": "3h"}}`))
+	runtest.Check(t, s.edit(t, "bob", requestsPath+"own", `{"metadata": {"annotations": {"`+by+`": "bob", "`+generation+`": "4"}}, "spec": {"duration": "3h"}}`))
 	s.awaitShown(t, "own", "bob, as reported by rome", "changedBy")
 }
 

@@ -18,6 +18,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var (
@@ -77,9 +78,7 @@ func (s *site) testAdmitted(t *testing.T) {
 	}
 	t.Run("what no cluster can hold fails, with the reason of each", func(t *testing.T) {
 		_, err := s.post(t, "", strings.Replace(reservation, "bad", "too-large", 1)+`{requesterID: rome, requestedResources: {cpu: 1, nvidia.com/gpu: 1, memory: 1Gi}}`, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		s.await(t, reservationKind, "default", "too-large", "Failed", "status", "phase")
 		s.wantMessage(t, reservationKind, "default", "too-large", "milan: ", "nvidia.com/gpu")
 	})
@@ -105,9 +104,7 @@ func (s *site) testPreviewed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			warnings, err := s.post(t, "", tc.manifest, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.HasPrefix(w, "quote: ") })
 			if len(warnings) < len(tc.want) {
 				t.Fatalf("warnings %q, want %q", warnings, tc.want)
@@ -157,9 +154,7 @@ func (s *site) testQuoted(t *testing.T) {
 func (s *site) configurations(t *testing.T) []admissionv1.ValidatingWebhookConfiguration {
 	t.Helper()
 	var list admissionv1.ValidatingWebhookConfigurationList
-	if err := s.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.List(t.Context(), &list))
 	if len(list.Items) != 2 {
 		t.Fatalf("%d webhook configurations, want the broker's and the agent's", len(list.Items))
 	}
@@ -173,9 +168,7 @@ func (s *site) testAway(t *testing.T) {
 		for i := range c.Webhooks {
 			c.Webhooks[i].ClientConfig.Service.Port = new(int32(1))
 		}
-		if err := s.Update(t.Context(), &c); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, s.Update(t.Context(), &c))
 	}
 	s.awaitAnswer(t, "failed calling webhook")
 	for _, gone := range []client.Object{
@@ -189,9 +182,7 @@ func (s *site) testAway(t *testing.T) {
 // deleteAndWait deletes an object and waits until its finalizers are removed.
 func (s *site) deleteAndWait(t *testing.T, gone client.Object) {
 	t.Helper()
-	if err := s.Delete(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Delete(t.Context(), gone))
 	err := wait.PollUntilContextTimeout(t.Context(), poll, timeout, true, func(ctx context.Context) (bool, error) {
 		err := s.Get(ctx, client.ObjectKeyFromObject(gone), gone)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
@@ -205,9 +196,7 @@ func (s *site) deleteAndWait(t *testing.T, gone client.Object) {
 // grant nothing for them.
 func (s *site) testBypassed(t *testing.T) {
 	for _, c := range s.configurations(t) {
-		if err := s.Delete(t.Context(), &c); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, s.Delete(t.Context(), &c))
 	}
 	s.awaitAnswer(t, "")
 	was := s.journal(t)
@@ -260,9 +249,7 @@ func (s *site) testBypassed(t *testing.T) {
 func (s *site) journal(t *testing.T) string {
 	t.Helper()
 	var list corev1.ConfigMapList
-	if err := s.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.List(t.Context(), &list, client.InNamespace(namespace)))
 	var versions []string
 	for i := range list.Items {
 		versions = append(versions, list.Items[i].Name+"="+list.Items[i].ResourceVersion)
@@ -297,12 +284,8 @@ func (s *site) wantMessage(t *testing.T, kind schema.GroupVersionKind, namespace
 	t.Helper()
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj))
 	message, _, err := unstructured.NestedString(obj.Object, "status", "message")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	wantWords(t, message, want)
 }

@@ -17,6 +17,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // resources maps kinds to resource names.
@@ -175,9 +176,7 @@ func (s *site) everything(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	add := func(list client.ObjectList, options ...client.ListOption) {
-		if err := s.List(t.Context(), list, options...); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, s.List(t.Context(), list, options...))
 	}
 	var journal corev1.ConfigMapList
 	add(&journal, client.InNamespace(namespace))

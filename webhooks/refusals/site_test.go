@@ -32,6 +32,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const (
@@ -54,20 +55,16 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{plane: controlplanetest.Start(t)}
 	var err error
-	if s.Client, err = client.New(s.plane.RESTConfig(), client.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	s.Client, err = client.New(s.plane.RESTConfig(), client.Options{})
+	runtest.Check(t, err)
 	for _, authority := range []**pkitest.Authority{&s.servers, &s.members} {
-		if *authority, err = pkitest.NewAuthority("test", time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		*authority, err = pkitest.NewAuthority("test", time.Now())
+		runtest.Check(t, err)
 	}
 	t.Cleanup(func() { s.tellWhy(t) })
 	s.prepare(t)
 	port, err := release.ServicePort(s.plane, "broker", "broker", "rest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	s.url = fmt.Sprintf("https://127.0.0.1:%d", port)
 	s.install(t, "broker", charts.Broker(), map[string]any{
 		"certificates": map[string]any{
@@ -104,9 +101,7 @@ func (s *site) tellWhy(t *testing.T) {
 func (s *site) prepare(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{namespace, "liqo", "team"} {
-		if err := s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	broker := issued(t)(s.servers.IssueServer([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}))
 	rome := issued(t)(s.members.IssueClient("rome", ""))
@@ -121,9 +116,7 @@ func (s *site) prepare(t *testing.T) {
 	}
 	for name, data := range secrets {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-		if err := s.Create(t.Context(), secret); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, s.Create(t.Context(), secret))
 	}
 }
 
@@ -131,9 +124,7 @@ func issued(t *testing.T) func(pki.KeyPair, error) pki.KeyPair {
 	t.Helper()
 	return func(pair pki.KeyPair, err error) pki.KeyPair {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return pair
 	}
 }
@@ -151,9 +142,7 @@ func (s *site) install(t *testing.T, name string, chart fs.FS, values map[string
 	if err == nil {
 		err = r.Apply(t.Context(), values)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 }
 
 // apply creates valid objects.
@@ -163,9 +152,7 @@ func (s *site) apply(t *testing.T, text string) {
 	if err == nil {
 		err = manifest.Install(t.Context(), s, objects)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 }
 
 // await polls an object until a field has a value.
@@ -198,9 +185,7 @@ func (s *site) as(t *testing.T, user string) rest.Interface {
 	config.WarningHandler = rest.NoWarnings{}
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	c, err := rest.UnversionedRESTClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return c
 }
 
@@ -208,9 +193,7 @@ func (s *site) as(t *testing.T, user string) rest.Interface {
 func (s *site) member(t *testing.T, clusterID string) *http.Client {
 	t.Helper()
 	certificate, err := issued(t)(s.members.IssueClient(clusterID, "")).TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{
 		Certificates: []tls.Certificate{certificate}, RootCAs: s.servers.Pool(), MinVersion: tls.VersionTLS13,
 	}}
