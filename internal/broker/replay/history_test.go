@@ -1,7 +1,6 @@
 package replay_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const (
@@ -24,90 +24,33 @@ const (
 )
 
 // storedHistory returns a journal with endedReservations forgotten reservations, all of them in stored batches, and the
-// ID of the journal. With checkpoint, the last record is a checkpoint, so that no earlier record is read.
+// ID of the journal.
 func storedHistory(t *testing.T, checkpoint bool) (*journaltest.Server, string) {
 	t.Helper()
-	server := journaltest.NewServer()
-	j, recovery, err := journal.Open(t.Context(), server.Client(), journalName, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	book, err := replay.Read(recovery)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = j.Run(ctx)
-	}()
-	defer func() {
-		cancel()
-		<-done
-	}()
-	now := time.Date(2026, time.October, 30, 22, 0, 0, 0, time.UTC)
-	var last *journal.Commit
-	record := func(change ledger.Change) {
-		t.Helper()
-		now = now.Add(time.Second)
-		e := ledger.Event{At: now, Change: change}
-		checked, err := book.State.Check(&e)
-		if err == nil {
-			err = book.CheckEvent(&e)
+	return storedJournal(t, checkpoint, func(r *recorder) {
+		for i := range endedReservations {
+			r.now = r.now.Add(time.Second)
+			name := fmt.Sprintf("res-%010d", i)
+			r.record(&ledger.Reserve{
+				Name: name, Provider: "paris", Until: r.now.AddDate(0, 0, 9),
+				Request: ledger.Request{Requester: "rome", Key: name, Amounts: quantity.Amounts{"cpu": 4000}},
+			})
+			r.record(&ledger.End{Name: name, Reason: ledger.EndReleased})
+			r.record(&ledger.Forget{Names: []string{name, name}}) // an event may name a reservation twice
+			if next, found := r.book.History.Next(rowsInBatch); found {
+				text := storeBatch(t, r.server, r.journalID, &next)
+				r.record(&ledger.CloseBatch{Batch: next.Number, Rows: rowsInBatch, Hash: history.Hash(text)})
+			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := e.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = j.Append(data)
-		book.ApplyEvent(checked, &e, last.Position())
-	}
-	room := quantity.Amounts{"cpu": 16000}
-	for _, id := range []string{"rome", "paris"} {
-		record(&ledger.Offer{ClusterID: id, Capacity: room, Allocatable: room})
-	}
-	for i := range endedReservations {
-		name := fmt.Sprintf("res-%010d", i)
-		record(&ledger.Reserve{
-			Name: name, Provider: "paris", Until: now.AddDate(0, 0, 9),
-			Request: ledger.Request{Requester: "rome", Key: name, Amounts: quantity.Amounts{"cpu": 4000}},
-		})
-		record(&ledger.End{Name: name, Reason: ledger.EndReleased})
-		record(&ledger.Forget{Names: []string{name, name}}) // an event may name a reservation twice
-		if next, found := book.History.Next(rowsInBatch); found {
-			text := storeBatch(t, server, recovery.ID, &next)
-			record(&ledger.CloseBatch{Batch: next.Number, Rows: rowsInBatch, Hash: history.Hash(text)})
-		}
-	}
-	if err := last.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if checkpoint {
-		state, err := book.Freeze().Encode()
-		if err == nil {
-			err = j.Checkpoint(t.Context(), state, book.State.Position(), now)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return server, recovery.ID
+	})
 }
 
 func storeBatch(t *testing.T, server *journaltest.Server, journalID string, b *history.Batch) []byte {
 	t.Helper()
 	text, err := b.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	objects, err := replay.PackBatch(journalName, journalID, b.Number, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, obj := range objects {
 		_ = server.Client().Delete(t.Context(), obj.Name)
 		if _, err := server.Client().Create(t.Context(), obj); err != nil {
@@ -120,9 +63,7 @@ func storeBatch(t *testing.T, server *journaltest.Server, journalID string, b *h
 func readEnded(t *testing.T, server *journaltest.Server) *replay.Ended {
 	t.Helper()
 	ended, err := replay.ReadEnded(t.Context(), server.Client(), journalName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return ended
 }
 
@@ -183,9 +124,7 @@ func forgeHistory(t *testing.T, server *journaltest.Server, journalID string, ra
 		kind = "an added batch"
 		all = append(all, &history.Batch{Number: uint64(len(all) + 1), Rows: []history.Row{{Name: "res-forged", Requester: "mallory"}}})
 	case 3:
-		if err := server.Client().Delete(t.Context(), replay.BatchObject(journalName, journalID, all[i].Number, 0)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, server.Client().Delete(t.Context(), replay.BatchObject(journalName, journalID, all[i].Number, 0)))
 		return "a deleted batch"
 	case 4:
 		server.Tamper(replay.BatchObject(journalName, journalID, all[i].Number, 0), func(obj *journal.Object) bool {
@@ -231,23 +170,17 @@ func BenchmarkBatch(b *testing.B) {
 	}
 	next, _ := book.Next(rows)
 	text, err := next.Encode()
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	closed := history.Closed{Link: history.Link{Batch: 1, Hash: history.Hash(text)}}
 	b.Run("check", func(b *testing.B) {
 		for b.Loop() {
-			if err := book.CheckClose(closed, rows); err != nil {
-				b.Fatal(err)
-			}
+			runtest.Check(b, book.CheckClose(closed, rows))
 		}
 	})
 	b.Run("pack", func(b *testing.B) {
 		for b.Loop() {
 			objects, err := replay.PackBatch(journalName, "0123456789abcdef0123456789abcdef", 1, text)
-			if err != nil {
-				b.Fatal(err)
-			}
+			runtest.Check(b, err)
 			b.ReportMetric(float64(len(objects[0].Binary["rows"])), "bytes/batch")
 			b.ReportMetric(float64(len(text)), "bytes/open-rows")
 		}

@@ -17,24 +17,45 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const journalName = "test"
 
-// storedAccounts returns a journal with a reservation that is two days old, and the stored periods
-// of these days. The broker keeps the hours since keptFrom; all if it is "". With checkpoint, the
-// last record is a checkpoint, so that no earlier record of a closed period is read.
-func storedAccounts(t *testing.T, checkpoint bool, keptFrom string) *journaltest.Server {
+// recorder records events in a journal and in the book that belongs to it.
+type recorder struct {
+	*testing.T
+	server    *journaltest.Server
+	journalID string
+	book      *replay.Book
+	journal   *journal.Journal
+	last      *journal.Commit
+	now       time.Time
+}
+
+func (r *recorder) record(change ledger.Change) {
+	r.Helper()
+	e := ledger.Event{At: r.now, Change: change}
+	checked, err := r.book.State.Check(&e)
+	if err == nil {
+		err = r.book.CheckEvent(&e)
+	}
+	runtest.Check(r, err)
+	data, err := e.MarshalJSON()
+	runtest.Check(r, err)
+	r.last = r.journal.Append(data)
+	r.book.ApplyEvent(checked, &e, r.last.Position())
+}
+
+// storedJournal returns a journal with offers of rome and paris, and with what write records. With checkpoint, the last
+// record is a checkpoint, so that no earlier record is read.
+func storedJournal(t *testing.T, checkpoint bool, write func(r *recorder)) (*journaltest.Server, string) {
 	t.Helper()
 	server := journaltest.NewServer()
 	j, recovery, err := journal.Open(t.Context(), server.Client(), journalName, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	book, err := replay.Read(recovery)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -45,70 +66,54 @@ func storedAccounts(t *testing.T, checkpoint bool, keptFrom string) *journaltest
 		cancel()
 		<-done
 	}()
-	now := time.Date(2026, time.October, 30, 22, 0, 0, 0, time.UTC)
-	var last *journal.Commit
-	record := func(change ledger.Change) {
-		t.Helper()
-		e := ledger.Event{At: now, Change: change}
-		checked, err := book.State.Check(&e)
-		if err == nil {
-			err = book.CheckEvent(&e)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := e.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = j.Append(data)
-		book.ApplyEvent(checked, &e, last.Position())
-	}
+	r := &recorder{T: t, server: server, journalID: recovery.ID, book: book, journal: j, now: time.Date(2026, time.October, 30, 22, 0, 0, 0, time.UTC)}
 	room := quantity.Amounts{"cpu": 16000}
 	for _, id := range []string{"rome", "paris"} {
-		record(&ledger.Offer{ClusterID: id, Capacity: room, Allocatable: room})
+		r.record(&ledger.Offer{ClusterID: id, Capacity: room, Allocatable: room})
 	}
-	record(&ledger.Reserve{
-		Name: "res-k3v9x2m7qa", Provider: "paris", Until: now.AddDate(0, 0, 9),
-		Request: ledger.Request{Requester: "rome", Key: "request-1", Amounts: quantity.Amounts{"cpu": 4000}, Duration: 9 * 24 * time.Hour},
-	})
-	for range 2 * 24 * 2 {
-		now = now.Add(30 * time.Minute)
-		record(&ledger.Observe{})
-		for next, found := book.Costs.NextEnded(); found; next, found = book.Costs.NextEnded() {
-			text, err := next.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			store(t, server, &next, text)
-			closed := &ledger.ClosePeriod{Period: next.Name(), Hash: accounts.Hash(text)}
-			if next.Span == accounts.Hour {
-				closed.KeptFrom = keptFrom
-			}
-			record(closed)
-		}
-	}
-	if err := last.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	write(r)
+	runtest.Check(t, r.last.Wait(t.Context()))
 	if checkpoint {
 		state, err := book.Freeze().Encode()
 		if err == nil {
-			err = j.Checkpoint(t.Context(), state, book.State.Position(), now)
+			err = j.Checkpoint(t.Context(), state, book.State.Position(), r.now)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 	}
+	return server, recovery.ID
+}
+
+// storedAccounts returns a journal with a reservation that is two days old, and the stored periods
+// of these days. The broker keeps the hours since keptFrom; all if it is "".
+func storedAccounts(t *testing.T, checkpoint bool, keptFrom string) *journaltest.Server {
+	t.Helper()
+	server, _ := storedJournal(t, checkpoint, func(r *recorder) {
+		r.record(&ledger.Reserve{
+			Name: "res-k3v9x2m7qa", Provider: "paris", Until: r.now.AddDate(0, 0, 9),
+			Request: ledger.Request{Requester: "rome", Key: "request-1", Amounts: quantity.Amounts{"cpu": 4000}, Duration: 9 * 24 * time.Hour},
+		})
+		for range 2 * 24 * 2 {
+			r.now = r.now.Add(30 * time.Minute)
+			r.record(&ledger.Observe{})
+			for next, found := r.book.Costs.NextEnded(); found; next, found = r.book.Costs.NextEnded() {
+				text, err := next.Encode()
+				runtest.Check(t, err)
+				store(t, r.server, &next, text)
+				closed := &ledger.ClosePeriod{Period: next.Name(), Hash: accounts.Hash(text)}
+				if next.Span == accounts.Hour {
+					closed.KeptFrom = keptFrom
+				}
+				r.record(closed)
+			}
+		}
+	})
 	return server
 }
 
 func store(t *testing.T, server *journaltest.Server, p *accounts.Period, text []byte) {
 	t.Helper()
 	objects, err := replay.PackPeriod(journalName, p, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, obj := range objects {
 		_ = server.Client().Delete(t.Context(), obj.Name)
 		if _, err := server.Client().Create(t.Context(), obj); err != nil {
@@ -120,9 +125,7 @@ func store(t *testing.T, server *journaltest.Server, p *accounts.Period, text []
 func verify(t *testing.T, server *journaltest.Server) *replay.Verified {
 	t.Helper()
 	found, _, err := replay.VerifyStored(t.Context(), server.Client(), journalName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return found
 }
 
@@ -161,17 +164,13 @@ func forgePeriods(t *testing.T, server *journaltest.Server, random *rand.Rand) (
 		if obj.Labels[replay.LabelAccounts] == string(span) {
 			name := strings.TrimSuffix(strings.TrimPrefix(obj.Name, journalName+"-accounts-"), "-0")
 			p, err := replay.ReadPeriod(t.Context(), server.Client(), journalName, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			all = append(all, p)
 		}
 	}
 	i := random.IntN(len(all))
 	drop := func(p *accounts.Period) {
-		if err := server.Client().Delete(t.Context(), replay.PeriodObject(journalName, p.Name(), 0)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, server.Client().Delete(t.Context(), replay.PeriodObject(journalName, p.Name(), 0)))
 	}
 	switch random.IntN(6) {
 	case 0:
@@ -211,9 +210,7 @@ func forgePeriods(t *testing.T, server *journaltest.Server, random *rand.Rand) (
 	for _, p := range all {
 		p.Before = before
 		text, err := p.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		store(t, server, p, text)
 		before = &accounts.Link{Period: p.Name(), Hash: accounts.Hash(text)}
 	}
@@ -230,9 +227,7 @@ func TestDeletedPeriodsAreMissingOnlyWithinTheirRetention(t *testing.T) {
 		}
 		hours++
 		if obj.Name < replay.PeriodObject(journalName, keptFrom, 0) {
-			if err := server.Client().Delete(t.Context(), obj.Name); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, server.Client().Delete(t.Context(), obj.Name))
 			continue
 		}
 		kept++
@@ -240,9 +235,7 @@ func TestDeletedPeriodsAreMissingOnlyWithinTheirRetention(t *testing.T) {
 	if got := verify(t, server); got.Proved != kept+3 || kept == hours || len(got.Unproved)+len(got.Wrong) != 0 {
 		t.Errorf("with %d of %d hours: %+v", kept, hours, got)
 	}
-	if err := server.Client().Delete(t.Context(), replay.PeriodObject(journalName, keptFrom, 0)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, server.Client().Delete(t.Context(), replay.PeriodObject(journalName, keptFrom, 0)))
 	if got := verify(t, server); !slices.Equal(got.Wrong, []string{"the period " + keptFrom + " is missing"}) {
 		t.Errorf("without the oldest kept hour: %+v", got)
 	}
