@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // allow puts the default configuration into force, with the admission rules of spec.
@@ -129,9 +130,7 @@ func TestDeniedRequesterGetsNothing(t *testing.T) {
 				t.Errorf("%s: %v", how, err)
 			}
 		}
-		if got, want := f.available("paris"), "16 64Gi"; got != want {
-			t.Errorf("paris has %s left, want %s", got, want)
-		}
+		f.wantAvailable("paris", "16 64Gi")
 	})
 }
 
@@ -144,9 +143,7 @@ func TestApprovalIsForClustersWithAnAgent(t *testing.T) {
 			ClusterID: "by-hand", Capacity: quantity.Amounts{"cpu": 8000, "memory": 8 << 30}, Allocatable: quantity.Amounts{"cpu": 8000, "memory": 8 << 30},
 			Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: "by-hand", UID: "1"}, Digest: "1"},
 		}
-		if err := f.OfferManifest(context.Background(), offer); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.OfferManifest(context.Background(), offer))
 		view, err := f.ReserveObject(context.Background(), objectRequest("user-team"))
 		if err != nil || view.Provider != "by-hand" {
 			t.Errorf("got %+v, %v", view, err)
@@ -160,10 +157,7 @@ func TestDecisionsWaitForConfiguration(t *testing.T) {
 		f.mu.Lock()
 		f.configured = false
 		f.mu.Unlock()
-		_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("1", "1Gi"))
-		if fault.ReasonOf(err) != fault.Unavailable {
-			t.Errorf("got %v, want Unavailable", err)
-		}
+		f.wantRefusal("rome", "request-1", request("1", "1Gi"), fault.Unavailable)
 	})
 }
 
@@ -178,9 +172,7 @@ func TestManifestDescribesOneCluster(t *testing.T) {
 				ClusterID: id, Capacity: cpu, Allocatable: cpu,
 				Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Namespace: "default", Name: "site", UID: uid}, Digest: uid},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 		}
 		offer("oslo", "1")
 		offer("bergen", "2")
@@ -191,9 +183,7 @@ func TestManifestDescribesOneCluster(t *testing.T) {
 		if oslo, err := f.Cluster(context.Background(), "oslo"); err != nil || len(oslo.Allocatable) > 0 {
 			t.Errorf("oslo still offers %v, %v", oslo.Allocatable, err)
 		}
-		if err := f.WithdrawManifest(context.Background(), "bergen", "2"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.WithdrawManifest(context.Background(), "bergen", "2"))
 		if id, _, err := f.ClusterOfManifest(context.Background(), "default", "site"); err != nil || id != "" {
 			t.Errorf("it was deleted, and speaks for %q, %v", id, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func (f *fleet) resize(id, nameOrKey string, generation int64, cpu, memory string) (*v1.Reservation, error) {
@@ -144,9 +145,7 @@ func TestGrowthStaysWhereTheReservationIs(t *testing.T) {
 		r := f.held()
 		f.advertise("berlin", "64", "64Gi")
 		f.reserve("rome", "request-2", request("8", "8Gi"))
-		if got := f.available("paris"); got != "12 56Gi" {
-			t.Fatalf("%s is left at paris", got)
-		}
+		f.wantAvailable("paris", "12 56Gi")
 		_, err := f.resize("rome", r.Name, 2, "17", "8Gi")
 		if fault.ReasonOf(err) != fault.Conflict {
 			t.Fatalf("got %v", err)
@@ -225,9 +224,7 @@ func TestGrowingPodsKeepTheirNodes(t *testing.T) {
 		}
 		r := f.carriedOut("rome", f.reserve("rome", "request-1", pods(3, "3")))
 		f.mustResize(r, 2, "10", "3Gi")
-		if _, err := f.RequestReservation(context.Background(), "rome", "request-2", pods(1, "2")); fault.ReasonOf(err) != fault.NoCandidate {
-			t.Errorf("a pod of 2 where pods of 3 leave 1 on every node of 4: %v", err)
-		}
+		f.wantRefusal("rome", "request-2", pods(1, "2"), fault.NoCandidate)
 		f.reserve("rome", "request-3", pods(1, "1"))
 	})
 }
@@ -316,9 +313,7 @@ func TestAmountsChangeInEachPhase(t *testing.T) {
 		if err := f.answer("paris", r, 9, v1.StatusReportStateAcknowledged); fault.ReasonOf(err) != fault.Conflict {
 			t.Errorf("an answer to no change: %v", err)
 		}
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", r.Name)
 		if _, err := f.resize("rome", r.Name, 5, "1", "1Gi"); fault.ReasonOf(err) != fault.Released {
 			t.Errorf("while it is released: %v", err)
 		}
@@ -357,9 +352,7 @@ func TestUnansweredChange(t *testing.T) {
 					t.Errorf("a late answer: %v", err)
 				}
 				f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
-				if got := f.available("paris"); got != "16 64Gi" {
-					t.Errorf("%s is left at paris", got)
-				}
+				f.wantAvailable("paris", "16 64Gi")
 			})
 		})
 	}
@@ -369,17 +362,11 @@ func TestUnansweredChangeHoldsLargerAmountsUntilGone(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.held()
 		f.mustResize(r, 2, "6", "8Gi")
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", r.Name)
 		f.kill()
-		if got := f.available("paris"); got != "10 56Gi" {
-			t.Errorf("%s is left at paris", got)
-		}
+		f.wantAvailable("paris", "10 56Gi")
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
-		if got := f.available("paris"); got != "16 64Gi" {
-			t.Errorf("%s is left at paris", got)
-		}
+		f.wantAvailable("paris", "16 64Gi")
 	})
 }
 
@@ -388,13 +375,9 @@ func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		sixteen := request("16", "64Gi")
 		offered, err := requests.Read("paris", "unused", sixteen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		offer := &ledger.Offer{ClusterID: "paris", Capacity: offered.Amounts, Allocatable: offered.Amounts, Source: &ledger.Manifest{Digest: "1"}}
-		if err := f.OfferManifest(context.Background(), offer); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.OfferManifest(context.Background(), offer))
 		asked, view := f.reserveObject(lasting(time.Hour))
 		for i, step := range []struct {
 			millicores int64
@@ -403,9 +386,7 @@ func TestAmountsAtAProviderWithoutAnAgent(t *testing.T) {
 			amounts := asked.Amounts.Clone()
 			amounts["cpu"] = step.millicores
 			changed, err := f.ChangeObject(context.Background(), view.Name, "", int64(2+i), time.Hour, amounts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if got := f.available("paris"); got != step.left || changed.Pending != nil {
 				t.Errorf("%s is left, want %s; pending %+v", got, step.left, changed.Pending)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // withBudget runs test in a fleet with a small rome and a very large paris. edit changes the
@@ -117,9 +118,7 @@ func TestBookForgetsOldestOverBudget(t *testing.T) {
 		for i := range 500 {
 			key := fmt.Sprintf("request-%04d", i)
 			r := f.reserve("rome", key, request("1", "1Gi"))
-			if _, err := f.ReleaseReservation(context.Background(), "rome", key, ""); err != nil {
-				t.Fatal(err)
-			}
+			f.release("rome", key)
 			f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
 			f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
 		}
@@ -163,9 +162,7 @@ func TestBookBoundsBytesPerMember(t *testing.T) {
 func TestShutKeysAreForgottenAfterADay(t *testing.T) {
 	withBudget(t, func(*budget.Budget) {}, func(f *fleet) {
 		for i := range 600 {
-			if _, err := f.ReleaseReservation(context.Background(), "rome", fmt.Sprintf("unknown-%06d", i), ""); err != nil {
-				t.Fatal(err)
-			}
+			f.release("rome", fmt.Sprintf("unknown-%06d", i))
 		}
 		time.Sleep(retain - time.Minute)
 		synctest.Wait()
@@ -215,9 +212,7 @@ func TestMessagesOfOneMemberAreBounded(t *testing.T) {
 		got, cursor := 0, ""
 		for range 10 {
 			list, err := f.ReceiveMessages(context.Background(), "paris", cursor, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			size := 0
 			for _, m := range list.Messages {
 				size += len(m.Body)
@@ -377,9 +372,7 @@ func TestExceededBudgetIsShownForAWhile(t *testing.T) {
 		f.NoteRefusal("rome", "rate", "member rome asks too often")
 		over := func() []string {
 			view, err := f.Cluster(context.Background(), "rome")
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			return view.OverBudget
 		}
 		if got := over(); len(got) != 1 || got[0] != "member rome asks too often" {

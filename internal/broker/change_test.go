@@ -10,6 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // lasting returns a request for 2 CPUs and 4 GiB with a duration.
@@ -97,9 +98,7 @@ func TestChangeIsMadeOnceAndSurvivesRestart(t *testing.T) {
 		if again := f.reserve("rome", "request-1", lasting(2*time.Hour)); again.Name != r.Name {
 			t.Errorf("the changed request gave %s, want %s", again.Name, r.Name)
 		}
-		if _, err := f.RequestReservation(context.Background(), "rome", "request-1", lasting(time.Hour)); fault.ReasonOf(err) != fault.KeyReused {
-			t.Errorf("the request as it was: %v, want %s", err, fault.KeyReused)
-		}
+		f.wantRefusal("rome", "request-1", lasting(time.Hour), fault.KeyReused)
 	})
 }
 
@@ -108,9 +107,7 @@ func TestOnlyRequesterChangesReservation(t *testing.T) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", lasting(time.Hour))
 		ended := f.reserve("rome", "request-2", lasting(time.Hour))
-		if _, err := f.ReleaseReservation(context.Background(), "rome", ended.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", ended.Name)
 		for what, tc := range map[string]struct {
 			who, name string
 			want      fault.Reason
@@ -136,14 +133,9 @@ func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateAcknowledged)
 		for range 5 {
 			time.Sleep(lease / 2)
-			_, err := f.RequestReservation(context.Background(), "rome", "request-1", lasting(time.Hour))
-			if fault.ReasonOf(err) != fault.KeyReused {
-				t.Fatalf("got %v, want %s", err, fault.KeyReused)
-			}
+			f.wantRefusal("rome", "request-1", lasting(time.Hour), fault.KeyReused)
 		}
-		if got := f.get("rome", r.Name); got.Phase != v1.ReservationPhaseReserved {
-			t.Errorf("%s: %s", got.Phase, got.Message)
-		}
+		f.wantPhases("Reserved paris", r)
 	})
 }
 
@@ -152,14 +144,10 @@ func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*requests.Request, *ReservationView) {
 	f.t.Helper()
 	q, err := requests.Read("rome", "unused", asked)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	q.Object = &ledger.ObjectRef{Namespace: "default", Name: "r", UID: "uid-1"}
 	view, err := f.ReserveObject(context.Background(), *q)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	return q, view
 }
 
@@ -169,9 +157,7 @@ func TestChangesFollowObjectGeneration(t *testing.T) {
 		request, view := f.reserveObject(lasting(time.Hour))
 		for range 2 {
 			changed, err := f.ChangeObject(context.Background(), view.Name, "", 3, 0, request.Amounts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			view = changed
 		}
 		if want := DefaultConfig().DefaultTTL; view.Duration != want || view.Generation != 3 {

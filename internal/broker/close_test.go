@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // The provider has freed everything, and the consumer is silent. The reservation does not wait for
@@ -19,9 +20,7 @@ func TestSilentConsumerDelaysNoRelease(t *testing.T) {
 		f.advertise("paris", "16", "64Gi")
 		r := f.reserve("rome", "request-1", request("1", "1Gi"))
 		f.mustReport("paris", r, 1, v1.StatusReportRoleProvider, v1.StatusReportStateAcknowledged)
-		if err := f.Release(context.Background(), r.Name, "", "its Reservation was deleted"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.Release(context.Background(), r.Name, "", "its Reservation was deleted"))
 		f.mustReport("paris", r, 1, v1.StatusReportRoleProvider, v1.StatusReportStateGone)
 		phase := func(after time.Duration, want v1.ReservationPhase) {
 			t.Helper()

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // BenchmarkScrape collects all metrics of 10,000 clusters and 20,000 reservations. locked-ms is how
@@ -28,9 +29,7 @@ func BenchmarkScrape(b *testing.B) {
 			ClusterID: id, ClusterName: id, Region: "eu-west", Capacity: whole, Allocatable: whole, Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Name: id}, Digest: "1"},
 			Cost: &brokerv1alpha1.Cost{CPUCost: "0.042", MemoryCost: "0.0051", Currency: "EUR"},
 		}
-		if err := broker.OfferManifest(ctx, offer); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, broker.OfferManifest(ctx, offer))
 	}
 	var asking sync.WaitGroup
 	for i := range clients {
@@ -55,9 +54,7 @@ func BenchmarkScrape(b *testing.B) {
 		broker.Figures()
 		locked += time.Since(began)
 		families, err := registry.Gather()
-		if err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, err)
 		series = 0
 		for _, family := range families {
 			series += len(family.GetMetric())

@@ -15,6 +15,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
 
@@ -25,9 +26,7 @@ func scrape(t testing.TB, b *Broker) map[string]string {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(b))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	out := map[string]string{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -115,9 +114,7 @@ func TestMetricsFollowAReservation(t *testing.T) {
 			"broker_cluster_resource{member=paris", "broker_placements_total", "broker_reservations", "broker_decisions_total", "broker_candidates",
 			"broker_acknowledge", "broker_time_to_ready", "broker_advertisements")
 
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", r.Name)
 		time.Sleep(7 * time.Second)
 		f.wantSeries(map[string]string{
 			"broker_oldest_in_phase_seconds{phase=Releasing}":           "7",
@@ -191,9 +188,7 @@ func TestMetricsCountMovesByReason(t *testing.T) {
 		err := f.ReportStatus(context.Background(), "paris", r.Name, &v1.StatusReport{
 			Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: "madeUpByParis",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		time.Sleep(limits.Acknowledge)
 		synctest.Wait()
 		f.wantSeries(map[string]string{
@@ -255,9 +250,7 @@ func TestHistogramsAreNativeAndClassicWithExemplars(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(NewCollector(f.Broker))
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		exemplars := map[string]bool{}
 		for _, family := range families {
 			for _, m := range family.GetMetric() {

@@ -10,6 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // configurations returns a line for each change of the configuration in the journal, oldest first:
@@ -21,19 +22,13 @@ func (f *fleet) configurations() []string {
 		if s.last == nil {
 			return // this session has recorded nothing
 		}
-		if err := s.last.Wait(f.t.Context()); err != nil {
-			f.t.Fatal(err)
-		}
+		runtest.Check(f.t, s.last.Wait(f.t.Context()))
 	})
 	_, recovery, err := journal.Follow(f.t.Context(), f.store, JournalName, journal.Options{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	for _, r := range recovery.Records {
 		var e ledger.Event
-		if err := json.Unmarshal(r.Data, &e); err != nil {
-			f.t.Fatal(err)
-		}
+		runtest.Check(f.t, json.Unmarshal(r.Data, &e))
 		if c, ok := e.Change.(*ledger.Configure); ok {
 			out = append(out, fmt.Sprintf("%s %s %v", e.By, c.Difference, c.OverSubscription.Texts()))
 		}

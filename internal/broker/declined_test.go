@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestRefusalByRequesterEndsReservation(t *testing.T) {
@@ -21,13 +22,9 @@ func TestRefusalByRequesterEndsReservation(t *testing.T) {
 				err := f.ReportStatus(context.Background(), "rome", r.Name, &v1.StatusReport{
 					Placement: 1, Role: consumer, State: v1.StatusReportStateRefused, Reason: reason, Message: "not here",
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				view, err := f.Reservation(context.Background(), r.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				if view.EndReason != ledger.EndReleased || !strings.Contains(view.EndMessage, "rome refuses it: not here") || len(view.Placements) != 1 {
 					t.Errorf("it ended for %q, %q, with %d placements", view.EndReason, view.EndMessage, len(view.Placements))
 				}

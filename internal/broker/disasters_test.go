@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // world holds the reservations that really run, independently of the broker.
@@ -75,9 +76,7 @@ func (w *world) request(key string) {
 	if fault.ReasonOf(err) == fault.NoCandidate {
 		return
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	runtest.Check(w.t, err)
 	w.running[key] = w.carriedOut("rome", r)
 }
 
@@ -166,9 +165,7 @@ func (w *world) ask(key string) {
 	case fault.Recovering, fault.NoCandidate:
 		return
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	runtest.Check(w.t, err)
 	if !w.announced[target(r)] {
 		w.t.Fatalf("%s is granted on %s, which has not announced what it holds", key, target(r))
 	}
@@ -226,9 +223,7 @@ func (w *world) check() {
 			w.t.Errorf("%s runs %d with %d cores", id, load[id], cores)
 		}
 		view, err := w.Cluster(context.Background(), id)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		runtest.Check(w.t, err)
 		if held := view.Reserved["cpu"]; held < int64(load[id])*1000 {
 			w.t.Errorf("%s holds %d, and runs %d cores", id, held, load[id])
 		}

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // drains sets the drain of paris; nil removes it.
@@ -175,17 +176,13 @@ func TestPausedQueueGrantsNothingAndKeepsPlaces(t *testing.T) {
 		if err != nil || waits.Queue == nil || waits.Queue.Reason != v1.QueuePlaceReasonQueuePaused {
 			t.Fatalf("the large request was answered with %+v, %v", waits, err)
 		}
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", r.Name)
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
 		f.pass(2*time.Minute, "nobody")
 		f.wantMessage(waits, "beyond its timeout", "place 1 of 1; the broker's administrator has paused the queue")
 
 		small := v1.ReservationRequest{Resources: v1.Amounts{"cpu": "4", "memory": "8Gi"}, TargetClusterID: "paris"}
-		if _, err := f.RequestReservation(context.Background(), "rome", "small-key-000001", &small); fault.ReasonOf(err) != fault.NoCandidate {
-			t.Errorf("a request that would pass the waiting one was answered with %v", err)
-		}
+		f.wantRefusal("rome", "small-key-000001", &small, fault.NoCandidate)
 		small.TargetClusterID = "berlin"
 		if _, err := f.RequestReservation(context.Background(), "rome", "small-key-000002", &small); err != nil {
 			t.Errorf("a request that passes none was answered with %v", err)
@@ -201,9 +198,7 @@ func TestOverdueRequestFailsOnceTheQueueIsResumed(t *testing.T) {
 		waits, err := f.RequestReservation(context.Background(), "rome", "large-key-000001", &v1.ReservationRequest{
 			Resources: v1.Amounts{"cpu": "99", "memory": "8Gi"}, QueuePolicy: v1.ReservationRequestQueuePolicyQueue, QueueTimeoutSeconds: 60,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		f.pass(2*time.Minute, "nobody")
 		f.wantPlacements(waits, "while the queue is paused", "Queued:")
 		f.pauses(false)

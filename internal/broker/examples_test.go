@@ -11,22 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // The tests in this file are examples whose figures were computed by hand.
-
-// advertiseExamples advertises cluster-1, which has more free, and cluster-2, whose free share is
-// larger.
-func (f *fleet) advertiseExamples() {
-	f.t.Helper()
-	f.advertise("cluster-1", "15", "30Gi", func(a *v1.Advertisement) {
-		a.Capacity = v1.Amounts{"cpu": "16", "memory": "32Gi"}
-		a.Allocated = v1.Amounts{"cpu": "5", "memory": "10Gi"}
-	})
-	f.advertise("cluster-2", "7", "14Gi", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "2", "memory": "4Gi"} })
-}
 
 // advertiseLocal advertises local-cluster, which has 8950m of cpu available before any
 // reservation.
@@ -35,77 +24,15 @@ func (f *fleet) advertiseLocal() {
 	f.advertise("local-cluster", "10", "8025424Ki", func(a *v1.Advertisement) { a.Allocated = v1.Amounts{"cpu": "1050m", "memory": "418Mi"} })
 }
 
-func (f *fleet) score(id string) string {
-	f.t.Helper()
-	view, err := f.Cluster(f.t.Context(), id)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return fmt.Sprintf("%s %s", view.Score, view.Score.Band())
-}
-
-func TestExamplesOfScores(t *testing.T) {
-	inFleet(t, func(f *fleet) {
-		f.advertiseExamples()
-		f.advertiseLocal()
-		f.reserve("rome", "request-1", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "3", "memory": "4Gi"}, TargetClusterID: "local-cluster"})
-		for id, want := range map[string]string{
-			"cluster-1":     "66.67 Moderate",
-			"cluster-2":     "71.43 Good",
-			"local-cluster": "50.95 Moderate",
-		} {
-			if got := f.score(id); got != want {
-				t.Errorf("%s scores %s, want %s", id, got, want)
-			}
-		}
-		if got, want := f.available("local-cluster"), "5950m 3403088Ki"; got != want {
-			t.Errorf("local-cluster has %s left, want %s", got, want)
-		}
-	})
-}
-
-func TestExamplesOfRequests(t *testing.T) {
-	cases := map[string]struct{ cpu, memory, want string }{
-		"2 CPU go to the one with the higher score":   {"2", "4Gi", "cluster-2"},
-		"8 CPU to the only one with enough resources": {"8", "15Gi", "cluster-1"},
-		"20 CPU to none, with a message that says so": {"20", "50Gi", ""},
-		"1000 CPU to none":                            {"1000", "4Gi", ""},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			inFleet(t, func(f *fleet) {
-				f.advertiseExamples()
-				r, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request(tc.cpu, tc.memory))
-				if tc.want != "" {
-					if err != nil || target(r) != tc.want {
-						t.Fatalf("got %v, %v, want %s", r, err, tc.want)
-					}
-					return
-				}
-				if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "cluster-1: has 10 cpu free, ") {
-					t.Errorf("got %v", err)
-				}
-			})
-		})
-	}
-}
-
-func TestExampleOfLocking(t *testing.T) {
+func TestExampleOfAScore(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseLocal()
-		left := []string{cpuOf(f.available("local-cluster"))}
-		for i, cpu := range []string{"3", "5", "2"} {
-			if _, err := f.RequestReservation(f.t.Context(), "rome", fmt.Sprintf("request-%d", i), &v1.ReservationRequest{Resources: v1.Amounts{"cpu": cpu, "memory": "16Mi"}}); err != nil {
-				left = append(left, string(fault.ReasonOf(err)))
-				continue
-			}
-			left = append(left, cpuOf(f.available("local-cluster")))
-		}
-		if diff := cmp.Diff([]string{"8950m", "5950m", "950m", "NoCandidate"}, left); diff != "" {
-			t.Errorf("left (-want +got):\n%s", diff)
-		}
-		if got := cpuOf(f.available("local-cluster")); got != "950m" {
-			t.Errorf("%s are left after the refusal", got)
+		f.reserve("rome", "request-1", request("3", "4Gi"))
+		f.wantAvailable("local-cluster", "5950m 3403088Ki")
+		view, err := f.Cluster(f.t.Context(), "local-cluster")
+		runtest.Check(t, err)
+		if got, want := fmt.Sprintf("%s %s", view.Score, view.Score.Band()), "50.95 Moderate"; got != want {
+			t.Errorf("local-cluster scores %s, want %s", got, want)
 		}
 	})
 }
@@ -114,12 +41,8 @@ func TestExampleOfAnExactFit(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseLocal()
 		f.reserve("rome", "request-1", request("8950m", "7597392Ki"))
-		if got, want := f.available("local-cluster"), "0 0"; got != want {
-			t.Errorf("%s is left, want %s", got, want)
-		}
-		if _, err := f.RequestReservation(f.t.Context(), "rome", "request-2", request("1m", "1")); fault.ReasonOf(err) != fault.NoCandidate {
-			t.Errorf("out of nothing: %v", err)
-		}
+		f.wantAvailable("local-cluster", "0 0")
+		f.wantRefusal("rome", "request-2", request("1m", "1"), fault.NoCandidate)
 	})
 }
 
@@ -150,9 +73,7 @@ func TestExampleOfConcurrentReservations(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		todo, err := f.FetchInstructions(f.t.Context(), "local-cluster", "", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, in := range todo.Instructions {
 			report := &v1.StatusReport{Placement: in.Placement, Role: provider, State: v1.StatusReportStateGone}
 			if err := f.ReportStatus(f.t.Context(), "local-cluster", in.Reservation, report); err != nil {
@@ -187,41 +108,12 @@ func TestExampleOfCost(t *testing.T) {
 	})
 }
 
-func TestExampleOfWeights(t *testing.T) {
-	got, err := decision.Preset(decision.PresetMultiCriteria)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := decision.Weights{decision.Availability: 70, decision.Cost: 20, decision.Latency: 5, decision.Reliability: 5}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("weights (-want +got):\n%s", diff)
-	}
-}
-
-// The requester rome gets no capacity on its own cluster, although that is the largest one.
-func TestExampleOfRomeAndParis(t *testing.T) {
-	inFleet(t, func(f *fleet) {
-		f.advertise("rome", "64", "256Gi")
-		f.advertise("paris", "8", "16Gi")
-		for i, req := range []*v1.ReservationRequest{request("500m", "256Mi"), request("4", "8Gi")} {
-			if r := f.reserve("rome", fmt.Sprintf("request-%d", i), req); target(r) != "paris" {
-				t.Errorf("%v is on %s, want paris", req.Resources, target(r))
-			}
-		}
-		if got, want := f.available("paris"), "3500m 7936Mi"; got != want {
-			t.Errorf("paris has %s left, want %s", got, want)
-		}
-	})
-}
-
 // A cluster with an agent gets no new placements after three intervals of 30 s without an
 // advertisement, and is inactive after 10 minutes.
 func TestExampleOfStaleness(t *testing.T) {
 	phase := func(f *fleet) ClusterPhase {
 		view, err := f.Cluster(f.t.Context(), "paris")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return view.Phase
 	}
 	inFleet(t, func(f *fleet) {

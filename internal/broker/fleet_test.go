@@ -132,6 +132,13 @@ func (f *fleet) reserve(id, key string, req *v1.ReservationRequest) *v1.Reservat
 	return r
 }
 
+func (f *fleet) release(id, nameOrKey string) {
+	f.t.Helper()
+	if _, err := f.ReleaseReservation(context.Background(), id, nameOrKey, ""); err != nil {
+		f.t.Fatalf("releasing %s for %s: %v", nameOrKey, id, err)
+	}
+}
+
 func (f *fleet) get(id, name string) *v1.Reservation {
 	f.t.Helper()
 	r, err := f.GetReservation(context.Background(), id, name)

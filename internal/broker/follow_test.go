@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // A replica that has followed reads only new records when it takes over, and gives the same
@@ -75,9 +76,7 @@ func TestFollowerNoticesRestoredState(t *testing.T) {
 // A follower can begin to follow at any time.
 func TestFollowerStartsServingWhenItCan(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		if err := f.newBroker().keepUp(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.newBroker().keepUp(context.Background()))
 	})
 }
 
@@ -86,9 +85,8 @@ func (f *fleet) snapshot() (book []byte) {
 	f.t.Helper()
 	f.inSession(func(t *session) {
 		var err error
-		if book, err = t.book.Snapshot(); err != nil {
-			f.t.Fatal(err)
-		}
+		book, err = t.book.Snapshot()
+		runtest.Check(f.t, err)
 	})
 	return book
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // If a provider misses three advertisements, the requesters with reservations there are informed
@@ -23,9 +24,7 @@ func TestRequestersOfASilentProviderAreNotified(t *testing.T) {
 		silent := func() *float64 { return f.told("rome", r, v1.InstructionRoleConsumer).ProviderSilentSeconds }
 		shown := func() time.Time {
 			view, err := f.Reservation(context.Background(), r.Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			return view.LostSince
 		}
 		time.Sleep(staleAfter - time.Second)
@@ -76,9 +75,7 @@ func TestPingTellsHowOldTheCallersAdvertisementIs(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		age := func(id string) *float64 {
 			pong, err := f.Ping(context.Background(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			return pong.AdvertisedSecondsAgo
 		}
 		f.offerByHand("oslo", 16, 64)
@@ -142,26 +139,20 @@ func TestClusterWithoutOfferIsNoCandidate(t *testing.T) {
 			q.TargetClusterID = "oslo"
 			return q
 		}())
-		if err := f.WithdrawManifest(context.Background(), "oslo", ""); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.WithdrawManifest(context.Background(), "oslo", ""))
 		want("after oslo's ClusterAdvertisement was deleted", "berlin")
 		f.wantPhases("Reserved oslo", r)
 		f.kill()
 		f.advertise("berlin", "4", "8Gi")
 		want("after a restart", "berlin")
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", r.Name)
 		want("after oslo's last reservation", "berlin")
 		f.offerByHand("oslo", 5, 8)
 		want("after oslo's ClusterAdvertisement was created again", "berlin", "oslo")
 
 		time.Sleep(DefaultConfig().StaleThreshold)
 		synctest.Wait()
-		if err := f.ForgetCluster(context.Background(), "berlin"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.ForgetCluster(context.Background(), "berlin"))
 		want("after berlin was forgotten", "oslo")
 	})
 }

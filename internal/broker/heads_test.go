@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // passHours lets time pass in which paris changes its offer every ten minutes.
@@ -30,16 +31,12 @@ func TestHeadsOfTheJournalAreSigned(t *testing.T) {
 		f.kill()
 		f.passHours(20)
 		heads, err := replay.ReadHeads(context.Background(), f.server.Client(), JournalName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if n := len(heads); n < archive.HeadsKept || n > archive.HeadsKept+2 {
 			t.Fatalf("%d heads are stored, want about %d", n, archive.HeadsKept)
 		}
 		kept, err := journal.ReadKept(context.Background(), f.server.Client(), JournalName, journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		hashes := map[uint64]string{}
 		for _, e := range kept.Entries {
 			hashes[e.Position] = e.Hash
@@ -47,9 +44,7 @@ func TestHeadsOfTheJournalAreSigned(t *testing.T) {
 		var last *receipt.Head
 		for i := range heads {
 			h, _, err := receipt.VerifyHead(&heads[i], roots)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if want, found := hashes[h.Head.Position]; found && want != h.Head.Hash || h.Head.ID != kept.ID {
 				t.Errorf("signed: %+v, the journal has the hash %s", h, want)
 			}
@@ -71,9 +66,7 @@ func TestAnIdleBrokerSignsTheHeadOnce(t *testing.T) {
 		time.Sleep(5 * time.Hour)
 		synctest.Wait()
 		heads, err := replay.ReadHeads(context.Background(), f.server.Client(), JournalName)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if len(heads) > 3 {
 			t.Errorf("%d heads are stored", len(heads))
 		}

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // pass lets a time d pass, in which all clusters except the silent one advertise.
@@ -112,15 +113,11 @@ func TestHealingMovesOnceNewNodeIsReady(t *testing.T) {
 		}
 		f.kill()
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
-		if got := f.available("paris"); got != "12 56Gi" {
-			t.Errorf("%s is left at paris, which has not confirmed", got)
-		}
+		f.wantAvailable("paris", "12 56Gi")
 		f.advertise("paris", "16", "64Gi")
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
 		f.wantPlacements(r, "once paris has confirmed", "Active: paris=Gone(ProviderLost) berlin=Ready")
-		if got := f.available("paris"); got != "16 64Gi" {
-			t.Errorf("%s is left at paris, which has confirmed", got)
-		}
+		f.wantAvailable("paris", "16 64Gi")
 		f.pass(staleAfter+time.Second, "berlin")
 		f.wantPlacements(r, "when berlin is lost in turn", "Active: paris=Gone(ProviderLost) berlin=Ready paris=Assigned")
 	})
@@ -183,9 +180,7 @@ func TestOlderPlacementStandsUntilNewOneServes(t *testing.T) {
 			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateRefused)
 		}, "Active: paris=Ready berlin=Gone(Refused) oslo=Assigned"},
 		"it is released": {func(f *fleet, r *v1.Reservation) {
-			if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-				f.t.Fatal(err)
-			}
+			f.release("rome", r.Name)
 		}, "Releasing: paris=Withdrawing berlin=Withdrawing"},
 		"its time is over": {func(f *fleet, r *v1.Reservation) {
 			f.mustReport("berlin", r, 2, provider, v1.StatusReportStateAcknowledged)
@@ -205,9 +200,7 @@ func TestOlderPlacementStandsUntilNewOneServes(t *testing.T) {
 				c.happens(f, r)
 				synctest.Wait()
 				f.wantPlacements(r, "then", c.want)
-				if got := f.available("paris"); got != "12 56Gi" {
-					t.Errorf("%s is left at paris, which was not heard to confirm anything", got)
-				}
+				f.wantAvailable("paris", "12 56Gi")
 			})
 		})
 	}
@@ -266,9 +259,7 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 				&v1.ReservationChange{Generation: generation, DurationSeconds: 3600, Resources: v1.Amounts{"cpu": cpu, "memory": "8Gi"}})
 			return err
 		}
-		if err := grow(2, "6"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, grow(2, "6"))
 		f.pass(staleAfter+time.Second, "paris")
 		f.wantPlacements(r, "a change that paris has not answered keeps nothing up", besideLost)
 		changeIs := func(want v1.ChangeStateState, says string) {
@@ -289,15 +280,11 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 		f.mustReport("rome", r, 2, consumer, v1.StatusReportStateReady)
 		synctest.Wait()
 		changeIs(v1.ChangeStateStateRefused, "had not answered")
-		if got := f.available("paris"); got != "10 56Gi" {
-			t.Errorf("%s is left at paris, which may have agreed", got)
-		}
+		f.wantAvailable("paris", "10 56Gi")
 		if err := grow(3, "5"); err != nil {
 			t.Errorf("a change when berlin alone serves it: %v", err)
 		}
-		if got := f.available("berlin"); got != "3 56Gi" {
-			t.Errorf("%s is left at berlin", got)
-		}
+		f.wantAvailable("berlin", "3 56Gi")
 	})
 }
 

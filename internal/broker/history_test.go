@@ -14,15 +14,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // endOne lets rome reserve and release capacity of paris, and both confirm.
 func (f *fleet) endOne(key string) *v1.Reservation {
 	f.t.Helper()
 	r := f.reserve("rome", key, onParis("1", "1Gi"))
-	if _, err := f.ReleaseReservation(context.Background(), "rome", key, ""); err != nil {
-		f.t.Fatal(err)
-	}
+	f.release("rome", key)
 	f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
 	f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
 	return r
@@ -56,9 +55,7 @@ func TestHistoryKeepsTheNewestBatches(t *testing.T) {
 		}
 		read := func() (names []string, missing string) {
 			ended, err := replay.ReadEnded(context.Background(), f.server.Client(), JournalName)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			for _, row := range ended.Rows {
 				names = append(names, row.Name)
 			}

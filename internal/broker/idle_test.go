@@ -11,6 +11,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // idleAfter is how long a reservation must be idle before the action of its request is due.
@@ -59,9 +60,7 @@ func (f *fleet) observe(r *v1.Reservation, d time.Duration, o observed, empty ti
 				adv.Vacant = []v1.Vacancy{{Reservation: r.Name, Placement: 1, Seconds: time.Since(empty).Seconds()}}
 			}
 			got, err := f.PublishAdvertisement(context.Background(), id, adv)
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			runtest.Check(f.t, err)
 			if id == "rome" {
 				receipt = got
 			}
@@ -117,9 +116,7 @@ func TestIdleReservationIsReleasedOnceItsRequesterConfirms(t *testing.T) {
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateVacant) // a repeated report must change nothing
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
-		if got, want := f.available("paris"), "16 64Gi"; got != want {
-			t.Errorf("paris has %s left, want %s", got, want)
-		}
+		f.wantAvailable("paris", "16 64Gi")
 	})
 }
 
@@ -296,9 +293,7 @@ func TestIdleObservationsAreNotRecorded(t *testing.T) {
 			t.Errorf("rome is told %+v", got)
 		}
 		kept, err := journal.ReadKept(context.Background(), f.server.Client(), JournalName, journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		var written []string
 		for _, e := range kept.Entries {
 			// Every 10 minutes the accounts record an observe event, also without idle

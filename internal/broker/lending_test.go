@@ -10,6 +10,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // lends makes a cluster of the fleet advertise its lending terms.
@@ -83,9 +84,7 @@ func TestRefusalReasonIsKept(t *testing.T) {
 		f.advertise("berlin", "8", "16Gi")
 		r := f.reserve("rome", "request-1", request("2", "4Gi"))
 		refusal := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: "ConsumerDenied", Message: "does not lend to rome"}
-		if err := f.ReportStatus(context.Background(), "berlin", r.Name, refusal); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.ReportStatus(context.Background(), "berlin", r.Name, refusal))
 		f.wantPlacements(r, "at once", "Reserved: berlin=Gone(ConsumerDenied) paris=Assigned")
 	})
 }
@@ -101,9 +100,7 @@ func TestPodsThatDoNotFitBreakNoPromise(t *testing.T) {
 			q.TargetClusterID = "paris"
 			r := f.reserve("rome", fmt.Sprintf("request-%d", n), q)
 			refusal := &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: ledger.PodsDoNotFit, Message: "of 2 pods only 1 fits"}
-			if err := f.ReportStatus(context.Background(), "paris", r.Name, refusal); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, f.ReportStatus(context.Background(), "paris", r.Name, refusal))
 		}
 		view, err := f.Cluster(context.Background(), "paris")
 		if err != nil || view.Standing != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func endpointOf(id string) string { return "https://" + id + ".example:6443" }
@@ -42,9 +43,7 @@ func (f *fleet) look(found ...v1.Link) []string {
 		ClusterID: "rome", Epoch: 1, Sequence: f.sequence, EndpointURL: endpointOf("rome"),
 		Capacity: amounts, Allocatable: amounts, Allocated: v1.Amounts{}, Links: found,
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	var out []string
 	for _, p := range receipt.Peers {
 		if p.EndpointURL != endpointOf(p.ClusterID) {
@@ -274,9 +273,7 @@ func TestPeersToProbe(t *testing.T) {
 		if got := f.look(open("c90", 0)); !slices.Equal(got, []string{"c90"}) {
 			t.Errorf("it has something at c90, and is to look at %v", got)
 		}
-		if err := f.ReportStatus(context.Background(), "rome", r.Name, &v1.StatusReport{Placement: 1, Role: consumer, State: v1.StatusReportStateRefused, Reason: unreachable}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.ReportStatus(context.Background(), "rome", r.Name, &v1.StatusReport{Placement: 1, Role: consumer, State: v1.StatusReportStateRefused, Reason: unreachable}))
 		time.Sleep(15 * time.Second)
 		if got := f.look(); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"c16", "c32", "c48", "c90"}) {
 			t.Errorf("a minute later rome is to look at %v: want those it could not reach", got)

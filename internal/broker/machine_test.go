@@ -31,6 +31,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var (
@@ -688,15 +689,11 @@ func TestBrokerAgainstOracle(t *testing.T) {
 		actions := map[string]func(*rapid.T){}
 		for _, kind := range kinds {
 			actions[kind.name] = func(t *rapid.T) {
-				if err := m.step(kind.name, kind.do, pick); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, m.step(kind.name, kind.do, pick))
 			}
 		}
 		t.Repeat(actions)
-		if err := m.replays(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.replays())
 	})
 }
 

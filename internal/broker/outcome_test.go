@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"context"
-	"strings"
 	"testing"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
@@ -23,10 +21,7 @@ func TestRefusalClaimsOnlyKnownFacts(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "16", "64Gi")
 				f.store.Inject(func(journaltest.Call) journaltest.Fault { return test.happens })
-				_, err := f.RequestReservation(context.Background(), "rome", "request-1", request("2", "4Gi"))
-				if fault.ReasonOf(err) != fault.Unavailable || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got %v, want it to say %q", err, test.want)
-				}
+				f.wantRefusal("rome", "request-1", request("2", "4Gi"), fault.Unavailable, test.want)
 				f.store.Inject(nil)
 			})
 		})

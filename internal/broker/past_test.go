@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // seen is what the broker showed at one position.
@@ -24,9 +25,7 @@ func (f *fleet) see() seen {
 	f.t.Helper()
 	p := Past{b: f.Broker}
 	clusters, err := p.Clusters(context.Background())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	return seen{f.session.book.Position(), time.Now(), clusters, p.Reservations()}
 }
 
@@ -38,9 +37,7 @@ func textOf(t *testing.T, s seen) string {
 		c.Heard = time.Time{}
 	}
 	text, err := json.MarshalIndent(s, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return string(text)
 }
 
@@ -68,9 +65,7 @@ func TestPastShowsWhatTheBrokerShowed(t *testing.T) {
 		waiting.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
 		f.reserve("rome", "key-0002", waiting)
 		step()
-		if _, err := f.ReleaseReservation(context.Background(), "rome", "key-0001", ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", "key-0001")
 		step()
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
@@ -78,9 +73,7 @@ func TestPastShowsWhatTheBrokerShowed(t *testing.T) {
 
 		before := f.server.Clone()
 		kept, err := journal.ReadKept(context.Background(), f.server.Client(), JournalName, journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, want := range steps {
 			recovery := journal.Recovery{ID: kept.ID}
 			for _, e := range kept.Entries {
@@ -89,13 +82,9 @@ func TestPastShowsWhatTheBrokerShowed(t *testing.T) {
 				}
 			}
 			past, err := NewPast(recovery, want.at, noConfig)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			clusters, err := past.Clusters(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			got := seen{want.position, want.at, clusters, past.Reservations()}
 			if diff := cmp.Diff(textOf(t, want), textOf(t, got)); diff != "" {
 				t.Errorf("position %d (-then +replayed):\n%s", want.position, diff)

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // advertisePending advertises rome with a pending demand.
@@ -30,9 +31,7 @@ func pendingFor(seconds int64, cpu string) *v1.PendingDemand {
 
 func TestPendingDemandIsShownAndNeverRecorded(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		if err := f.advertisePending(nil); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.advertisePending(nil))
 		position := f.session.journal.Anchor().Position
 		began := time.Now()
 		for _, step := range []struct {
@@ -54,9 +53,7 @@ func TestPendingDemandIsShownAndNeverRecorded(t *testing.T) {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 			view, err := f.Cluster(context.Background(), "rome")
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if diff := cmp.Diff(step.want, view.Pending); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.name, diff)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // stored returns the names of the stored periods of a span.
@@ -56,9 +57,7 @@ func TestEndedPeriodsAreStoredOnce(t *testing.T) {
 			t.Fatalf("stored hours (-want +got):\n%s", diff)
 		}
 		p, err := replay.ReadPeriod(context.Background(), f.server.Client(), JournalName, hours[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		key := costs.Key{Tenant: "blue", Requester: "rome", Provider: "paris", Currency: "EUR"}
 		got := map[string]string{}
 		for _, row := range p.Rows {
@@ -91,9 +90,7 @@ func TestCostMetricsSurviveATakeover(t *testing.T) {
 		f.mu.Lock()
 		err := f.session.record(ledger.Event{Change: &ledger.Observe{}})
 		f.mu.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		f.wantSeries(map[string]string{
 			"broker_cost_total{currency=EUR,provider=paris,requester=rome}":                                   "0.8",
 			"broker_reserved_resource_seconds_total{provider=paris,requester=rome,resource=cpu,unit=core}":    "14400",
@@ -126,9 +123,7 @@ func TestSavingsAgainstBothBaselines(t *testing.T) {
 			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			if err := f.session.record(ledger.Event{Change: &ledger.Observe{}}); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, f.session.record(ledger.Event{Change: &ledger.Observe{}}))
 		}
 		passUntil(1, "0.2")
 		// 4 cores for an hour: 0.8 EUR on paris, 2 EUR on oslo.
@@ -155,9 +150,7 @@ func TestUseOfASilentProviderIsUnobserved(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if err := f.session.record(ledger.Event{Change: &ledger.Observe{}}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.session.record(ledger.Event{Change: &ledger.Observe{}}))
 		for _, row := range f.session.whole.Costs.Open(costs.Hour).Rows {
 			if row.Resource != "cpu" {
 				continue

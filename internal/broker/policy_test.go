@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // set applies a changed default configuration while the broker runs.
@@ -68,14 +69,9 @@ func TestHeadroomIsNotPromised(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "10", "10Gi")
 		f.set(func(c *Config) { c.Headroom = 20 })
-		_, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request("9", "1Gi"))
-		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "has 8 cpu free, 9 needed") || !strings.Contains(err.Error(), "20 % of every cluster is kept free") {
-			t.Errorf("nine of ten cores: %v", err)
-		}
+		f.wantRefusal("rome", "request-1", request("9", "1Gi"), fault.NoCandidate, "has 8 cpu free, 9 needed", "20 % of every cluster is kept free")
 		f.reserve("rome", "request-2", request("8", "1Gi"))
-		if got, want := f.available("paris"), "2 9Gi"; got != want {
-			t.Errorf("paris shows %s, want %s", got, want)
-		}
+		f.wantAvailable("paris", "2 9Gi")
 		waiter := f.reserve("rome", "request-3", waiting("2", "1Gi"))
 		f.wantPhases("Queued 1", waiter)
 		f.set(func(*Config) {})
@@ -90,9 +86,7 @@ func TestCeilingsOfOverSubscription(t *testing.T) {
 	}
 	score := func(f *fleet) string {
 		view, err := f.Cluster(f.t.Context(), "paris")
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		runtest.Check(f.t, err)
 		return view.Score.String()
 	}
 	inFleet(t, func(f *fleet) {
@@ -140,9 +134,9 @@ func TestPodShapesAreNotOverSubscribed(t *testing.T) {
 	})
 }
 
-// The schema of the ClusterAdvertisement does not allow these values, so the broker could not write
+// The schema of the ClusterAdvertisement does not allow most of these values, so the broker could not write
 // the object.
-func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
+func TestInvalidAdvertisementIsRefused(t *testing.T) {
 	many := map[corev1.ResourceName]brokerv1alpha1.Price{}
 	for n := range 33 {
 		many[corev1.ResourceName(fmt.Sprint("example.com/r", n))] = "1"
@@ -154,6 +148,7 @@ func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
 		"a price without a digit before the point": {func(a *v1.Advertisement) { a.Cost.CPUCost = ".5" }, "price of cpu"},
 		"a price without a digit after the point":  {func(a *v1.Advertisement) { a.Cost.MemoryCost = "5." }, "price of memory"},
 		"a price of ten digits":                    {func(a *v1.Advertisement) { a.Cost.EgressCost = "1000000000" }, "price of egress"},
+		"an over-subscribed device":                {func(a *v1.Advertisement) { a.OverSubscription = map[string]string{"nvidia.com/gpu": "2"} }, "cannot be over-subscribed"},
 		"too many prices":                          {func(a *v1.Advertisement) { a.Cost.ResourceCosts = many }, "name at most 32"},
 		"an address without https":                 {func(a *v1.Advertisement) { a.EndpointURL = "http://paris.example:6443" }, "endpointURL"},
 		"an address with a password":               {func(a *v1.Advertisement) { a.EndpointURL = "https://me:secret@paris.example" }, "endpointURL"},
@@ -178,15 +173,6 @@ func TestAdvertisementThatItsObjectCannotHoldIsRefused(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestInvalidRatioIsRefused(t *testing.T) {
-	inFleet(t, func(f *fleet) {
-		adv := &v1.Advertisement{ClusterID: "paris", Epoch: 1, Sequence: 1, OverSubscription: map[string]string{"nvidia.com/gpu": "2"}}
-		if _, err := f.PublishAdvertisement(f.t.Context(), "paris", adv); fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), "cannot be over-subscribed") {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 func TestCandidatesVisibleToRequesters(t *testing.T) {
@@ -236,9 +222,7 @@ func TestCandidatesVisibleToRequesters(t *testing.T) {
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("granted (-want +got):\n%s", diff)
 				}
-				if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1", ""); err != nil {
-					t.Fatal(err)
-				}
+				f.release("rome", "request-1")
 				f.confirm(r)
 				_, err := f.RequestReservation(f.t.Context(), "rome", "request-2", request("99", "1Gi"))
 				problem, _ := err.(*fault.Error)

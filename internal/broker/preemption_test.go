@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // grace is the notice that victims get. It is shorter than the time until a cluster is stale.
@@ -49,9 +50,7 @@ func (f *fleet) offerByHand(id string, cpu, memory int64) {
 	f.t.Helper()
 	amounts := quantity.Amounts{"cpu": cpu * 1000, "memory": memory << 30}
 	offer := &ledger.Offer{ClusterID: id, Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Name: id}, Digest: fmt.Sprint(cpu, memory)}}
-	if err := f.OfferManifest(context.Background(), offer); err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, f.OfferManifest(context.Background(), offer))
 }
 
 // runs acknowledges a reservation and makes its node Ready.
@@ -152,9 +151,7 @@ func TestRequestWithoutQueueingJumpsNoQueue(t *testing.T) {
 		f.SetConfig(context.Background(), preempting())
 		f.advertise("paris", "4", "8Gi")
 		a := f.reserve("berlin", "a", asked("4"))
-		if _, err := f.RequestReservation(context.Background(), "rome", "request", asked("4", priority(10))); fault.ReasonOf(err) != fault.NoCandidate {
-			t.Errorf("got %v", err)
-		}
+		f.wantRefusal("rome", "request", asked("4", priority(10)), fault.NoCandidate)
 		f.wantNotice("", map[string]*v1.Reservation{"a": a})
 	})
 }
@@ -169,9 +166,7 @@ func TestPlaceIsReusedOnlyAfterItsHolderIsGone(t *testing.T) {
 		f.advertise("paris", "4", "8Gi")
 		victim := f.runs(f.reserve("berlin", "low", waiting("3", "1Gi")))
 		before, err := f.FetchInstructions(context.Background(), "berlin", "", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		r := f.reserve("rome", "high", waiting("4", "4Gi", priority(10)))
 		noted := time.Now()
 
@@ -189,14 +184,10 @@ func TestPlaceIsReusedOnlyAfterItsHolderIsGone(t *testing.T) {
 		f.wantPhases("Active paris, Queued 1", victim, r)
 
 		// Capacity that victims free on paris is reserved for their preemptor.
-		late := func(want fault.Reason) {
-			t.Helper()
-			_, err := f.RequestReservation(context.Background(), "berlin", fmt.Sprint(time.Now()), asked("1", priority(100), on("paris")))
-			if fault.ReasonOf(err) != want {
-				t.Errorf("somebody else on paris: %v, want %s", err, want)
-			}
+		late := func() {
+			f.wantRefusal("berlin", fmt.Sprint(time.Now()), asked("1", priority(100), on("paris")), fault.NoCandidate)
 		}
-		late(fault.NoCandidate)
+		late()
 		time.Sleep(time.Until(noted.Add(grace - time.Nanosecond)))
 		f.wantPhases("Active paris, Queued 1", victim, r)
 		for _, id := range []string{"rome", "berlin"} {
@@ -209,7 +200,7 @@ func TestPlaceIsReusedOnlyAfterItsHolderIsGone(t *testing.T) {
 		if got.Queue.Reason != v1.QueuePlaceReasonPreempted || got.Placements[0].State != v1.PlacementStateWithdrawing || got.Placements[0].Reason != "Preempted" {
 			t.Errorf("the victim: %+v, %+v", got.Queue, got.Placements)
 		}
-		late(fault.NoCandidate)
+		late()
 		if free := f.available("paris"); free != "1 7Gi" {
 			t.Errorf("%s of paris are free before it has confirmed", free)
 		}
@@ -286,9 +277,7 @@ func TestNoticeIsWithdrawn(t *testing.T) {
 		},
 		"when the request is given back": {
 			happens: func(f *fleet, r *v1.Reservation) {
-				if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-					f.t.Fatal(err)
-				}
+				f.release("rome", r.Name)
 			},
 			want: "Released",
 		},
@@ -378,9 +367,7 @@ func TestVictimsAreFoundLater(t *testing.T) {
 				f.reserve("berlin", "first", waiting("4", "1Gi", priority(20)))
 			},
 			happens: func(f *fleet) {
-				if _, err := f.ReleaseReservation(context.Background(), "berlin", "first", ""); err != nil {
-					f.t.Fatal(err)
-				}
+				f.release("berlin", "first")
 			},
 		},
 		"after a crash": {

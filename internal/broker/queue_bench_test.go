@@ -8,6 +8,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // BenchmarkQueue releases one reservation while 10,000 requests wait, one of which fits its
@@ -21,14 +22,10 @@ func BenchmarkQueue(b *testing.B) {
 	// A provider without an agent need not confirm that capacity is free.
 	amounts := quantity.Amounts{"cpu": 1000, "memory": 1 << 30}
 	offer := &ledger.Offer{ClusterID: "paris", Capacity: amounts, Allocatable: amounts, Source: &ledger.Manifest{Digest: "1"}}
-	if err := broker.OfferManifest(ctx, offer); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, broker.OfferManifest(ctx, offer))
 	ask := func(key int, cpu string) *v1.Reservation {
 		r, err := broker.RequestReservation(ctx, "rome", fmt.Sprint("request-", key), waiting(cpu, "1Gi", patient(86400)))
-		if err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, err)
 		return r
 	}
 	ask(0, "1")

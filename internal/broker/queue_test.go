@@ -43,9 +43,7 @@ func patient(seconds int64) func(*v1.ReservationRequest) {
 // giveBack releases a reservation, and makes its last provider confirm that nothing is left.
 func (f *fleet) giveBack(r *v1.Reservation) {
 	f.t.Helper()
-	if _, err := f.ReleaseReservation(context.Background(), r.RequesterID, r.Name, ""); err != nil {
-		f.t.Fatal(err)
-	}
+	f.release(r.RequesterID, r.Name)
 	f.confirm(r)
 }
 
@@ -101,9 +99,7 @@ func TestRequestWaitsWhenNothingFits(t *testing.T) {
 		if again := f.reserve("rome", "request-2", waiting("4", "4Gi")); again.Name != second.Name || again.Phase != v1.ReservationPhaseQueued {
 			t.Errorf("a repeated request got %s %s, want %s", again.Name, again.Phase, second.Name)
 		}
-		if _, err := f.RequestReservation(context.Background(), "rome", "request-2", request("4", "4Gi")); fault.ReasonOf(err) != fault.KeyReused {
-			t.Errorf("the same key that does not wait: %v", err)
-		}
+		f.wantRefusal("rome", "request-2", request("4", "4Gi"), fault.KeyReused)
 
 		began := time.Now()
 		f.giveBack(first)
@@ -133,9 +129,7 @@ func TestQueueNewsReachTheRequester(t *testing.T) {
 		},
 		"it is given back": {
 			happens: func(f *fleet, _, waits *v1.Reservation) {
-				if _, err := f.ReleaseReservation(context.Background(), "rome", waits.Name, ""); err != nil {
-					f.t.Fatal(err)
-				}
+				f.release("rome", waits.Name)
 			},
 			want: "request request-2 is Released",
 		},
@@ -322,9 +316,7 @@ func TestLeavingTheQueue(t *testing.T) {
 		holder := f.reserve("berlin", "request-1", request("4", "1Gi"))
 		first := f.reserve("rome", "request-1", waiting("4", "1Gi"))
 		second := f.reserve("rome", "request-2", waiting("4", "1Gi"))
-		if _, err := f.ReleaseReservation(context.Background(), "rome", "request-1", ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", "request-1")
 		f.wantPhases("Released, Queued 1", first, second)
 		if again := f.reserve("rome", "request-1", waiting("4", "1Gi")); again.Phase != v1.ReservationPhaseReleased {
 			t.Errorf("a repeated request that was given back is %s", again.Phase)

@@ -10,14 +10,13 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func (f *fleet) quote(req *v1.ReservationRequest) *v1.Quote {
 	f.t.Helper()
 	quote, err := f.RequestQuote(f.t.Context(), "rome", "", req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	return quote
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // held returns a copy of a request that asks for a quote which is held for some seconds.
@@ -138,14 +139,10 @@ func TestOneKeyOneHeldQuote(t *testing.T) {
 		f.reserve("rome", "quote-01", request("1", "1Gi")) // reservations have separate keys
 		f.wantAvailable("paris", "3 13Gi")
 		for range 2 {
-			if err := f.ReleaseQuote(context.Background(), "rome", "quote-01"); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, f.ReleaseQuote(context.Background(), "rome", "quote-01"))
 		}
 		f.wantAvailable("paris", "5 14Gi")
-		if err := f.ReleaseQuote(context.Background(), "rome", "quote-02"); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.ReleaseQuote(context.Background(), "rome", "quote-02"))
 		for key, want := range map[string]string{"quote-01": "was released", "quote-02": "released before"} {
 			if _, err := f.RequestQuote(context.Background(), "rome", key, held(60, req)); fault.ReasonOf(err) != fault.Released || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s after it was given back: %v", key, err)
@@ -328,9 +325,7 @@ func TestHeldQuotesKeepTheirDistance(t *testing.T) {
 		third := f.reserve("rome", "request-3", &waits)
 		f.wantPhases("Queued 1", third)
 		r := f.reserve("rome", "request-1", taking(first, req))
-		if err := f.ReleaseQuote(context.Background(), "rome", second.Name); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, f.ReleaseQuote(context.Background(), "rome", second.Name))
 		f.wantPhases("Reserved paris, Reserved berlin", r, third)
 	})
 }

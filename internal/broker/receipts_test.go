@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // agreementsMatch checks that the agreement to sign for each placement of a reservation says what
@@ -56,9 +57,7 @@ func (f *fleet) verifyReceipt(roots *x509.CertPool, in *v1.Instruction) *receipt
 		f.t.Fatalf("no receipt for %s-%d", in.Reservation, in.Placement)
 	}
 	s, _, err := receipt.Verify(in.Receipt, roots)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	if err := s.Agreement.Compare(in); err != nil {
 		f.t.Error(err)
 	}
@@ -77,9 +76,7 @@ func (f *fleet) verifyReceipt(roots *x509.CertPool, in *v1.Instruction) *receipt
 func (f *fleet) newestInstruction(id, reservation string) *v1.Instruction {
 	f.t.Helper()
 	list, err := f.FetchInstructions(context.Background(), id, "", 0)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	for i := range list.Instructions {
 		if in := &list.Instructions[i]; in.Reservation == reservation {
 			return in
@@ -122,24 +119,18 @@ func TestBothSidesProveGrantChangeAndEnd(t *testing.T) {
 
 		change := &v1.ReservationChange{Generation: 2, DurationSeconds: 6 * 3600, Resources: v1.Amounts{"cpu": "8", "memory": "1Gi"}}
 		asked, err := f.ChangeReservation(context.Background(), "rome", r.Name, change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		want.Until = receipt.Instant(granted.Add(6 * time.Hour))
 		check("change that the provider has not agreed to", asked)
 		err = f.ReportStatus(context.Background(), "paris", r.Name, &v1.StatusReport{Placement: 1, Role: provider, State: v1.StatusReportStateAcknowledged, Change: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		want.Resources["cpu"], want.Price.PerHour = "8", "1.6"
 		check("change", f.get("rome", r.Name))
 
 		time.Sleep(time.Minute)
 		want.State, want.EndedAt, want.Reason, want.AcknowledgedAt = receipt.Ended, receipt.Instant(time.Now()), "Released", acknowledged
 		ended, err := f.ReleaseReservation(context.Background(), "rome", r.Name, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		check("end", ended)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // unlimited is a budget of the journal that one member cannot use up.
@@ -56,9 +57,7 @@ func reserveRepeatedly(b *testing.B, broker *Broker) {
 			ClusterID: id, Capacity: whole, Allocatable: whole, Source: &ledger.Manifest{ObjectRef: ledger.ObjectRef{Name: id}, Digest: "1"},
 			Cost: &brokerv1alpha1.Cost{CPUCost: "0.042", MemoryCost: "0.0051", Currency: "EUR"},
 		}
-		if err := broker.OfferManifest(ctx, offer); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, broker.OfferManifest(ctx, offer))
 	}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {

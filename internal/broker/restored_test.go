@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // restore stops the broker, restores the API server and starts another broker a minute later.
@@ -43,11 +44,17 @@ func (f *fleet) announce(id string, provides []v1.ProvidedPlacement, consumes ..
 	}
 }
 
-func (f *fleet) wantRefusal(id, key string, req *v1.ReservationRequest, want fault.Reason) fault.Error {
+// wantRefusal requests a reservation, which must be refused for a reason, with an error that contains some texts.
+func (f *fleet) wantRefusal(id, key string, req *v1.ReservationRequest, want fault.Reason, texts ...string) fault.Error {
 	f.t.Helper()
 	_, err := f.RequestReservation(context.Background(), id, key, req)
 	if got := fault.ReasonOf(err); got != want {
 		f.t.Fatalf("%s asks with %s: %v (%s), want %s", id, key, err, got, want)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			f.t.Errorf("%s asks with %s: got %v, want %q", id, key, err, text)
+		}
 	}
 	no, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -287,9 +294,7 @@ func TestHoldingsAfterARestoredState(t *testing.T) {
 					f.announce(id, provides, consumes...)
 				}
 				view, err := f.Reservation(context.Background(), r.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 				phase := v1.ReservationPhase("")
 				if view != nil {
 					phase = v1.ReservationPhase(view.Phase)
@@ -329,9 +334,7 @@ func TestRequesterGetsNoForeignInstructions(t *testing.T) {
 func TestAnnouncedPlacementMayHaveAHighNumber(t *testing.T) {
 	inDisaster(t, func(f *fleet, old *journaltest.Server) {
 		f.announceUnclaimed(old, "res-0123456789", 101, "3")
-		if got := f.available("paris"); got != "5 16Gi" {
-			t.Errorf("%s is left at paris", got)
-		}
+		f.wantAvailable("paris", "5 16Gi")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // BenchmarkTakeover begins terms on a journal with 10,000 reservations, on a real API server. It
@@ -24,18 +25,12 @@ func BenchmarkTakeover(b *testing.B) {
 	const reservations = 10_000
 	plane := controlplanetest.Start(b)
 	c, err := client.New(plane.RESTConfig(), client.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "takeover"}}
-	if err := c.Create(b.Context(), namespace); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, c.Create(b.Context(), namespace))
 	lead := func() (*Broker, func()) {
 		store, err := journal.NewConfigMaps(plane.RESTConfig(), namespace.Name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, err)
 		ctx, cancel := context.WithCancel(b.Context())
 		broker, done := New(Options{Store: store, Log: logr.Discard(), Now: time.Now}), make(chan struct{})
 		config := DefaultConfig()
@@ -71,9 +66,7 @@ func fill(b *testing.B, broker *Broker, reservations int) {
 	_, err := broker.PublishAdvertisement(b.Context(), "paris", &v1.Advertisement{
 		ClusterID: "paris", Epoch: 1, Sequence: 1, Capacity: whole, Allocatable: whole, Allocated: v1.Amounts{},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	const clients = 256
 	var asking sync.WaitGroup
 	for i := range clients {

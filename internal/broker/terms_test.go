@@ -185,9 +185,7 @@ func TestMoveHonoursConstraints(t *testing.T) {
 		if again := f.reserve("rome", "request-1", req); again.Name != r.Name {
 			t.Errorf("repeated it is %s, want %s", again.Name, r.Name)
 		}
-		if _, err := f.RequestReservation(f.t.Context(), "rome", "request-1", request("1", "1Gi")); fault.ReasonOf(err) != fault.KeyReused {
-			t.Errorf("without its constraints: %v", err)
-		}
+		f.wantRefusal("rome", "request-1", request("1", "1Gi"), fault.KeyReused)
 	})
 }
 
@@ -236,17 +234,10 @@ func TestRequestsInPodShapesDoNotShareANode(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "16", "64Gi", nodes(v1.NodeShape{Count: 4, Free: v1.Amounts{"cpu": "4", "memory": "16Gi"}}))
 		first := f.reserve("rome", "request-1", pods(3))
-		if got, want := f.available("paris"), "7 61Gi"; got != want {
-			t.Errorf("paris has %s left, want %s", got, want)
-		}
-		_, err := f.RequestReservation(f.t.Context(), "rome", "request-2", pods(2))
-		if fault.ReasonOf(err) != fault.NoCandidate || !strings.Contains(err.Error(), "room on its nodes for 1 of 2 pods") {
-			t.Errorf("two more: %v", err)
-		}
+		f.wantAvailable("paris", "7 61Gi")
+		f.wantRefusal("rome", "request-2", pods(2), fault.NoCandidate, "room on its nodes for 1 of 2 pods")
 		f.reserve("rome", "request-3", pods(1))
-		if _, err := f.ReleaseReservation(f.t.Context(), "rome", "request-1", ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", "request-1")
 		f.mustReport("paris", first, 1, provider, v1.StatusReportStateGone)
 		time.Sleep(time.Second)
 		f.reserve("rome", "request-4", pods(2))
@@ -280,10 +271,7 @@ func TestInvalidRequirementsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				f.advertise("paris", "16", "64Gi")
-				_, err := f.RequestReservation(f.t.Context(), "rome", "request-1", tc.request)
-				if fault.ReasonOf(err) != fault.Invalid || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("got %v, want %s", err, tc.want)
-				}
+				f.wantRefusal("rome", "request-1", tc.request, fault.Invalid, tc.want)
 			})
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 )
 
@@ -62,9 +63,7 @@ func TestSpansFollowAReservation(t *testing.T) {
 			`reservation/0 of rome at "" took 5s`)
 
 		f.kill() // the replay of the journal must not make spans
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", r.Name)
 		time.Sleep(7 * time.Second)
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
 		f.mustReport("rome", r, 1, consumer, v1.StatusReportStateGone)
@@ -83,14 +82,10 @@ func TestSpansOfPlacementsThatFail(t *testing.T) {
 		err := f.ReportStatus(context.Background(), "paris", r.Name, &v1.StatusReport{
 			Placement: 1, Role: provider, State: v1.StatusReportStateRefused, Reason: "madeUpByParis",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		wantSpans(t, spans(), `deliver/1 of rome at "paris" took 1s, failed: madeUpByParis`)
 		time.Sleep(2 * time.Second)
-		if _, err := f.ReleaseReservation(context.Background(), "rome", r.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("rome", r.Name)
 		wantSpans(t, spans(),
 			`deliver/2 of rome at "berlin" took 2s, failed: Released: released by its requester`,
 			`reservation/0 of rome at "" took 3s, failed: Released: released by its requester`)
@@ -108,9 +103,7 @@ func TestSpansOfARequestThatWaits(t *testing.T) {
 		f.mustReport("milan", first, 1, consumer, v1.StatusReportStateReady)
 		spans()
 		time.Sleep(10 * time.Second)
-		if _, err := f.ReleaseReservation(context.Background(), "milan", first.Name, ""); err != nil {
-			t.Fatal(err)
-		}
+		f.release("milan", first.Name)
 		f.mustReport("milan", first, 1, consumer, v1.StatusReportStateGone)
 		synctest.Wait()
 		got := spans()

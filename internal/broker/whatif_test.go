@@ -20,19 +20,16 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // copyBook returns the book that results from a replay of the journal of the fleet's broker.
 func (f *fleet) copyBook() *replay.Book {
 	f.t.Helper()
 	_, recovery, err := journal.Follow(context.Background(), f.server.Client(), JournalName, journal.Options{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	book, err := replay.Read(recovery)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	return book
 }
 
@@ -129,9 +126,7 @@ func (f *fleet) planned(ahead time.Duration) *WhatIf {
 	f.t.Helper()
 	synctest.Wait()
 	w, err := NewWhatIf(f.copyBook(), f.Broker.config, time.Now(), ahead, nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	runtest.Check(f.t, err)
 	return w
 }
 
@@ -213,9 +208,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 					if err == nil {
 						err = w.Run()
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					runtest.Check(t, err)
 					var want [][]moment
 					for _, m := range all {
 						want = append(want, momentsOf(w.CourseOf(m.name), began))
@@ -242,13 +235,9 @@ func TestPlanNamesOnlyWhatItChanges(t *testing.T) {
 		moves := f.servedByParis()
 		stays := f.carriedOut("rome", f.reserve("rome", "request-2", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: "berlin"}))
 		without, with := f.planned(10*time.Minute), f.planned(10*time.Minute)
-		if err := with.Drain("paris", Drain{Notice: 10 * time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, with.Drain("paris", Drain{Notice: 10 * time.Minute}))
 		for _, w := range []*WhatIf{without, with} {
-			if err := w.Run(); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, w.Run())
 		}
 		affected := without.AffectedBy(with)
 		if len(affected) != 1 || affected[0].With.Reservation != moves.Name {
@@ -291,9 +280,7 @@ func TestPlannedClusterNeedsNoApproval(t *testing.T) {
 		if err := w.Add(&ledger.Offer{ClusterID: "evil", Capacity: amounts, Allocatable: amounts}); fault.ReasonOf(err) != fault.ClusterDenied {
 			t.Errorf("adding a denied cluster: %v", err)
 		}
-		if err := w.Add(&ledger.Offer{ClusterID: "oslo", Capacity: amounts, Allocatable: amounts}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, w.Add(&ledger.Offer{ClusterID: "oslo", Capacity: amounts, Allocatable: amounts}))
 		name, err := w.Ask(&requests.Request{Request: ledger.Request{Requester: "rome", Key: "planned-1", Amounts: amounts}})
 		if err != nil || w.CourseOf(name).Steps[0].Provider != "oslo" {
 			t.Errorf("rome gets %+v, %v", w.CourseOf(name), err)
@@ -317,9 +304,7 @@ func BenchmarkPlanDrain(b *testing.B) {
 			if err == nil {
 				err = w.Run()
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			runtest.Check(b, err)
 			copies = append(copies, w)
 		}
 		moved := copies[0].AffectedBy(copies[1])
@@ -334,17 +319,13 @@ func BenchmarkPlanDrain(b *testing.B) {
 func bookOfServed(tb testing.TB, n int) *replay.Book {
 	tb.Helper()
 	book, err := replay.Read(journal.Recovery{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	runtest.Check(tb, err)
 	position := uint64(0)
 	apply := func(change ledger.Change) {
 		position++
 		e := &ledger.Event{At: machineBegins, Change: change}
 		checked, err := book.State.Check(e)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		runtest.Check(tb, err)
 		book.ApplyEvent(checked, e, position)
 	}
 	apply(&ledger.Lineage{ID: "first", Key: make([]byte, 32)})
@@ -375,16 +356,12 @@ func TestPlanOfClustersWithoutAgents(t *testing.T) {
 		first.Key = "object-1"
 		first.Amounts, first.Queue, first.Duration = quantity.Amounts{"cpu": 5000, "memory": 1 << 30}, true, time.Hour
 		view, err := f.ReserveObject(context.Background(), first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		f.reserve("rome", "request-2", request("6", "1Gi"))
 		drained := view.Placements[0].Provider
 		time.Sleep(time.Second)
 		w := f.planned(0)
-		if err := errors.Join(w.Drain(drained, Drain{}), w.Run()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, errors.Join(w.Drain(drained, Drain{}), w.Run()))
 		if diff := cmp.Diff([]moment{{"waits", 0}}, momentsOf(w.CourseOf(view.Name), time.Now())); diff != "" {
 			t.Errorf("drain of %s (-want +got):\n%s", drained, diff)
 		}

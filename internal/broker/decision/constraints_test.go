@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestConstraints(t *testing.T) {
@@ -214,9 +215,7 @@ func TestPackedPodsFit(t *testing.T) {
 		}), 2, 3).Draw(t, "pods")
 		whole := size(1000, 1000)
 		m := NewMarket()
-		if err := m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}))
 		_, ok := Check(m, &Request{Amounts: requirements.SumPods(pods), PodShapes: pods}, "paris")
 		var nodes []quantity.Amounts
 		for _, s := range shapes {

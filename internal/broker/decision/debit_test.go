@@ -10,6 +10,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestDebit(t *testing.T) {
@@ -91,9 +92,7 @@ func TestPodsThatFitAfterDebitFitBesideOthers(t *testing.T) {
 			_, ok := Check(m, &Request{Amounts: requirements.SumPods([]brokerv1alpha1.PodShape{p}), PodShapes: []brokerv1alpha1.PodShape{p}}, "paris")
 			return ok
 		}
-		if err := m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(Candidate{ID: "paris", Allocatable: whole, Available: whole, Shapes: shapes}))
 		if !fits(first) {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var sizes = []int{10, 100, 1000, 10000, 100000}
@@ -40,9 +41,7 @@ func BenchmarkDecideHard(b *testing.B) {
 	alike := NewMarket()
 	for i := range n {
 		c := cluster(fmt.Sprintf("cluster-%06d", (i*7919)%n), 32, 64, 128, 256).withPrices(b, "EUR", "0.05", "0.01")
-		if err := alike.Upsert(c); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, alike.Upsert(c))
 	}
 	varied := newFleet(b, n)
 	pods := multiCriteria()
@@ -54,9 +53,7 @@ func BenchmarkDecideHard(b *testing.B) {
 		for k := range int64(8) {
 			c.Shapes = append(c.Shapes, quantity.NodeShape{Count: 1 + random.Int64N(3), Free: size(k, 4*k)})
 		}
-		if err := shaped.Upsert(c); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, shaped.Upsert(c))
 	}
 	for name, tc := range map[string]struct {
 		m  *Market

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestExplainTellsEveryCandidate(t *testing.T) {
@@ -23,9 +25,7 @@ func TestExplainTellsEveryCandidate(t *testing.T) {
 	)
 	m.SetLink("rome", "paris", Link{Measured: true, Latency: 50 * time.Millisecond})
 	weights, err := Preset(PresetMultiCriteria)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 
 	got := explainAll(m, &Request{Requester: "rome", Amounts: size(2, 10), Weights: weights})
 

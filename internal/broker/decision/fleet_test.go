@@ -11,6 +11,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
@@ -45,9 +46,7 @@ func (c Candidate) withPrices(t testing.TB, currency, cpu, memory string) Candid
 func mustParsePrice(t testing.TB, s string) Price {
 	t.Helper()
 	p, err := money.ParsePrice(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return p
 }
 
@@ -55,9 +54,7 @@ func newMarketWith(t testing.TB, candidates ...Candidate) *Market {
 	t.Helper()
 	m := NewMarket()
 	for _, c := range candidates {
-		if err := m.Upsert(c); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(c))
 	}
 	return m
 }
@@ -69,9 +66,7 @@ func newFleet(t testing.TB, n int) *Market {
 	m := NewMarket()
 	for i := range n {
 		c := fleetCluster(random, i)
-		if err := m.Upsert(c); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(c))
 	}
 	for range min(n, 64) {
 		m.SetLink("rome", fmt.Sprintf("cluster-%06d", random.IntN(n)),

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestUpsertRefusesWhatItCannotHold(t *testing.T) {
@@ -69,16 +70,12 @@ func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
 func TestColumnsAreGivenBack(t *testing.T) {
 	m := newMarketWith(t)
 	for i := range 100 {
-		if err := m.Upsert(candidateOffering("evil", numberedResources("evil", 1000*i, DefaultResourceNames))); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(candidateOffering("evil", numberedResources("evil", 1000*i, DefaultResourceNames))))
 	}
 	if n := len(m.columns); n > int(builtinColumns)+2*DefaultResourceNames {
 		t.Errorf("%d columns were made", n)
 	}
-	if err := m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 5000, "paris.example.com/npu": 2})); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 5000, "paris.example.com/npu": 2})))
 	if !m.Remove("evil") || m.Resources() != int(builtinColumns)+1 {
 		t.Errorf("%d names are in use after the cluster left", m.Resources())
 	}
@@ -91,16 +88,12 @@ func TestResourceIsLeftOutWhenColumnsRunOut(t *testing.T) {
 	m := newMarketWith(t)
 	for i := range MaxResources / DefaultResourceNames {
 		owner := fmt.Sprintf("owner-%d", i)
-		if err := m.Upsert(candidateOffering(owner, numberedResources(owner, 0, DefaultResourceNames))); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(candidateOffering(owner, numberedResources(owner, 0, DefaultResourceNames))))
 	}
 	if len(m.columns) != MaxResources {
 		t.Fatalf("%d columns", len(m.columns))
 	}
-	if err := m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})))
 	if diff := cmp.Diff([]corev1.ResourceName{"paris.example.com/npu"}, m.LeftOut("paris")); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
@@ -108,9 +101,7 @@ func TestResourceIsLeftOutWhenColumnsRunOut(t *testing.T) {
 		t.Errorf("%q won, want paris", got)
 	}
 	m.Remove("owner-0")
-	if err := m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})))
 	if left := m.LeftOut("paris"); left != nil {
 		t.Errorf("%q are left out though there is room", left)
 	}
@@ -122,9 +113,7 @@ func TestReusedColumnIsCleared(t *testing.T) {
 	m := newMarketWith(t, candidateOffering("berlin", numberedResources("old", 0, 3)), candidateOffering("paris", size(4, 4)))
 	m.SetShapes("berlin", []quantity.NodeShape{{Count: 3, Free: numberedResources("old", 0, 3)}})
 	for _, c := range []Candidate{candidateOffering("berlin", size(2, 2)), candidateOffering("paris", numberedResources("new", 0, 3))} {
-		if err := m.Upsert(c); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(c))
 	}
 	for name, amounts := range map[string]quantity.Amounts{"old": {"old.example.com/r0001": 1}, "new": {"new.example.com/r0001": 1}} {
 		got, ok := Decide(m, &Request{Requester: "rome", Amounts: amounts})
@@ -140,9 +129,7 @@ func TestUnusedCurrenciesTakeNoRoom(t *testing.T) {
 		code := string([]byte{'A' + byte(i/26), 'A' + byte(i%26), 'X'})
 		c := candidateOffering("evil", size(1, 1))
 		c.Currency, c.Prices = code, map[corev1.ResourceName]Price{corev1.ResourceCPU: 1}
-		if err := m.Upsert(c); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(c))
 	}
 	if n := len(m.currencies); n > 3 {
 		t.Errorf("%d currencies are kept of one cluster", n)

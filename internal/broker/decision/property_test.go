@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // Generators with few distinct values, so that ties and exact fits are common.
@@ -99,9 +100,7 @@ func (w world) marketInOrder(t *rapid.T, order []string) *Market {
 	m := NewMarket()
 	m.SetRates(w.rates)
 	for _, id := range order {
-		if err := m.Upsert(w.candidates[id]); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, m.Upsert(w.candidates[id]))
 	}
 	for p, l := range w.links {
 		m.SetLink(p.from, p.to, l)
@@ -123,9 +122,7 @@ func anyMarket(t *rapid.T) (*Market, world) {
 		switch rapid.SampledFrom([]string{"upsert", "upsert", "upsert", "available", "shapes", "stale", "denied", "link", "remove"}).Draw(t, "step") {
 		case "upsert":
 			c = anyCandidate(t)
-			if err := m.Upsert(c); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, m.Upsert(c))
 			w.candidates[c.ID] = c
 			continue
 		case "available":
@@ -337,9 +334,7 @@ func TestCheapestWinsAmongEqualResources(t *testing.T) {
 		for i, p := range rapid.SliceOfN(rapid.Int64Range(1, int64(1000*money.Unit)), 1, 20).Draw(t, "prices") {
 			c := cluster(fmt.Sprintf("cluster-%02d", i), 8, 16, 32, 64)
 			c.Currency, c.Prices = "EUR", map[corev1.ResourceName]Price{corev1.ResourceCPU: Price(p)}
-			if err := m.Upsert(c); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, m.Upsert(c))
 			if want == "" || Price(p) < cheapest {
 				want, cheapest = c.ID, Price(p)
 			}
