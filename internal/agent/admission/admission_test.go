@@ -19,6 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // fixed is a capacity snapshot that does not change.
@@ -112,16 +113,12 @@ func TestAdmission(t *testing.T) {
 				objects = append(objects, &agentv1alpha1.LendingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *test.policy})
 			}
 			scheme := runtime.NewScheme()
-			if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 			c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 			a := New(c, fixed{Allocatable: cores(8), Allocated: test.allocated, Used: test.used}, "default", func() offering.Rules { return offering.Rules{Ratios: test.stretch, Cap: test.cap} },
 				unready(test.leaving, test.liqo))
 			got, err := a.Admit(t.Context(), objects[0].(*agentv1alpha1.ProviderInstruction))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) {
 				t.Errorf("got %+v, want a refusal with %q", got, test.refused)
 			}
@@ -133,9 +130,7 @@ func TestAdmission(t *testing.T) {
 // admit the same capacity twice.
 func TestAdmissionCountsPlacementsMissingInTheCache(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 	first, second := provides("a", "5", "", false), provides("b", "5", "", false)
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(first, second).Build()
 	a := New(c, fixed{Allocatable: quantity.Amounts{"cpu": 8000}}, "default", func() offering.Rules { return offering.Rules{} },
@@ -194,9 +189,7 @@ func TestNodesTaintedForADeviceCountForPlacementsOfIt(t *testing.T) {
 		wants := provides("a", test.cpu, agentv1alpha1.InstructionPending, false)
 		wants.Spec.Resources[gpu] = resource.MustParse(test.gpus)
 		scheme := runtime.NewScheme()
-		if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 		free := arranged{layout: capacity.Layout{Nodes: []quantity.NodeShape{
 			{Count: 1, Free: quantity.Amounts{"cpu": 4000, "pods": 110}},
 			{Count: 1, Free: quantity.Amounts{"cpu": 4000, "pods": 110, gpu: 1}, Taints: []brokerv1alpha1.Taint{{Key: string(gpu), Effect: "NoSchedule"}}},
@@ -298,9 +291,7 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 				objects = append(objects, o)
 			}
 			scheme := runtime.NewScheme()
-			if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 			free := arranged{layout: capacity.Layout{Running: test.running, Nodes: []quantity.NodeShape{
 				{Count: 2, Free: quantity.Amounts{"cpu": 4000, "pods": 110}, Labels: map[string]string{"gpu": "a100"}},
 				{Count: 2, Free: quantity.Amounts{"cpu": 4000, "pods": 110}},
@@ -317,9 +308,7 @@ func TestAdmissionPacksPodsOnNodes(t *testing.T) {
 			a := New(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), free, "default",
 				func() offering.Rules { return offering.Rules{} }, unready(false, nil))
 			got, err := a.Admit(t.Context(), test.wants)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if got.Admitted != (test.refused == "") || !strings.Contains(got.Message, test.refused) || !got.Admitted && got.Reason != agentv1alpha1.ReasonInsufficient {
 				t.Errorf("got %+v, want a refusal with %q", got, test.refused)
 			}

@@ -30,6 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -160,9 +161,7 @@ func (r row) number(column string) int64 {
 func readTable(t *testing.T, file string) (rows []row) {
 	t.Helper()
 	in, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer in.Close() //nolint:errcheck // the file is only read, so an error does not matter
 	lines, err := csv.NewReader(in).ReadAll()
 	if err != nil {
@@ -329,9 +328,7 @@ func (r *replay) decide(g *granted) bool {
 		g.inst.Spec.NodeSelector = map[string]brokerv1alpha1.LabelValue{"gpu-model": brokerv1alpha1.LabelValue(g.model)}
 	}
 	decision, err := g.site.admission.Admit(r.Context(), g.inst)
-	if err != nil {
-		r.Fatal(err)
-	}
+	runtest.Check(r, err)
 	if !decision.Admitted {
 		r.refused++
 		r.report(g, g.site.id, v1.StatusReportRoleProvider, v1.StatusReportStateRefused, decision.Reason)

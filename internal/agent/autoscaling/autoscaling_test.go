@@ -12,14 +12,13 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func podsOf(t *testing.T, name, spec string, count int32) Pods {
 	t.Helper()
 	out := Pods{Template: name, Count: count}
-	if err := yaml.Unmarshal([]byte(spec), &out.Spec); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.Unmarshal([]byte(spec), &out.Spec))
 	return out
 }
 
@@ -53,13 +52,9 @@ func TestPodsBecomeShapes(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var want brokerv1alpha1.PodResources
-			if err := yaml.Unmarshal([]byte(tc.want), &want); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, yaml.Unmarshal([]byte(tc.want), &want))
 			shapes, err := PodShapes([]Pods{podsOf(t, "worker", tc.spec, 3)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if len(shapes) != 1 || shapes[0].Count != 3 {
 				t.Fatalf("shapes %v, want one of three pods", shapes)
 			}
@@ -90,9 +85,7 @@ func TestParametersUseTheWordsOfResourceRequests(t *testing.T) {
 		"affinity": "web", "antiAffinity": "train", "dataLocality": "images", "maxPrice": "12.5 EUR",
 		"clusterSelector": "tier=gold,site in (a,b),!old", "nodeSelector": "gpu=a100,disk=ssd", "requiredClaims": "availability=>=99.9,iso27001=",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var want agentv1alpha1.ResourceRequestSpec
 	err = yaml.Unmarshal([]byte(`
 duration: 4h
@@ -116,9 +109,7 @@ constraints:
   nodeSelector: {gpu: a100, disk: ssd}
   requiredClaims: {availability: ">=99.9", iso27001: ""}
 `), &want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}

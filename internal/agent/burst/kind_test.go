@@ -14,6 +14,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // prepared is a pod as the agent's webhook leaves it.
@@ -37,9 +38,7 @@ spec:
 func podFrom(t *testing.T, text string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
-	if err := yaml.Unmarshal([]byte(text), pod); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.Unmarshal([]byte(text), pod))
 	return pod
 }
 
@@ -51,14 +50,10 @@ func edited(t *testing.T, spec string) *corev1.Pod {
 		Spec     map[string]any `json:"spec"`
 	}
 	fields := map[string]any{}
-	if err := errors.Join(yaml.Unmarshal([]byte(prepared), &pod), yaml.Unmarshal([]byte(spec), &fields)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(yaml.Unmarshal([]byte(prepared), &pod), yaml.Unmarshal([]byte(spec), &fields)))
 	maps.Copy(pod.Spec, fields)
 	text, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return podFrom(t, string(text))
 }
 

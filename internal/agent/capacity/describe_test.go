@@ -20,6 +20,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const overheadClass = "sandboxed"
@@ -29,17 +30,15 @@ const overheadClass = "sandboxed"
 func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
 	ctx, plane := t.Context(), controlplanetest.Start(t)
 	client, err := kubernetes.NewForConfig(plane.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // the test must pass with every seed
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	must(t, createNode(ctx, client))
+	runtest.Check(t, createNode(ctx, client))
 	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: overheadClass}, Handler: "sandbox",
 		Overhead: &nodev1.Overhead{PodFixed: list("cpu", "30m", "memory", "20Mi")}}
 	_, err = client.NodeV1().RuntimeClasses().Create(ctx, class, metav1.CreateOptions{})
-	must(t, err)
+	runtest.Check(t, err)
 
 	w := New(client)
 	watching, stop := context.WithCancel(ctx)
@@ -54,11 +53,11 @@ func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
 		} else {
 			left++
 		}
-		must(t, createPod(ctx, client, randomPod(rng, i), phase))
+		runtest.Check(t, createPod(ctx, client, randomPod(rng, i), phase))
 	}
 
 	want, err := quantity.FromResourceList(describedRequests(ctx, t, plane.Kubeconfig()))
-	must(t, err)
+	runtest.Check(t, err)
 	want["pods"] = left
 	expect := func(allocated, pending quantity.Amounts, where string) {
 		t.Helper()
@@ -80,17 +79,17 @@ func TestAllocatedIsWhatKubectlDescribes(t *testing.T) {
 	bound.Status.Conditions = []corev1.PodCondition{unscheduled(corev1.PodReasonUnschedulable)}
 	deleted.Status.Conditions = bound.Status.Conditions
 	for _, pod := range []*corev1.Pod{untried, gated, bound, deleted} {
-		must(t, createPod(ctx, client, pod, corev1.PodPending))
+		runtest.Check(t, createPod(ctx, client, pod, corev1.PodPending))
 	}
 	one := quantity.Amounts{"cpu": 1000, "memory": 1 << 20, "pods": 1}
 	expect(want, one.Times(2), "two find no node")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: bound.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
-	must(t, client.CoreV1().Pods(metav1.NamespaceDefault).Bind(ctx, binding, metav1.CreateOptions{}))
+	runtest.Check(t, client.CoreV1().Pods(metav1.NamespaceDefault).Bind(ctx, binding, metav1.CreateOptions{}))
 	expect(want.Add(one), one, "one of them is bound")
-	must(t, client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, deleted.Name, metav1.DeleteOptions{}))
+	runtest.Check(t, client.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, deleted.Name, metav1.DeleteOptions{}))
 	expect(want.Add(one), nil, "the other is deleted")
 	stop()
-	must(t, <-done)
+	runtest.Check(t, <-done)
 }
 
 func unboundPod(name string) *corev1.Pod {
@@ -99,13 +98,6 @@ func unboundPod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{c}},
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -194,8 +186,8 @@ func randomPod(rng *rand.Rand, n int) *corev1.Pod {
 func describedRequests(ctx context.Context, t *testing.T, kubeconfig string) corev1.ResourceList {
 	t.Helper()
 	tools, err := toolchain.New(progress.Discard)
-	must(t, err)
-	must(t, tools.Ensure(ctx, toolchain.Kubectl))
+	runtest.Check(t, err)
+	runtest.Check(t, tools.Ensure(ctx, toolchain.Kubectl))
 	out, err := exec.CommandContext(ctx, tools.Path(toolchain.Kubectl), "--kubeconfig", kubeconfig, "describe", "node", "n1").CombinedOutput()
 	if err != nil {
 		t.Fatalf("kubectl describe node: %v: %s", err, out)

@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +13,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestWatcherFollowsTheCluster(t *testing.T) {
@@ -23,10 +23,8 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 			Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{container("a", list("cpu", "1"))}},
 		}
 		client := fake.NewClientset(readyNode(func(*corev1.Node) {}), pod)
-		ctx, stop := context.WithCancel(t.Context())
 		w := New(client)
-		done := make(chan error)
-		go func() { done <- w.Start(ctx) }()
+		runtest.Start(t, w)
 
 		<-w.Synced()
 		<-w.Changed()
@@ -49,7 +47,7 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 
 		finished := pod.DeepCopy()
 		finished.Status.Phase = corev1.PodSucceeded
-		if _, err := client.CoreV1().Pods("default").UpdateStatus(ctx, finished, metav1.UpdateOptions{}); err != nil {
+		if _, err := client.CoreV1().Pods("default").UpdateStatus(t.Context(), finished, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		<-w.Changed()
@@ -57,7 +55,7 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 
 		// A change that affects no figure sends no signal.
 		finished.Labels = map[string]string{"a": "b"}
-		if _, err := client.CoreV1().Pods("default").Update(ctx, finished, metav1.UpdateOptions{}); err != nil {
+		if _, err := client.CoreV1().Pods("default").Update(t.Context(), finished, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -65,10 +63,6 @@ func TestWatcherFollowsTheCluster(t *testing.T) {
 		case <-w.Changed():
 			t.Error("a label was reported as a change of capacity")
 		default:
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -82,14 +76,11 @@ func TestOnlyLentNodesCount(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"},
 			Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{container("a", list("cpu", "1"))}},
 		}
-		ctx, stop := context.WithCancel(t.Context())
 		w := New(fake.NewClientset(readyNode(func(*corev1.Node) {}), other, pod))
 		selects := func(text string) {
 			t.Helper()
 			selector, err := labels.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			w.Lend(selector, nil)
 			synctest.Wait()
 		}
@@ -101,8 +92,7 @@ func TestOnlyLentNodesCount(t *testing.T) {
 			}
 		}
 		selects("pool=lend")
-		done := make(chan error)
-		go func() { done <- w.Start(ctx) }()
+		runtest.Start(t, w)
 		<-w.Synced()
 		<-w.Changed()
 		expect(1, 3000, 0)
@@ -117,10 +107,6 @@ func TestOnlyLentNodesCount(t *testing.T) {
 		selects("pool in (lend,spare),!pool")
 		<-w.Changed()
 		expect(0, 0, 0)
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -137,10 +123,8 @@ func TestPlaceholdersAreNoUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(readyNode(func(*corev1.Node) {}),
 			pod(holds, "res-abcdefghij-1", "1"), pod(holds, "", "2"), pod("elsewhere", "res-abcdefghij-1", "3"))
-		ctx, stop := context.WithCancel(t.Context())
 		w := New(client).PlaceholdersIn(holds)
-		done := make(chan error)
-		go func() { done <- w.Start(ctx) }()
+		runtest.Start(t, w)
 		<-w.Synced()
 		// A pod of another namespace is ordinary, even with the label of a placeholder.
 		if got := w.Snapshot().Allocated; !got.Equal(quantity.Amounts{"cpu": 2000, "pods": 2}) {
@@ -149,10 +133,6 @@ func TestPlaceholdersAreNoUsage(t *testing.T) {
 		room := w.Room([]string{"n1", "n2", ""})
 		if diff := cmp.Diff(map[string]quantity.Amounts{"n1": {"cpu": 1000}}, room); diff != "" {
 			t.Errorf("room (-want +got):\n%s", diff)
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -170,10 +150,8 @@ func TestPendingIsWhatOwnPodsWaitFor(t *testing.T) {
 		placeholder := pod("broker-system", "placeholder")
 		placeholder.Labels = map[string]string{agentv1alpha1.PlaceholderLabel: "res-abcdefghij-1"}
 		client := fake.NewClientset(placeholder, pod("default", "p"))
-		ctx, stop := context.WithCancel(t.Context())
 		w := New(client).PlaceholdersIn("broker-system")
-		done := make(chan error)
-		go func() { done <- w.Start(ctx) }()
+		runtest.Start(t, w)
 		<-w.Synced()
 		<-w.Changed()
 		synctest.Wait()
@@ -187,7 +165,7 @@ func TestPendingIsWhatOwnPodsWaitFor(t *testing.T) {
 
 		untried := pod("default", "q")
 		untried.Status.Conditions = nil
-		if _, err := client.CoreV1().Pods("default").Create(ctx, untried, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Pods("default").Create(t.Context(), untried, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -196,15 +174,9 @@ func TestPendingIsWhatOwnPodsWaitFor(t *testing.T) {
 			t.Error("a pod that may be bound in a moment was reported as a change")
 		default:
 		}
-		if err := client.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, client.CoreV1().Pods("default").Delete(t.Context(), "p", metav1.DeleteOptions{}))
 		<-w.Changed()
 		expect(nil)
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -228,7 +200,6 @@ func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
 		priced := readyNode(func(n *corev1.Node) { n.Labels = map[string]string{"price": "1", "else": "x"} })
 		cordoned := readyNode(func(n *corev1.Node) { n.Name, n.Spec.Unschedulable = "n2", true })
 		client := fake.NewClientset(priced, cordoned)
-		ctx, stop := context.WithCancel(t.Context())
 		w := New(client)
 		var seen int64
 		expect := func(want ...LentNode) {
@@ -248,8 +219,7 @@ func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
 		if nodes, revision := w.Lent(0); nodes != nil || revision != 0 {
 			t.Errorf("before the first list: %v of revision %d", nodes, revision)
 		}
-		done := make(chan error)
-		go func() { done <- w.Start(ctx) }()
+		runtest.Start(t, w)
 		<-w.Synced()
 		<-w.Changed()
 		synctest.Wait()
@@ -265,15 +235,11 @@ func TestLabelsOfLentNodesAreKeptOnceAskedFor(t *testing.T) {
 
 		dearer := priced.DeepCopy()
 		dearer.Labels["price"] = "2"
-		if _, err := client.CoreV1().Nodes().Update(ctx, dearer, metav1.UpdateOptions{}); err != nil {
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), dearer, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		<-w.Changed()
 		expect(node(map[string]string{"price": "2"}))
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 

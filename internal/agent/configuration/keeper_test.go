@@ -10,6 +10,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // desk is a Keeper and its file.
@@ -25,9 +27,7 @@ func newDesk(t *testing.T, text string) *desk {
 	d.write(text)
 	log := funcr.New(func(_, args string) { d.said = append(d.said, args) }, funcr.Options{})
 	keeper, err := Open(d.path, clocktesting.NewFakeClock(time.Unix(0, 0)), log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	d.Keeper = keeper
 	<-d.Changed()
 	return d
@@ -35,9 +35,7 @@ func newDesk(t *testing.T, text string) *desk {
 
 func (d *desk) write(text string) {
 	d.Helper()
-	if err := os.WriteFile(d.path, []byte(text), 0o600); err != nil {
-		d.Fatal(err)
-	}
+	runtest.Check(d, os.WriteFile(d.path, []byte(text), 0o600))
 }
 
 // expect reads the file again, and compares the region in force, whether a change is announced, and
@@ -84,9 +82,7 @@ func TestKeeperAppliesValidEditsOnly(t *testing.T) {
 	d.write(region("' '"))
 	d.expect("two", true, "cluster.region")
 
-	if err := os.Remove(d.path); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.Remove(d.path))
 	d.expect("two", true, "no such file")
 	d.expect("two", false, "no such file")
 
@@ -107,9 +103,7 @@ func TestKeeperRereadsPriceFile(t *testing.T) {
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
 	price := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(prices, []byte("currency: EUR\ncpuCost: "+text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, os.WriteFile(prices, []byte("currency: EUR\ncpuCost: "+text+"\n"), 0o600))
 	}
 	price("1")
 	d := newDesk(t, region("one")+"prices: {file: "+prices+"}\n")
@@ -134,9 +128,7 @@ func TestOpenRefusesInvalidFile(t *testing.T) {
 	if _, err := Open(path, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("without a file: %v", err)
 	}
-	if err := os.WriteFile(path, []byte(head+"shares: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.WriteFile(path, []byte(head+"shares: 1\n"), 0o600))
 	if _, err := Open(path, clock, logr.Discard()); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 3") {
 		t.Errorf("with a bad one: %v", err)
 	}

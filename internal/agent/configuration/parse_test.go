@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/config"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const head = "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\n"
@@ -44,9 +45,7 @@ func TestPricesOfAnotherFile(t *testing.T) {
 	}
 	for file, want := range map[string]*brokerv1alpha1.Cost{"prices": want, "empty": nil} {
 		c, err := Parse([]byte(head+"prices: {file: "+file+"}\n"), someFiles)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if diff := cmp.Diff(want, c.Prices); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
@@ -65,9 +64,7 @@ func TestPricesOfNodes(t *testing.T) {
 		elsewhere := func(string) ([]byte, error) { return []byte("currency: EUR\nstorageCost: 0.1\n" + text), nil }
 		for _, file := range []string{inline, head + "prices: {file: prices}\n"} {
 			got, err := Parse([]byte(file), elsewhere)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			got.Nodes, got.Offer = nil, offering.Rules{}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", file, diff)
@@ -100,9 +97,7 @@ func TestSampleShowsOtherPriceSources(t *testing.T) {
 func TestSampleSetsEveryKey(t *testing.T) {
 	text := config.AgentConfiguration
 	c, err := Parse(text, noFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if !c.Nodes.Matches(labels.Set{"pool": "lend"}) || c.Nodes.Matches(labels.Set{"pool": "lend", "spot": ""}) || c.Nodes.Matches(labels.Set{}) {
 		t.Errorf("nodes %q", c.Nodes)
 	}
@@ -137,9 +132,7 @@ func TestSampleSetsEveryKey(t *testing.T) {
 // docs/configuration.md lists every key of the file.
 func TestPageListsEveryKey(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, key := range keys(reflect.TypeFor[file]()) {
 		if !strings.Contains(string(page), "`"+key+"`") && !strings.Contains(string(page), "."+key+"`") {
 			t.Errorf("docs/configuration.md says nothing of %s", key)
@@ -164,9 +157,7 @@ func keys(of reflect.Type) []string {
 
 func TestParseEmptyFileLendsEverything(t *testing.T) {
 	c, err := Parse([]byte(head), noFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if !c.Nodes.Empty() || c.Prices != nil || c.Labels != nil {
 		t.Errorf("got %+v", c)
 	}
@@ -260,9 +251,7 @@ func TestParseErrorNamesFieldAndRemedy(t *testing.T) {
 
 func TestOfferedTaints(t *testing.T) {
 	c, err := Parse([]byte(head+"offer: {taints: ['dedicated=gpu:NoSchedule', 'example.com/spot:NoExecute']}\n"), noFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	want := []brokerv1alpha1.Taint{{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}, {Key: "example.com/spot", Effect: "NoExecute"}}
 	if diff := cmp.Diff(want, c.Taints); diff != "" {
 		t.Errorf("taints (-want +got):\n%s", diff)
@@ -277,9 +266,7 @@ func FuzzParse(f *testing.F) {
 	}
 	for _, name := range seeds {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		runtest.Check(f, err)
 		f.Add(text)
 	}
 	for _, text := range []string{
@@ -303,9 +290,7 @@ func FuzzParse(f *testing.F) {
 		if diff := cmp.Diff(c.Offer, again.Offer); err != nil || diff != "" {
 			t.Fatalf("another time it means something else (%v):\n%s", err, diff)
 		}
-		if err := c.Offer.Ratios.Check(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, c.Offer.Ratios.Check())
 		free := there.Stretched(c.Offer.Ratios).Sub(own)
 		for name, lent := range c.Offer.Lendable(there, own) {
 			if lent < 0 || lent > free[name] {

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
@@ -80,9 +81,7 @@ func TestVictimsAreTheNewestPodsUntilTheRestFits(t *testing.T) {
 
 func TestUnnamedResourcesAreNotGranted(t *testing.T) {
 	limits, err := LimitsOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	got := Excess(quantity.Amounts{corev1.ResourceCPU: 500, gpu: 1, corev1.ResourcePods: DefaultPods + 2}, limits)
 	if diff := cmp.Diff(quantity.Amounts{gpu: 1, corev1.ResourcePods: 2}, got); diff != "" {
 		t.Errorf("excess (-want +got):\n%s", diff)
@@ -112,9 +111,7 @@ func TestRequestsAreThoseOfTheScheduler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &corev1.Pod{}
-			if err := yaml.Unmarshal([]byte("{spec: "+tc.spec+"}"), p); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, yaml.Unmarshal([]byte("{spec: "+tc.spec+"}"), p))
 			got := RequestOf(p)
 			if got[corev1.ResourceCPU] != tc.cpu || got[corev1.ResourcePods] != 1 {
 				t.Errorf("requests %v, want %d millicores and one pod", got, tc.cpu)

@@ -15,13 +15,12 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
-func lent(t interface{ Fatal(...any) }, selector string, barred ...string) LentNodes {
+func lent(t runtest.T, selector string, barred ...string) LentNodes {
 	s, err := labels.Parse(selector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return LentNodes{Selector: s, Barred: barred}
 }
 
@@ -67,9 +66,7 @@ func TestConfineAllowsLentNodesOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &corev1.Pod{}
-			if err := yaml.Unmarshal([]byte("{spec: "+tc.spec+"}"), p); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, yaml.Unmarshal([]byte("{spec: "+tc.spec+"}"), p))
 			if len(tc.lent.Labels) > 0 && IsBound(&p.Spec, tc.lent.Labels) {
 				t.Error("the pod counts as bound before it is")
 			}

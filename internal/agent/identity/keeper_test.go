@@ -33,9 +33,7 @@ import (
 func TestKeeper(t *testing.T) {
 	cluster := controlplanetest.Start(t)
 	clientset, err := kubernetes.NewForConfig(cluster.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for name, test := range map[string]func(*testing.T, *home){
 		"a token gives a certificate":                           testToken,
 		"an account in the cluster of the broker is enough":     testAccount,
@@ -109,9 +107,7 @@ func (h *home) enrolled(t *testing.T, edits ...func(*Options)) *Keeper {
 	t.Helper()
 	k := h.keeper(t, edits...)
 	h.settle(t, k)
-	if err := k.Trouble(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, k.Trouble())
 	h.renewing(t, k)
 	return k
 }
@@ -119,13 +115,9 @@ func (h *home) enrolled(t *testing.T, edits ...func(*Options)) *Keeper {
 func (h *home) renewing(t *testing.T, k *Keeper) {
 	t.Helper()
 	files, err := pki.OpenFiles(h.dir, h.clock.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tr, err := httptransport.New(httptransport.Options{URLs: []string{h.URL}, Files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	k.RenewWith(tr, elected())
 }
@@ -170,9 +162,7 @@ func (h *home) state(t *testing.T) State {
 func (h *home) data(t *testing.T) map[string][]byte {
 	t.Helper()
 	object, err := h.clientset.CoreV1().Secrets(h.secret.Namespace).Get(t.Context(), h.secret.Name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return object.Data
 }
 
@@ -189,9 +179,7 @@ func (h *home) overwrite(t *testing.T, edit func(data map[string][]byte)) {
 		edit(object.Data)
 		_, err = secrets.Update(t.Context(), object, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 }
 
 // wantIdentity checks that Secret and files hold the same valid certificate.
@@ -202,13 +190,9 @@ func (h *home) wantIdentity(t *testing.T) *Certificate {
 		t.Fatalf("secret: certificate %v, request %v, problems %v", state.Certificate != nil, state.Request != nil, state.Problems)
 	}
 	files, err := pki.OpenFiles(h.dir, h.clock.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	credentials, err := files.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if !credentials.Certificate.Leaf.Equal(state.Certificate.Leaf) || credentials.TrustDigest() != state.Certificate.trustDigest {
 		t.Error("the files hold other than the secret")
 	}
@@ -337,9 +321,7 @@ func testBrokerAway(t *testing.T, h *home) {
 		away, err := httptransport.NewEnroller(httptransport.EnrollerOptions{
 			URL: "https://127.0.0.1:1", CAHashes: []string{h.CAHash(t)}, Now: time.Now,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		o.Enroller = away
 	})
 	h.settle(t, k)
@@ -417,9 +399,7 @@ func testRestore(t *testing.T, h *home) {
 			h.overwrite(t, func(data map[string][]byte) { delete(data, pki.AgentsCAFile) })
 		},
 		"the secret": func() {
-			if err := h.clientset.CoreV1().Secrets(h.secret.Namespace).Delete(t.Context(), h.secret.Name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, h.clientset.CoreV1().Secrets(h.secret.Namespace).Delete(t.Context(), h.secret.Name, metav1.DeleteOptions{}))
 		},
 	} {
 		lose()

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity/identitytest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // certified returns a certificate with the given start and lifetime, from its own CA.
@@ -24,17 +25,11 @@ func certifiedBy(t *testing.T, r *identitytest.Registry, clusterID string, from 
 	r.Edit(func(r *identitytest.Registry) { r.Now, r.Life = func() time.Time { return from }, life })
 	defer r.Edit(func(r *identitytest.Registry) { r.Now, r.Life = now, usual })
 	request, err := NewRequest(clusterID, identitytest.TrustDomain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	issued, err := r.Renew(t.Context(), clusterID, &v1.RenewalRequest{Csr: string(request.PEM)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	certificate, err := request.acceptAnswer(issued, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return certificate
 }
 
@@ -144,13 +139,9 @@ func TestReadStateKeepsUsableParts(t *testing.T) {
 	c := certified(t, "rome", time.Now(), time.Hour)
 	c.BrokerURLs = []string{"https://a:8443", "https://b:8443"}
 	request, err := NewRequest("rome", identitytest.TrustDomain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	other, err := NewRequest("rome", identitytest.TrustDomain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	whole := State{Certificate: c, Request: request}
 	cases := map[string]struct {
 		edit                 func(data map[string][]byte)

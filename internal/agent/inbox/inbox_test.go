@@ -25,6 +25,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
@@ -62,9 +63,7 @@ func (c *cluster) refuse(err error) {
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 	c := &cluster{}
 	c.Client = fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -306,14 +305,10 @@ func TestPlacementKeepsNodesUnknownToBroker(t *testing.T) {
 				in.Tolerations = []v1.Toleration{{Key: "dedicated"}}
 			}
 		})
-		if err := writeProvider(t.Context(), c, &Options{Namespace: "default"}, &in, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, writeProvider(t.Context(), c, &Options{Namespace: "default"}, &in, time.Now()))
 	}
 	obj := &agentv1alpha1.ProviderInstruction{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-aaaaaaaaaa-1"}, obj); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-aaaaaaaaaa-1"}, obj))
 	if got := obj.Spec.NodeSelector["gpu"]; got != "a100" || len(obj.Spec.Tolerations) != 1 {
 		t.Errorf("node selector %v, tolerations %v, want gpu=a100 and dedicated", obj.Spec.NodeSelector, obj.Spec.Tolerations)
 	}
@@ -325,9 +320,7 @@ func TestExpiryIsWrittenOnlyWhenItChanges(t *testing.T) {
 	write := func(remaining float64, later time.Duration) *metav1.Time {
 		in := instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold, func(in *v1.Instruction) { in.RemainingSeconds = &remaining })
 		obj, err := Writer{Client: c, Namespace: "default"}.WriteConsumer(t.Context(), &in, Request{}, received.Add(later))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return obj.Spec.ExpiresAt
 	}
 	first := write(600, 0)
@@ -345,9 +338,7 @@ func TestCursorAdvancesAfterAllWrites(t *testing.T) {
 		c.refuse(apierrors.NewServiceUnavailable("etcd is away"))
 		b := transporttest.New("rome")
 		b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateHold))
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- NewInstructions(c, b, Options{}).Start(ctx) }()
+		runtest.Start(t, NewInstructions(c, b, Options{}))
 
 		time.Sleep(10 * time.Minute)
 		tries := c.writes()
@@ -366,7 +357,7 @@ func TestCursorAdvancesAfterAllWrites(t *testing.T) {
 		b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateRelease))
 		synctest.Wait()
 		obj := &agentv1alpha1.ProviderInstruction{}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "res-aaaaaaaaaa-1"}, obj); err != nil || !obj.Spec.Release {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "res-aaaaaaaaaa-1"}, obj); err != nil || !obj.Spec.Release {
 			t.Errorf("not released at once: %v", err)
 		}
 		b.SetDown(true)
@@ -374,12 +365,8 @@ func TestCursorAdvancesAfterAllWrites(t *testing.T) {
 		b.SetDown(false)
 		b.Instruct(instruction(v1.InstructionRoleProvider, v1.InstructionStateEnded))
 		time.Sleep(time.Minute)
-		if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil || !obj.Spec.Unpeer {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil || !obj.Spec.Unpeer {
 			t.Errorf("not ended: %v", err)
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -393,21 +380,17 @@ func TestDeletedInstructionIsRestored(t *testing.T) {
 		c, b := newCluster(t), transporttest.New("rome")
 		b.Instruct(instruction(v1.InstructionRoleConsumer, v1.InstructionStateHold))
 		b.Instruct(provider(v1.InstructionStateHold))
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- NewInstructions(c, b, Options{}).Start(ctx) }()
+		runtest.Start(t, NewInstructions(c, b, Options{}))
 		objects := []client.Object{
 			&agentv1alpha1.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-aaaaaaaaaa-1"}},
 			&agentv1alpha1.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-aaaaaaaaaa-2"}},
 		}
 		for _, obj := range objects {
 			synctest.Wait()
-			if err := c.Delete(ctx, obj); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, c.Delete(t.Context(), obj))
 			time.Sleep(longPoll)
 			synctest.Wait()
-			if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 				t.Errorf("not put back: %v", err)
 			}
 			obj.SetResourceVersion("")
@@ -415,16 +398,10 @@ func TestDeletedInstructionIsRestored(t *testing.T) {
 		b.Instruct(provider(v1.InstructionStateRelease))
 		synctest.Wait()
 		written := c.writes()
-		if err := c.Delete(ctx, objects[1]); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, c.Delete(t.Context(), objects[1]))
 		time.Sleep(time.Hour)
 		if c.writes() != written {
 			t.Errorf("%d writes of what has ended", c.writes()-written)
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -478,9 +455,7 @@ func TestBrokerWithoutLongPollIsPolledAtInterval(t *testing.T) {
 		p.clock = options.Clock
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
-		if err := p.pollUntilDone(ctx); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, p.pollUntilDone(ctx))
 		if polls != 12 {
 			t.Errorf("%d polls in 58 seconds", polls)
 		}
@@ -502,9 +477,7 @@ func TestReturnedBrokerIsFoundSoon(t *testing.T) {
 			stop()
 			return answer{}, nil
 		}
-		if err := p.pollUntilDone(ctx); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, p.pollUntilDone(ctx))
 		if late := time.Since(back); late > options.Interval*3/2 {
 			t.Errorf("found %s after it was back, want at most an interval and half of it", late)
 		}
@@ -532,9 +505,7 @@ func TestConflictingWriteIsRepeatedSoonAndQuietly(t *testing.T) {
 					}
 					return answer{}, wrapWriteError("res-1", lost)
 				}
-				if err := p.pollUntilDone(ctx); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, p.pollUntilDone(ctx))
 				if took := time.Since(began); took > 100*time.Millisecond || logged > 0 {
 					t.Errorf("asked again after %s, %d lines logged", took, logged)
 				}
@@ -554,9 +525,7 @@ func TestUnchangedCursorKeepsPollInterval(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
-		if err := p.pollUntilDone(ctx); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, p.pollUntilDone(ctx))
 		if polls > 13 {
 			t.Errorf("%d polls in 58 seconds", polls)
 		}
@@ -567,9 +536,7 @@ func TestMessagesAreDeliveredInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := transporttest.New("rome")
 		got := make(chan string, 8)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- NewMessages(b, handler(got), Options{}).Start(ctx) }()
+		stop := runtest.Start(t, NewMessages(b, handler(got), Options{}))
 		b.Post(v1.Message{From: "paris", Body: []byte("refused")})
 		b.Post(v1.Message{From: "paris", Body: []byte("two")})
 		synctest.Wait()
@@ -577,9 +544,6 @@ func TestMessagesAreDeliveredInOrder(t *testing.T) {
 		b.Post(v1.Message{From: "berlin", Body: []byte("three")})
 		synctest.Wait()
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 		close(got)
 		var all []string
 		for m := range got {

@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // signedInstruction returns an instruction with a receipt that agrees with it, unless edit changes
@@ -38,9 +39,7 @@ func signedInstruction(t *testing.T, a *pkitest.Authority, role v1.InstructionRo
 	credentials := &pki.Credentials{Certificate: pkitest.Parse(t)(a.IssueServer([]string{"broker"}, nil))}
 	signer := receipt.NewSigner(func() (*pki.Credentials, error) { return credentials, nil })
 	signed, err := signer.Sign(agreed, receipt.Place{ID: "journal", Position: 7, Hash: strings.Repeat("0", 64)}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	in.Receipt = signed
 	return &in
 }
@@ -51,15 +50,11 @@ func keptReceipt(t *testing.T, c client.Client, in *v1.Instruction) (kept *broke
 	key := client.ObjectKey{Namespace: "default", Name: brokerv1alpha1.PlacementName(in.Reservation, in.Placement)}
 	if in.Role == v1.InstructionRoleProvider {
 		obj := &agentv1alpha1.ProviderInstruction{}
-		if err := c.Get(t.Context(), key, obj); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, c.Get(t.Context(), key, obj))
 		return obj.Spec.Receipt, obj.Spec.ReceiptProblem, obj.Spec.Release
 	}
 	obj := &agentv1alpha1.ReservationInstruction{}
-	if err := c.Get(t.Context(), key, obj); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Get(t.Context(), key, obj))
 	return obj.Spec.Receipt, obj.Spec.ReceiptProblem, obj.Spec.Release
 }
 
@@ -77,9 +72,7 @@ func TestAgentsKeepTheLastValidReceipt(t *testing.T) {
 			i := NewInstructions(c, nil, options)
 			apply := func(in *v1.Instruction) (kept *brokerv1alpha1.Receipt, problem string, released bool) {
 				t.Helper()
-				if err := i.applyInstruction(ctx, in, now); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, i.applyInstruction(ctx, in, now))
 				return keptReceipt(t, c, in)
 			}
 			hold := signedInstruction(t, a, role, v1.InstructionStateHold, now, nil)
@@ -110,9 +103,7 @@ func TestAgentsKeepTheLastValidReceipt(t *testing.T) {
 				t.Errorf("the end's receipt is not kept: %v, %q, released %t", kept, problem, released)
 			}
 			var line struct{ Receipt *brokerv1alpha1.Receipt }
-			if err := json.Unmarshal([]byte(logged[len(logged)-1]), &line); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, json.Unmarshal([]byte(logged[len(logged)-1]), &line))
 			if diff := cmp.Diff(end.Receipt, line.Receipt); diff != "" {
 				t.Errorf("the end's receipt in the log (-want +got):\n%s", diff)
 			}

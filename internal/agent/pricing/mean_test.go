@@ -16,6 +16,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const cpu, gpu = corev1.ResourceCPU, corev1.ResourceName("nvidia.com/gpu")
@@ -128,9 +129,7 @@ func TestMeanMatchesIntegerArithmetic(t *testing.T) {
 			}
 		}
 		got := meanPrices(nodes, []corev1.ResourceName{cpu}).prices[cpu]
-		if err := configuration.CheckPrice(got); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, configuration.CheckPrice(got))
 		// Rounding to nearest, computed as (2·sum + weight) / (2·weight).
 		twice := new(big.Int).Lsh(sum, 1)
 		want := new(big.Int).Div(twice.Add(twice, weight), new(big.Int).Lsh(weight, 1))

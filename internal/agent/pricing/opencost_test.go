@@ -12,6 +12,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // exported is what OpenCost exports for two nodes, among other metrics.
@@ -56,9 +57,7 @@ func TestParseMetricsReadsNodePrices(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseMetrics(strings.NewReader(tc.text), maxAnswer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

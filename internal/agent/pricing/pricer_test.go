@@ -19,6 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // rack is a Pricer with nodes and an OpenCost.
@@ -169,9 +170,7 @@ func TestCostOfOpenCost(t *testing.T) {
 func TestPricerScrapesEveryMinuteAndOnChange(t *testing.T) {
 	r := newRack(t)
 	r.answer = exported
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- r.Start(ctx) }()
+	runtest.Start(t, r)
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), OpenCost: r.server.URL})
 	<-r.asked
 	for range 2 {
@@ -180,8 +179,4 @@ func TestPricerScrapesEveryMinuteAndOnChange(t *testing.T) {
 	}
 	r.Follow(&configuration.Configuration{Prices: euro("", ""), OpenCost: r.server.URL + "/other"})
 	<-r.asked
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }

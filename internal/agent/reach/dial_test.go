@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestServerThatAnswersIsReachable(t *testing.T) {
@@ -27,12 +29,8 @@ func TestServerThatAnswersIsReachable(t *testing.T) {
 	plainText := httptest.NewServer(http.NotFoundHandler())
 	defer plainText.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, closed.Close())
 
 	tests := map[string]struct {
 		own, endpoint string
@@ -70,9 +68,7 @@ func TestServerThatAnswersIsReachable(t *testing.T) {
 // A port that accepts connections without answering does not count as an API server.
 func TestSilentPortIsNoAPIServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer listener.Close() //nolint:errcheck // the test is over, so an error does not matter
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

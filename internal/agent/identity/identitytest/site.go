@@ -58,24 +58,18 @@ func NewAuthority(t *testing.T, c clock.PassiveClock) *pkitest.Authority {
 func (s *Site) SaveServer(t *testing.T) {
 	t.Helper()
 	pair, err := s.servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err := errors.Join(err, pkitest.Save(s.certDir, pair, s.ServersCA, s.Agents.CertPEM())); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(s.certDir, pair, s.ServersCA, s.Agents.CertPEM())))
 }
 
 func (s *Site) serve(t *testing.T, open func(server.Options) (*server.Server, error)) (url string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	srv, err := open(server.Options{
 		Listener: listener, CertDir: s.certDir, Broker: s.Broker, Certificates: s.Registry,
 		Clock: s.clock, Log: logr.Discard(), Rate: 10000, Burst: 10000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	runtest.Start(t, srv)
 	return "https://" + listener.Addr().String()
 }
@@ -84,9 +78,7 @@ func (s *Site) serve(t *testing.T, open func(server.Options) (*server.Server, er
 func (s *Site) CAHash(t *testing.T) string {
 	t.Helper()
 	roots, err := pki.ParseBundle(s.servers.CertPEM())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return pki.KeyHash(roots[0])
 }
 
@@ -96,8 +88,6 @@ func (s *Site) Enroller(t *testing.T, caHash string) *httptransport.Enroller {
 	e, err := httptransport.NewEnroller(httptransport.EnrollerOptions{
 		URL: s.EnrolmentURL, CAHashes: []string{caHash}, Now: s.clock.Now, UserAgent: "agent/test",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return e
 }

@@ -21,15 +21,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // enrolmentStub serves TLS with a chain of certificates that the client does not know.
 func enrolmentStub(t *testing.T, pair pki.KeyPair, more [][]byte, handler nethttp.HandlerFunc) (url string) {
 	t.Helper()
 	certificate, err := pair.TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	certificate.Certificate = append(certificate.Certificate, more...)
 	stub := httptest.NewUnstartedServer(handler)
 	stub.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
@@ -51,9 +50,7 @@ func der(t *testing.T, certPEM []byte) []byte {
 func hashOf(t *testing.T, certPEM []byte) string {
 	t.Helper()
 	cert, err := x509.ParseCertificate(der(t, certPEM))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return pki.KeyHash(cert)
 }
 
@@ -64,18 +61,14 @@ func TestOnlyBrokerWithPinnedHashIsCalled(t *testing.T) {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 		template.IPAddresses = []net.IP{ip}
 		pair, err := ca.Issue(&template)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return pair
 	}
 	local := net.IPv4(127, 0, 0, 1)
 	good := issue(s.serverCA, local, x509.Certificate{})
 	root, otherRoot := s.serverCA.CertPEM(), other.serverCA.CertPEM()
 	client, err := s.serverCA.IssueClient("rome", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for name, tc := range map[string]struct {
 		pair   pki.KeyPair
 		chain  [][]byte
@@ -100,9 +93,7 @@ func TestOnlyBrokerWithPinnedHashIsCalled(t *testing.T) {
 				_, _ = io.WriteString(w, `{"trustDomain":"fluidos.eu"}`) // the test checks what arrives
 			})
 			e, err := http.NewEnroller(http.EnrollerOptions{URL: url, CAHashes: tc.hashes, Now: time.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			rules, err := e.Rules(t.Context())
 			if asked != (tc.says == "") {
 				t.Errorf("asked: %v", asked)
@@ -123,9 +114,7 @@ func TestOnlyBrokerWithPinnedHashIsCalled(t *testing.T) {
 func TestEnrolmentAnswers(t *testing.T) {
 	s := newSite(t)
 	pair, err := s.serverCA.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var answer func(w nethttp.ResponseWriter)
 	url := enrolmentStub(t, pair, [][]byte{der(t, s.serverCA.CertPEM())}, func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		if body, err := io.ReadAll(r.Body); err != nil || string(body) != `{"clusterID":"rome","csr":"x","token":"t"}` {
@@ -134,9 +123,7 @@ func TestEnrolmentAnswers(t *testing.T) {
 		answer(w)
 	})
 	e, err := http.NewEnroller(http.EnrollerOptions{URL: url, CAHashes: []string{hashOf(t, s.serverCA.CertPEM())}, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	request := &v1.EnrolmentRequest{ClusterID: "rome", Csr: "x", Token: "t"}
 	write := func(status int, body string, header ...string) func(nethttp.ResponseWriter) {
 		return func(w nethttp.ResponseWriter) {

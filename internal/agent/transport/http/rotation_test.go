@@ -52,9 +52,7 @@ func TestRotationUnderLoadLosesNoRequest(t *testing.T) {
 			polls <- err
 		}()
 	}
-	if err := r.served.AwaitCalls(t.Context(), transporttest.FetchInstructions, len(clients)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, r.served.AwaitCalls(t.Context(), transporttest.FetchInstructions, len(clients)))
 
 	begin := time.Now()
 	stop, failed := underLoadOf(t, clients)
@@ -134,9 +132,7 @@ func (r *rotation) start(t *testing.T) {
 	srv, err := server.New(server.Options{
 		Listener: listener, CertDir: r.broker.dir, Broker: r.served, Log: logr.Discard(), Clock: r.clock, Rate: 100000, Burst: 100000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	runtest.Start(t, srv)
 	r.url = "https://" + listener.Addr().String()
 }
@@ -144,13 +140,9 @@ func (r *rotation) start(t *testing.T) {
 func (r *rotation) connect(t *testing.T, p *party) *http.Transport {
 	t.Helper()
 	files, err := pki.OpenFiles(p.dir, r.clock.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tr, err := http.New(http.Options{URLs: []string{r.url}, Files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	return tr
 }
@@ -159,13 +151,11 @@ func (r *rotation) connect(t *testing.T, p *party) *http.Transport {
 func (r *rotation) issue(t *testing.T) {
 	t.Helper()
 	var err error
-	if r.broker.pair, err = r.serversCA.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
-		t.Fatal(err)
-	}
+	r.broker.pair, err = r.serversCA.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
+	runtest.Check(t, err)
 	for _, p := range r.agents {
-		if p.pair, err = r.agentsCA.IssueClient(p.cluster, "fluidos.eu"); err != nil {
-			t.Fatal(err)
-		}
+		p.pair, err = r.agentsCA.IssueClient(p.cluster, "fluidos.eu")
+		runtest.Check(t, err)
 	}
 	r.save(t)
 }
@@ -202,9 +192,7 @@ func (r *rotation) save(t *testing.T) {
 	}
 	for _, p := range parties {
 		roots[pki.CertFile], roots[pki.KeyFile] = p.pair.CertPEM, p.pair.KeyPEM
-		if err := pki.Replace(p.dir, roots); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, pki.Replace(p.dir, roots))
 	}
 }
 
@@ -224,9 +212,7 @@ func (r *rotation) settle(t *testing.T, failed *atomic.Int64) {
 	count(before)
 	// A failed agent stops calling, so waiting for its calls would never end.
 	for failed.Load() == 0 {
-		if err := r.served.AwaitCalls(ctx, transporttest.SendMessage, len(r.served.Calls(transporttest.SendMessage))+1); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, r.served.AwaitCalls(ctx, transporttest.SendMessage, len(r.served.Calls(transporttest.SendMessage))+1))
 		now := map[string]int{}
 		count(now)
 		behind := false

@@ -46,9 +46,7 @@ func (s *site) start(t *testing.T, broker server.Broker, listener net.Listener) 
 	srv, err := server.New(server.Options{
 		Listener: listener, CertDir: s.serverDir(t), Broker: broker, Log: testr.New(t), Rate: 10000, Burst: 10000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return "https://" + listener.Addr().String(), runtest.Start(t, srv)
 }
 
@@ -56,9 +54,7 @@ func (s *site) serverDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	pair, err := s.serverCA.IssueServer(nil, []net.IP{s.serverIP})
-	if err := errors.Join(err, pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM())))
 	return dir
 }
 
@@ -74,17 +70,13 @@ func (s *site) clientDir(t *testing.T, clusterID string) string {
 func (s *site) issueClient(t *testing.T, dir, clusterID string) {
 	t.Helper()
 	pair, err := s.agentsCA.IssueClient(clusterID, "fluidos.eu")
-	if err := errors.Join(err, pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM())); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(dir, pair, s.serverCA.CertPEM(), s.agentsCA.CertPEM())))
 }
 
 func (s *site) files(t *testing.T, dir string) *pki.Files {
 	t.Helper()
 	files, err := pki.OpenFiles(dir, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return files
 }
 
@@ -96,9 +88,7 @@ func (s *site) connect(t *testing.T, dir string, urls ...string) *http.Transport
 func (s *site) connectFiles(t *testing.T, files *pki.Files, urls ...string) *http.Transport {
 	t.Helper()
 	tr, err := http.New(http.Options{URLs: urls, Files: files, UserAgent: "agent/test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	return tr
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestConformance(t *testing.T) {
@@ -40,9 +41,7 @@ func TestConformance(t *testing.T) {
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return l
 }
 
@@ -237,9 +236,7 @@ func TestExpiredCertificateIsReportedBeforeSending(t *testing.T) {
 	dir := s.clientDir(t, "rome")
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	files, err := pki.OpenFiles(dir, clock.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tr := s.connectFiles(t, files, url)
 	if _, err := tr.Ping(t.Context()); err != nil {
 		t.Fatal(err)
@@ -260,9 +257,7 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 	dir := s.clientDir(t, "rome")
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	files, err := pki.OpenFiles(dir, clock.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tr := s.connectFiles(t, files, s.serve(t, broker, listen(t)))
 
 	poll := make(chan error, 1)
@@ -273,24 +268,18 @@ func TestReplacedCertificatesLoseNoCall(t *testing.T) {
 		}
 		poll <- err
 	}()
-	if err := broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1))
 	stop := underLoad(t, tr)
 	for i := range 10 {
 		s.issueClient(t, dir, fmt.Sprintf("rome-%d", i))
 		// Files are reread once a second.
 		clock.SetTime(clock.Now().Add(time.Second))
-		if err := broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+5); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+5))
 	}
 	stop()
 	// The cluster ID shows which certificate is in use. This call is needed because the calls
 	// so far may all have begun before the last replacement.
-	if err := tr.SendMessage(t.Context(), &v1.Message{To: "paris", Slot: "last", Body: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, tr.SendMessage(t.Context(), &v1.Message{To: "paris", Slot: "last", Body: []byte("x")}))
 	calls := broker.Calls(transporttest.SendMessage)
 	if last := calls[len(calls)-1].ClusterID; last != "rome-9" {
 		t.Errorf("last call came from %q; want rome-9", last)
@@ -310,9 +299,7 @@ func TestReplicasStandInForEachOther(t *testing.T) {
 
 	stopLoad := underLoad(t, tr)
 	stopFirst()
-	if err := broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+20); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+20))
 	stopLoad()
 	stopSecond()
 	if _, err := tr.Ping(t.Context()); !errors.Is(err, transport.ErrUnreachable) {
@@ -331,13 +318,9 @@ func TestPollsMoveToAnotherReplicaWhenTheirsStops(t *testing.T) {
 		_, err := tr.FetchInstructions(t.Context(), "", time.Minute)
 		poll <- err
 	}()
-	if err := broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1))
 	stopFirst()
-	if err := broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 2); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 2))
 	broker.Instruct("rome", v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
 	if err := <-poll; err != nil {
 		t.Errorf("poll: %v", err)

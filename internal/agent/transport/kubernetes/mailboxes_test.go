@@ -69,9 +69,7 @@ func nothingLeft(t *testing.T, s *site) {
 		}
 	}
 	t.Logf("a call took %s on average", time.Since(began)/20)
-	if err := rome.Close(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, rome.Close())
 	if left := s.left(t, "rome"); len(left) > 0 {
 		t.Errorf("%d mailboxes are left, such as %+v", len(left), left[0])
 	}
@@ -162,9 +160,7 @@ func shutOut(t *testing.T, s *site) {
 
 func leftOver(t *testing.T, s *site) {
 	box := s.mailbox("rome", brokerv1alpha1.ClusterMailboxSpec{Method: "GET", Path: "/api/v1/ping"})
-	if err := s.as(t, "rome").Create(t.Context(), box); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.as(t, "rome").Create(t.Context(), box))
 	s.clock = hours(1)
 	s.serve(t)
 	runtest.Await(t, "the mailbox to go", func() bool { return len(s.left(t, "rome")) == 0 })
@@ -190,9 +186,7 @@ func nonsense(t *testing.T, s *site) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		runtest.Await(t, name, func() bool {
-			if err := s.admin.Get(t.Context(), client.ObjectKeyFromObject(box), box); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, s.admin.Get(t.Context(), client.ObjectKeyFromObject(box), box))
 			return box.Status.Code != 0
 		})
 		if box.Status.Code != tc.code {
@@ -246,9 +240,7 @@ func ownAccount(t *testing.T, s *site) {
 }
 
 func withoutRights(t *testing.T, s *site) {
-	if err := s.admin.DeleteAllOf(t.Context(), roleBinding(), client.InNamespace(s.mailboxes("rome"))); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.admin.DeleteAllOf(t.Context(), roleBinding(), client.InNamespace(s.mailboxes("rome"))))
 	rome := s.connect(t, "rome")
 	runtest.Await(t, "the rights to be gone", func() bool {
 		_, err := rome.Ping(t.Context())
@@ -259,9 +251,7 @@ func withoutRights(t *testing.T, s *site) {
 
 func ownAnswers(t *testing.T, s *site) {
 	box := s.mailbox("rome", brokerv1alpha1.ClusterMailboxSpec{Method: "GET", Path: "/api/v1/ping"})
-	if err := s.as(t, "rome").Create(t.Context(), box); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.as(t, "rome").Create(t.Context(), box))
 	answer := func(c client.Client) error {
 		answered := box.DeepCopy()
 		answered.Status.Code = 200
@@ -285,7 +275,5 @@ func await(t *testing.T, s *site, operation transporttest.Operation, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if err := s.broker.AwaitCalls(ctx, operation, n); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.broker.AwaitCalls(ctx, operation, n))
 }

@@ -51,20 +51,12 @@ type cluster struct {
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{ControlPlane: controlplanetest.Start(t), scheme: runtime.NewScheme()}
-	if err := errors.Join(clientgoscheme.AddToScheme(c.scheme), brokerv1alpha1.AddToScheme(c.scheme)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(clientgoscheme.AddToScheme(c.scheme), brokerv1alpha1.AddToScheme(c.scheme)))
 	kinds, err := manifest.ReadFS(charts.Broker(), "files/crds")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	c.admin, err = client.New(c.RESTConfig(), client.Options{Scheme: c.scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := manifest.Install(t.Context(), c.admin, kinds); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, manifest.Install(t.Context(), c.admin, kinds))
 	return c
 }
 
@@ -90,12 +82,8 @@ func (c *cluster) newSite(t *testing.T) *site {
 	s.gate.Set(access.Policy{})
 	s.serving.Store(true)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	if err := c.admin.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	if err := manifest.Install(t.Context(), c.admin, s.rendered(t)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.admin.Create(t.Context(), namespace))
+	runtest.Check(t, manifest.Install(t.Context(), c.admin, s.rendered(t)))
 	return s
 }
 
@@ -104,9 +92,7 @@ func (c *cluster) newSite(t *testing.T) *site {
 func (s *site) rendered(t *testing.T) []manifest.Object {
 	t.Helper()
 	loaded, err := chart.LoadFS(charts.Broker())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var clusters []any
 	for _, id := range clusterIDs {
 		clusters = append(clusters, map[string]any{"clusterID": id, "namespace": s.mailboxes(id)})
@@ -118,9 +104,7 @@ func (s *site) rendered(t *testing.T) []manifest.Object {
 		"certificates": map[string]any{"certManager": off(), "existing": map[string]any{"tls": "none", "agentsCA": "none"}},
 		"enrolment":    off(), "webhook": off(), "metrics": off(), "crds": off(),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var objects []manifest.Object
 	for _, o := range rendered.Objects {
 		if o.GetKind() != "Deployment" {
@@ -137,13 +121,9 @@ func (s *site) mailboxes(clusterID string) string { return s.namespace + "-" + c
 func (s *site) account(t *testing.T, namespace, name string) *rest.Config {
 	t.Helper()
 	file, err := s.ServiceAccountKubeconfig(t.Context(), namespace, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	config.QPS = -1
 	return config
 }
@@ -155,15 +135,11 @@ func (s *site) serve(t *testing.T) (stop func()) {
 	agents := pkitest.New(t, "agents", now)
 	dir := t.TempDir()
 	pair, err := agents.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
-	if err := errors.Join(err, pkitest.Save(dir, pair, agents.CertPEM(), agents.CertPEM())); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(dir, pair, agents.CertPEM(), agents.CertPEM())))
 	api, err := server.New(server.Options{
 		CertDir: dir, Broker: s.broker, Access: s.gate, Log: testr.New(t), Rate: 10000, Burst: 10000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	namespaces, clusters := map[string]cache.Config{}, map[string]string{}
 	for _, id := range clusterIDs {
 		namespaces[s.mailboxes(id)], clusters[s.mailboxes(id)] = cache.Config{}, id
@@ -174,13 +150,9 @@ func (s *site) serve(t *testing.T) (stop func()) {
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&brokerv1alpha1.ClusterMailbox{}: {Namespaces: namespaces}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	err = clustermailbox.Setup(mgr, clustermailbox.Options{Clusters: clusters, Exchange: api, Serving: s.serving.Load, Clock: s.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return runtest.Start(t, mgr)
 }
 
@@ -190,9 +162,7 @@ func (s *site) connect(t *testing.T, clusterID string) *http.Transport {
 	tr, err := kubernetes.New(kubernetes.Options{
 		Config: s.account(t, s.mailboxes(clusterID), "agent"), Namespace: s.mailboxes(clusterID),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = tr.Close() }) // Close never fails
 	return tr
 }
@@ -201,9 +171,7 @@ func (s *site) connect(t *testing.T, clusterID string) *http.Transport {
 func (s *site) left(t *testing.T, clusterID string) []brokerv1alpha1.ClusterMailbox {
 	t.Helper()
 	var list brokerv1alpha1.ClusterMailboxList
-	if err := s.admin.List(t.Context(), &list, client.InNamespace(s.mailboxes(clusterID))); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.admin.List(t.Context(), &list, client.InNamespace(s.mailboxes(clusterID))))
 	return list.Items
 }
 
@@ -216,9 +184,7 @@ func hours(n int) clock.PassiveClock {
 func (s *site) as(t *testing.T, clusterID string) client.Client {
 	t.Helper()
 	c, err := client.New(s.account(t, s.mailboxes(clusterID), "agent"), client.Options{Scheme: s.scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return c
 }
 

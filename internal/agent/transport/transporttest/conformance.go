@@ -15,6 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // Harness contains a broker and a way to connect to it with the transport under test.
@@ -376,9 +377,7 @@ func ownInstructions(t *testing.T, b *bench) {
 
 func messagesArrive(t *testing.T, b *bench) {
 	body := []byte("\x00\xff not text")
-	if err := b.SendMessage(b.ctx, &v1.Message{To: Provider, Slot: "nonce", Body: body}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.SendMessage(b.ctx, &v1.Message{To: Provider, Slot: "nonce", Body: body}))
 	list := mustSucceed(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", time.Minute))(t)
 	want := []v1.Message{{From: consumer, To: Provider, Slot: "nonce", Body: body}}
 	if diff := cmp.Diff(want, list.Messages); diff != "" {
@@ -393,9 +392,7 @@ func messageSlots(t *testing.T, b *bench) {
 	for _, m := range []v1.Message{
 		{To: Provider, Slot: "a", Body: []byte("1")}, {To: Provider, Slot: "b", Body: []byte("2")}, {To: Provider, Slot: "a", Body: []byte("3")},
 	} {
-		if err := b.SendMessage(b.ctx, &m); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, b.SendMessage(b.ctx, &m))
 	}
 	var got []string
 	for _, m := range mustSucceed(openTransport(t, b.Harness, Provider).ReceiveMessages(b.ctx, "", 0))(t).Messages {
@@ -409,9 +406,7 @@ func messageSlots(t *testing.T, b *bench) {
 func messagePoll(t *testing.T, b *bench) {
 	got := startCall(func() (*v1.MessageList, error) { return b.ReceiveMessages(b.ctx, "", time.Minute) })
 	awaitCalls(t, b, ReceiveMessages, 1)
-	if err := openTransport(t, b.Harness, Provider).SendMessage(b.ctx, &v1.Message{To: consumer, Slot: "s", Body: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, openTransport(t, b.Harness, Provider).SendMessage(b.ctx, &v1.Message{To: consumer, Slot: "s", Body: []byte("x")}))
 	list := mustSucceed(awaitResult(t, got))(t)
 	if len(list.Messages) != 1 {
 		t.Errorf("poll = %+v; want the message", list)
@@ -521,9 +516,7 @@ func wantReason(t *testing.T, err error, want fault.Reason) {
 func mustSucceed[T any](got *T, err error) func(*testing.T) *T {
 	return func(t *testing.T) *T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return got
 	}
 }
@@ -555,7 +548,5 @@ func awaitResult[T any](t *testing.T, done chan result[T]) (*T, error) {
 
 func awaitCalls(t *testing.T, b *bench, operation Operation, n int) {
 	t.Helper()
-	if err := b.Broker.AwaitCalls(b.ctx, operation, n); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.Broker.AwaitCalls(b.ctx, operation, n))
 }
