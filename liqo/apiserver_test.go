@@ -37,6 +37,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -75,24 +76,13 @@ func startCluster(t *testing.T) *member {
 	plane := controlplanetest.Start(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	m := &member{Client: admin, T: t, clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second)), config: plane.RESTConfig()}
-	for _, name := range []string{"liqo", "liqo-resource-broker"} {
-		m.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	objects, err := chart.AgentForProcess("liqo-resource-broker-agent", "liqo-resource-broker")
-	m.check(err)
-	m.check(manifest.Install(t.Context(), admin, append(m.kindsOfLiqo(), objects...)))
-	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent")
-	m.check(err)
-	rights, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	m.check(manifest.Install(t.Context(), admin, m.kindsOfLiqo()))
+	rights, err := clientcmd.BuildConfigFromFlags("", controlplanetest.InstallAgent(t, plane, admin, chart.AgentForProcess))
 	m.check(err)
 	rights.QPS = -1
 	m.agent, err = client.New(rights, client.Options{Scheme: scheme})

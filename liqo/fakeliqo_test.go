@@ -35,6 +35,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
@@ -109,9 +110,7 @@ func newAPIServer(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&agentv1alpha1.Advertisement{}, &authv1beta1.Tenant{}, &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}, &corev1.Node{},
@@ -139,9 +138,7 @@ func newAPIServer(t *testing.T) client.Client {
 
 func (w *world) check(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	runtest.Check(w.t, err)
 }
 
 // newKey gives a new key pair to the cluster's Liqo.

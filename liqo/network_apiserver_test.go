@@ -28,6 +28,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -80,14 +81,10 @@ func startLinked(t *testing.T) (rome, paris *linked) {
 func keyPair(t *testing.T) *corev1.Secret {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	privateDER, failed := x509.MarshalPKCS8PrivateKey(private)
 	publicDER, err := x509.MarshalPKIXPublicKey(public)
-	if err := errors.Join(failed, err); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(failed, err))
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}, Data: map[string][]byte{
 		consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: privateDER}),
 		consts.PublicKeyField:  pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicDER}),

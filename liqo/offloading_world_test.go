@@ -14,6 +14,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -23,9 +24,7 @@ func TestSecondStrategyWaitsForFirst(t *testing.T) {
 	rome := newWorld(t).sites["rome"]
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 	}
 	check(rome.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}))
 	instruct := func(reservation, provider string, at int64, o *agentv1alpha1.Offloading) *agentv1alpha1.ReservationInstruction {

@@ -12,6 +12,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -227,9 +228,7 @@ func TestMessagesOfEarlierPeeringAreIgnored(t *testing.T) {
 		w.restart("paris")
 		for to, messages := range old {
 			for _, m := range messages {
-				if err := w.sites[to].peering.Deliver(t.Context(), m.From, m.Body); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, w.sites[to].peering.Deliver(t.Context(), m.From, m.Body))
 			}
 		}
 		w.sites["rome"].step(w)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/drain"
 )
 
@@ -68,9 +69,7 @@ func TestNodeIsVacantOnlyAfterItWasClosedForAWhile(t *testing.T) {
 			inst := &agentv1alpha1.ReservationInstruction{Spec: agentv1alpha1.ReservationInstructionSpec{ReservationName: "res-a", Placement: 1}}
 			read := func() *corev1.Node {
 				t.Helper()
-				if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(node), node))
 				return node
 			}
 			for _, wait := range []time.Duration{0, closedBefore - time.Second} {
@@ -88,9 +87,7 @@ func TestNodeIsVacantOnlyAfterItWasClosedForAWhile(t *testing.T) {
 				t.Errorf("empty %t, again in %s, %v; want %t", empty, again, err, c.empty)
 			}
 			for range 2 {
-				if err := p.ReopenNode(t.Context(), inst); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, p.ReopenNode(t.Context(), inst))
 			}
 			if taints := read().Spec.Taints; len(taints) != 1 || taints[0].Key != "virtual-node.liqo.io/not-allowed" {
 				t.Errorf("the reopened node has the taints %+v", taints)

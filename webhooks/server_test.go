@@ -46,9 +46,7 @@ func TestServerOptions(t *testing.T) {
 			var o Options
 			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 			o.Bind(flags)
-			if err := flags.Parse(tc.args); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, flags.Parse(tc.args))
 			server, err := o.Server(time.Now)
 			switch {
 			case tc.want != "":
@@ -68,9 +66,7 @@ func TestServerUsesRenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	renew := func() *pkitest.Authority {
 		authority, err := pkitest.NewAuthority("webhooks", time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		pair, err := authority.IssueServer([]string{"webhook.test.svc"}, nil)
 		if err := errors.Join(err,
 			os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600),
@@ -82,9 +78,7 @@ func TestServerUsesRenewedCertificate(t *testing.T) {
 	first := renew()
 	o := Options{Address: freeAddress(t), CertDir: dir}
 	server, err := o.Server(time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if server.NeedLeaderElection() {
 		t.Error("only a leader would serve")
 	}
@@ -118,9 +112,7 @@ func awaitTLS(t *testing.T, address string, authority *pkitest.Authority) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer listener.Close() //nolint:errcheck // only its address was wanted
 	return listener.Addr().String()
 }

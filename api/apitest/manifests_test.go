@@ -9,15 +9,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // readManifest reads a file with one object.
 func readManifest(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return parseObject(t, content)
 }
 
@@ -36,9 +36,7 @@ func parseObject(t *testing.T, manifest []byte) *unstructured.Unstructured {
 func matchFiles(t *testing.T, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if len(names) == 0 {
 		t.Fatalf("no file matches %q", pattern)
 	}

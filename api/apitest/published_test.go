@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // testPublishedManifests applies the published manifests of earlier versions unchanged. Like
@@ -23,9 +25,7 @@ func (s apiServer) testPublishedManifests(t *testing.T) {
 			if manifest.GetName() == "" {
 				manifest.SetName("given")
 			}
-			if err := s.Create(t.Context(), manifest); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, s.Create(t.Context(), manifest))
 			if diff := cmp.Diff(printed.Object["spec"], s.readObject(t, manifest).Object["spec"]); diff != "" {
 				t.Errorf("spec that was stored (-printed +stored):\n%s", diff)
 			}
@@ -39,16 +39,12 @@ func (s apiServer) testSamples(t *testing.T) {
 	for _, name := range matchFiles(t, "../../config/samples/*.yaml") {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			content, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if !bytes.HasPrefix(content, []byte("# ")) {
 				t.Error("a sample begins with a comment that says what it is for")
 			}
 			sample := parseObject(t, content)
-			if err := s.Create(t.Context(), sample); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, s.Create(t.Context(), sample))
 			shown[sample.GroupVersionKind().GroupKind().String()] = true
 		})
 	}
@@ -64,12 +60,8 @@ func definedKind(t *testing.T, name string) string {
 	t.Helper()
 	crd := readManifest(t, name)
 	kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	group, _, err := unstructured.NestedString(crd.Object, "spec", "group")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return kind + "." + group
 }

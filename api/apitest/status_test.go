@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // testDefaultedStatus checks the default status of objects that no controller has seen.
@@ -34,9 +36,7 @@ func (s apiServer) testDefaultedStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := s.readObject(t, readManifest(t, "../../config/samples/"+tc.sample))
 			status, _, err := unstructured.NestedMap(object.Object, "status")
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			phase, _ := status["phase"].(string)
 			if phase != tc.phase {
 				t.Errorf("phase %q, want %q", phase, tc.phase)
@@ -126,16 +126,12 @@ func (s apiServer) requestTable(t *testing.T, resource schema.GroupVersionResour
 	group := resource.GroupVersion()
 	config.GroupVersion, config.APIPath, config.NegotiatedSerializer = &group, "/apis", scheme.Codecs.WithoutConversion()
 	kubectl, err := rest.RESTClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	table := &metav1.Table{}
 	err = kubectl.Get().Resource(resource.Resource).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
 		Do(t.Context()).Into(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return table
 }
 
@@ -172,9 +168,7 @@ func (s apiServer) testFieldSelectors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(tc.kind)
-			if err := s.List(t.Context(), list, client.InNamespace(namespace), tc.selector); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, s.List(t.Context(), list, client.InNamespace(namespace), tc.selector))
 			var names []string
 			for _, item := range list.Items {
 				names = append(names, item.GetName())
@@ -192,9 +186,7 @@ func (s apiServer) createObject(t *testing.T, kind schema.GroupVersionKind, name
 	object := parseObject(t, fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nspec: %s", kind.GroupVersion(), kind.Kind, spec))
 	object.SetNamespace(namespace)
 	object.SetName(name)
-	if err := s.Create(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Create(t.Context(), object))
 }
 
 // setTarget sets berlin as the provider in an object's status.
@@ -210,7 +202,5 @@ func (s apiServer) setTarget(t *testing.T, kind schema.GroupVersionKind, namespa
 func (s apiServer) patchStatus(t *testing.T, object *unstructured.Unstructured, status string) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status": `+status+`}`))
-	if err := s.Status().Patch(t.Context(), object, patch); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Status().Patch(t.Context(), object, patch))
 }

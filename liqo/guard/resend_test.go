@@ -13,6 +13,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
 
@@ -60,9 +61,7 @@ func TestIncompleteSliceIsSentAgain(t *testing.T) {
 			test.change(s, inst)
 			g, now := newGuard(t, s, inst)
 			_, err := g.ResendSlice(t.Context(), client.ObjectKeyFromObject(s))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			now.SetTime(now.Now().Add(resendPause))
 			if _, err := g.ResendSlice(t.Context(), client.ObjectKeyFromObject(s)); err != nil {
 				t.Fatal(err)
@@ -82,9 +81,7 @@ func TestPauseBeforeASliceIsSentAgainDoubles(t *testing.T) {
 	var pauses []time.Duration
 	for range 9 {
 		again, err := g.ResendSlice(t.Context(), client.ObjectKeyFromObject(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		pauses = append(pauses, again)
 		now.SetTime(now.Now().Add(again - 1))
 		early, err := g.ResendSlice(t.Context(), client.ObjectKeyFromObject(s))
@@ -106,9 +103,7 @@ func newGuard(t *testing.T, objects ...client.Object) (*Guard, *clocktesting.Fak
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, object.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
@@ -118,8 +113,6 @@ func newGuard(t *testing.T, objects ...client.Object) (*Guard, *clocktesting.Fak
 func resentAt(t *testing.T, g *Guard, s *authv1beta1.ResourceSlice) string {
 	t.Helper()
 	got := &authv1beta1.ResourceSlice{}
-	if err := g.opts.Client.Get(t.Context(), client.ObjectKeyFromObject(s), got); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, g.opts.Client.Get(t.Context(), client.ObjectKeyFromObject(s), got))
 	return got.Annotations[resendAnnotation]
 }

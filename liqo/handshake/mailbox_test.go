@@ -3,6 +3,8 @@ package handshake
 import (
 	"errors"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // plainVerifier accepts the envelope as the payload, signed by signer.
@@ -21,15 +23,11 @@ func TestMailboxKeepsTheNewestOfEachStep(t *testing.T) {
 	challenge := func(epoch string) []byte {
 		m := Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: epoch, Step: StepChallenge}
 		payload, _, err := Encode(&m, Challenge{TenantNamespace: "ns"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return payload
 	}
 	for _, epoch := range []string{"one", "two", "two"} {
-		if err := box.Deliver(t.Context(), "paris", challenge(epoch)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, box.Deliver(t.Context(), "paris", challenge(epoch)))
 	}
 	got := box.Get(pair, StepChallenge)
 	if got == nil || got.Epoch != "two" || got.Count != 3 {
@@ -50,9 +48,7 @@ func TestMailboxKeepsTheNewestOfEachStep(t *testing.T) {
 func TestMailboxRefusesWhatItsSenderMayNotSay(t *testing.T) {
 	m := Message{Consumer: "rome", Provider: "paris", Placement: "res-a-1", Epoch: "e", Step: StepChallenge}
 	payload, _, err := Encode(&m, Challenge{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tests := map[string]struct {
 		signer, from string
 		envelope     []byte
@@ -108,9 +104,7 @@ func TestMailboxDropsOutdatedNetworkMessages(t *testing.T) {
 				if err == nil {
 					err = box.Deliver(t.Context(), "paris", payload)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, err)
 			}
 			got := box.Get(pair, StepProviderNetwork)
 			if (news{got.Epoch, got.Heard, got.At}) != test.want || got.LastEpoch != test.lastEpoch || got.Count != len(test.come) {

@@ -10,19 +10,16 @@ import (
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
 )
 
 func answerOf(t *testing.T, k handshaketest.KeyPair, as string, nonce []byte) *Answer {
 	t.Helper()
 	csr, err := authentication.GenerateCSRForControlPlane(k.Private, liqov1beta1.ClusterID(as))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	signature, err := authentication.SignNonce(k.Private, nonce)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return &Answer{TenantNamespace: "liqo-tenant-paris", PublicKey: k.PEM, CSR: csr, Signature: signature}
 }
 
@@ -33,9 +30,7 @@ func TestOnlyKeyHolderIsAnswered(t *testing.T) {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 			Subject: pkix.Name{CommonName: "rome", Organization: []string{"liqo.io", "system:masters"}},
 		}, rome.Private)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		a.CSR = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 	}
 	tests := map[string]struct {
@@ -121,9 +116,7 @@ func TestMessageIsReadOnlyByRecipient(t *testing.T) {
 				test.change(&m)
 			}
 			payload, digest, err := Encode(&m, Challenge{TenantNamespace: "ns", Nonce: []byte("n")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			got, err := decodeMessage(payload, test.signer, test.self)
 			if (err == nil) != test.ok {
 				t.Fatalf("got %v, want ok %v", err, test.ok)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
 )
 
@@ -30,22 +31,14 @@ func refusedNonces(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := handshaketest.NewKeyPair(t)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "rome"}}, key.Private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	request, err := x509.ParseCertificateRequest(csr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rome"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Private.Public(), key.Private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	spaces := strings.Repeat(" ", 64)
 	text := string(newNonce(t))
 	raw := bytes.Repeat([]byte{0xff}, 3*NonceSize)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/handshake/handshaketest"
 )
 
@@ -82,20 +83,14 @@ func withAttribute(t *testing.T, k handshaketest.KeyPair, name pkix.Name) []byte
 		Attributes []attribute `asn1:"tag:0"`
 	}
 	subject, err := asn1.Marshal(name.ToRDNSequence())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tbs, err := asn1.Marshal(info{
 		Subject: asn1.RawValue{FullBytes: subject}, PublicKey: asn1.RawValue{FullBytes: k.DER},
 		Attributes: []attribute{{ID: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 7}, Values: []string{"secret"}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	signature, err := k.Private.Sign(rand.Reader, tbs, crypto.Hash(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	der, err := asn1.Marshal(struct {
 		TBS       asn1.RawValue
 		Algorithm pkix.AlgorithmIdentifier
@@ -104,9 +99,7 @@ func withAttribute(t *testing.T, k handshaketest.KeyPair, name pkix.Name) []byte
 		TBS: asn1.RawValue{FullBytes: tbs}, Algorithm: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 3, 101, 112}},
 		Signature: asn1.BitString{Bytes: signature, BitLength: len(signature) * 8},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return handshaketest.EncodeRequest(der)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -68,13 +69,9 @@ func TestOldestNeglectedObjectIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			if err := object.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, object.AddToScheme(scheme))
 			found, err := installation.FindNeglected(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build(), now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			got := ""
 			if found != nil {
 				got = found.Object + " " + found.Lacks

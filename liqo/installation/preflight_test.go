@@ -26,6 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -35,24 +36,17 @@ import (
 func TestLiqoIsChecked(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	admin, err := client.New(plane.RESTConfig(), client.Options{})
-	check(t, err)
-	for _, name := range []string{"liqo", "liqo-resource-broker"} {
-		check(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	}
-	rights, err := chart.AgentForProcess("liqo-resource-broker-agent", "liqo-resource-broker")
-	check(t, err)
-	check(t, manifest.Install(t.Context(), admin, rights))
-	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent")
-	check(t, err)
+	runtest.Check(t, err)
+	kubeconfig := controlplanetest.InstallAgent(t, plane, admin, chart.AgentForProcess)
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	check(t, err)
+	runtest.Check(t, err)
 	server, err := discovery.NewDiscoveryClientForConfig(config)
-	check(t, err)
+	runtest.Check(t, err)
 	scheme := runtime.NewScheme()
-	check(t, clientgoscheme.AddToScheme(scheme))
-	check(t, object.AddToScheme(scheme))
+	runtest.Check(t, clientgoscheme.AddToScheme(scheme))
+	runtest.Check(t, object.AddToScheme(scheme))
 	agent, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	check(t, err)
+	runtest.Check(t, err)
 
 	// down makes the network fail while it is true.
 	var down error
@@ -78,7 +72,7 @@ func TestLiqoIsChecked(t *testing.T) {
 	want(t, agentv1alpha1.ReasonLiqoMissing, "(no API authentication.liqo.io/v1beta1)")
 
 	_, kinds := renderLiqo(t, nil)
-	check(t, manifest.Install(t.Context(), admin, kinds))
+	runtest.Check(t, manifest.Install(t.Context(), admin, kinds))
 	want(t, agentv1alpha1.ReasonLiqoMissing, "no API") // the next check is not due yet
 	later()
 	want(t, agentv1alpha1.ReasonLiqoHidden, `"liqo-controller-manager" not found`)
@@ -104,8 +98,8 @@ func TestLiqoIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			deployments, _ := renderLiqo(t, tc.values)
-			check(t, client.IgnoreNotFound(admin.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace("liqo"))))
-			check(t, manifest.Install(t.Context(), admin, deployments))
+			runtest.Check(t, client.IgnoreNotFound(admin.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace("liqo"))))
+			runtest.Check(t, manifest.Install(t.Context(), admin, deployments))
 			later()
 			want(t, tc.reason, tc.says)
 			seen, err := installation.ObserveInstallation(t.Context(), server.RESTClient(), agent, "liqo")
@@ -122,15 +116,15 @@ func TestLiqoIsChecked(t *testing.T) {
 
 	t.Run("a Deployment that is not available", func(t *testing.T) {
 		deployments, _ := renderLiqo(t, configured("defaultLimitsEnforcement", "Hard"))
-		check(t, client.IgnoreNotFound(admin.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace("liqo"))))
-		check(t, manifest.Install(t.Context(), admin, deployments))
+		runtest.Check(t, client.IgnoreNotFound(admin.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace("liqo"))))
+		runtest.Check(t, manifest.Install(t.Context(), admin, deployments))
 		replicator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-crd-replicator"}}
 		for status, reason := range map[corev1.ConditionStatus]string{
 			corev1.ConditionFalse: agentv1alpha1.ReasonLiqoNotRunning, corev1.ConditionTrue: agentv1alpha1.ReasonLiqoReady,
 		} {
-			check(t, admin.Get(t.Context(), client.ObjectKeyFromObject(replicator), replicator))
+			runtest.Check(t, admin.Get(t.Context(), client.ObjectKeyFromObject(replicator), replicator))
 			replicator.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: status}}
-			check(t, admin.Status().Update(t.Context(), replicator))
+			runtest.Check(t, admin.Status().Update(t.Context(), replicator))
 			later()
 			want(t, reason, "")
 		}
@@ -142,7 +136,7 @@ func TestLiqoIsChecked(t *testing.T) {
 		down = nil
 	})
 	t.Run("without the right to look", func(t *testing.T) {
-		check(t, admin.Delete(t.Context(), &rbacv1.RoleBinding{
+		runtest.Check(t, admin.Delete(t.Context(), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-resource-broker-agent-keys"},
 		}))
 		deadline := time.Now().Add(time.Minute)
@@ -160,13 +154,6 @@ func TestLiqoIsChecked(t *testing.T) {
 	})
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func configured(name string, value any) map[string]any {
 	return map[string]any{"controllerManager": map[string]any{"config": map[string]any{name: value}}}
 }
@@ -175,13 +162,13 @@ func configured(name string, value any) map[string]any {
 func renderLiqo(t *testing.T, values map[string]any) (deployments, kinds []manifest.Object) {
 	t.Helper()
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
-	check(t, err)
+	runtest.Check(t, err)
 	loaded, err := chart.LoadDir(filepath.Join(strings.TrimSpace(string(folder)), "deployments", "liqo"))
-	check(t, err)
+	runtest.Check(t, err)
 	all := map[string]any{"tag": "v1.2.0", "discovery": map[string]any{"config": map[string]any{"clusterID": "rome"}}}
 	maps.Copy(all, values)
 	rendered, err := chart.Render(loaded, chart.Release{Name: "liqo", Namespace: "liqo", Values: all})
-	check(t, err)
+	runtest.Check(t, err)
 	for _, obj := range rendered.Objects {
 		if obj.GetKind() == "Deployment" {
 			obj.SetNamespace("liqo")

@@ -18,6 +18,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func burstPolicy(name, app string) agentv1alpha1.BurstPolicy {
@@ -31,9 +32,7 @@ func burstPolicy(name, app string) agentv1alpha1.BurstPolicy {
 func burstPodFrom(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": "batch"}}}
-	if err := yaml.Unmarshal([]byte(spec), &pod.Spec); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.Unmarshal([]byte(spec), &pod.Spec))
 	return pod
 }
 

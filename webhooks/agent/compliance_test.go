@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestPodsComplyWithMatchingRequests(t *testing.T) {
@@ -99,9 +100,7 @@ func TestFailedLookupDoesNotBlockThePod(t *testing.T) {
 func clusterWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(agentv1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(agentv1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
 	cordoned, ending := virtualNode("", "res-west", "paris").Node, virtualNode("", "res-west", "paris").Node
 	cordoned.Name, cordoned.Spec.Unschedulable = "res-west-2", true
 	ending.Name, ending.Spec.Taints = "res-west-3", []corev1.Taint{{Key: agentv1alpha1.EndingTaint, Effect: corev1.TaintEffectNoSchedule}}

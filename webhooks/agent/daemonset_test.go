@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestDaemonSetsOfNodeAgentsStayOffVirtualNodes matches the changed template as the controller of
@@ -39,9 +41,7 @@ func TestDaemonSetsOfNodeAgentsStayOffVirtualNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ds := &appsv1.DaemonSet{}
-			if err := yaml.UnmarshalStrict([]byte(`{spec: {template: {spec: {`+tt.spec+`}}}}`), ds); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, yaml.UnmarshalStrict([]byte(`{spec: {template: {spec: {`+tt.spec+`}}}}`), ds))
 			if may := MayUseVirtualNodes(ds); may != tt.changed {
 				t.Errorf("may use virtual nodes: %t", may)
 			}

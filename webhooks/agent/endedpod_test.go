@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestEndedPodsMakeRoomForNewOnes has a placement with 500m of CPU.
@@ -73,9 +75,7 @@ func TestEndedPodsMakeRoomForNewOnes(t *testing.T) {
 				"spec":     map[string]any{"pod": offloadedPodOf("new", tt.cpu).Spec},
 			}
 			raw, err := json.Marshal(shadow)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Namespace: landing, DryRun: &tt.dry, Object: runtime.RawExtension{Raw: raw}, UserInfo: authenticationv1.UserInfo{Username: user},
 			}}

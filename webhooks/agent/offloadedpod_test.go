@@ -23,6 +23,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const (
@@ -53,9 +54,7 @@ func newPodJudge(t *testing.T, change func(*agentv1alpha1.ProviderInstruction)) 
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	inst := &agentv1alpha1.ProviderInstruction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: placement, Finalizers: []string{"liqo.io/broker-peering"}},
@@ -90,9 +89,7 @@ func newPodJudge(t *testing.T, change func(*agentv1alpha1.ProviderInstruction)) 
 func requestFor(t *testing.T, pod *corev1.Pod) admission.Request {
 	t.Helper()
 	raw, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Namespace: pod.Namespace, Name: pod.Name, Object: runtime.RawExtension{Raw: raw},
 	}}
@@ -273,9 +270,7 @@ func TestOffloadedPodsGetTheTolerationsOfTheirPlacement(t *testing.T) {
 		t.Errorf("a toleration that was not granted: %+v", got.Result)
 	}
 	nodes, err := j.nodesFor(t.Context(), pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	nodes.Confine(&pod.Spec)
 	if got := pod.Spec.Tolerations; len(got) != 1 || got[0].Key != "dedicated" || got[0].Value != "gpu" {
 		t.Errorf("tolerations %+v, want dedicated=gpu alone", got)
@@ -309,9 +304,7 @@ func TestOffloadedPodsAreBoundToTheNodesOfTheirPlacement(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			nodes, err := j.nodesFor(t.Context(), pod)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			bound := pod.DeepCopy()
 			nodes.Confine(&bound.Spec)
 			if !enforcement.IsBound(&bound.Spec, map[string]string{"gpu": "a100"}) {
@@ -339,13 +332,9 @@ func TestOffloadedPodsAreConfinedToLentNodes(t *testing.T) {
 		t.Fatalf("patches %+v", got.Patches)
 	}
 	text, err := json.Marshal(got.Patches[0].Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	confined := pod.DeepCopy()
-	if err := json.Unmarshal(text, &confined.Spec.Affinity); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, json.Unmarshal(text, &confined.Spec.Affinity))
 	terms := confined.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	if len(terms) != 1 || len(terms[0].MatchExpressions) != 3 {
 		t.Errorf("confined to %+v", terms)

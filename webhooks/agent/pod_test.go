@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func virtualNode(request, reservation, provider string) reservedNode {
@@ -131,8 +133,6 @@ func TestPodsOfReservationsComply(t *testing.T) {
 func podOf(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
-	if err := yaml.UnmarshalStrict([]byte("spec: "+strings.ReplaceAll(spec, "\t", " ")), pod); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.UnmarshalStrict([]byte("spec: "+strings.ReplaceAll(spec, "\t", " ")), pod))
 	return pod
 }

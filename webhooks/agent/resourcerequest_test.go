@@ -9,6 +9,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/namespaces"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestResourceRequests(t *testing.T) {
@@ -100,12 +101,8 @@ func TestResourceRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var rr agentv1alpha1.ResourceRequest
 			var b bounds.Bounds
-			if err := yaml.UnmarshalStrict([]byte("spec: "+tc.spec), &rr); err != nil {
-				t.Fatal(err)
-			}
-			if err := yaml.Unmarshal([]byte(limits), &b); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, yaml.UnmarshalStrict([]byte("spec: "+tc.spec), &rr))
+			runtest.Check(t, yaml.Unmarshal([]byte(limits), &b))
 			v := CheckResourceRequest(&rr, "rome", b, nil, tc.access)
 			var said []string
 			for _, err := range v.Errors {

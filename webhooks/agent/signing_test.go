@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -22,9 +23,7 @@ import (
 func encode(t *testing.T, obj any) runtime.RawExtension {
 	t.Helper()
 	raw, err := json.Marshal(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return runtime.RawExtension{Raw: raw}
 }
 

@@ -10,6 +10,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestUninstallationIsAnnounced checks that the annotation of agent uninstall is sent to the broker at once. The
@@ -40,9 +41,7 @@ func TestUninstallationIsAnnounced(t *testing.T) {
 			until := b.clock.Now().Add(step.after + step.lasts).Format(time.RFC3339)
 			adv.Annotations = map[string]string{agentv1alpha1.LeavingUntilAnnotation: until}
 		}
-		if err := b.client.Update(t.Context(), adv); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, b.client.Update(t.Context(), adv))
 		if step.trouble != nil {
 			b.broker.Fail(transporttest.PublishAdvertisement, step.trouble)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // asked is a Settings whose offer contains only the prices of a Pricer.
@@ -74,15 +75,7 @@ node_ram_hourly_cost{node="n2"} 0.005`)
 	}
 
 	pricer.Follow(&configuration.Configuration{OpenCost: server.URL, Prices: &brokerv1alpha1.Cost{Currency: "EUR"}})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- pricer.Start(ctx) }()
-	defer func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	runtest.Start(t, pricer)
 	until := func(reason string) {
 		t.Helper()
 		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) {

@@ -28,6 +28,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // figures are accounts that the test sets.
@@ -60,9 +61,7 @@ type bench struct {
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	scheme := runtime.NewScheme()
-	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 	b := &bench{
 		T: t, broker: transporttest.New("rome"), events: events.NewFakeRecorder(16),
 		figures: &figures{synced: make(chan struct{}), now: snapshot()},
@@ -96,18 +95,14 @@ func (b *bench) after(d time.Duration) time.Duration {
 	b.Helper()
 	b.clock.SetTime(b.clock.Now().Add(d))
 	result, err := b.Reconcile(b.Context(), reconcile.Request{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	return result.RequeueAfter
 }
 
 func (b *bench) advertisement() *agentv1alpha1.Advertisement {
 	b.Helper()
 	adv := &agentv1alpha1.Advertisement{}
-	if err := b.client.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv))
 	return adv
 }
 
@@ -264,9 +259,7 @@ func TestOperatorsPriceIsKeptAndPublished(t *testing.T) {
 	}
 	adv := b.advertisement()
 	adv.Spec.Cost.CPUCost = "0.08"
-	if err := b.client.Update(t.Context(), adv); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), adv))
 	b.after(time.Second)
 	if got := b.broker.Advertised()[1].Cost.CPUCost; got != "0.08" {
 		t.Errorf("told %q", got)
@@ -279,9 +272,7 @@ func TestForeignEditsAreReverted(t *testing.T) {
 	adv := b.advertisement()
 	adv.Generation++
 	adv.Spec.Resources.Available = corev1.ResourceList{"cpu": resource.MustParse("1000")}
-	if err := b.client.Update(t.Context(), adv); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), adv))
 	b.after(time.Second)
 	if got := b.advertisement().Spec.Resources.Available.Cpu().String(); got != "8" {
 		t.Errorf("available cpu %s", got)
@@ -379,16 +370,12 @@ func TestAllowedConsumersAreAdvertised(t *testing.T) {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
 	policy.Spec.Paused = true
-	if err := b.client.Update(b.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(b.Context(), policy))
 	b.after(minGap)
 	if !newest().Paused || len(b.broker.Advertised()) != 2 {
 		t.Errorf("a pause waits: %+v of %d advertisements", newest(), len(b.broker.Advertised()))
 	}
-	if err := b.client.Delete(b.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Delete(b.Context(), policy))
 	b.after(minGap)
 	if diff := cmp.Diff(v1.Lending{}, newest(), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("without a policy (-want +got):\n%s", diff)
@@ -409,9 +396,7 @@ func TestRecallIsAdvertisedWithItsRemainingTime(t *testing.T) {
 	}
 	since := metav1.NewTime(b.clock.Now())
 	inst.Status.Recalled = &agentv1alpha1.RecalledPlacement{Since: since, EndsAt: metav1.NewTime(since.Add(10 * time.Minute)), Message: "rack 4"}
-	if err := b.client.Status().Update(b.Context(), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Status().Update(b.Context(), inst))
 	b.after(time.Second)
 	if diff := cmp.Diff(&v1.Recall{RemainingSeconds: 599, Message: "rack 4"}, recall()); diff != "" {
 		t.Errorf("at once (-want +got):\n%s", diff)
@@ -421,9 +406,7 @@ func TestRecallIsAdvertisedWithItsRemainingTime(t *testing.T) {
 		t.Errorf("with the next one (-want +got):\n%s", diff)
 	}
 	inst.Status.Recalled = nil
-	if err := b.client.Status().Update(b.Context(), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Status().Update(b.Context(), inst))
 	b.after(time.Second)
 	if got := recall(); got != nil {
 		t.Errorf("once it is withdrawn: %+v", got)

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -33,7 +32,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // patience bounds the wait for a condition. It is long because the machine may be busy.
@@ -99,28 +98,10 @@ type site struct {
 func startSite(t *testing.T) *site {
 	plane := controlplanetest.Start(t)
 	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{Client: admin}
-	for _, name := range []string{"liqo", "liqo-resource-broker"} {
-		s.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	objects, err := chart.AgentWithBursts("liqo-resource-broker-agent", "liqo-resource-broker")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := manifest.Install(t.Context(), admin, objects); err != nil {
-		t.Fatal(err)
-	}
-	if s.kubeconfig, err = plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent"); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	runtest.Check(t, err)
+	return &site{Client: admin, kubeconfig: controlplanetest.InstallAgent(t, plane, admin, chart.AgentWithBursts)}
 }
 
 // agentProcess returns an agent that is not started yet. At the failpoint kill, if there is one, it kills itself.
@@ -140,9 +121,7 @@ func (s *site) startAgent(t *testing.T, kill failpoint.Point) (killed chan struc
 	t.Helper()
 	killed = make(chan struct{})
 	first, last := s.agentProcess(t, kill), s.agentProcess(t, "")
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, first.Start())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -161,24 +140,10 @@ func (s *site) startAgent(t *testing.T, kill failpoint.Point) (killed chan struc
 	return killed
 }
 
-func (s *site) eventually(t *testing.T, check func(ctx context.Context) error) {
-	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%v: %v", err, last)
-	}
-}
-
 func (s *site) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		if err := s.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, s.Create(t.Context(), o))
 	}
 }
 
@@ -219,26 +184,20 @@ func (s *site) createPod(t *testing.T, namespace, name string, edit ...func(*cor
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.Now(),
 	}}
-	if err := s.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Status().Update(t.Context(), pod))
 	return pod
 }
 
 // remove deletes a pod at once.
 func (s *site) remove(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	if err := s.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 }
 
 func (s *site) bind(t *testing.T, pod *corev1.Pod, node string) {
 	t.Helper()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-	if err := s.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.SubResource("binding").Create(t.Context(), pod, binding))
 }
 
 // owned returns the ResourceRequests of a policy.
@@ -260,7 +219,7 @@ func (s *site) owned(ctx context.Context, policy *agentv1alpha1.BurstPolicy) ([]
 func (s *site) awaitRequest(t *testing.T, policy *agentv1alpha1.BurstPolicy, cores string) *agentv1alpha1.ResourceRequest {
 	t.Helper()
 	var rr *agentv1alpha1.ResourceRequest
-	s.eventually(t, func(ctx context.Context) error {
+	runtest.Eventually(t, func(ctx context.Context) error {
 		all, err := s.owned(ctx, policy)
 		if err != nil || len(all) != 1 || all[0].Spec.CPU.String() != cores {
 			return fmt.Errorf("%d requests, %v", len(all), err)
@@ -282,9 +241,7 @@ func (s *site) grant(t *testing.T, rr *agentv1alpha1.ResourceRequest, cores, nod
 	if refused {
 		meta.SetStatusCondition(&rr.Status.Conditions, metav1.Condition{Type: agentv1alpha1.ConditionChanged, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonChangeRefused})
 	}
-	if err := s.Status().Update(t.Context(), rr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Status().Update(t.Context(), rr))
 	labels := agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name)
 	labels["liqo.io/type"] = "virtual-node"
 	err := s.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: labels}})
@@ -296,7 +253,7 @@ func (s *site) grant(t *testing.T, rr *agentv1alpha1.ResourceRequest, cores, nod
 // resetPause moves the last change of a policy into the past, so that the test need not wait for a minute.
 func (s *site) resetPause(t *testing.T, policy *agentv1alpha1.BurstPolicy) {
 	t.Helper()
-	s.eventually(t, func(ctx context.Context) error {
+	runtest.Eventually(t, func(ctx context.Context) error {
 		if err := s.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 			return err
 		}
@@ -315,13 +272,9 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 
 	t.Run("the agent writes no other requests", func(t *testing.T) {
 		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		limited, err := client.New(config, client.Options{Scheme: s.Scheme()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		cpu, memory := resource.MustParse("1"), resource.MustParse("1Gi")
 		mine := &agentv1alpha1.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine", Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}},
@@ -329,7 +282,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 		}
 		refused := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) }
 		// The API server enforces a new admission policy only after a moment.
-		s.eventually(t, func(ctx context.Context) error {
+		runtest.Eventually(t, func(ctx context.Context) error {
 			if err := limited.Create(ctx, mine.DeepCopy(), client.DryRunAll); !refused(err) {
 				return fmt.Errorf("creating: %v, want a refusal", err)
 			}
@@ -369,7 +322,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 		policy := s.openNamespace(t, "skipped")
 		s.startAgent(t, "")
 		s.createPod(t, "skipped", "pod", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
-		s.eventually(t, func(ctx context.Context) error {
+		runtest.Eventually(t, func(ctx context.Context) error {
 			if err := s.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 				return err
 			}
@@ -395,7 +348,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 				s.resetPause(t, policy)
 			}
 			s.grant(t, s.awaitRequest(t, policy, "1"), "1", node, false)
-			s.eventually(t, func(ctx context.Context) error {
+			runtest.Eventually(t, func(ctx context.Context) error {
 				n := &corev1.Node{}
 				if err := s.Get(ctx, client.ObjectKey{Name: node}, n); err != nil || n.Labels[agentv1alpha1.BurstLabel] != policy.Name {
 					return fmt.Errorf("node %v, %v", n.Labels, err)
@@ -411,7 +364,7 @@ func TestBurstPoliciesOnAPIServer(t *testing.T) {
 			rr = s.awaitRequest(t, policy, "1") // the agent takes back the increase that the broker refused
 			s.grant(t, rr, "1", node, false)
 			s.remove(t, one)
-			s.eventually(t, func(ctx context.Context) error {
+			runtest.Eventually(t, func(ctx context.Context) error {
 				s.resetPause(t, policy)
 				all, err := s.owned(ctx, policy)
 				if err != nil || len(all) > 0 {

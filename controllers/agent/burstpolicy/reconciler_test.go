@@ -28,6 +28,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/burst"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/capacity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -95,9 +96,7 @@ func (b *bench) write(do func() error) error {
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(agentv1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(agentv1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
 	policy := &agentv1alpha1.BurstPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "default", UID: "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01", Generation: 1},
 		Spec: agentv1alpha1.BurstPolicySpec{
@@ -153,9 +152,7 @@ func (b *bench) reconcile() {
 		}
 		b.clock.Step(result.RequeueAfter)
 	}
-	if err := b.client.Get(b.Context(), client.ObjectKeyFromObject(b.policy), b.policy); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Get(b.Context(), client.ObjectKeyFromObject(b.policy), b.policy))
 }
 
 // pass lets time pass, with a reconcile every ten seconds.
@@ -170,9 +167,7 @@ func (b *bench) pass(d time.Duration) {
 func (b *bench) requests() []agentv1alpha1.ResourceRequest {
 	b.Helper()
 	var list agentv1alpha1.ResourceRequestList
-	if err := b.client.List(context.Background(), &list); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.List(context.Background(), &list))
 	return list.Items
 }
 
@@ -199,9 +194,7 @@ func (b *bench) grant(rr *agentv1alpha1.ResourceRequest, most int64) {
 	each := shape.Clone()
 	delete(each, corev1.ResourcePods)
 	rr.Status.Granted = &brokerv1alpha1.Granted{Resources: each.Times(pods).ToResourceList()}
-	if err := b.client.Status().Update(context.Background(), rr); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Status().Update(context.Background(), rr))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: rr.Status.NodeName, Labels: agentv1alpha1.RequestNodeLabels(rr.Namespace, rr.Name)}}
 	was := b.writes
 	defer func() { b.writes = was }() // this is no write of the agent
@@ -229,9 +222,7 @@ func (b *bench) expectCovered(reason string) {
 func (b *bench) node() *corev1.Node {
 	b.Helper()
 	node := &corev1.Node{}
-	if err := b.client.Get(context.Background(), client.ObjectKey{Name: "res-k3v9x2m7qa-1"}, node); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Get(context.Background(), client.ObjectKey{Name: "res-k3v9x2m7qa-1"}, node))
 	return node
 }
 
@@ -316,9 +307,7 @@ func TestPodThatComesBeforeTheCordonIsNotLost(t *testing.T) {
 		Spec:       corev1.PodSpec{NodeName: "res-k3v9x2m7qa-1"},
 	}
 	for _, pod := range []*corev1.Pod{late, daemon} {
-		if err := b.client.Create(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, b.client.Create(t.Context(), pod))
 	}
 	b.run(0) // no event has told the agent yet
 	b.reconcile()
@@ -327,9 +316,7 @@ func TestPodThatComesBeforeTheCordonIsNotLost(t *testing.T) {
 		t.Fatal("the node is not cordoned")
 	}
 	b.request()
-	if err := b.client.Delete(t.Context(), late); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Delete(t.Context(), late))
 	b.pass(10 * time.Second)
 	if left := b.requests(); len(left) > 0 {
 		t.Errorf("%d requests are left", len(left))
@@ -370,9 +357,7 @@ func TestFailedRequestIsRepeatedLater(t *testing.T) {
 	rr.Status = agentv1alpha1.ResourceRequestStatus{Phase: agentv1alpha1.RequestFailed, Message: "no cluster has room", Conditions: []metav1.Condition{
 		{Type: agentv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NoCandidate", LastTransitionTime: metav1.NewTime(start)},
 	}}
-	if err := b.client.Status().Update(t.Context(), rr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Status().Update(t.Context(), rr))
 	b.reconcile()
 	b.expectCovered("NoCapacity")
 	if c := meta.FindStatusCondition(b.policy.Status.Conditions, agentv1alpha1.ConditionCovered); !strings.Contains(c.Message, "no cluster has room") {
@@ -416,13 +401,9 @@ func TestSkippedPodsAreToldOnce(t *testing.T) {
 func TestClosedNamespaceIsTold(t *testing.T) {
 	b := newBench(t)
 	ns := &corev1.Namespace{}
-	if err := b.client.Get(t.Context(), client.ObjectKey{Name: "ml"}, ns); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Get(t.Context(), client.ObjectKey{Name: "ml"}, ns))
 	ns.Labels = nil
-	if err := b.client.Update(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), ns))
 	b.reconcile()
 	if c := meta.FindStatusCondition(b.policy.Status.Conditions, agentv1alpha1.ConditionReady); c == nil || c.Reason != "NamespaceClosed" || !strings.Contains(c.Message, "kubectl label namespace ml liqo.io/broker-burst=true") {
 		t.Errorf("condition %+v", c)
@@ -432,9 +413,7 @@ func TestClosedNamespaceIsTold(t *testing.T) {
 func TestMisspelledLimitIsTold(t *testing.T) {
 	b := newBench(t)
 	b.policy.Spec.Limit = brokerv1alpha1.RequestedResources{"cpus": resource.MustParse("1")}
-	if err := b.client.Update(t.Context(), b.policy); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), b.policy))
 	b.pods.wait(4, start.Add(-time.Hour))
 	b.reconcile()
 	if c := meta.FindStatusCondition(b.policy.Status.Conditions, agentv1alpha1.ConditionReady); c == nil || c.Reason != "Invalid" || !strings.Contains(c.Message, "spec.limit[cpus]") {

@@ -30,6 +30,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -64,9 +65,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme, object.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	s := &site{T: t, clock: clocktesting.NewFakePassiveClock(noon), events: events.NewFakeRecorder(100), failing: -1}
 	slice := s.object(sliceKind, tenant, placement)

@@ -14,6 +14,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -72,9 +73,7 @@ func TestStatusShowsPolicyInForce(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := &agentv1alpha1.LendingPolicy{}
-			if err := c.Get(t.Context(), client.ObjectKey{Name: "default"}, got); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, c.Get(t.Context(), client.ObjectKey{Name: "default"}, got))
 			want := agentv1alpha1.LendingPolicyStatus{
 				ObservedGeneration: 3, Message: test.message, Placements: 2, Refused: 2, Recalling: 2, RecalledUntil: &later,
 				Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}, {Type: "Lending", Status: test.lending}},
@@ -104,8 +103,6 @@ func TestReconcileWithoutPolicy(t *testing.T) {
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 	return scheme
 }

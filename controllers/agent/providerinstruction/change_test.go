@@ -12,6 +12,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -56,22 +57,16 @@ func TestChangeOfAmountsIsDecidedOnceAndAnswered(t *testing.T) {
 				return tc.admission, nil
 			}
 			inst.Spec.Resources, inst.Spec.Change = cpus(tc.wanted), 2
-			if err := r.client.Update(t.Context(), inst); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, r.client.Update(t.Context(), inst))
 			for range 2 {
 				r.reports.Forget("res-a", 1)
-				if err := step(t, r); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, step(t, r))
 				if got := b.heard(t, r); got.State != tc.state || got.Change != 2 {
 					t.Errorf("told %+v, want %s of change 2", got, tc.state)
 				}
 			}
 			got := &agentv1alpha1.ProviderInstruction{}
-			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got))
 			keeps := got.Kept()
 			if kept := keeps.Cpu().String(); kept != tc.kept || !got.Status.Enforced || asked != tc.asked {
 				t.Errorf("keeps %s, enforced %v, asked %d times for admission; want %s, true, %d", kept, got.Status.Enforced, asked, tc.kept, tc.asked)

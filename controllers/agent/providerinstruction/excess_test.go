@@ -14,6 +14,7 @@ import (
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // reported returns the next report of excess.
@@ -41,15 +42,9 @@ func TestExcessIsShownAndReported(t *testing.T) {
 	show := func(excess *agentv1alpha1.GrantExcess) *metav1.Condition {
 		t.Helper()
 		inst.Status.Excess = excess
-		if err := r.client.Status().Update(t.Context(), inst); err != nil {
-			t.Fatal(err)
-		}
-		if err := step(t, r); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, r.client.Status().Update(t.Context(), inst))
+		runtest.Check(t, step(t, r))
+		runtest.Check(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst))
 		return meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionWithinGrant)
 	}
 	if c := show(nil); c != nil {

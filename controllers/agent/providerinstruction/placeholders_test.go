@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // bench is a provider with one placement of two cores and a GPU.
@@ -71,9 +72,7 @@ func TestPlaceholdersKeepRoomOnTheNodesAskedFor(t *testing.T) {
 
 func (b *bench) check(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 }
 
 // look reconciles and returns the placeholders sorted by name.

@@ -11,6 +11,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // The notice period starts when the notice is first given.
@@ -50,23 +51,13 @@ func TestPlacementIsRecalled(t *testing.T) {
 			for i, s := range steps {
 				now.SetTime(now.Now().Add(s.after))
 				policy.Spec.Recalls = s.recalls
-				if err := r.client.Update(t.Context(), policy); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, r.client.Update(t.Context(), policy))
 				got := &agentv1alpha1.ProviderInstruction{}
-				if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got))
 				got.Spec.Release = s.release
-				if err := r.client.Update(t.Context(), got); err != nil {
-					t.Fatal(err)
-				}
-				if err := r.recordRecall(t.Context(), got); err != nil {
-					t.Fatal(err)
-				}
-				if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, r.client.Update(t.Context(), got))
+				runtest.Check(t, r.recordRecall(t.Context(), got))
+				runtest.Check(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), got))
 				var want *agentv1alpha1.RecalledPlacement
 				if s.ends != 0 {
 					want = &agentv1alpha1.RecalledPlacement{

@@ -25,6 +25,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/instruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/admission"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // waitLimit ends a wait for something that must happen. It is far longer than the slowest machine needs.
@@ -42,9 +43,7 @@ func newReconciler(t *testing.T, b *broker, admit Admit, objects ...client.Objec
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	sender := outbox.NewOutbox(clock.RealClock{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,18 +77,14 @@ func step(t *testing.T, r *Reconciler) error {
 // settled reconciles and returns the instruction and the state reported to the broker.
 func settled(t *testing.T, r *Reconciler, b *broker) (*agentv1alpha1.ProviderInstruction, v1.StatusReportState) {
 	t.Helper()
-	if err := step(t, r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, step(t, r))
 	select {
 	case <-r.queue.Due():
 	case <-time.After(waitLimit):
 		t.Fatal("the broker was not told")
 	}
 	inst := newInstruction()
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst))
 	return inst, (<-b.told).State
 }
 
@@ -147,9 +142,7 @@ func TestAdmissionIsAskedOnceItAnswers(t *testing.T) {
 		t.Fatal("an undecided placement was settled")
 	}
 	settled(t, r, b)
-	if err := step(t, r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, step(t, r))
 	if asked != 2 {
 		t.Errorf("asked %d times, want 2", asked)
 	}
@@ -160,21 +153,15 @@ func TestPlacementIsKeptUntilBothSidesAreDone(t *testing.T) {
 	r := newReconciler(t, b, always(admission.Decision{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)
 	inst.Spec.Release = true
-	if err := r.client.Update(t.Context(), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, r.client.Update(t.Context(), inst))
 	inst, report := settled(t, r, b)
 	want := agentv1alpha1.InstructionReleased
 	if report != v1.StatusReportStateGone || inst.Status.Enforced || inst.Status.Phase != want {
 		t.Errorf("got report %q, enforced %v, phase %q, want Gone, false, %q", report, inst.Status.Enforced, inst.Status.Phase, want)
 	}
 	inst.Spec.Unpeer = true
-	if err := r.client.Update(t.Context(), inst); err != nil {
-		t.Fatal(err)
-	}
-	if err := step(t, r); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, r.client.Update(t.Context(), inst))
+	runtest.Check(t, step(t, r))
 	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); !apierrors.IsNotFound(err) {
 		t.Errorf("the instruction is still there: %v", err)
 	}
@@ -184,15 +171,11 @@ func TestDeletedInstructionWithdrawsItsPlacement(t *testing.T) {
 	inst, b := newInstruction(), &broker{}
 	r := newReconciler(t, b, always(admission.Decision{Admitted: true}), inst)
 	inst, _ = settled(t, r, b)
-	if err := r.client.Delete(t.Context(), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, r.client.Delete(t.Context(), inst))
 	// A report may be delivered before or after the step that sends it ends. Either way each is
 	// delivered once, in this order, before the instruction goes.
 	for _, want := range []v1.StatusReportState{v1.StatusReportStateRefused, v1.StatusReportStateGone} {
-		if err := step(t, r); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, step(t, r))
 		select {
 		case report := <-b.told:
 			if report.State != want {
@@ -202,9 +185,7 @@ func TestDeletedInstructionWithdrawsItsPlacement(t *testing.T) {
 			t.Fatalf("the broker was not told %q", want)
 		}
 		<-r.queue.Due()
-		if err := step(t, r); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, step(t, r))
 	}
 	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); !apierrors.IsNotFound(err) {
 		t.Errorf("the instruction is still there: %v", err)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // patience bounds the wait for a condition. It is long because the machine may be busy.
@@ -96,30 +96,10 @@ type site struct {
 func startSite(t *testing.T) *site {
 	plane := controlplanetest.Start(t)
 	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"liqo", "liqo-resource-broker", "ml"} {
-		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	objects, err := chart.AgentWithProvisioning("liqo-resource-broker-agent", "liqo-resource-broker")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := manifest.Install(t.Context(), admin, objects); err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &site{Client: admin, T: t, kubeconfig: kubeconfig}
+	runtest.Check(t, err)
+	return &site{Client: admin, T: t, kubeconfig: controlplanetest.InstallAgent(t, plane, admin, chart.AgentWithProvisioning, "ml")}
 }
 
 // agent is a process that runs the controller.
@@ -143,9 +123,7 @@ func (s *site) startAgent(t *testing.T, kill failpoint.Point) *agent {
 		cmd.Env = append(cmd.Env, failpoint.EnvName+"="+string(kill))
 	}
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, cmd.Start())
 	a := &agent{process: cmd.Process, ended: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait()
@@ -155,24 +133,10 @@ func (s *site) startAgent(t *testing.T, kill failpoint.Point) *agent {
 	return a
 }
 
-func (s *site) eventually(t *testing.T, check func(ctx context.Context) error) {
-	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%v: %v", err, last)
-	}
-}
-
 func (s *site) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		if err := s.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, s.Create(t.Context(), o))
 	}
 }
 
@@ -180,16 +144,10 @@ func (s *site) create(t *testing.T, objects ...client.Object) {
 func (s *site) installKind(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/autoscaling.x-k8s.io_provisioningrequests.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	objects, err := manifest.Read(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := manifest.Install(t.Context(), s, objects); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, manifest.Install(t.Context(), s, objects))
 }
 
 func provisioningRequest(name, class string) *autoscaling.ProvisioningRequest {
@@ -265,25 +223,21 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 	t.Run("life", func(t *testing.T) {
 		pr := provisioningRequest("life", autoscaling.ClassName)
 		s.create(t, pr)
-		s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
+		runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
 		all, err := s.owned(t.Context(), pr)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%d resource requests, %v", len(all), err)
 		}
 		rr := &all[0]
-		if err := s.setStatus(t.Context(), rr, agentv1alpha1.RequestActive, metav1.Condition{Type: "Ready", Status: "True", Reason: "NodeReady"}); err != nil {
-			t.Fatal(err)
-		}
-		s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Provisioned) })
+		runtest.Check(t, s.setStatus(t.Context(), rr, agentv1alpha1.RequestActive, metav1.Condition{Type: "Ready", Status: "True", Reason: "NodeReady"}))
+		runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Provisioned) })
 		if got := pr.Status.ProvisioningClassDetails[autoscaling.DetailRequestName]; string(got) != rr.Name {
 			t.Errorf("detail RequestName is %q, want %q", got, rr.Name)
 		}
 		err = s.setStatus(t.Context(), rr, agentv1alpha1.RequestQueued, metav1.Condition{Type: "Ready", Status: "False", Reason: "Queued"},
 			metav1.Condition{Type: "Preempted", Status: "True", Reason: "Preempted"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.eventually(t, func(ctx context.Context) error {
+		runtest.Check(t, err)
+		runtest.Eventually(t, func(ctx context.Context) error {
 			if err := s.isTrue(ctx, pr, autoscaling.CapacityRevoked, autoscaling.Failed); err != nil {
 				return err
 			}
@@ -296,29 +250,19 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 
 	t.Run("sample", func(t *testing.T) {
 		text, err := os.ReadFile("../../../config/samples/autoscaling/provisioningrequest.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		objects, err := manifest.Read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := manifest.Apply(t.Context(), s, objects); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
+		runtest.Check(t, manifest.Apply(t.Context(), s, objects))
 		pr := &autoscaling.ProvisioningRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "training"}}
-		s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
+		runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
 	})
 
 	t.Run("other requests of the agent are denied", func(t *testing.T) {
 		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		limited, err := client.New(config, client.Options{Scheme: s.Scheme()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		cpu, memory := resource.MustParse("1"), resource.MustParse("1Gi")
 		err = limited.Create(t.Context(), &agentv1alpha1.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "mine", Labels: map[string]string{agentv1alpha1.ManagedByLabel: agentv1alpha1.ManagedByValue}},
@@ -341,7 +285,7 @@ func TestProvisioningRequestsOnAPIServer(t *testing.T) {
 					t.Fatal("the agent was not killed")
 				}
 				s.startAgent(t, "")
-				s.eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
+				runtest.Eventually(t, func(ctx context.Context) error { return s.isTrue(ctx, pr, autoscaling.Accepted) })
 				if all, err := s.owned(t.Context(), pr); err != nil || len(all) != 1 {
 					t.Errorf("%d resource requests, %v", len(all), err)
 				}

@@ -22,6 +22,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/autoscaling"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -39,15 +40,11 @@ type bench struct {
 func newBench(t *testing.T, change ...func(*autoscaling.ProvisioningRequest)) *bench {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme, autoscaling.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	template := &corev1.PodTemplate{}
 	err := yaml.Unmarshal([]byte(`{metadata: {namespace: ml, name: worker}, template: {spec: {containers: [{name: a, resources: {requests: {cpu: 500m, memory: 256Mi}}}]}}}`), template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	pr := &autoscaling.ProvisioningRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "job-train-borrowed-1", UID: "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01", Generation: 1},
 		Spec: autoscaling.ProvisioningRequestSpec{
@@ -76,21 +73,15 @@ func newBench(t *testing.T, change ...func(*autoscaling.ProvisioningRequest)) *b
 func (b *bench) reconcile() time.Duration {
 	b.Helper()
 	result, err := b.Reconcile(b.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b.pr)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := b.client.Get(b.Context(), client.ObjectKeyFromObject(b.pr), b.pr); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
+	runtest.Check(b, b.client.Get(b.Context(), client.ObjectKeyFromObject(b.pr), b.pr))
 	return result.RequeueAfter
 }
 
 func (b *bench) requests() []agentv1alpha1.ResourceRequest {
 	b.Helper()
 	var list agentv1alpha1.ResourceRequestList
-	if err := b.client.List(b.Context(), &list); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.List(b.Context(), &list))
 	return list.Items
 }
 
@@ -109,12 +100,8 @@ func (b *bench) setStatus(text string) {
 	b.Helper()
 	rr := b.request()
 	rr.Status = agentv1alpha1.ResourceRequestStatus{}
-	if err := yaml.Unmarshal([]byte(text), &rr.Status); err != nil {
-		b.Fatal(err)
-	}
-	if err := b.client.Status().Update(b.Context(), rr); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, yaml.Unmarshal([]byte(text), &rr.Status))
+	runtest.Check(b, b.client.Status().Update(b.Context(), rr))
 	b.reconcile()
 }
 
@@ -251,9 +238,7 @@ func TestReleaseByAUserIsNoFailure(t *testing.T) {
 		b := newBench(t)
 		b.reconcile()
 		b.setStatus(active)
-		if err := end(b, b.request()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, end(b, b.request()))
 		b.reconcile()
 		b.expect("Accepted=Pending", "Provisioned=NodeReady", "CapacityRevoked="+name)
 		b.reconcile()
@@ -285,13 +270,9 @@ func TestMissingPodTemplateIsAwaited(t *testing.T) {
 		t.Errorf("message %q", got)
 	}
 	template := &corev1.PodTemplate{}
-	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "ml", Name: "worker"}, template); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Get(t.Context(), client.ObjectKey{Namespace: "ml", Name: "worker"}, template))
 	template.ObjectMeta = metav1.ObjectMeta{Namespace: "ml", Name: "later"}
-	if err := b.client.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Create(t.Context(), template))
 	b.reconcile()
 	b.expect("Accepted=Pending")
 }
@@ -325,9 +306,7 @@ func TestKilledAgentCreatesOneRequest(t *testing.T) {
 func TestForeignRequestIsNotTakenOver(t *testing.T) {
 	b := newBench(t)
 	foreign := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: RequestName(b.pr)}}
-	if err := b.client.Create(t.Context(), foreign); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Create(t.Context(), foreign))
 	b.reconcile()
 	b.expect("Failed=NameTaken")
 	if rr := b.request(); rr.Spec.Release {

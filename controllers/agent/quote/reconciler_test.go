@@ -25,6 +25,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
@@ -44,9 +45,7 @@ type bench struct {
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	cpu, memory := resource.MustParse("500m"), resource.MustParse("256Mi")
 	q := &agentv1alpha1.Quote{
@@ -73,9 +72,7 @@ func (b *bench) after(d time.Duration) time.Duration {
 	b.Helper()
 	b.clock.Step(d)
 	result, err := b.Reconcile(b.Context(), b.name())
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	return result.RequeueAfter
 }
 
@@ -86,9 +83,7 @@ func (b *bench) name() reconcile.Request {
 func (b *bench) quote() *agentv1alpha1.Quote {
 	b.Helper()
 	q := &agentv1alpha1.Quote{}
-	if err := b.client.Get(b.Context(), b.name().NamespacedName, q); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Get(b.Context(), b.name().NamespacedName, q))
 	return q
 }
 
@@ -180,9 +175,7 @@ func TestKilledAgentAsksAgainWithTheSameKey(t *testing.T) {
 		}
 	}
 	// A killed agent also releases what it may have held.
-	if err := b.client.Delete(t.Context(), b.quote()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Delete(t.Context(), b.quote()))
 	b.after(0)
 	b.expectGone()
 	if calls := b.broker.Calls(transporttest.ReleaseQuote); len(calls) != 1 || calls[0].Name != uid {
@@ -251,9 +244,7 @@ func TestTakenQuoteNamesTheRequest(t *testing.T) {
 func TestDeletedQuoteGoesThoughTheBrokerIsAway(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
-	if err := b.client.Delete(t.Context(), b.quote()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Delete(t.Context(), b.quote()))
 	b.broker.SetDown(true)
 	b.after(0)
 	if q := b.quote(); len(q.Finalizers) != 1 {
@@ -340,9 +331,7 @@ func TestQuoteThatIsBeingTakenOverDoesNotExpire(t *testing.T) {
 	b.after(confirmEvery)
 	b.expect(agentv1alpha1.QuoteHeld, agentv1alpha1.ReasonQuoteHeld, "")
 	taker.Status.ReservationName = "res-k3v9x2m7qa"
-	if err := b.client.Status().Update(t.Context(), taker); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Status().Update(t.Context(), taker))
 	b.after(0)
 	b.expect(agentv1alpha1.QuoteTaken, agentv1alpha1.ReasonQuoteTaken, "")
 }

@@ -9,6 +9,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -55,9 +56,7 @@ func TestDrainIsObservedOnceWhenItEnds(t *testing.T) {
 			inst := newInstruction()
 			inst.Spec.Release, inst.Status.Drain = true, test.drain
 			r := newReconciler(t, &broker{}, inst)
-			if err := r.client.Status().Update(t.Context(), inst); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, r.client.Status().Update(t.Context(), inst))
 			var got []observedDrain
 			r.opts.Peering = &liqo.Peering{}
 			r.opts.ObserveDrain = func(result DrainResult, took time.Duration) { got = append(got, observedDrain{result, took}) }
@@ -66,9 +65,7 @@ func TestDrainIsObservedOnceWhenItEnds(t *testing.T) {
 					inst.Status.Conditions = nil
 				}
 				state := plan.ConsumerState{Phase: agentv1alpha1.InstructionReleasing, Drained: step}
-				if err := r.writeStatus(t.Context(), inst, state, metav1.NewTime(began.Add(time.Minute))); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, r.writeStatus(t.Context(), inst, state, metav1.NewTime(began.Add(time.Minute))))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("observed drains (-want +got):\n%s", diff)

@@ -15,6 +15,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/placement"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -143,13 +144,9 @@ func TestEventsReportTheEnd(t *testing.T) {
 			recorder := events.NewFakeRecorder(8)
 			r.opts.Clock, r.opts.Recorder = clocktesting.NewFakePassiveClock(noon), recorder
 			for _, in := range []time.Duration{time.Minute, time.Minute, time.Hour, time.Hour, 5 * time.Minute} {
-				if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst))
 				expires(in)(inst)
-				if err := r.client.Update(t.Context(), inst); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, r.client.Update(t.Context(), inst))
 				step(t, r)
 			}
 			var got []string
@@ -178,9 +175,7 @@ func TestWaitingPodsGetAnEventPerMessage(t *testing.T) {
 		{Health: rejected("limits are missing"), WaitingPod: pod}, {Health: rejected("limits are missing"), WaitingPod: pod},
 		{Health: rejected("no room"), WaitingPod: pod}, {Health: healthy}, {Health: rejected("the pod cannot be read")},
 	} {
-		if err := r.writeStatus(t.Context(), inst, state, metav1.NewTime(noon)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, r.writeStatus(t.Context(), inst, state, metav1.NewTime(noon)))
 	}
 	var got []string
 	for len(recorder.Events) > 0 {

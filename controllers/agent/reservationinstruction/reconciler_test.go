@@ -29,6 +29,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
@@ -50,9 +51,7 @@ func (b *broker) ReportStatus(_ context.Context, _ string, report *v1.StatusRepo
 func newReconciler(t *testing.T, b *broker, objects ...client.Object) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 	sender := outbox.NewOutbox(clock.RealClock{})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
@@ -100,9 +99,7 @@ func TestInstructionWithoutPeeringIsNeverActive(t *testing.T) {
 	inst := newInstruction()
 	r := newReconciler(t, &broker{}, inst)
 	step(t, r)
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, r.client.Get(t.Context(), client.ObjectKeyFromObject(inst), inst))
 	if inst.Status.Phase != agentv1alpha1.InstructionPending || !inst.Status.Delivered {
 		t.Errorf("got phase %q, delivered %v, want Pending, true", inst.Status.Phase, inst.Status.Delivered)
 	}

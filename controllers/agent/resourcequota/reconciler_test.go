@@ -23,7 +23,6 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -44,29 +43,14 @@ func startMember(t *testing.T) *member {
 	m.check(err)
 	m.Client, err = client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
 	m.check(err)
-	for _, name := range []string{"liqo", "liqo-resource-broker", "team"} {
-		m.check(m.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	}
-	objects, err := chart.AgentForProcess("liqo-resource-broker-agent", "liqo-resource-broker")
-	m.check(err)
-	m.check(manifest.Install(t.Context(), m.Client, objects))
-	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent")
-	m.check(err)
+	kubeconfig := controlplanetest.InstallAgent(t, plane, m.Client, chart.AgentForProcess, "team")
 	rights, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	m.check(err)
 	mgr, err := ctrl.NewManager(rights, ctrl.Options{Scheme: scheme, Logger: testr.New(t), Metrics: server.Options{BindAddress: "0"}})
 	m.check(err)
 	m.agent = mgr.GetClient()
 	m.check(resourcequota.SetupWithManager(mgr))
-	stopped := make(chan error, 1)
-	ctx, stop := context.WithCancel(t.Context())
-	go func() { stopped <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-stopped; err != nil {
-			t.Errorf("the agent stopped: %v", err)
-		}
-	})
+	runtest.Start(t, mgr)
 	return m
 }
 

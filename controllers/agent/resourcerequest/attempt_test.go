@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const secondKey = uid + ".1"
@@ -165,9 +166,7 @@ func TestNextAttemptWaitsUntilNothingOfTheLastOneIsLeft(t *testing.T) {
 	b := failed(t)
 	b.refuseAbove("8")
 	late, err := b.broker.RequestReservation(t.Context(), uid, &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "500m"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	writer := inbox.Writer{Client: b.client, Namespace: "default"}
 	if _, err := writer.WriteConsumer(t.Context(), &late.Instruction, inbox.RequestOf(b.request(), nil), b.clock.Now()); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/bounds"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // make creates objects in the namespace of the request.
@@ -21,9 +22,7 @@ func (b *bench) make(objects ...client.Object) {
 	b.Helper()
 	for _, obj := range objects {
 		obj.SetNamespace("team")
-		if err := b.client.Create(b.Context(), obj); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, b.client.Create(b.Context(), obj))
 	}
 }
 
@@ -81,9 +80,7 @@ func TestBoundsThatAreLoweredLeaveWhatWasAskedFor(t *testing.T) {
 	b.after(0)
 	for _, obj := range []client.Object{limit("1m"), quota("1m")} {
 		obj.SetNamespace("team")
-		if err := b.client.Delete(b.Context(), obj); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, b.client.Delete(b.Context(), obj))
 	}
 	b.make(limit("1m"), quota("1m"))
 	b.after(0)
@@ -109,9 +106,7 @@ func TestOneOfRequestsThatFitOnlyAloneIsSent(t *testing.T) {
 	}
 	all.Wait()
 	var list agentv1alpha1.ResourceRequestList
-	if err := b.client.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.List(t.Context(), &list))
 	held, failed := 0, 0
 	for i := range list.Items {
 		switch list.Items[i].Status.Phase {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestRequestShowsItsCostUntilAfterItsEnd(t *testing.T) {
@@ -20,9 +21,7 @@ func TestRequestShowsItsCostUntilAfterItsEnd(t *testing.T) {
 	want := &brokerv1alpha1.ReservationCost{PerHour: "0.8", SoFar: "0", AsOf: &asOf, ToEnd: "0.8", Currency: "EUR"}
 	inst := b.instructions()[0]
 	inst.Spec.Cost = want
-	if err := b.client.Update(t.Context(), &inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), &inst))
 	b.after(time.Second)
 	if diff := cmp.Diff(want, b.request().Status.Cost); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -30,9 +29,7 @@ func TestRequestShowsItsCostUntilAfterItsEnd(t *testing.T) {
 	b.carriedOut(nodeReady)
 	inst = b.instructions()[0]
 	inst.Spec.Release = true
-	if err := b.client.Update(t.Context(), &inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), &inst))
 	if _, err := b.broker.ReleaseReservation(t.Context(), uid, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // placement returns the instruction of the only reservation with the given placement number.
@@ -28,9 +29,7 @@ func (b *bench) placement(number int32) *agentv1alpha1.ReservationInstruction {
 
 func (b *bench) write(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	b.after(time.Second)
 }
 

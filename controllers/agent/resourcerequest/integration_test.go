@@ -33,7 +33,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // patience bounds the wait for a condition. It is long because the machine may be busy.
@@ -53,62 +53,34 @@ func startMember(t *testing.T) *member {
 	plane := controlplanetest.Start(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agentv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	admin, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	m := &member{Client: admin, T: t, broker: transporttest.New("rome")}
-	for _, name := range []string{"liqo", "liqo-resource-broker"} {
-		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	objects, err := chart.AgentForProcess("liqo-resource-broker-agent", "liqo-resource-broker")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := manifest.Install(t.Context(), admin, objects); err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), "liqo-resource-broker", "liqo-resource-broker-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.startAgent(scheme, kubeconfig)
+	m.startAgent(scheme, controlplanetest.InstallAgent(t, plane, admin, chart.AgentForProcess))
 	return m
 }
 
 func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 	m.Helper()
 	rights, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		m.Fatal(err)
-	}
+	runtest.Check(m, err)
 	rights.QPS = -1
 	mgr, err := ctrl.NewManager(rights, ctrl.Options{
 		Scheme: scheme, Logger: testr.New(m.T),
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
-	if err != nil {
-		m.Fatal(err)
-	}
+	runtest.Check(m, err)
 	kubernetesClient, err := kubernetes.NewForConfig(rights)
-	if err != nil {
-		m.Fatal(err)
-	}
+	runtest.Check(m, err)
 	accounts := capacity.New(kubernetesClient)
 	for _, runnable := range []manager.Runnable{
 		accounts,
 		inbox.NewInstructions(mgr.GetClient(), m.broker, inbox.Options{}),
 	} {
-		if err := mgr.Add(runnable); err != nil {
-			m.Fatal(err)
-		}
+		runtest.Check(m, mgr.Add(runnable))
 	}
 	err = errors.Join(
 		advertisement.New(mgr.GetClient(), m.broker, accounts, mgr.GetEventRecorder("advertisement"),
@@ -118,9 +90,7 @@ func (m *member) startAgent(scheme *runtime.Scheme, kubeconfig string) {
 			// The agent's rights do not allow caching bounds.
 			resourcerequest.Options{ClusterID: "rome", Reader: mgr.GetAPIReader()}).SetupWithManager(mgr),
 	)
-	if err != nil {
-		m.Fatal(err)
-	}
+	runtest.Check(m, err)
 	ctx, stop := context.WithCancel(m.Context())
 	agent, ended := context.WithCancelCause(m.Context())
 	stopped := make(chan error, 1)
@@ -161,9 +131,7 @@ func (m *member) ask(t *testing.T, name string) *agentv1alpha1.ResourceRequest {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec:       agentv1alpha1.ResourceRequestSpec{CPU: &cpu, Memory: &memory, Priority: 10},
 	}
-	if err := m.Create(t.Context(), rr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Create(t.Context(), rr))
 	return rr
 }
 
@@ -223,17 +191,13 @@ func TestAgentOnARealAPIServer(t *testing.T) {
 
 func (m *member) testOffer(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	if err := m.Create(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Create(t.Context(), node))
 	node.Status = corev1.NodeStatus{
 		Capacity:    corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("110")},
 		Allocatable: corev1.ResourceList{"cpu": resource.MustParse("7"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("110")},
 		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}
-	if err := m.Status().Update(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Status().Update(t.Context(), node))
 	// No controller creates service accounts here, and the test pod needs none.
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
@@ -260,9 +224,7 @@ func (m *member) testOffer(t *testing.T) {
 	}
 	expect("5")
 	pod.Status.Phase = corev1.PodSucceeded
-	if err := m.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Status().Update(t.Context(), pod))
 	expect("7")
 	told := m.broker.Advertised()
 	if last := told[len(told)-1]; last.Allocatable["cpu"] != "7" || last.Capacity["cpu"] != "8" {
@@ -277,17 +239,13 @@ func (m *member) testLife(t *testing.T) {
 		t.Errorf("status %+v", rr.Status)
 	}
 	inst := &agentv1alpha1.ReservationInstruction{}
-	if err := m.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: rr.Status.ReservationName + "-1"}, inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: rr.Status.ReservationName + "-1"}, inst))
 	inst.Status.NodeName, inst.Status.Delivered = inst.Name, true
 	inst.Status.Conditions = []metav1.Condition{{
 		Type: agentv1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonNodeReady,
 		LastTransitionTime: metav1.Time{Time: time.Unix(1, 0)},
 	}}
-	if err := m.Status().Update(t.Context(), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Status().Update(t.Context(), inst))
 	m.expectPhase(t, rr, agentv1alpha1.RequestActive, agentv1alpha1.ReasonNodeReady)
 	m.eventually(t, func(ctx context.Context) error {
 		var list corev1.EventList
@@ -301,9 +259,7 @@ func (m *member) testLife(t *testing.T) {
 		}
 		return fmt.Errorf("no event among %d", len(list.Items))
 	})
-	if err := m.Delete(t.Context(), rr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Delete(t.Context(), rr))
 	m.takeDown(t)
 	m.expectGone(t, rr)
 	if held := m.broker.Held(); len(held) > 0 {
@@ -335,9 +291,7 @@ func (m *member) testDeletedInFlight(t *testing.T) {
 	if held := m.broker.Held(); len(held) != 1 {
 		t.Fatalf("held %v", held)
 	}
-	if err := m.Delete(t.Context(), rr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Delete(t.Context(), rr))
 	answer <- errors.New("connection reset")
 	m.takeDown(t)
 	m.expectGone(t, rr)
@@ -354,9 +308,7 @@ func (m *member) testBrokerAway(t *testing.T) {
 	m.expectPhase(t, rr, agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
 
 	m.broker.SetDown(true)
-	if err := m.Delete(t.Context(), rr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Delete(t.Context(), rr))
 	m.takeDown(t)
 	m.expectPhase(t, rr, agentv1alpha1.RequestReleasing, agentv1alpha1.ReasonBrokerUnreachable)
 	m.broker.SetDown(false)
@@ -375,9 +327,7 @@ func (m *member) testProvider(t *testing.T) {
 
 	// Enforced capacity counts as reserved, and is published to the broker at once.
 	inst.Status.Enforced = true
-	if err := m.Status().Update(t.Context(), inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, m.Status().Update(t.Context(), inst))
 	m.eventually(t, func(context.Context) error {
 		told := m.broker.Advertised()
 		if last := told[len(told)-1]; len(last.Usage) != 1 || last.Usage[0].Reservation != "res-zzzzzzzzzz" {

@@ -16,6 +16,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func withQuote(rr *agentv1alpha1.ResourceRequest) { rr.Spec.Quote = "offer" }
@@ -33,9 +34,7 @@ func heldQuote() *agentv1alpha1.Quote {
 
 func (b *bench) create(q *agentv1alpha1.Quote) {
 	b.Helper()
-	if err := b.client.Create(b.Context(), q); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Create(b.Context(), q))
 }
 
 // quotesAsked returns the quote that each call to the broker named.
@@ -147,9 +146,7 @@ func TestRequestSaysWhyItCannotTakeAQuoteOver(t *testing.T) {
 			b.create(other)
 			rr := b.request()
 			rr.Spec.Quote, rr.Generation = "other", 2
-			if err := b.client.Update(t.Context(), rr); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, b.client.Update(t.Context(), rr))
 			b.after(0)
 			b.after(0)
 			if rr := b.request(); rr.Status.Phase != agentv1alpha1.RequestReserved || rr.Status.QuoteName != "quo-0000000002" {
@@ -167,9 +164,7 @@ func TestKilledAgentRepeatsTheSameTakeover(t *testing.T) {
 	b.broker.SetBeforeAnswer(func(context.Context) error { return errors.New("killed") })
 	b.after(0)
 	b.broker.SetBeforeAnswer(nil)
-	if err := b.client.Delete(t.Context(), q); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Delete(t.Context(), q))
 	b.Reconciler = New(b.client, b.broker, b.events, Options{ClusterID: "rome", Clock: b.clock})
 	b.after(time.Minute)
 	if rr := b.request(); rr.Status.Phase != agentv1alpha1.RequestReserved {
@@ -199,9 +194,7 @@ func TestQuotesCountAgainstTheQuotasOfTheirNamespace(t *testing.T) {
 			b, q := newBench(t, tc.edit), heldQuote()
 			q.Status.Asked = true
 			b.create(q)
-			if err := b.client.Create(t.Context(), quota.DeepCopy()); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, b.client.Create(t.Context(), quota.DeepCopy()))
 			b.after(0)
 			if rr := b.request(); rr.Status.Phase != tc.want {
 				t.Errorf("phase %s, want %s: %s", rr.Status.Phase, tc.want, rr.Status.Message)

@@ -26,6 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const uid = "0b0b6f6e-8a53-4c86-9a3c-6f9f1f1c0a01"
@@ -45,9 +46,7 @@ type bench struct {
 func newBench(t *testing.T, edit ...func(*agentv1alpha1.ResourceRequest)) *bench {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{agentv1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	cpu, memory := resource.MustParse("500m"), resource.MustParse("256Mi")
 	rr := &agentv1alpha1.ResourceRequest{
@@ -82,27 +81,21 @@ func (b *bench) after(d time.Duration) time.Duration {
 	b.Helper()
 	b.clock.Step(d)
 	result, err := b.Reconcile(b.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "mine"}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, err)
 	return result.RequeueAfter
 }
 
 func (b *bench) request() *agentv1alpha1.ResourceRequest {
 	b.Helper()
 	rr := &agentv1alpha1.ResourceRequest{}
-	if err := b.client.Get(b.Context(), client.ObjectKey{Namespace: "team", Name: "mine"}, rr); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Get(b.Context(), client.ObjectKey{Namespace: "team", Name: "mine"}, rr))
 	return rr
 }
 
 func (b *bench) instructions() []agentv1alpha1.ReservationInstruction {
 	b.Helper()
 	var list agentv1alpha1.ReservationInstructionList
-	if err := b.client.List(b.Context(), &list, client.InNamespace("default")); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.List(b.Context(), &list, client.InNamespace("default")))
 	return list.Items
 }
 
@@ -111,9 +104,7 @@ func (b *bench) carriedOut(edit func(*agentv1alpha1.ReservationInstruction)) {
 	b.Helper()
 	inst := b.instructions()[0]
 	edit(&inst)
-	if err := b.client.Status().Update(b.Context(), &inst); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Status().Update(b.Context(), &inst))
 }
 
 // takenDown ends every released instruction.
@@ -123,17 +114,13 @@ func (b *bench) takenDown() {
 		if !inst.Spec.Release {
 			b.Fatalf("instruction %q is not released", inst.Name)
 		}
-		if err := b.client.Delete(b.Context(), &inst); err != nil {
-			b.Fatal(err)
-		}
+		runtest.Check(b, b.client.Delete(b.Context(), &inst))
 	}
 }
 
 func (b *bench) delete() {
 	b.Helper()
-	if err := b.client.Delete(b.Context(), b.request()); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Delete(b.Context(), b.request()))
 }
 
 func (b *bench) expectGone() {
@@ -435,9 +422,7 @@ func TestQueuedRequestIsPolledUntilGranted(t *testing.T) {
 	}
 	b.expectState(agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued)
 	granted, err := transporttest.Grant("res-0000000001", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "500m"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	*queued = *granted
 	b.after(askAgain)
 	b.expectState(agentv1alpha1.RequestReserved, agentv1alpha1.ReasonPeering)
@@ -574,9 +559,7 @@ func TestReservationEndedByBrokerIsTakenDown(t *testing.T) {
 	}
 	inst := b.instructions()[0]
 	inst.Spec.Release = true
-	if err := b.client.Update(t.Context(), &inst); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), &inst))
 	b.after(time.Hour)
 	b.expectState(agentv1alpha1.RequestReleasing, agentv1alpha1.ReasonReleasing)
 	b.takenDown()
@@ -609,9 +592,7 @@ func TestSilentProviderIsReportedUntilItReturns(t *testing.T) {
 	} {
 		inst := b.instructions()[0]
 		inst.Spec.ProviderSilentSince = step.silent
-		if err := b.client.Update(t.Context(), &inst); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, b.client.Update(t.Context(), &inst))
 		b.after(time.Second)
 		c := meta.FindStatusCondition(b.request().Status.Conditions, agentv1alpha1.ConditionProviderReachable)
 		if c == nil || c.Status != step.want {
@@ -737,9 +718,7 @@ func testMove(t *testing.T, heard bool) {
 	if heard {
 		inst := b.instructions()[0]
 		inst.Spec.Release = true
-		if err := b.client.Update(t.Context(), &inst); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, b.client.Update(t.Context(), &inst))
 	}
 	standing.Instruction.Placement, standing.Instruction.ProviderID = 2, "berlin"
 	standing.Placements = []v1.Placement{
@@ -760,9 +739,7 @@ func TestStaleStatusCausesNoRelease(t *testing.T) {
 	b.after(0)
 	rr := b.request()
 	rr.Status = agentv1alpha1.ResourceRequestStatus{Phase: agentv1alpha1.RequestPending, Asked: true}
-	if err := b.client.Status().Update(t.Context(), rr); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Status().Update(t.Context(), rr))
 	b.after(time.Millisecond)
 	if b.instructions()[0].Spec.Release {
 		t.Error("the instruction was released")
@@ -795,9 +772,7 @@ func TestForgottenReservationIsReplaced(t *testing.T) {
 func TestDeletedInstructionIsRecreated(t *testing.T) {
 	b := newBench(t)
 	b.after(0)
-	if err := b.client.Delete(t.Context(), &b.instructions()[0]); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Delete(t.Context(), &b.instructions()[0]))
 	b.after(time.Second)
 	if len(b.instructions()) != 1 {
 		t.Error("the instruction was not made again")
@@ -833,9 +808,7 @@ func TestNamespaces(t *testing.T) {
 			b := newBench(t, tc.ask...)
 			for name, value := range map[string]string{"private": "false", "shared": "true", "for-team": "team", "for-others": "others"} {
 				ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{agentv1alpha1.OffloadLabel: value}}}
-				if err := b.client.Create(t.Context(), ns); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, b.client.Create(t.Context(), ns))
 			}
 			b.after(0)
 			if diff := cmp.Diff(tc.open, b.instructions()[0].Spec.Namespaces); diff != "" {
@@ -855,14 +828,10 @@ func TestNamespaces(t *testing.T) {
 func TestNamespaceThatOptsInLaterIsOffloaded(t *testing.T) {
 	b := newBench(t, withNamespaces("private"))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "private"}}
-	if err := b.client.Create(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Create(t.Context(), ns))
 	b.after(0)
 	ns.Labels = map[string]string{agentv1alpha1.OffloadLabel: "true"}
-	if err := b.client.Update(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Update(t.Context(), ns))
 	if got := b.requestsNaming(t.Context(), ns); len(got) != 1 || got[0].Name != "mine" {
 		t.Errorf("wakes %v", got)
 	}
@@ -915,9 +884,7 @@ func (b *bench) edit(change func(*agentv1alpha1.ResourceRequestSpec)) {
 	rr := b.request()
 	change(&rr.Spec)
 	rr.Generation++
-	if err := b.client.Update(b.Context(), rr); err != nil {
-		b.Fatal(err)
-	}
+	runtest.Check(b, b.client.Update(b.Context(), rr))
 }
 
 func TestEditedDurationIsSentToBroker(t *testing.T) {

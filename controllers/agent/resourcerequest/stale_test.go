@@ -14,6 +14,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // movesTo acts as the broker that moves the reservation, and as the inbox that hears of it.
@@ -137,13 +138,9 @@ func TestPlacesOfOneClusterInTheQueueDiffer(t *testing.T) {
 	b := newBench(t)
 	first := &agentv1alpha1.ResourceRequest{}
 	first.Namespace, first.Name, first.UID, first.Generation = "team", "first", "uid-of-the-first", 1
-	if err := b.client.Create(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Create(t.Context(), first))
 	first.Status.Phase, first.Status.Queue = agentv1alpha1.RequestQueued, &brokerv1alpha1.QueuePlace{Position: 1}
-	if err := b.client.Status().Update(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.client.Status().Update(t.Context(), first))
 	b.broker.Decide = func(string, *v1.ReservationRequest) (*v1.Reservation, error) {
 		return &v1.Reservation{
 			Name: "res-0000000001", Phase: v1.ReservationPhaseQueued, RenewSeconds: 60,

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func denyingSpec(clusterID string) *brokerv1alpha1.BrokerConfigSpec {
@@ -63,9 +64,7 @@ func TestLastValidAccessListsApplyWhileTheConfigurationChanges(t *testing.T) {
 func reconcileSpec(t *testing.T, b *broker.Broker, spec *brokerv1alpha1.BrokerConfigSpec) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := brokerv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, brokerv1alpha1.AddToScheme(scheme))
 	key := client.ObjectKey{Name: brokerv1alpha1.BrokerConfigName}
 	objects := fake.NewClientBuilder().WithScheme(scheme)
 	if spec != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // conditionText returns the type, status and reason of a condition in one line.
@@ -175,9 +176,7 @@ func newWorld(t *testing.T) *world {
 		time.Sleep(time.Millisecond)
 	}
 	scheme := runtime.NewScheme()
-	if err := brokerv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, brokerv1alpha1.AddToScheme(scheme))
 	objects := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&brokerv1alpha1.ClusterAdvertisement{}).Build()
 	recorder := events.NewFakeRecorder(100)
 	return &world{t, b, objects, &Reconciler{

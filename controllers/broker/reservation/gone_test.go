@@ -22,6 +22,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // byHand returns a Reservation that a user created.
@@ -58,9 +59,8 @@ func TestCapacityIsHeldOnlyForExistingObjects(t *testing.T) {
 				}
 				key := client.ObjectKeyFromObject(byHand(""))
 				var err error
-				if last, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-					t.Fatal(err)
-				}
+				last, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+				runtest.Check(t, err)
 			}
 			if looks := last.RequeueAfter > 0; looks != (len(test.held) > 0) {
 				t.Errorf("requeued: %t, while capacity is held for %v", looks, test.held)
@@ -81,9 +81,7 @@ func TestCapacityIsHeldOnlyForExistingObjects(t *testing.T) {
 func holding(t *testing.T, uid types.UID) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := brokerv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, brokerv1alpha1.AddToScheme(scheme))
 	objects := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&brokerv1alpha1.Reservation{})
 	if uid != "" {
 		objects.WithObjects(byHand(uid))

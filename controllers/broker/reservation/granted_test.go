@@ -19,6 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -110,19 +111,13 @@ func reconcileByHand(t *testing.T, r *Reconciler) func(edit func(*brokerv1alpha1
 	return func(edit func(*brokerv1alpha1.Reservation)) *brokerv1alpha1.Reservation {
 		t.Helper()
 		obj, key := &brokerv1alpha1.Reservation{}, client.ObjectKeyFromObject(byHand(""))
-		if err := r.client.Get(t.Context(), key, obj); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, r.client.Get(t.Context(), key, obj))
 		edit(obj)
-		if err := r.client.Update(t.Context(), obj); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, r.client.Update(t.Context(), obj))
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.client.Get(t.Context(), key, obj); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, r.client.Get(t.Context(), key, obj))
 		return obj
 	}
 }
@@ -158,16 +153,12 @@ func TestEditOfAReservationThatIsOverAsksAgain(t *testing.T) {
 	if first.Phase != brokerv1alpha1.ReservationReserved {
 		t.Fatalf("%s: %s", first.Phase, first.Message)
 	}
-	if err := b.Release(t.Context(), first.ReservationName, "", "its time is over"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.Release(t.Context(), first.ReservationName, "", "its time is over"))
 	if got := reconcile(generation(2)).Status; got.Phase != brokerv1alpha1.ReservationReleasing || got.ObservedGeneration != 1 {
 		t.Fatalf("an edit during the release: %s, generation %d observed", got.Phase, got.ObservedGeneration)
 	}
 	gone := &v1.StatusReport{Placement: 1, Role: v1.StatusReportRoleProvider, State: v1.StatusReportStateGone}
-	if err := b.ReportStatus(t.Context(), first.TargetClusterID, first.ReservationName, gone); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.ReportStatus(t.Context(), first.TargetClusterID, first.ReservationName, gone))
 	second := reconcile(generation(2)).Status
 	if second.Phase != brokerv1alpha1.ReservationReserved || second.Attempt != 1 || second.ReservationName == first.ReservationName || second.ObservedGeneration != 2 {
 		t.Fatalf("once it is over: %s, attempt %d as %q, generation %d observed: %s", second.Phase, second.Attempt, second.ReservationName, second.ObservedGeneration, second.Message)
@@ -179,9 +170,7 @@ func TestEditOfAReservationThatIsOverAsksAgain(t *testing.T) {
 	if released.Phase != brokerv1alpha1.ReservationReleasing || released.ReservationName != second.ReservationName {
 		t.Errorf("released: %s, %q", released.Phase, released.ReservationName)
 	}
-	if err := b.ReportStatus(t.Context(), second.TargetClusterID, second.ReservationName, gone); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, b.ReportStatus(t.Context(), second.TargetClusterID, second.ReservationName, gone))
 	if got := reconcile(generation(4)).Status; got.Phase != brokerv1alpha1.ReservationReleased || got.Attempt != 1 || got.ObservedGeneration != 4 {
 		t.Errorf("an edit after spec.release: %s, attempt %d, generation %d observed", got.Phase, got.Attempt, got.ObservedGeneration)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestRequirementsSurviveTheRoundTripThroughTheBook(t *testing.T) {
@@ -31,9 +32,7 @@ func TestRequirementsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 		Data:      &brokerv1alpha1.DataVolume{Volume: resource.MustParse("500Gi"), Region: "eu-south"},
 	}
 	q, err := specs.ReadRequest(&brokerv1alpha1.Reservation{Spec: brokerv1alpha1.ReservationSpec{Requirements: written}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	shown := specOf(&broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Request: q.Request}}}).Requirements
 	if diff := cmp.Diff(written, shown); diff != "" {
 		t.Errorf("requirements (-written +shown):\n%s", diff)

@@ -10,6 +10,8 @@ import (
 	"math/big"
 	"testing"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // KeyPair is the key pair of a cluster's Liqo. DER and PEM both hold the public key.
@@ -23,13 +25,9 @@ type KeyPair struct {
 func NewKeyPair(t *testing.T) KeyPair {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return KeyPair{Private: private, DER: der, PEM: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}
 }
 
@@ -50,9 +48,7 @@ func (k KeyPair) CertificateFor(t *testing.T, as string, from, to time.Time) []b
 		NotBefore: from, NotAfter: to,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Private.Public(), k.Private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
@@ -60,9 +56,7 @@ func (k KeyPair) CertificateFor(t *testing.T, as string, from, to time.Time) []b
 func (k KeyPair) PrivatePEM(t *testing.T) []byte {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(k.Private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
@@ -75,9 +69,7 @@ func EncodeRequest(der []byte) []byte {
 func (k KeyPair) Request(t *testing.T, template *x509.CertificateRequest) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, k.Private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return EncodeRequest(der)
 }
 
@@ -86,9 +78,7 @@ func (k KeyPair) Request(t *testing.T, template *x509.CertificateRequest) []byte
 func (k KeyPair) RequestFor(t *testing.T, names ...pkix.RelativeDistinguishedNameSET) []byte {
 	t.Helper()
 	raw, err := asn1.Marshal(pkix.RDNSequence(names))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return k.Request(t, &x509.CertificateRequest{RawSubject: raw})
 }
 
