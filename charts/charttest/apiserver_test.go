@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // An API server with the CRDs of cert-manager, Gateway API and the Prometheus operator accepts every object of every set of
@@ -26,18 +27,14 @@ import (
 func TestAPIServerAcceptsEverySetOfValues(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	admin, err := client.New(plane.RESTConfig(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	createPrerequisites(t, admin)
 	// Objects that are the same in several sets are created once.
 	taken := map[string]bool{}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for _, obj := range allObjects(rendered) {
 			text, err := obj.MarshalJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if taken[string(text)] {
 				continue
 			}
@@ -96,21 +93,15 @@ func rewritten(path string, rendered, stored any) []string {
 func createPrerequisites(t *testing.T, admin client.Client) {
 	t.Helper()
 	modules, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager", "sigs.k8s.io/gateway-api").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	certManager, gateway, _ := strings.Cut(strings.TrimSpace(string(modules)), "\n")
 	var kinds []manifest.Object
 	for _, pattern := range []string{filepath.Join(certManager, "deploy", "crds", "*.yaml"), filepath.Join(gateway, "config", "crd", "standard", "*_httproutes.yaml"), filepath.Join("testdata", "*.yaml")} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			objects, err := manifest.Read(text)
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
@@ -121,19 +112,13 @@ func createPrerequisites(t *testing.T, admin client.Client) {
 	if len(kinds) < 9 {
 		t.Fatalf("%d kinds of cert-manager, Gateway API and the Prometheus operator, want 9", len(kinds))
 	}
-	if err := manifest.Install(t.Context(), admin, kinds); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, manifest.Install(t.Context(), admin, kinds))
 	// In an installation, the broker's chart creates the last two, for mailboxes.
 	for _, name := range []string{namespace, "liqo", "liqo-system", "mailbox-paris", "mailbox-rome"} {
-		if err := admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"}
-	if err := admin.Create(t.Context(), class); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, admin.Create(t.Context(), class))
 }
 
 // withAccount creates the ServiceAccount that a pod needs to be accepted, and returns a function that deletes it.
@@ -144,12 +129,8 @@ func withAccount(t *testing.T, admin client.Client, obj *unstructured.Unstructur
 	}
 	name := typed[*corev1.Pod](t, obj).Spec.ServiceAccountName
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := admin.Create(t.Context(), account); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, admin.Create(t.Context(), account))
 	return func() {
-		if err := admin.Delete(t.Context(), account); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, admin.Delete(t.Context(), account))
 	}
 }

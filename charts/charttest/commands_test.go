@@ -15,6 +15,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // helmScript runs Helm with the charts of the checkout. No pod runs, so it does not wait for any and leaves out hooks.
@@ -127,9 +128,7 @@ var placeholders = strings.NewReplacer(
 func TestDocumentedInstallation(t *testing.T) {
 	shell := documentedShell(t)
 	blocks, err := commands.Of("../..", t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, b := range blocks {
 		t.Run(b.String(), func(t *testing.T) {
 			for key, script := range before {
@@ -145,9 +144,7 @@ func TestDocumentedInstallation(t *testing.T) {
 func runScript(t *testing.T, shell *commands.Shell, script string) {
 	t.Helper()
 	out, err := shell.Run(t.Context(), script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Log(out)
 }
 
@@ -155,26 +152,16 @@ func runScript(t *testing.T, shell *commands.Shell, script string) {
 func documentedShell(t *testing.T) *commands.Shell {
 	t.Helper()
 	tools, err := toolchain.New(progress.Func(func(step string) { t.Log(step) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tools.Ensure(t.Context(), toolchain.Helm, toolchain.Kubectl); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, tools.Ensure(t.Context(), toolchain.Helm, toolchain.Kubectl))
 	plane := controlplanetest.Start(t)
 	admin, err := client.New(plane.RESTConfig(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	createPrerequisites(t, admin)
 	liqo, err := tools.ModuleDir(t.Context(), "liqo", "github.com/liqotech/liqo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	realMake, err := exec.LookPath("make")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	shell := &commands.Shell{Dir: t.TempDir(), Bin: t.TempDir(), Env: []string{
 		"KUBECONFIG=" + writeContexts(t, plane.Kubeconfig(), "broker", "rome", "paris"), "ROOT=" + tools.Root(), "NS=" + namespace,
 		"HELM=" + tools.Path(toolchain.Helm), "KUBECTL=" + tools.Path(toolchain.Kubectl), "MAKE=" + realMake,
@@ -184,14 +171,10 @@ func documentedShell(t *testing.T) *commands.Shell {
 	shell.Env = append(shell.Env, "HOME="+filepath.Join(shell.Dir, "home"))
 	plugin := controlplanetest.Program(t, "kubectl-broker")
 	for _, binary := range []string{filepath.Join(shell.Dir, "bin", "kubectl-broker"), filepath.Join(shell.Bin, "kubectl-broker")} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.Symlink(plugin, binary)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.Symlink(plugin, binary)))
 	}
 	for program, script := range map[string]string{"helm": helmScript, "kubectl": kubectlScript, "make": makeScript} {
-		if err := shell.Install(program, script); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, shell.Install(program, script))
 	}
 	runScript(t, shell, "kubectl apply --filename "+filepath.Join(liqo, "deployments/liqo/charts/liqo-crds/crds/core.liqo.io_foreignclusters.yaml"))
 	return shell
@@ -201,15 +184,11 @@ func documentedShell(t *testing.T) *commands.Shell {
 func writeContexts(t *testing.T, admin string, names ...string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, name := range names {
 		config.Contexts[name] = config.Contexts[config.CurrentContext].DeepCopy()
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, clientcmd.WriteToFile(*config, file))
 	return file
 }

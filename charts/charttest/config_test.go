@@ -12,6 +12,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // agentFile returns the configuration file in a release, as the agent reads it.
@@ -22,9 +23,7 @@ func agentFile(t *testing.T, rendered *chart.Rendered) *configuration.Configurat
 			continue
 		}
 		c, err := configuration.Parse([]byte(typed[*corev1.ConfigMap](t, obj).Data["agent.yaml"]), os.ReadFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return c
 	}
 	return nil
@@ -52,14 +51,10 @@ func TestAgentReadsTheChartsConfiguration(t *testing.T) {
 	}
 
 	values, err := yaml.Marshal(map[string]any{"config": mustYAML(t, config.AgentConfiguration)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	sample := agentFile(t, mustRender(t, c, release, string(values)))
 	want, err := configuration.Parse(config.AgentConfiguration, os.ReadFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	there := quantity.Amounts{"cpu": 640_000, "memory": 1 << 40, "nvidia.com/gpu": 8}
 	lendable := func(t offering.Rules) quantity.Amounts { return t.Lendable(there, quantity.Amounts{"cpu": 10_000}) }
 	if got, want := lendable(sample.Offer), lendable(want.Offer); !got.Equal(want) {
@@ -70,8 +65,6 @@ func TestAgentReadsTheChartsConfiguration(t *testing.T) {
 func mustYAML(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var out map[string]any
-	if err := yaml.Unmarshal(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.Unmarshal(text, &out))
 	return out
 }

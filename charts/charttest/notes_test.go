@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // notesPlaceholders replaces what readers of the notes fill in. A watch would not end by itself.
@@ -20,9 +22,7 @@ func TestCommandsInNotes(t *testing.T) {
 	// and show the state. Those of the agent enrol the cluster, check it, show the state and create a request.
 	for _, release := range []string{"broker", "agent"} {
 		notes, err := shell.Run(t.Context(), "helm get notes "+release+flags)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		scripts := indentedBlocks(notes)
 		if len(scripts) != 4 {
 			t.Errorf("the notes of the %s have %d blocks of commands, want 4:\n%s", release, len(scripts), notes)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // pod is a pod of a release, with the name of the object that creates it.
@@ -43,9 +44,7 @@ func pods(t *testing.T, rendered *chart.Rendered) []pod {
 
 func TestPodsMeetTheRestrictedStandard(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	restricted := psapi.LevelVersion{Level: psapi.LevelRestricted, Version: psapi.LatestVersion()}
 	eachSet(t, func(t *testing.T, rendered *chart.Rendered) {
 		for _, p := range pods(t, rendered) {

@@ -22,6 +22,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // strict decodes into Go types and refuses unknown fields.
@@ -41,9 +42,7 @@ var strict = func() runtime.Decoder {
 func typed[T runtime.Object](t *testing.T, obj *unstructured.Unstructured) T {
 	t.Helper()
 	text, err := obj.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	decoded, _, err := strict.Decode(text, nil, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", identityOf(obj), err)
@@ -110,9 +109,7 @@ func checkOffloadedPodsHook(t *testing.T, hook *admissionregistrationv1.Validati
 		}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for namespace, want := range map[string]bool{"liqo.io/remote-cluster-id": true, "team": false, "liqo.io/remote-cluster-id liqo.io/tenant-namespace": false} {
 		set := labels.Set{}
 		for key := range strings.FieldsSeq(namespace) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "write the lists of rights in testdata")
@@ -101,15 +102,11 @@ func TestReviewedRightsAreUpToDate(t *testing.T) {
 			got := rightsOf(t, rendered)
 			golden := filepath.Join("testdata", "rights-"+name+".txt")
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, os.WriteFile(golden, []byte(got), 0o644))
 				return
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 				t.Errorf("rights differ from %s; if that is intended, run the test with -update (-reviewed +rendered):\n%s", golden, diff)
 			}
@@ -198,9 +195,7 @@ func readMarkers(t *testing.T, folder string) []string {
 	var out []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for line := range strings.Lines(string(text)) {
 			_, marker, found := strings.Cut(strings.TrimSpace(line), "+kubebuilder:rbac:")
 			if !found {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // joinTemplates returns all templates of a chart as one text.
@@ -27,22 +28,16 @@ func joinTemplates(t *testing.T, files fs.FS) string {
 		all.Write(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return all.String()
 }
 
 func read[T any](t *testing.T, files fs.FS, name string, parse func([]byte, any) error) T {
 	t.Helper()
 	text, err := fs.ReadFile(files, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var out T
-	if err := parse(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, parse(text, &out))
 	return out
 }
 
@@ -96,9 +91,7 @@ func TestValuesAreDocumented(t *testing.T) {
 	for name, c := range chartsUnderTest {
 		values := read[map[string]any](t, c.files, "values.yaml", yamlStrict)
 		readme, err := fs.ReadFile(c.files, "README.md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		rows := regexp.MustCompile(`(?m)^\| (\S+) \| .* \| (.*) \|$`).FindAllStringSubmatch(string(readme), -1)
 		described := map[string]bool{}
 		for _, row := range rows {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // namespace of the releases in tests, unless a test overrides it.
@@ -155,18 +156,14 @@ var renderedSets = map[string]*chart.Rendered{}
 func mustRender(t *testing.T, c tested, release chart.Release, values string) *chart.Rendered {
 	t.Helper()
 	rendered, err := render(t, c, release, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return rendered
 }
 
 func render(t *testing.T, c tested, release chart.Release, values string) (*chart.Rendered, error) {
 	t.Helper()
 	loaded, err := chart.LoadFS(c.files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if err := yaml.UnmarshalStrict([]byte(values), &release.Values); err != nil {
 		t.Fatalf("the values of this test: %v", err)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const (
@@ -54,15 +55,11 @@ type cluster struct {
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, clientgoscheme.AddToScheme(scheme))
 	config := controlplanetest.Start(t).RESTConfig()
 	config.QPS = -1
 	admin, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	c := &cluster{T: t, Client: admin, config: config, scheme: scheme}
 	c.check(manifest.Install(t.Context(), admin, c.kindsOfLiqo()))
 	c.createRole()
@@ -71,9 +68,7 @@ func startCluster(t *testing.T) *cluster {
 
 func (c *cluster) check(err error) {
 	c.Helper()
-	if err != nil {
-		c.Fatal(err)
-	}
+	runtest.Check(c, err)
 }
 
 func (c *cluster) create(obj client.Object) {
@@ -85,9 +80,7 @@ func (c *cluster) create(obj client.Object) {
 func liqoFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return strings.TrimSpace(string(folder))
 }
 
@@ -125,17 +118,13 @@ const agentNamespace = "liqo-resource-broker"
 func render(t *testing.T, namespace, values string) *chart.Rendered {
 	t.Helper()
 	loaded, err := chart.LoadFS(charts.Agent())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	release := chart.Release{Name: "agent", Namespace: namespace, Values: map[string]any{}}
 	if err := yaml.UnmarshalStrict([]byte(values), &release.Values); err != nil {
 		t.Fatalf("the values of this test: %v", err)
 	}
 	rendered, err := chart.Render(loaded, release)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return rendered
 }
 
@@ -193,15 +182,11 @@ func mergeYAML(t *testing.T, texts ...string) string {
 	merged := map[string]any{}
 	for _, text := range texts {
 		values := map[string]any{}
-		if err := yaml.UnmarshalStrict([]byte(text), &values); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, yaml.UnmarshalStrict([]byte(text), &values))
 		maps.Copy(merged, values)
 	}
 	text, err := yaml.Marshal(merged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return string(text)
 }
 
@@ -340,9 +325,7 @@ func requests(cpu, memory string) map[string]any {
 func set(value any, path ...string) change {
 	return func(t testing.TB, pod map[string]any) {
 		t.Helper()
-		if err := unstructured.SetNestedField(pod, runtime.DeepCopyJSONValue(value), path...); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, unstructured.SetNestedField(pod, runtime.DeepCopyJSONValue(value), path...))
 	}
 }
 
@@ -351,8 +334,6 @@ func inContainer(value any, path ...string) change {
 	return func(t testing.TB, pod map[string]any) {
 		t.Helper()
 		first := pod["containers"].([]any)[0].(map[string]any)
-		if err := unstructured.SetNestedField(first, runtime.DeepCopyJSONValue(value), path...); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, unstructured.SetNestedField(first, runtime.DeepCopyJSONValue(value), path...))
 	}
 }

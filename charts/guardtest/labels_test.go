@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // reservedLabels are labels by which Liqo finds its own objects, and one that it may select by in the future.
@@ -258,9 +260,7 @@ func TestLabelsOfLiqoAreReviewed(t *testing.T) {
 		t.Errorf("Liqo's labels and annotations differ from labels.md: see who selects by them, and add a row (-reviewed +in Liqo):\n%s", diff)
 	}
 	text, err := os.ReadFile("../agent/templates/_guard.tpl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	_, list, _ := strings.Cut(string(text), `define "liqo-resource-broker-agent.reservedKey"`)
 	list, _, _ = strings.Cut(list, "end -")
 	permitted := map[string]bool{}
@@ -276,9 +276,7 @@ func TestLabelsOfLiqoAreReviewed(t *testing.T) {
 func reviewedKeys(t *testing.T) (all, allowed []string) {
 	t.Helper()
 	text, err := os.ReadFile("labels.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	_, table, _ := strings.Cut(string(text), "<!-- labels begin -->")
 	table, _, _ = strings.Cut(table, "<!-- labels end -->")
 	for row := range strings.Lines(table) {
@@ -332,9 +330,7 @@ func keysInSource(t *testing.T) []string {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 	}
 	return slices.Sorted(maps.Keys(keys))
 }

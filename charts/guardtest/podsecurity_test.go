@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // version is the version of the standard that the policies implement, the newest in the module. A newer module with
@@ -82,9 +84,7 @@ func (s *site) compare(name string, pod *corev1.Pod, judge func(*corev1.Pod) (bo
 func fixturesOf(t *testing.T, level podsecurity.Level) map[string]*corev1.Pod {
 	t.Helper()
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/pod-security-admission").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	pods := map[string]*corev1.Pod{}
 	for _, of := range []podsecurity.Level{podsecurity.LevelBaseline, podsecurity.LevelRestricted} {
 		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "test", "testdata", string(of), "v1.35", "*", "*.yaml"))
@@ -93,9 +93,7 @@ func fixturesOf(t *testing.T, level podsecurity.Level) map[string]*corev1.Pod {
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			pod := &corev1.Pod{}
 			if err := yaml.UnmarshalStrict(text, pod); err != nil {
 				t.Fatalf("%s: %v", file, err)

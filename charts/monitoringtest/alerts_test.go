@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const root = "../.."
@@ -18,9 +20,7 @@ const runbooksURL = "https://github.com/mehdiazizian/liqo-resource-broker/blob/m
 
 func TestEveryAlertHasARunbook(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "runbooks.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var alerts, headings []string
 	for _, heading := range regexp.MustCompile(`(?m)^## (.+)$`).FindAllStringSubmatch(string(page), -1) {
 		headings = append(headings, heading[1])
@@ -76,9 +76,7 @@ func TestAlertsFire(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "rules_test.yaml"), cases, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, r := range ReadRules(t) {
 		if r.Alert != "" && !strings.Contains(string(cases), `alertname="`+r.Alert+`"`) {
 			t.Errorf("no case in which %s fires", r.Alert)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // files holds the files of each chart.
@@ -35,9 +36,7 @@ var metricRow = regexp.MustCompile("(?m)^\\| `((?:broker|agent)_[a-z_]+)(?:\\{([
 func ReadMetrics(t testing.TB, root string) map[string]Metric {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	out := map[string]Metric{}
 	for _, row := range metricRow.FindAllStringSubmatch(string(page), -1) {
 		out[row[1]] = Metric{Kind: row[3], Labels: strings.FieldsFunc(row[2], func(r rune) bool { return r == ',' })}
@@ -54,9 +53,7 @@ func ReadRules(t testing.TB) []monitoringv1.Rule {
 	var out []monitoringv1.Rule
 	for name, chart := range files {
 		text, err := fs.ReadFile(chart, "files/rules.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		var spec monitoringv1.PrometheusRuleSpec
 		if err := yaml.UnmarshalStrict(text, &spec); err != nil {
 			t.Fatalf("rules of the %s: %v", name, err)
@@ -125,14 +122,10 @@ func ReadDashboards(t testing.TB) map[string]Dashboard {
 	out := map[string]Dashboard{}
 	for _, chart := range files {
 		names, err := fs.Glob(chart, "files/dashboards/*.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, name := range names {
 			text, err := fs.ReadFile(chart, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			var d Dashboard
 			if err := json.Unmarshal(text, &d); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -152,9 +145,7 @@ func CopyRules(t testing.TB) (dir string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "rules-"+name+".yaml"), text, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 	}
 	return dir
 }

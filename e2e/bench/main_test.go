@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestMain lets the test binary run as a process of a study.
@@ -42,9 +44,7 @@ func TestStudiesPrintTheirFigures(t *testing.T) {
 		t.Run(study.name, func(t *testing.T) {
 			t.Parallel()
 			var table bytes.Buffer
-			if err := measure(t.Context(), small, regexp.MustCompile("^"+study.name+"$"), &table, t.Output()); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, measure(t.Context(), small, regexp.MustCompile("^"+study.name+"$"), &table, t.Output()))
 			if got := strings.Count(table.String(), "\n| ") - 1; got != figures[study.name] {
 				t.Errorf("%d figures, want %d:\n%s", got, figures[study.name], table.String())
 			}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestBlocksAreRead(t *testing.T) {
@@ -14,9 +16,7 @@ func TestBlocksAreRead(t *testing.T) {
 		"'''console\n$ kubectl get a\noutput\n$ kubectl get b\n'''\n"+
 		"'''yaml\na: b\n'''\n", "'''", "```")
 	got, err := parse("p.md", page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	want := []Block{
 		{Page: "p.md", Line: 2, Script: "kubectl get pods\nhelm list\n"},
 		{Page: "p.md", Line: 8, Script: "kubectl apply -f - <<END\n  a: b\nEND\n"},
@@ -32,9 +32,7 @@ func TestBlocksAreRead(t *testing.T) {
 
 func TestMissingAndUnknownBlocksAreFound(t *testing.T) {
 	blocks, err := Read("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if problems := Check(blocks); len(problems) > 0 {
 		t.Fatal(strings.Join(problems, "\n"))
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // finder is a test that must fail with a mutant, and the expected error.
@@ -85,15 +87,11 @@ func TestEveryMutantIsFound(t *testing.T) {
 	}
 	overlay := newOverlay(names, dir)
 	path, err := overlay.write()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	tests := map[string]string{}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			if err := overlay.broken[name]; err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, overlay.broken[name])
 			f, ok := finders[name]
 			if !ok {
 				t.Fatal("no test is named that finds it")
@@ -148,9 +146,7 @@ func buildTests(t *testing.T, folder, dir, overlay string) string {
 func TestBrokenPatchesAreReported(t *testing.T) {
 	file := "internal/broker/ledger/hold.go"
 	source, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	head := strings.SplitN(string(source), "\n", 5)
 	cases := map[string]struct{ patch, want string }{
 		"the code has changed":        {patchOf(file, "func gone() {", "func gone() { panic(1) }"), "no longer applies"},
@@ -162,9 +158,7 @@ func TestBrokenPatchesAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			patch := filepath.Join(folder, "mutant.patch")
-			if err := os.WriteFile(patch, []byte(tc.patch), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, os.WriteFile(patch, []byte(tc.patch), 0o600))
 			o := newOverlay(nil, t.TempDir())
 			if err := o.add("mutant", patch); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)

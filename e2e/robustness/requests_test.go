@@ -28,6 +28,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal/journaltest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/server"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // generator generates requests from the API description, most of them valid.
@@ -57,9 +58,7 @@ func readOperations(t *testing.T) ([]operation, map[string]any) {
 			Schemas map[string]any `json:"schemas"`
 		} `json:"components"`
 	}
-	if err := yaml.Unmarshal(v1.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.Unmarshal(v1.OpenAPI, &document))
 	var operations []operation
 	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
 		item := document.Paths[path]
@@ -277,9 +276,7 @@ func (g *generator) request(ctx context.Context, o operation, base string) (*htt
 func handlerStack(t *testing.T) (base string, client func(id string) *http.Client) {
 	t.Helper()
 	check := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 	}
 	servers, err := pkitest.NewAuthority("servers", time.Now())
 	check(err)

@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var programs = []string{"agent", "broker"}
@@ -59,9 +61,7 @@ func TestDockerfileBuildsBrokerByDefault(t *testing.T) {
 
 func TestDockerignoreKeepsSourcesOfBothBinaries(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", ".dockerignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var kept []string
 	for line := range strings.Lines(string(text)) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
@@ -71,18 +71,12 @@ func TestDockerignoreKeepsSourcesOfBothBinaries(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", "./cmd/broker", "./cmd/agent")
 	command.Dir = filepath.Join("..", "..")
 	out, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	top, err := filepath.Abs(command.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for dir := range strings.FieldsSeq(string(out)) {
 		folder, err := filepath.Rel(top, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if first, _, _ := strings.Cut(folder, string(filepath.Separator)); !slices.Contains(kept, first) {
 			t.Errorf(".dockerignore drops %s, which a binary imports", folder)
 		}
@@ -100,9 +94,7 @@ type instruction struct{ name, arguments string }
 func readStages(t *testing.T, path string) []stage {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var stages []stage
 	for _, line := range logicalLines(string(text)) {
 		name, arguments, _ := strings.Cut(line, " ")
@@ -249,9 +241,7 @@ func koImage(t *testing.T, program string) image {
 func parseGo(t *testing.T, path string) *ast.File {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return file
 }
 
@@ -278,9 +268,7 @@ func textOf(t *testing.T, e ast.Expr) string {
 		t.Fatalf("%T is no literal", e)
 	}
 	text, err := strconv.Unquote(literal.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return text
 }
 

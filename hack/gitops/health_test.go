@@ -18,6 +18,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "write the health that the scripts find into testdata; read what changed before you commit it")
@@ -36,9 +38,7 @@ const healthKey = "resource.customizations.health."
 func TestHealthOfEveryRecordedState(t *testing.T) {
 	scripts := scriptsOf(t)
 	files, err := filepath.Glob("testdata/health/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var recorded []string
 	for _, file := range files {
 		kind := strings.TrimSuffix(filepath.Base(file), ".yaml")
@@ -57,13 +57,9 @@ func TestHealthOfEveryRecordedState(t *testing.T) {
 
 func testStates(t *testing.T, file, script string) {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var states []state
-	if err := yaml.UnmarshalStrict(text, &states); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.UnmarshalStrict(text, &states))
 	for i := range states {
 		s := &states[i]
 		got, err := health(t.Context(), script, s.Object)
@@ -80,12 +76,9 @@ func testStates(t *testing.T, file, script string) {
 	if !*update {
 		return
 	}
-	if text, err = yaml.Marshal(states); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	text, err = yaml.Marshal(states)
+	runtest.Check(t, err)
+	runtest.Check(t, os.WriteFile(file, text, 0o644))
 }
 
 // A new object has no status, and may have no generation yet.
@@ -102,13 +95,9 @@ func TestHealthOfAnObjectWithoutStatus(t *testing.T) {
 func scriptsOf(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("argocd/argocd-cm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var config corev1.ConfigMap
-	if err := yaml.UnmarshalStrict(text, &config); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.UnmarshalStrict(text, &config))
 	scripts := map[string]string{}
 	for key, script := range config.Data {
 		if kind, ok := strings.CutPrefix(key, healthKey); ok {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/chart"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // The fields of Argo CD's and Flux's CRDs that the manifests use. Any other field fails the tests: it is either a
@@ -232,9 +233,7 @@ func render(t *testing.T, name, version, release, namespace string, values map[s
 		files = charts.Agent()
 	}
 	loaded, err := chart.LoadFS(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if loaded.Name() != name || version != "" && loaded.Metadata.Version != version {
 		t.Errorf("chart %s %s is named, this is %s %s", name, version, loaded.Name(), loaded.Metadata.Version)
 	}
@@ -255,9 +254,7 @@ func render(t *testing.T, name, version, release, namespace string, values map[s
 func applications(t *testing.T) []application {
 	t.Helper()
 	files, err := filepath.Glob("argocd/apps/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var out []application
 	for _, file := range files {
 		for _, text := range documents(t, file) {
@@ -319,9 +316,7 @@ func generate(text []byte) (application, error) {
 func documents(t *testing.T, file string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var out [][]byte
 	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
 		var document json.RawMessage
@@ -337,9 +332,7 @@ func documents(t *testing.T, file string) [][]byte {
 func kindOf(t *testing.T, text []byte) string {
 	t.Helper()
 	var meta metav1.TypeMeta
-	if err := yaml.Unmarshal(text, &meta); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, yaml.Unmarshal(text, &meta))
 	return meta.Kind
 }
 

@@ -15,6 +15,7 @@ import (
 
 	agent "github.com/mehdiazizian/liqo-resource-broker/cmd/agent/app"
 	broker "github.com/mehdiazizian/liqo-resource-broker/cmd/broker/app"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/cli.md")
@@ -25,32 +26,26 @@ func TestFlagsAreDocumented(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "") // it is the default of a flag
 	name := filepath.Join(root, "docs", "cli.md")
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	page := string(content)
 	binaries := []*cobra.Command{broker.Command(), agent.Command()}
 	inBoth := func(f *pflag.Flag) bool {
 		return !slices.ContainsFunc(binaries, func(binary *cobra.Command) bool { return !hasFlag(binary, f) })
 	}
-	if page, err = replaceTable(page, "broker and agent", flagTable(binaries[0], inBoth)); err != nil {
-		t.Fatal(err)
-	}
+	page, err = replaceTable(page, "broker and agent", flagTable(binaries[0], inBoth))
+	runtest.Check(t, err)
 	for _, binary := range binaries {
 		for _, cmd := range append([]*cobra.Command{binary}, binary.Commands()...) {
 			own := func(f *pflag.Flag) bool { return !hasFlag(binary, f) }
 			if cmd == binary {
 				own = func(f *pflag.Flag) bool { return !inBoth(f) }
 			}
-			if page, err = replaceTable(page, cmd.CommandPath(), flagTable(cmd, own)); err != nil {
-				t.Fatal(err)
-			}
+			page, err = replaceTable(page, cmd.CommandPath(), flagTable(cmd, own))
+			runtest.Check(t, err)
 		}
 	}
 	if *update {
-		if err := os.WriteFile(name, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, os.WriteFile(name, []byte(page), 0o644))
 		return
 	}
 	if diff := cmp.Diff(page, string(content)); diff != "" {

@@ -13,14 +13,13 @@ import (
 	agent "github.com/mehdiazizian/liqo-resource-broker/cmd/agent/app"
 	broker "github.com/mehdiazizian/liqo-resource-broker/cmd/broker/app"
 	"github.com/mehdiazizian/liqo-resource-broker/e2e/commands"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // Every block of shell commands in a page is run by a test, or has a reason why none does.
 func TestDocumentedBlocksAreRun(t *testing.T) {
 	blocks, err := commands.Read(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, problem := range commands.Check(blocks) {
 		t.Error(problem)
 	}
@@ -40,9 +39,7 @@ func TestDocumentedConditionsExist(t *testing.T) {
 	found := 0
 	for _, page := range findPages(t) {
 		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, match := range waitedCondition.FindAllStringSubmatch(string(content), -1) {
 			found++
 			if name := match[1] + match[2]; !slices.Contains(known, name) {
@@ -64,14 +61,10 @@ var (
 // Commands in the text of a page are not run, but their names and flags exist.
 func TestDocumentedFlagsAndTargetsExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, page := range findPages(t) {
 		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, match := range targetPattern.FindAllStringSubmatch(string(content), -1) {
 			if !strings.Contains(string(makefile), "\n"+match[1]+": ") {
 				t.Errorf("%s names target %q, which the Makefile does not have", page, match[1])

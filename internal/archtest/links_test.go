@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // linkPattern matches a Markdown link: its target, which is empty within a page, and its anchor.
@@ -20,9 +22,7 @@ var codePattern = regexp.MustCompile("`[^`\n]*`")
 func TestLinksOfPagesHaveTargets(t *testing.T) {
 	for _, page := range findPages(t) {
 		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, match := range linkPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(string(content), ""), -1) {
 			target, anchor := match[1], match[2]
 			if strings.Contains(target, "://") || target+anchor == "" {
@@ -53,9 +53,7 @@ var unslugged = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 func hasHeading(t *testing.T, page, anchor string) bool {
 	t.Helper()
 	content, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return slices.ContainsFunc(headingPattern.FindAllStringSubmatch(string(content), -1), func(match []string) bool {
 		return strings.ReplaceAll(unslugged.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-") == anchor
 	})
@@ -77,9 +75,7 @@ func findPages(t *testing.T) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if len(found) == 0 {
 		t.Fatal("there are no pages")
 	}

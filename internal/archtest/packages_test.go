@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const module = "github.com/mehdiazizian/liqo-resource-broker"
@@ -72,9 +74,7 @@ var listPackages = sync.OnceValues(func() ([]pkg, error) {
 func packages(t *testing.T) []pkg {
 	t.Helper()
 	all, err := listPackages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return all
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -119,9 +120,7 @@ func TestQuotedReasonsExist(t *testing.T) {
 	known["FailedReflection"] = true // an event of Liqo
 	for _, name := range findPages(t) {
 		page, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, list := range quotedReasons.FindAllString(string(page), -1) {
 			for _, match := range quotedWord.FindAllStringSubmatch(list, -1) {
 				if !known[match[1]] {
@@ -138,9 +137,7 @@ func TestTermsAreDocumented(t *testing.T) {
 	pages := map[string]string{}
 	for _, name := range []string{troubleshooting, "docs/decision.md"} {
 		content, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		pages[name] = string(content)
 	}
 	written := maps.Clone(pages)
@@ -161,9 +158,7 @@ func TestTermsAreDocumented(t *testing.T) {
 	}
 	for name, page := range written {
 		if *update {
-			if err := os.WriteFile(filepath.Join(root, name), []byte(page), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, os.WriteFile(filepath.Join(root, name), []byte(page), 0o644))
 		} else if diff := cmp.Diff(page, pages[name]); diff != "" {
 			t.Errorf("%s is out of date: run make generate (-terms +page):\n%s", name, diff)
 		}
@@ -202,9 +197,7 @@ func metricName(node ast.Node) ast.Node {
 // The page lists all metrics that the product makes, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, metricsPage))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var listed, made []string
 	for _, match := range quotedMetric.FindAllStringSubmatch(string(page), -1) {
 		listed = append(listed, match[1])
@@ -237,9 +230,7 @@ func parseSources(t *testing.T, p pkg) []*ast.File {
 	files := make([]*ast.File, 0, len(p.GoFiles))
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		files = append(files, file)
 	}
 	return files

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // wallClock are the folders that may read the wall clock: the binaries' wiring, which passes it on, and the code that
@@ -24,9 +26,7 @@ func TestTimeIsAnArgument(t *testing.T) {
 		for _, name := range p.GoFiles {
 			files := token.NewFileSet()
 			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			for _, at := range clockReads(file) {
 				t.Errorf("%s reads the wall clock: take a func() time.Time or a clock.Clock", files.Position(at))
 			}
@@ -83,9 +83,7 @@ func TestClockReadsAreFound(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			file, err := parser.ParseFile(token.NewFileSet(), "p.go", tc.source, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if got := len(clockReads(file)); got != tc.want {
 				t.Errorf("found %d, want %d", got, tc.want)
 			}
@@ -97,17 +95,13 @@ func TestClockReadsAreFound(t *testing.T) {
 func TestMainsAreShort(t *testing.T) {
 	const limit = 30
 	mains, err := filepath.Glob(filepath.Join(root, "cmd", "*", "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if len(mains) == 0 {
 		t.Fatal("there are no binaries")
 	}
 	for _, name := range mains {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if lines := bytes.Count(content, []byte("\n")); lines > limit {
 			t.Errorf("%s has %d lines, more than %d: move what it does into its package app", name, lines, limit)
 		}

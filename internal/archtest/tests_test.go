@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // quotedTest matches a test or fuzz target that a page quotes, with its subtest if the page names one.
@@ -23,9 +25,7 @@ func TestQuotedTestsExist(t *testing.T) {
 	quoted := 0
 	for _, page := range findPages(t) {
 		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		for _, missing := range missingTests(string(content), declared, sources) {
 			t.Errorf("%s quotes %s, which no test file has", page, missing)
 		}
@@ -73,9 +73,7 @@ func testSources(t *testing.T) (declared, sources map[string]string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return declared, sources
 }
 
@@ -90,9 +88,7 @@ func TestTestsNamedInCommentsExist(t *testing.T) {
 		for _, name := range p.GoFiles {
 			fset := token.NewFileSet()
 			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			for _, comment := range file.Comments {
 				for _, test := range namedTest.FindAllString(comment.Text(), -1) {
 					named++

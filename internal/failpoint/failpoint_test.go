@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestMain(m *testing.M) {
@@ -71,9 +73,7 @@ func killed(t *testing.T, dir string, armed []Point) bool {
 // The tests that kill processes take their points from the lists, so a point that no list has is never tested.
 func TestEveryPointIsInExactlyOneList(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "failpoint.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var points []string
 	lists := map[string][]string{} // by point
 	for _, decl := range file.Decls {

@@ -14,6 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const finalizer = "example.com/finalizer"
@@ -30,9 +32,7 @@ func stored(t *testing.T, finalizers ...string) (client.Client, *corev1.ConfigMa
 func read(t *testing.T, c client.Client) *corev1.ConfigMap {
 	t.Helper()
 	obj := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "a"}, obj); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "a"}, obj))
 	return obj
 }
 
@@ -55,9 +55,7 @@ func TestWritesLoseToThoseOfOthers(t *testing.T) {
 			c, obj := stored(t, "example.com/other")
 			theirs := obj.DeepCopy()
 			theirs.Data = map[string]string{"theirs": "1"}
-			if err := c.Update(t.Context(), theirs); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, c.Update(t.Context(), theirs))
 			if err := write(t.Context(), c, obj); !apierrors.IsConflict(err) {
 				t.Errorf("got %v, want a conflict", err)
 			}
@@ -76,9 +74,7 @@ func TestFinalizersAreAddedOnceAndRemovedFromWhatIsThere(t *testing.T) {
 		t.Errorf("finalizers (-want +got):\n%s", diff)
 	}
 	for range 2 {
-		if err := RemoveFinalizer(t.Context(), c, obj, finalizer); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, RemoveFinalizer(t.Context(), c, obj, finalizer))
 	}
 	if got := read(t, c).Finalizers; len(got) > 0 {
 		t.Errorf("finalizers %v are left", got)
@@ -93,18 +89,14 @@ func TestFinalizersAreAddedOnceAndRemovedFromWhatIsThere(t *testing.T) {
 func TestDeleteLeavesTheFinalizersOfOthers(t *testing.T) {
 	c, obj := stored(t, finalizer, "example.com/other")
 	for range 2 { // in the second round the object is terminating
-		if err := Delete(t.Context(), c, obj, finalizer); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, Delete(t.Context(), c, obj, finalizer))
 		obj = read(t, c)
 		if diff := cmp.Diff([]string{"example.com/other"}, obj.Finalizers); diff != "" || obj.DeletionTimestamp == nil {
 			t.Fatalf("deleted at %v, finalizers (-want +got):\n%s", obj.DeletionTimestamp, diff)
 		}
 	}
 	last, obj := stored(t, finalizer)
-	if err := Delete(t.Context(), last, obj, finalizer); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, Delete(t.Context(), last, obj, finalizer))
 	if err := last.Get(t.Context(), client.ObjectKeyFromObject(obj), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want the object gone", err)
 	}

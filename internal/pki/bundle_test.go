@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestParseBundle(t *testing.T) {
 	a, b := newAuthority(t), newAuthority(t)
 	pair, err := a.IssueClient("rome", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	cases := map[string]struct {
 		content []byte
 		want    []*x509.Certificate

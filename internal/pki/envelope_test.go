@@ -20,6 +20,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestVerifyReturnsSignedPayload(t *testing.T) {
@@ -33,13 +34,9 @@ func TestVerifyReturnsSignedPayload(t *testing.T) {
 	for name, generate := range keys {
 		t.Run(name, func(t *testing.T) {
 			key, err := generate()
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			wrapped, err := pki.Sign([]byte("hello"), signedBy(t, a, key, "rome"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			id, payload, err := pki.Verify(wrapped, a.Pool(), testTime)
 			if id != "rome" || string(payload) != "hello" || err != nil {
 				t.Errorf("Verify = %q, %q, %v; want rome, hello", id, payload, err)
@@ -51,9 +48,7 @@ func TestVerifyReturnsSignedPayload(t *testing.T) {
 func TestVerifyAcceptsIntermediate(t *testing.T) {
 	root := newAuthority(t)
 	middle, err := root.Intermediate("middle")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	cert := pkitest.Parse(t)(middle.IssueClient("rome", ""))
 	if _, _, err := pki.Verify(mustSign(t, cert), root.Pool(), testTime); err == nil {
 		t.Error("an envelope without its intermediate was taken")
@@ -104,9 +99,7 @@ func TestVerifyRefusesTamperedEnvelope(t *testing.T) {
 			e := opened(t, mustSign(t, rome))
 			edit(&e)
 			wrapped, err := json.Marshal(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			refused(t, wrapped, a.Pool(), testTime)
 		})
 	}
@@ -141,15 +134,11 @@ func TestVerifyErrorOmitsPayload(t *testing.T) {
 	a := newAuthority(t)
 	const canary = "canary-4711"
 	wrapped, err := pki.Sign([]byte(canary), pkitest.Parse(t)(a.IssueClient("rome", "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	e := opened(t, wrapped)
 	e.Signature[0] ^= 1
 	broken, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, input := range [][]byte{broken, []byte(`{"payload":"` + canary + `"`), []byte(`{"` + canary + `":1}`)} {
 		if _, _, err := pki.Verify(input, a.Pool(), testTime); err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("Verify = %v; want an error without the payload", err)
@@ -161,17 +150,11 @@ func TestVerifyErrorOmitsPayload(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	a := newAuthority(f)
 	rome, err := a.IssueClient("rome", "fluidos.eu")
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, err)
 	cert, err := rome.TLS()
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, err)
 	good, err := pki.Sign([]byte("hello"), cert)
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, err)
 	f.Add(good)
 	f.Add([]byte(`{"payload":"","certificates":[""],"signature":""}`))
 	f.Add([]byte(`{}`))
@@ -194,22 +177,16 @@ func signedBy(t *testing.T, a *pkitest.Authority, key crypto.Signer, commonName 
 		Subject: pkix.Name{CommonName: commonName}, NotBefore: testTime.Add(-time.Minute), NotAfter: testTime.Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	leaf, err := pki.ParseBundle(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return tls.Certificate{Certificate: [][]byte{leaf[0].Raw}, PrivateKey: key, Leaf: leaf[0]}
 }
 
 func mustSign(t *testing.T, cert tls.Certificate) []byte {
 	t.Helper()
 	wrapped, err := pki.Sign([]byte("hello"), cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return wrapped
 }
 
@@ -217,18 +194,14 @@ func rawSign(t *testing.T, cert tls.Certificate, message []byte) []byte {
 	t.Helper()
 	digest := sha256.Sum256(message)
 	signature, err := cert.PrivateKey.(crypto.Signer).Sign(rand.Reader, digest[:], crypto.SHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return signature
 }
 
 func opened(t *testing.T, wrapped []byte) pki.Envelope {
 	t.Helper()
 	var e pki.Envelope
-	if err := json.Unmarshal(wrapped, &e); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, json.Unmarshal(wrapped, &e))
 	return e
 }
 

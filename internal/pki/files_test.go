@@ -15,6 +15,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestOpenFilesErrorNamesFileAndRemedy(t *testing.T) {
@@ -67,9 +68,7 @@ func TestFilesFollowChanges(t *testing.T) {
 	dir := certDir(t, a, "rome")
 	now := testTime
 	files, err := pki.OpenFiles(dir, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	first := current(t, files)
 	if again := current(t, files); again != first {
 		t.Error("unchanged files were read again")
@@ -121,16 +120,12 @@ func TestFilesFollowMountedSecret(t *testing.T) {
 	turn := func(to string) {
 		t.Helper()
 		next := filepath.Join(dir, "next")
-		if err := errors.Join(os.Symlink(to, next), os.Rename(next, filepath.Join(dir, "data"))); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, errors.Join(os.Symlink(to, next), os.Rename(next, filepath.Join(dir, "data"))))
 	}
 	turn("v1")
 	now := testTime
 	files, err := pki.OpenFiles(filepath.Join(dir, "data"), func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	turn("v2")
 	now = now.Add(pki.PollInterval)
 	if id, err := files.ClusterID(); id != "paris" || err != nil {
@@ -143,16 +138,12 @@ func TestFilesUseCertificateOnceItIsValid(t *testing.T) {
 	dir := certDir(t, a, "rome")
 	now := testTime
 	files, err := pki.OpenFiles(dir, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	first := current(t, files)
 	late, err := a.Issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "rome"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, NotBefore: now.Add(time.Hour),
 	})
-	if err := errors.Join(err, pkitest.Save(dir, late, a.CertPEM(), nil)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(dir, late, a.CertPEM(), nil)))
 	now = now.Add(pki.PollInterval)
 	if got := current(t, files); got != first || files.Problem() == nil {
 		t.Errorf("a certificate of the next hour is in use: %v", files.Problem())
@@ -167,14 +158,10 @@ func TestFilesTrustAdditionalRoots(t *testing.T) {
 	a, b, c := newAuthority(t), newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	pair, err := a.IssueClient("rome", "")
-	if err := errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), b.CertPEM())); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), b.CertPEM())))
 	now := testTime
 	files, err := pki.OpenFiles(dir, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	before := current(t, files)
 	write(pki.CAAdditionalFile, c.CertPEM())(t, dir)
 	write(pki.AgentsCAAdditionalFile, slices.Concat(c.CertPEM(), b.CertPEM()))(t, dir)
@@ -204,13 +191,9 @@ func TestFilesOfServerHaveNoClusterID(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
 	pair, err := a.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	if err := errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), nil)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), nil)))
 	files, err := pki.OpenFiles(dir, func() time.Time { return testTime })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if id, err := files.ClusterID(); err == nil || !strings.Contains(err.Error(), pki.CertFile) {
 		t.Errorf("ClusterID = %q, %v; want an error that names the file", id, err)
 	}
@@ -226,26 +209,20 @@ func certDir(t *testing.T, a *pkitest.Authority, cluster string) string {
 func save(t *testing.T, a *pkitest.Authority, cluster, dir string) {
 	t.Helper()
 	pair, err := a.IssueClient(cluster, "")
-	if err := errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), nil)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(err, pkitest.Save(dir, pair, a.CertPEM(), nil)))
 }
 
 func current(t *testing.T, f *pki.Files) *pki.Credentials {
 	t.Helper()
 	c, err := f.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return c
 }
 
 func otherKey(t *testing.T, a *pkitest.Authority) []byte {
 	t.Helper()
 	pair, err := a.IssueClient("rome", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return pair.KeyPEM
 }
 
@@ -253,17 +230,13 @@ func write(name string, content []byte) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
 		next := filepath.Join(dir, "next")
-		if err := errors.Join(os.WriteFile(next, content, 0o600), os.Rename(next, filepath.Join(dir, name))); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, errors.Join(os.WriteFile(next, content, 0o600), os.Rename(next, filepath.Join(dir, name))))
 	}
 }
 
 func remove(name string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, os.Remove(filepath.Join(dir, name)))
 	}
 }

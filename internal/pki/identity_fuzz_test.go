@@ -14,6 +14,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // FuzzClusterID: an accepted certificate has exactly one common name, a valid cluster ID, and
@@ -21,13 +22,9 @@ import (
 func FuzzClusterID(f *testing.F) {
 	authority := pkitest.New(f, "agents", time.Now())
 	pair, err := authority.IssueClient("rome", "cluster.local")
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, err)
 	real, err := pair.TLS()
-	if err != nil {
-		f.Fatal(err)
-	}
+	runtest.Check(f, err)
 	f.Add(real.Certificate[0], "rome", "spiffe://cluster.local/cluster/rome", true)
 	f.Add([]byte{}, "rome", "", true)
 	f.Add([]byte{0x30, 0x82}, "Rome", "spiffe://cluster.local/cluster/Rome", true)
@@ -85,9 +82,7 @@ func FuzzParseBundle(f *testing.F) {
 			return
 		}
 		again, err := pki.ParseBundle(pki.EncodeBundle(certs))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if diff := cmp.Diff(pki.TrustDigest(certs, nil), pki.TrustDigest(again, nil)); diff != "" || len(again) != len(certs) {
 			t.Errorf("(-read +read again):\n%s", diff)
 		}

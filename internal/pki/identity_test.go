@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestClusterID(t *testing.T) {
@@ -98,8 +99,6 @@ func extraNames(names ...string) func(*x509.Certificate) {
 func mustURL(t *testing.T, s string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return u
 }

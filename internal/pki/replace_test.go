@@ -11,6 +11,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestReplaceLeavesOnlyGivenFiles(t *testing.T) {
@@ -20,9 +21,7 @@ func TestReplaceLeavesOnlyGivenFiles(t *testing.T) {
 		{pki.CertFile: []byte("2"), pki.KeyFile: []byte("2")},
 		{pki.CertFile: []byte("3"), pki.KeyFile: []byte("3"), pki.CAFile: []byte("3")},
 	} {
-		if err := pki.Replace(dir, content); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, pki.Replace(dir, content))
 		if diff := cmp.Diff(content, held(t, dir)); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
 		}
@@ -33,9 +32,7 @@ func TestReplaceKeepsForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(pki.CertFile, []byte("by hand"))(t, dir)
 	write("notes.txt", []byte("by hand"))(t, dir)
-	if err := pki.Replace(dir, map[string][]byte{pki.CertFile: []byte("1")}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, pki.Replace(dir, map[string][]byte{pki.CertFile: []byte("1")}))
 	want := map[string][]byte{pki.CertFile: []byte("1"), "notes.txt": []byte("by hand")}
 	if diff := cmp.Diff(want, held(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -55,9 +52,7 @@ func TestReplaceRecoversFromKilledProcess(t *testing.T) {
 		}
 	}
 	want := map[string][]byte{pki.CertFile: []byte("1"), pki.KeyFile: []byte("1")}
-	if err := pki.Replace(dir, want); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, pki.Replace(dir, want))
 	if diff := cmp.Diff(want, held(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -74,9 +69,7 @@ func TestFilesNeverReturnsMixedCredentials(t *testing.T) {
 	dir := t.TempDir()
 	save(t, authorities[0], "rome", dir)
 	files, err := pki.OpenFiles(dir, func() time.Time { return testTime })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	done := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 4 {
@@ -112,15 +105,11 @@ func TestFilesNeverReturnsMixedCredentials(t *testing.T) {
 func held(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "[^.]*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	found := map[string][]byte{}
 	for _, name := range names {
 		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		found[filepath.Base(name)] = content
 	}
 	return found

@@ -16,6 +16,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const issuance = `
@@ -50,23 +51,13 @@ spec: {secretName: nameless, issuerRef: {name: ca}}
 func TestCertManagerIssuesAndRefuses(t *testing.T) {
 	cluster := &Cluster{ControlPlane: controlplanetest.Start(t)}
 	tools, err := toolchain.New(progress.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tools.Ensure(t.Context(), toolchain.CertManager); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, tools.Ensure(t.Context(), toolchain.CertManager))
 	chart, err := certManagerChart(t.Context(), tools)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.startCertManager(t.Context(), chart, tools, Options{Progress: progress.Discard}); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, cluster.startCertManager(t.Context(), chart, tools, Options{Progress: progress.Discard}))
 	c, err := client.New(cluster.RESTConfig(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	apply := func(text string) error {
 		objects, err := manifest.Read([]byte(text))
 		if err != nil {
@@ -74,9 +65,7 @@ func TestCertManagerIssuesAndRefuses(t *testing.T) {
 		}
 		return manifest.Apply(t.Context(), c, objects)
 	}
-	if err := apply(issuance); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, apply(issuance))
 	secret := &corev1.Secret{}
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "server"}, secret)

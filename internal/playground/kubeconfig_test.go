@@ -26,6 +26,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
@@ -42,12 +43,12 @@ func (noAgent) SendMessage(context.Context, *v1.Message) error {
 // agent. The consumer has only the rights that the ClusterRole in config/samples grants.
 func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 	p, err := playground.Up(t.Context(), playground.Options{Dir: t.TempDir(), Members: playground.DefaultMembers()[:2]})
-	check(t, err)
-	t.Cleanup(func() { check(t, p.Stop()) })
+	runtest.Check(t, err)
+	t.Cleanup(func() { runtest.Check(t, p.Stop()) })
 	rome, paris := connectAs(t, p.Clusters["rome"].RESTConfig()), connectAs(t, p.Clusters["paris"].RESTConfig())
 	kinds, err := manifest.ReadFS(charts.Agent(), "files/crds")
-	check(t, err)
-	check(t, manifest.Install(t.Context(), rome, kinds))
+	runtest.Check(t, err)
+	runtest.Check(t, manifest.Install(t.Context(), rome, kinds))
 
 	outbox := outbox.NewOutbox(clock.RealClock{})
 	ctx, stop := context.WithCancel(t.Context())
@@ -61,7 +62,7 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 		Verify: func([]byte) (string, []byte, error) { return "", nil, errors.New("no signer") },
 		Remote: func(string) (client.Client, error) { return limited, nil },
 	})
-	check(t, err)
+	runtest.Check(t, err)
 
 	inst := &agentv1alpha1.ReservationInstruction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "res-a-1", Finalizers: []string{agentv1alpha1.PeeringFinalizer}},
@@ -70,16 +71,16 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
 		},
 	}
-	check(t, rome.Create(t.Context(), inst))
+	runtest.Check(t, rome.Create(t.Context(), inst))
 	consume(t, rome, peering, inst, func(s plan.ConsumerState) bool { return s.NodeReady.True })
 	node := &corev1.Node{}
-	check(t, rome.Get(t.Context(), client.ObjectKey{Name: "res-a-1"}, node))
+	runtest.Check(t, rome.Get(t.Context(), client.ObjectKey{Name: "res-a-1"}, node))
 	if got := node.Status.Allocatable.Cpu().String(); got != "1" {
 		t.Errorf("the virtual node has %s cores, want 1", got)
 	}
 
 	inst.Spec.Release = true
-	check(t, rome.Update(t.Context(), inst))
+	runtest.Check(t, rome.Update(t.Context(), inst))
 	consume(t, rome, peering, inst, func(s plan.ConsumerState) bool { return s.Done })
 	departed, err := peering.DepartConsumer(t.Context(), inst)
 	if !departed || err != nil {
@@ -94,7 +95,7 @@ func TestPeeringWithAClusterWithoutAgent(t *testing.T) {
 		} {
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(kind)
-			check(t, c.List(t.Context(), list))
+			runtest.Check(t, c.List(t.Context(), list))
 			if len(list.Items) > 0 {
 				t.Errorf("%s: %d left in a %s", name, len(list.Items), kind.Kind)
 			}
@@ -121,21 +122,21 @@ func consume(t *testing.T, c client.Client, peering *liqo.Peering, inst *agentv1
 func limitedTo(t *testing.T, cluster *playground.Cluster, admin client.Client) client.Client {
 	t.Helper()
 	text, err := os.ReadFile("../../config/samples/rbac_v1_clusterrole_kubeconfig.yaml")
-	check(t, err)
+	runtest.Check(t, err)
 	role, err := manifest.Read(text)
-	check(t, err)
-	check(t, manifest.Apply(t.Context(), admin, role))
+	runtest.Check(t, err)
+	runtest.Check(t, manifest.Apply(t.Context(), admin, role))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome"}}
-	check(t, admin.Create(t.Context(), account))
-	check(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	runtest.Check(t, admin.Create(t.Context(), account))
+	runtest.Check(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "rome-kubeconfig"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role[0].GetName()},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
 	}))
 	path, err := cluster.ServiceAccountKubeconfig(t.Context(), account.Namespace, account.Name)
-	check(t, err)
+	runtest.Check(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	check(t, err)
+	runtest.Check(t, err)
 	return connectAs(t, config)
 }
 
@@ -143,16 +144,9 @@ func connectAs(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, agentv1alpha1.AddToScheme, object.AddToScheme} {
-		check(t, add(scheme))
+		runtest.Check(t, add(scheme))
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
-	check(t, err)
+	runtest.Check(t, err)
 	return c
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

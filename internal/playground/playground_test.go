@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func startPlayground(t *testing.T, dir string) *playground.Playground {
@@ -26,9 +27,7 @@ func startPlayground(t *testing.T, dir string) *playground.Playground {
 		Dir:      dir,
 		Progress: progress.Func(func(step string) { t.Logf("%5.1fs %s", time.Since(started).Seconds(), step) }),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
 			t.Error(err)
@@ -50,9 +49,7 @@ func TestPlaygroundRestartKeepsPeerings(t *testing.T) {
 	peerClusters(t, p, "rome", "paris")
 	first := awaitLease(t, p, "rome", "paris", metav1.MicroTime{})
 	address := p.Clusters["rome"].URL()
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, p.Stop())
 
 	p = startPlayground(t, dir)
 	if got := p.Clusters["rome"].URL(); got != address {
@@ -92,12 +89,8 @@ func expectNodes(t *testing.T, dir string) {
 func peerClusters(t *testing.T, p *playground.Playground, consumer, provider string) {
 	t.Helper()
 	tools, err := toolchain.New(progress.Func(func(step string) { t.Log(step) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tools.Ensure(t.Context(), toolchain.Liqoctl); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, tools.Ensure(t.Context(), toolchain.Liqoctl))
 	out, err := exec.CommandContext(t.Context(), tools.Path(toolchain.Liqoctl), "peer", "--skip-confirm", "--networking-disabled",
 		"--kubeconfig", p.Clusters[consumer].Kubeconfig(), "--remote-kubeconfig", p.Clusters[provider].Kubeconfig(),
 		"--cpu", "1", "--memory", "1Gi", "--pods", "20").CombinedOutput()
@@ -111,9 +104,7 @@ func peerClusters(t *testing.T, p *playground.Playground, consumer, provider str
 func awaitLease(t *testing.T, p *playground.Playground, cluster, node string, after metav1.MicroTime) metav1.MicroTime {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(p.Clusters[cluster].RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var renewed metav1.MicroTime
 	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})

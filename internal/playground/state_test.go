@@ -12,6 +12,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestKeptStateIsUsedOnlyIfItFitsAndBoots(t *testing.T) {
@@ -49,18 +50,12 @@ func TestKeptStateIsUsedOnlyIfItFitsAndBoots(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, err := openState(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			defer s.close() //nolint:errcheck // the folder belongs to the test
 			former := filepath.Join(s.clusterDir("rome"), "former")
-			if err := os.MkdirAll(former, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, os.MkdirAll(former, 0o755))
 			if test.marker != "" {
-				if err := os.WriteFile(s.marker(), []byte(test.marker), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, os.WriteFile(s.marker(), []byte(test.marker), 0o644))
 			}
 			ctx := test.ctx
 			if ctx == nil {

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const holderVariable = "PLAYGROUND_TEST_HOLDER_OF"
@@ -36,28 +38,20 @@ func TestDownEndsTheProcessThatRunsThePlayground(t *testing.T) {
 	holder := exec.Command(os.Args[0])
 	holder.Env = append(os.Environ(), holderVariable+"="+dir)
 	stderr, err := holder.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, holder.Start())
 	if _, err := bufio.NewReader(stderr).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	status, err := Inspect(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if status.PID != holder.Process.Pid {
 		t.Errorf("the playground runs as process %d, want %d", status.PID, holder.Process.Pid)
 	}
 
 	for _, want := range []bool{true, false} {
 		ran, err := Down(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if ran != want {
 			t.Errorf("a playground ran: %v, want %v", ran, want)
 		}

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestFromResourceList(t *testing.T) {
@@ -82,9 +84,7 @@ func TestToResourceListUsesUsualNotation(t *testing.T) {
 	} {
 		for _, written := range byValue {
 			a, err := FromResourceList(corev1.ResourceList{name: resource.MustParse(written)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			q := a.ToResourceList()[name]
 			want := resource.MustParse(written)
 			if got := q.String(); got != want.String() {
@@ -101,9 +101,7 @@ func TestResourceListsSurviveRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAmounts(Limit).Draw(t, "amounts")
 		back, err := FromResourceList(a.ToResourceList())
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if diff := cmp.Diff(a, back); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}

@@ -9,15 +9,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestHeadProvesWhatWasSigned(t *testing.T) {
 	a := pkitest.New(t, "servers", testTime)
 	signer := newSigner(t, a)
 	signed, err := signer.SignHead(testPlace, testTime.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	h, by, err := receipt.VerifyHead(signed, a.Pool())
 	if err != nil || *h != (receipt.Head{SignedAt: testTime.Add(time.Hour), Head: testPlace}) || by.DNSNames[0] != "broker.example.com" {
 		t.Errorf("got %+v by %+v: %v", h, by, err)
@@ -48,9 +47,7 @@ func TestHeadIsNoReceiptAndReceiptIsNoHead(t *testing.T) {
 	a := pkitest.New(t, "servers", testTime)
 	signer := newSigner(t, a)
 	head, err := signer.SignHead(testPlace, testTime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	agreed := mustSign(t, signer, newAgreement())
 	if _, _, err := receipt.Verify(head, a.Pool()); err == nil {
 		t.Error("a head is valid as a receipt")
@@ -69,9 +66,7 @@ func TestHeadIsNoReceiptAndReceiptIsNoHead(t *testing.T) {
 func TestOnlyTheFormOfBrokersIsAHead(t *testing.T) {
 	a := pkitest.New(t, "servers", testTime)
 	signed, err := newSigner(t, a).SignHead(testPlace, testTime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for name, text := range map[string]string{
 		"spaces":           strings.Replace(signed.Statement, ":", ": ", 1),
 		"a further field":  strings.Replace(signed.Statement, "{", `{"more":1,`, 1),

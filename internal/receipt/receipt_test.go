@@ -18,6 +18,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var testTime = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -49,25 +50,19 @@ func signerWith(cert tls.Certificate) *receipt.Signer {
 func mustSign(t testing.TB, s *receipt.Signer, a *receipt.Agreement) *brokerv1alpha1.Receipt {
 	t.Helper()
 	r, err := s.Sign(a, testPlace, testTime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return r
 }
 
 func TestReceiptProvesWhatWasSigned(t *testing.T) {
 	root := pkitest.New(t, "servers", testTime)
 	middle, err := root.Intermediate("middle")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for name, issuer := range map[string]*pkitest.Authority{"signed by the root": root, "signed by an intermediate": middle} {
 		t.Run(name, func(t *testing.T) {
 			r := mustSign(t, newSigner(t, issuer), newAgreement())
 			got, signer, err := receipt.Verify(r, root.Pool())
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			want := &receipt.Statement{Agreement: *newAgreement(), SignedAt: testTime, Journal: testPlace}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
@@ -82,16 +77,12 @@ func TestReceiptProvesWhatWasSigned(t *testing.T) {
 func TestReceiptOfAnExpiredCertificateStaysValid(t *testing.T) {
 	a := pkitest.New(t, "servers", testTime)
 	r, err := newSigner(t, a).Sign(newAgreement(), testPlace, testTime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if _, _, err := receipt.Verify(r, a.Pool()); err != nil {
 		t.Errorf("years later: %v", err)
 	}
 	late, err := newSigner(t, a).Sign(newAgreement(), testPlace, testTime.AddDate(50, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if _, _, err := receipt.Verify(late, a.Pool()); err == nil {
 		t.Error("a receipt that was signed after the certificate had expired is valid")
 	}
@@ -101,17 +92,13 @@ func TestReceiptsOfOthersAreRefused(t *testing.T) {
 	a := pkitest.New(t, "servers", testTime)
 	client := signerWith(pkitest.Parse(t)(a.IssueClient("rome", "")))
 	envelope, err := pki.Sign([]byte(mustSign(t, newSigner(t, a), newAgreement()).Statement), pkitest.Parse(t)(a.IssueServer([]string{"broker"}, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var signed struct {
 		Payload      []byte   `json:"payload"`
 		Certificates [][]byte `json:"certificates"`
 		Signature    []byte   `json:"signature"`
 	}
-	if err := json.Unmarshal(envelope, &signed); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, json.Unmarshal(envelope, &signed))
 	cases := map[string]*brokerv1alpha1.Receipt{
 		"another CA":                            mustSign(t, newSigner(t, pkitest.New(t, "others", testTime)), newAgreement()),
 		"the certificate of a member":           mustSign(t, client, newAgreement()),
@@ -132,9 +119,7 @@ func TestReceiptsOfOthersAreRefused(t *testing.T) {
 func TestEveryChangedByteOfAReceiptIsRefused(t *testing.T) {
 	root := pkitest.New(t, "servers", testTime)
 	middle, err := root.Intermediate("middle")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	genuine := mustSign(t, newSigner(t, middle), newAgreement())
 	if _, _, err := receipt.Verify(genuine, root.Pool()); err != nil {
 		t.Fatal(err)
@@ -262,9 +247,7 @@ func TestCheckerKeepsTheReceiptOfTheSameAgreement(t *testing.T) {
 	checker := &receipt.Checker{Roots: func() (*x509.CertPool, error) { return a.Pool(), nil }}
 	kept := mustSign(t, newSigner(t, a), newAgreement())
 	again, err := newSigner(t, a).Sign(newAgreement(), receipt.Place{ID: "7d3f", Position: 99, Hash: strings.Repeat("cd", 32)}, testTime.Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	got, err := checker.Choose(instructionOf(newAgreement(), again), kept, testTime)
 	if err != nil || got != kept {
 		t.Errorf("a receipt that says nothing new replaces the kept one, which is a write: %v", err)

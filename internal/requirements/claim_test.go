@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestClaims(t *testing.T) {
@@ -22,9 +24,7 @@ func TestClaims(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c, err := ParseClaim(tc.required)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			for _, claimed := range tc.met {
 				if !c.MetBy(claimed) {
 					t.Errorf("%q does not meet %q", claimed, tc.required)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestSelectorsMatchAsThoseOfKubernetes(t *testing.T) {
@@ -30,9 +31,7 @@ func TestSelectorsMatchAsThoseOfKubernetes(t *testing.T) {
 		}
 		of := rapid.MapOfN(word, word, 0, 3).Draw(t, "of")
 		selector, err := metav1.LabelSelectorAsSelector(&theirs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if got, want := Selects(&s, of), selector.Matches(labels.Set(of)); got != want {
 			t.Fatalf("%+v of %v: %t, want %t", s, of, got, want)
 		}

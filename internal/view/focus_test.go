@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // focusRule is what FOCUS 1.2 demands of the values of a column: whether they may be null, and
@@ -52,19 +53,12 @@ var focusOptional = map[string]focusRule{
 
 // charges writes rows as a dataset and parses it into one map for each charge. It checks the rules
 // for single columns.
-func charges(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, rows []AccountRow) []map[string]string {
+func charges(t runtest.T, rows []AccountRow) []map[string]string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := WriteFocus(&out, rows, "5c1f"); err != nil {
-		t.Fatalf("%v", err)
-	}
+	runtest.Check(t, WriteFocus(&out, rows, "5c1f"))
 	records, err := csv.NewReader(&out).ReadAll()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	runtest.Check(t, err)
 	names := records[0]
 	own := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, "x_") })
 	if !slices.IsSorted(names[:own]) || slices.ContainsFunc(names[own:], func(n string) bool { return !strings.HasPrefix(n, "x_") }) {
@@ -99,10 +93,7 @@ func charges(t interface {
 }
 
 // checkCharge checks the rules about several columns of a charge.
-func checkCharge(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, c map[string]string) {
+func checkCharge(t runtest.T, c map[string]string) {
 	t.Helper()
 	null := func(name string) bool { return c[name] == "" }
 	switch {
@@ -154,9 +145,7 @@ func TestFocusDividesAReservationIntoUsedAndUnused(t *testing.T) {
 func TestFocusDataset(t *testing.T) {
 	var out bytes.Buffer
 	rows := []AccountRow{focusRow("cpu", 7_200_000, 3_600_000, 1_800_000, 7_200*int64(money.Unit)), focusRow("storage", 3600<<30, 3600<<30, 0, 36*int64(money.Unit)), focusRow(transfer, 0, 0, 0, 1800*int64(money.Unit))}
-	if err := WriteFocus(&out, rows, "5c1f"); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, WriteFocus(&out, rows, "5c1f"))
 	compareGolden(t, "cost-focus.csv", out.String())
 }
 

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func inPlan(after time.Duration, phase, provider, perHour, message string) PlannedStep {
@@ -64,9 +66,7 @@ func TestPlanIsShownWithItsWorstConsequencesFirst(t *testing.T) {
 	quiet.Affected = nil
 	for file, plan := range map[string]*Plan{"plan-drain.txt": plannedDrain(), "plan-demand.txt": plannedDemand(), "plan-nothing.txt": quiet} {
 		var out strings.Builder
-		if err := WritePlan(&out, plan, plain); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, WritePlan(&out, plan, plain))
 		compareGolden(t, file, out.String())
 	}
 }

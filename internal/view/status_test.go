@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -26,14 +27,10 @@ func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got), -update writes it:\n%s", file, diff)
 	}
@@ -42,9 +39,7 @@ func compareGolden(t *testing.T, name, got string) {
 func writeStatus(t *testing.T, s *Snapshot) string {
 	t.Helper()
 	var out strings.Builder
-	if err := WriteStatus(&out, NewStatus(s), s, plain); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, WriteStatus(&out, NewStatus(s), s, plain))
 	return out.String()
 }
 

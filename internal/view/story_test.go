@@ -12,6 +12,7 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestNamesAreFound(t *testing.T) {
@@ -73,9 +74,7 @@ func tell(t *testing.T, name string, snapshots ...*Snapshot) string {
 	}
 	story := NewStory(snapshots, found[0], Related(snapshots, found[0]))
 	var out, whole strings.Builder
-	if err := errors.Join(WriteStory(&out, story, snapshots[0], plain), WriteWholeStory(&whole, story, snapshots[0], plain)); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, errors.Join(WriteStory(&out, story, snapshots[0], plain), WriteWholeStory(&whole, story, snapshots[0], plain)))
 	if n := strings.Count(out.String(), "\n"); n > storyLines {
 		t.Errorf("the story of %q has %d lines", name, n)
 	}

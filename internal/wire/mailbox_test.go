@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestRequestsCrossAMailbox checks that an opened request equals the packed one.
@@ -21,25 +22,17 @@ func TestRequestsCrossAMailbox(t *testing.T) {
 		body := rapid.String().Draw(t, "body")
 		key, cursor := rapid.StringMatching(`[a-z0-9.-]{0,20}`).Draw(t, "key"), rapid.StringMatching(`[a-z0-9/]{0,20}`).Draw(t, "cursor")
 		sent, err := http.NewRequestWithContext(t.Context(), method, "kubernetes://mailbox-rome"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		sent.Header.Set("Idempotency-Key", key)
 		sent.Header.Set(v1.CursorHeader, cursor)
 		minor := strconv.Itoa(rapid.IntRange(0, 99).Draw(t, "minor"))
 		sent.Header.Set(v1.MinorHeader, minor)
 		spec, err := PackRequest(sent)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		got, err := OpenRequest(t.Context(), &spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		read, err := io.ReadAll(got.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		want := []string{method, path, body, key, cursor, minor}
 		if diff := cmp.Diff(want, []string{got.Method, got.URL.RequestURI(), string(read), got.Header.Get("Idempotency-Key"), got.Header.Get(v1.CursorHeader), got.Header.Get(v1.MinorHeader)}); diff != "" {
 			t.Errorf("request (-want +got):\n%s", diff)
@@ -54,17 +47,11 @@ func TestAnswersCrossAMailbox(t *testing.T) {
 		after := rapid.SampledFrom([]string{"", "1", "3600"}).Draw(t, "retry after")
 		body := rapid.String().Draw(t, "body")
 		status, err := PackAnswer(code, http.Header{"Content-Type": {kind}, "Retry-After": {after}}, []byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		got, err := OpenAnswer(nil, &status) //nolint:bodyclose // the body is in memory
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		read, err := io.ReadAll(got.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if got.StatusCode != code || string(read) != body || got.Header.Get("Content-Type") != kind || got.Header.Get("Retry-After") != after {
 			t.Errorf("%d %q %v, want %d %q %q %q", got.StatusCode, read, got.Header, code, body, kind, after)
 		}
@@ -95,9 +82,8 @@ func TestBodiesTooLongForAMailbox(t *testing.T) {
 			var err error
 			if tc.request {
 				var r *http.Request
-				if r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(noise(tc.size))); err != nil {
-					t.Fatal(err)
-				}
+				r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(noise(tc.size)))
+				runtest.Check(t, err)
 				_, err = PackRequest(r)
 			} else {
 				_, err = PackAnswer(http.StatusOK, http.Header{}, []byte(noise(tc.size)))

@@ -17,6 +17,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestToAmounts(t *testing.T) {
@@ -73,9 +74,7 @@ func TestToAmounts(t *testing.T) {
 func TestAmountsSurviveTheRoundTrip(t *testing.T) {
 	in := quantity.Amounts{"cpu": 1500, "memory": 3 << 30, "pods": 0, "nvidia.com/gpu": 1}
 	got, err := ToAmounts(FromAmounts(in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(in, got); diff != "" {
 		t.Errorf("amounts (-want +got):\n%s", diff)
 	}
@@ -118,9 +117,7 @@ func TestInstructions(t *testing.T) {
 	resources := corev1.ResourceList{"cpu": resource.MustParse("2")}
 
 	consumer, err := ToReservationInstruction(&in, received)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(agentv1alpha1.ReservationInstructionSpec{
 		ReservationName: "res-abcdefghij", Placement: 2, TargetClusterID: "paris",
 		TargetClusterEndpoint: "https://paris:6443", Resources: resources, ExpiresAt: until,
@@ -130,9 +127,7 @@ func TestInstructions(t *testing.T) {
 
 	in.State = v1.InstructionStateEnded
 	provider, err := ToProviderInstruction(&in, received)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(agentv1alpha1.ProviderInstructionSpec{
 		ReservationName: "res-abcdefghij", Placement: 2, RequesterClusterID: "rome",
 		Resources: resources, ExpiresAt: until, Release: true, Unpeer: true,

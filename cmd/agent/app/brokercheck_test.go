@@ -14,6 +14,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // serveBroker answers every request in place of a broker, with a certificate for the address.
@@ -21,13 +22,9 @@ import (
 func serveBroker(t *testing.T, servers, agents *pkitest.Authority, address net.IP, code int, body string) (url string) {
 	t.Helper()
 	pair, err := servers.IssueServer(nil, []net.IP{address})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	certificate, err := pair.TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	certificate.Certificate = append(certificate.Certificate, servers.Certificate().Raw)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -89,14 +86,10 @@ func TestCheckExplainsWhyTheBrokerCannotBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pair, err := agents.IssueClient("rome", "test.local")
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			o := &checkOptions{options: defaultOptions()}
 			o.certPath, o.brokerURLs = t.TempDir(), []string{tc.url}
-			if err := pkitest.Save(o.certPath, pair, servers.CertPEM(), agents.CertPEM()); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, pkitest.Save(o.certPath, pair, servers.CertPEM(), agents.CertPEM()))
 			got := o.checkBroker(t.Context(), nil)
 			if got.Level != tc.level || !strings.Contains(got.Message, tc.says) || !strings.Contains(got.Advice, tc.advises) {
 				t.Errorf("got %+v, want %s, %q and advice %q", got, tc.level, tc.says, tc.advises)

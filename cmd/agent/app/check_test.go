@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
@@ -116,9 +117,7 @@ func TestFindingsAboutDaemonSets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme, err := newScheme()
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()
 			if diff := cmp.Diff(tc.want, checkDaemonSets(t.Context(), c)); diff != "" {
 				t.Errorf("finding (-want +got):\n%s", diff)

@@ -23,23 +23,15 @@ import (
 func TestAgentServesTheConsole(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	objects, err := chart.AgentWithConsole(agentName, agentName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	c := installObjects(t, plane, objects)
 	request := &agentv1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "secret-plan", Namespace: "default"}}
 	request.Spec.CPU, request.Spec.Memory = new(resource.MustParse("2")), new(resource.MustParse("4Gi"))
-	if err := c.Create(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Create(t.Context(), request))
 	port, err := plane.Port("console")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	absent, err := plane.Port("broker")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	browser := consoletest.NewBrowser(t, address, time.Now())
 	startAgent(t, plane, []string{
@@ -80,11 +72,7 @@ func clusterCertificate(t *testing.T) string {
 	t.Helper()
 	agents, dir := pkitest.New(t, "agents", time.Now()), t.TempDir()
 	pair, err := agents.IssueClient("rome", "cluster.local")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pkitest.Save(dir, pair, agents.CertPEM(), agents.CertPEM()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, pkitest.Save(dir, pair, agents.CertPEM(), agents.CertPEM()))
 	return dir
 }

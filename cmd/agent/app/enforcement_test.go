@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
@@ -28,22 +29,16 @@ func (m *recordingManager) Add(r manager.Runnable) error {
 // waits for it while the old replica leads.
 func TestConsumersPodsAreWatchedOnEveryReplica(t *testing.T) {
 	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	config := &rest.Config{Host: "https://127.0.0.1:1"} // nothing is started
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 		return testrestmapper.TestOnlyStaticRESTMapper(scheme), nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	recording := &recordingManager{Manager: mgr}
 	a := &agent{options: defaultOptions(), mgr: recording, peering: &liqo.Peering{}}
 	a.podNamespace = "liqo-resource-broker"
-	if err := a.addOffloaded(config); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, a.addOffloaded(config))
 	for _, r := range recording.added {
 		if l, ok := r.(manager.LeaderElectionRunnable); !ok || l.NeedLeaderElection() {
 			t.Errorf("%T runs only on the leader", r)

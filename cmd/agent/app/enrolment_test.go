@@ -39,13 +39,9 @@ func TestAgentEnrolsItsCluster(t *testing.T) {
 	c := installAgent(t, plane)
 	site := identitytest.New(t, clock.RealClock{})
 	health, err := plane.Port("agent-health")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	dir, token := filepath.Join(t.TempDir(), "tls"), filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("token.that.comes.late"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.WriteFile(token, []byte("token.that.comes.late"), 0o600))
 	running := startAgent(t, plane, []string{
 		"--identity-secret=" + agentName + "-identity", "--broker-cert-path=" + dir, "--cluster-id=rome",
 		"--enrolment-url=" + site.EnrolmentURL, "--enrolment-ca-hash=" + site.CAHash(t), "--enrolment-token=@" + token,
@@ -70,9 +66,7 @@ func TestAgentEnrolsItsCluster(t *testing.T) {
 		return status == http.StatusOK
 	})
 
-	if err := site.Broker.AwaitCalls(t.Context(), transporttest.PublishAdvertisement, 1); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, site.Broker.AwaitCalls(t.Context(), transporttest.PublishAdvertisement, 1))
 	if got := site.Broker.Calls(transporttest.PublishAdvertisement)[0].ClusterID; got != "rome" {
 		t.Errorf("the advertisement came from %q", got)
 	}
@@ -89,25 +83,17 @@ func TestAgentEnrolsItsCluster(t *testing.T) {
 		t.Errorf("condition %+v", condition)
 	}
 	secret := &corev1.Secret{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: agentName, Name: agentName + "-identity"}, secret); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Get(t.Context(), client.ObjectKey{Namespace: agentName, Name: agentName + "-identity"}, secret))
 	files, err := pki.OpenFiles(dir, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	credentials, err := files.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	stored, err := pki.KeyPair{CertPEM: secret.Data[pki.CertFile], KeyPEM: secret.Data[pki.KeyFile]}.TLS()
 	if err != nil || !stored.Leaf.Equal(credentials.Certificate.Leaf) {
 		t.Errorf("the secret holds another certificate than the files, %v", err)
 	}
 	said, err := os.ReadFile(running.Log())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for line := range strings.Lines(string(secret.Data[pki.KeyFile])) {
 		if strings.Contains(string(said), strings.TrimSpace(line)) {
 			t.Error("the log tells the private key")
@@ -119,9 +105,7 @@ func TestAgentEnrolsItsCluster(t *testing.T) {
 func installAgent(t *testing.T, plane *controlplane.ControlPlane) client.Client {
 	t.Helper()
 	objects, err := chart.AgentForProcess(agentName, agentName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return installObjects(t, plane, objects)
 }
 
@@ -130,38 +114,26 @@ func installObjects(t *testing.T, plane *controlplane.ControlPlane, objects []ma
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, agentv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, add(scheme))
 	}
 	c, err := client.New(plane.RESTConfig(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	for _, name := range []string{agentName, "liqo"} {
-		if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	if err := manifest.Install(t.Context(), c, objects); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, manifest.Install(t.Context(), c, objects))
 	return c
 }
 
 func startAgent(t *testing.T, plane *controlplane.ControlPlane, args []string) *process.Process {
 	t.Helper()
 	kubeconfig, err := plane.ServiceAccountKubeconfig(t.Context(), agentName, agentName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	running, err := plane.Processes().Start(process.Spec{
 		Name: "agent", Path: controlplanetest.Program(t, "agent"), Layer: process.Controller, Env: []string{"POD_NAMESPACE=" + agentName},
 		Args: append(args, "--kubeconfig="+kubeconfig, "--endpoint-url="+plane.URL()),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(running.Stop)
 	return running
 }
@@ -169,9 +141,7 @@ func startAgent(t *testing.T, plane *controlplane.ControlPlane, args []string) *
 func get(t *testing.T, url string) (status int, text string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, err.Error()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestConditionNamesDisabledGuardAndRemedy(t *testing.T) {
@@ -90,9 +91,7 @@ func TestGuardedNoticesDeletedPolicies(t *testing.T) {
 	if got := w.condition(t.Context()); got.Status != metav1.ConditionTrue {
 		t.Fatalf("condition %+v", got)
 	}
-	if err := c.Delete(t.Context(), policyNamed("a")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Delete(t.Context(), policyNamed("a")))
 	clock.SetTime(clock.Now().Add(policiesEvery))
 	if got := w.condition(t.Context()); got.Status != metav1.ConditionFalse {
 		t.Errorf("after its deletion: condition %+v", got)

@@ -9,20 +9,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestChangedKubeconfigTakesEffectAtTheNextCall(t *testing.T) {
 	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	k := &kubeconfigs{dir: t.TempDir(), scheme: scheme, clients: map[string]remote{}}
 	path := filepath.Join(k.dir, "paris.kubeconfig")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	wants := func(part string) {
 		t.Helper()
@@ -33,9 +31,7 @@ func TestChangedKubeconfigTakesEffectAtTheNextCall(t *testing.T) {
 	works := func() client.Client {
 		t.Helper()
 		c, err := k.clientOf("paris")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return c
 	}
 	wants(path)
@@ -50,9 +46,7 @@ func TestChangedKubeconfigTakesEffectAtTheNextCall(t *testing.T) {
 	if works() == first {
 		t.Error("the same client for another file")
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.Remove(path))
 	wants(path)
 }
 
@@ -62,8 +56,6 @@ func kubeconfig(t *testing.T, server string) string {
 		CurrentContext: "c", Clusters: map[string]*api.Cluster{"c": {Server: server}},
 		Contexts: map[string]*api.Context{"c": {Cluster: "c"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return string(text)
 }

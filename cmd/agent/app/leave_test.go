@@ -14,6 +14,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // TestUninstallationWaitsUntilTheBrokerKnows checks that agent uninstall announces the uninstallation, and waits until
@@ -63,9 +64,7 @@ func TestUninstallationWaitsUntilTheBrokerKnows(t *testing.T) {
 				if got := advertisementOf(t, c).Annotations[agentv1alpha1.LeavingUntilAnnotation]; got != until {
 					t.Errorf("the announcement lasts until %q, want %q", got, until)
 				}
-				if err := l.resumeLending(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				runtest.Check(t, l.resumeLending(t.Context()))
 				if got := advertisementOf(t, c).Annotations; len(got) != 0 {
 					t.Errorf("annotations %q stay, want none", got)
 				}
@@ -83,9 +82,7 @@ func newTestLeaver(c client.Client) *leaver {
 func leavingClient(t *testing.T, absent bool) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := agentv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 	b := fakeclient.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&agentv1alpha1.Advertisement{})
 	if !absent {
 		b = b.WithObjects(&agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster-advertisement"}})
@@ -96,8 +93,6 @@ func leavingClient(t *testing.T, absent bool) client.Client {
 func advertisementOf(t *testing.T, c client.Client) *agentv1alpha1.Advertisement {
 	t.Helper()
 	adv := &agentv1alpha1.Advertisement{}
-	if err := c.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, adv))
 	return adv
 }

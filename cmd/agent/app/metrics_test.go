@@ -24,6 +24,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/reservationinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/plan"
 )
 
@@ -44,9 +45,7 @@ func TestOperationsAreThoseOfTheAPI(t *testing.T) {
 			}
 			url := "https://broker.example.com:8443" + strings.ReplaceAll(path, "{name}", "res-k3v9x2m7qa")
 			request, err := http.NewRequest(strings.ToUpper(method), url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if got := operationOf(request); got != operation.OperationID {
 				t.Errorf("%s %s is called %q, want %q", method, path, got, operation.OperationID)
 			}
@@ -81,9 +80,7 @@ func TestBrokerIsUpIfItAnsweredTheLastCall(t *testing.T) {
 
 func TestStateMetricsFollowTheObjects(t *testing.T) {
 	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	cpu := func(n int) corev1.ResourceList {
 		return corev1.ResourceList{"cpu": *resource.NewQuantity(int64(n), resource.DecimalSI)}
 	}
@@ -162,13 +159,9 @@ func TestDurationsHaveASeriesBeforeTheFirstHandshakeOrDrain(t *testing.T) {
 func sumsOf(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(c); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, registry.Register(c))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	sums := map[string]float64{}
 	for _, m := range families[0].GetMetric() {
 		h := m.GetHistogram()

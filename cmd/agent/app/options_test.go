@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestErrorNamesTheWrongFlag(t *testing.T) {
@@ -75,9 +77,7 @@ func TestErrorNamesTheWrongFlag(t *testing.T) {
 			cmd := Command()
 			cmd.ResetFlags()
 			o.bindFlags(cmd.Flags())
-			if err := cmd.ParseFlags(test.args); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, cmd.ParseFlags(test.args))
 			err := o.completeOptions()
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that names %q", err, test.want)
@@ -99,9 +99,7 @@ func TestEnrolledAgentKnowsItsNamespace(t *testing.T) {
 // file means no token.
 func TestEnrolmentTokenIsReadFromFileOrVariable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("of a file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.WriteFile(file, []byte("of a file\n"), 0o600))
 	t.Setenv("TEST_TOKEN", "of a variable")
 	for place, want := range map[string]string{
 		"": "", "@" + file: "of a file", "env:TEST_TOKEN": "of a variable",

@@ -22,6 +22,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // settingsOf reads a configuration file with this text; without text there is no file.
@@ -31,13 +32,9 @@ func settingsOf(t *testing.T, text string) *settings {
 		return &settings{}
 	}
 	path := filepath.Join(t.TempDir(), "agent.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.WriteFile(path, []byte(text), 0o600))
 	file, err := configuration.Open(path, clocktesting.NewFakeClock(metav1.Now().Time), logr.Discard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return &settings{file: file}
 }
 
@@ -102,9 +99,7 @@ func TestCheckReadsTheFile(t *testing.T) {
 		o := &checkOptions{options: defaultOptions()}
 		if text != "" {
 			o.configFile = filepath.Join(t.TempDir(), "agent.yaml")
-			if err := os.WriteFile(o.configFile, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, os.WriteFile(o.configFile, []byte(text), 0o600))
 		}
 		return o.checkConfiguration(t.Context(), nil)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func run(t *testing.T, args ...string) (string, error) {
@@ -28,12 +29,8 @@ func keptState(t *testing.T, cluster string) (dir, file string) {
 	t.Helper()
 	dir = t.TempDir()
 	file = playground.KubeconfigOf(dir, cluster)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("kind: Config\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	runtest.Check(t, os.WriteFile(file, []byte("kind: Config\n"), 0o600))
 	return dir, file
 }
 
@@ -99,9 +96,7 @@ func TestStatusOfARunningPlayground(t *testing.T) {
 		{Name: "paris", URL: "https://127.0.0.1:26001", Ready: 2, Nodes: 3},
 		{Name: "rome", URL: "https://127.0.0.1:26002", Err: errors.New("connection refused")},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	want := `Running as process 42.
 
 CLUSTER   API                  NODES READY   URL

@@ -18,22 +18,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestChecksOnAPIServer(t *testing.T) {
 	plane := controlplanetest.Start(t)
 	published, err := discovery.NewDiscoveryClientForConfig(plane.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	c, err := client.New(plane.RESTConfig(), client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	scheme := runtime.NewScheme()
-	if err := brokerv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, brokerv1alpha1.AddToScheme(scheme))
 	crds := CRDs(published, brokerv1alpha1.GroupVersion, "install them", scheme)
 	want := func(t *testing.T, check Check, level Level, says string) {
 		t.Helper()
@@ -47,9 +42,7 @@ func TestChecksOnAPIServer(t *testing.T) {
 	want(t, Certificates(c, "default"), Skipped, "cert-manager is not installed")
 
 	objects, err := manifest.ReadFS(charts.Broker(), "files/crds")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Run("CRDs of an older version", func(t *testing.T) {
 		var older []*unstructured.Unstructured
 		for _, crd := range objects {
@@ -60,15 +53,11 @@ func TestChecksOnAPIServer(t *testing.T) {
 		older = slices.DeleteFunc(older, func(o *unstructured.Unstructured) bool {
 			return strings.HasPrefix(o.GetName(), "clusteradvertisements")
 		})
-		if err := manifest.Install(t.Context(), c, older); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, manifest.Install(t.Context(), c, older))
 		awaitFinding(t, crds, "BrokerConfig has no field spec.approvedClusters; ClusterAdvertisement is not installed; Reservation has no field status.placements.reason")
 	})
 	t.Run("CRDs of this version", func(t *testing.T) {
-		if err := manifest.Install(t.Context(), c, objects); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, manifest.Install(t.Context(), c, objects))
 		awaitFinding(t, crds, "BrokerConfig, ClusterAdvertisement, ClusterMailbox, Reservation match this version")
 	})
 	t.Run("webhooks", func(t *testing.T) { testWebhooks(t, c, want) })
@@ -117,9 +106,7 @@ func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Le
 	t.Run("outside a pod", func(t *testing.T) {
 		t.Setenv("KUBERNETES_SERVICE_HOST", "")
 		configuration := webhookConfiguration("elsewhere", pkitest.New(t, "servers", time.Now()).CertPEM())
-		if err := c.Create(t.Context(), configuration); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, c.Create(t.Context(), configuration))
 		want(t, Webhooks(c, "elsewhere", time.Now), Skipped, "run the check in a pod")
 	})
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
@@ -135,9 +122,7 @@ func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Le
 	} {
 		configuration := webhookConfiguration(strings.ReplaceAll(name, " ", "-"), test.bundle)
 		if test.level != Warning {
-			if err := c.Create(t.Context(), configuration); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, c.Create(t.Context(), configuration))
 		}
 		want(t, Webhooks(c, configuration.GetName(), time.Now), test.level, test.says)
 	}
@@ -152,9 +137,7 @@ func testWebhooks(t *testing.T, c client.Client, want func(*testing.T, Check, Le
 			},
 		}},
 	}
-	if err := c.Create(t.Context(), mutating); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, c.Create(t.Context(), mutating))
 	want(t, MutatingWebhooks(c, "none", time.Now), Failed, "has no CA bundle")
 }
 

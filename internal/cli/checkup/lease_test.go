@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestLeaseShowsWhetherALeaderRenewsIt(t *testing.T) {
@@ -47,9 +49,7 @@ func TestLeaseShowsWhetherALeaderRenewsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			if err := coordinationv1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, coordinationv1.AddToScheme(scheme))
 			builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					if tc.refused != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestListener(t *testing.T) {
@@ -44,9 +45,7 @@ func TestListener(t *testing.T) {
 		"a listener that speaks TLS 1.2 only":                   {shows: named("localhost"), config: &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}, level: Failed, says: "protocol version"},
 	}
 	roots := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(roots, ours.CertPEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.WriteFile(roots, ours.CertPEM(), 0o600))
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			authority, at := ours, now
@@ -97,19 +96,13 @@ func TestListenerAddress(t *testing.T) {
 func startListener(t *testing.T, authority *pkitest.Authority, shows *x509.Certificate, config *tls.Config) string {
 	t.Helper()
 	pair, err := authority.Issue(shows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	certificate, err := pair.TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	config = config.Clone()
 	config.Certificates = []tls.Certificate{certificate}
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = listener.Close() }) // the test is over, so an error does not matter
 	go func() {
 		for {

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // running is the key of a context value that elector.Run passes on, except when it releases the lease.
@@ -72,9 +74,7 @@ func TestLeaseOfAnotherHolderIsNotReleased(t *testing.T) {
 					OnStoppedLeading: func() {},
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			elector.Run(ctx)
 			if got := inner.record.HolderIdentity; got != tc.want {
 				t.Errorf("the lease is held by %q, want %q", got, tc.want)

@@ -26,9 +26,7 @@ func TestConsoleIsOffUnlessItHasAnAddress(t *testing.T) {
 			var c Console
 			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 			c.Bind(fs)
-			if err := fs.Parse(test.args); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, fs.Parse(test.args))
 			if c.Enabled() != test.on {
 				t.Errorf("on: %t, want %t", c.Enabled(), test.on)
 			}
@@ -55,21 +53,15 @@ func TestConsoleFollowsItsCertificate(t *testing.T) {
 	authority, c := pkitest.New(t, "servers", time.Now()), Console{Address: ":8446", CertDir: t.TempDir()}
 	save := func(name string) {
 		pair, err := authority.IssueServer([]string{name}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := pkitest.Save(c.CertDir, pair, authority.CertPEM(), authority.CertPEM()); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
+		runtest.Check(t, pkitest.Save(c.CertDir, pair, authority.CertPEM(), authority.CertPEM()))
 	}
 	save("first")
 	current, err := c.Certificate(func(watcher manager.Runnable) error {
 		runtest.Start(t, watcher)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	isFor := func(name string) bool {
 		certificate, err := current()
 		return err == nil && certificate.Leaf.VerifyHostname(name) == nil

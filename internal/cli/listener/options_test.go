@@ -53,9 +53,7 @@ func TestSecureMetricsRequireAuthorizedToken(t *testing.T) {
 	defer metrics.Registry.Unregister(exemplar)
 	plane := controlplanetest.Start(t)
 	clients, err := kubernetes.NewForConfig(plane.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	allowMetrics(t, clients, "prometheus")
 	site := startListener(t, plane.RESTConfig())
 
@@ -82,9 +80,7 @@ func TestSecureMetricsRequireAuthorizedToken(t *testing.T) {
 	t.Run("a scraper that asks for OpenMetrics", func(t *testing.T) {
 		exemplar.(prometheus.ExemplarObserver).ObserveWithExemplar(1, prometheus.Labels{"trace_id": "7f3a"})
 		request, err := http.NewRequest(http.MethodGet, "https://"+site.address+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		request.Header.Set("Authorization", "Bearer "+tests["a token with the right"].token)
 		request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
 		status, body, err := site.send(request)
@@ -134,9 +130,7 @@ func tokenOf(t *testing.T, clients kubernetes.Interface, account string) string 
 		t.Fatal(err)
 	}
 	token, err := accounts.CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return token.Status.Token
 }
 
@@ -152,17 +146,11 @@ func startListener(t *testing.T, config *rest.Config) *site {
 	s := &site{address: freeAddress(t), dir: t.TempDir()}
 	s.replaceCertificate(t)
 	options, err := Metrics{Address: s.address, Secure: true, CertDir: s.dir}.Options()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	listener, err := server.NewServer(options, config, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	runtest.Start(t, listener)
 	runtest.Await(t, "the listener to answer", func() bool {
 		_, _, err := s.scrape("")
@@ -175,21 +163,15 @@ func (s *site) replaceCertificate(t *testing.T) {
 	t.Helper()
 	authority := pkitest.New(t, "metrics", time.Now())
 	pair, err := authority.IssueServer([]string{"metrics"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pkitest.Save(s.dir, pair, authority.CertPEM(), authority.CertPEM()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, pkitest.Save(s.dir, pair, authority.CertPEM(), authority.CertPEM()))
 	s.roots = authority.Pool()
 }
 
 func (s *site) mustScrape(t *testing.T, token string) (int, string) {
 	t.Helper()
 	status, body, err := s.scrape(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return status, body
 }
 
@@ -221,9 +203,7 @@ func (s *site) send(request *http.Request) (int, string, error) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer listener.Close() //nolint:errcheck // it was only asked for a port
 	return listener.Addr().String()
 }

@@ -7,23 +7,18 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestAuthorityIssuesServerAndClientCertificates(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a, err := NewAuthority("test", now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	leaf := func(pair pki.KeyPair, err error) *x509.Certificate {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		parsed, err := pair.TLS()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return parsed.Leaf
 	}
 	server := leaf(a.IssueServer([]string{"broker.example"}, []net.IP{net.IPv4(127, 0, 0, 1)}))

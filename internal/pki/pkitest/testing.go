@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // New returns an authority as NewAuthority does. It fails the test on an error.
 func New(t testing.TB, commonName string, now time.Time) *Authority {
 	t.Helper()
 	a, err := NewAuthority(commonName, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return a
 }
 
@@ -23,13 +22,9 @@ func New(t testing.TB, commonName string, now time.Time) *Authority {
 func Parse(t testing.TB) func(pki.KeyPair, error) tls.Certificate {
 	return func(pair pki.KeyPair, err error) tls.Certificate {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		cert, err := pair.TLS()
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		return cert
 	}
 }

@@ -6,20 +6,18 @@ import (
 	"crypto/x509"
 	"testing"
 	"time"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestAuthorityIsKeptAndItsCertificatesVerify(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	first, err := Open(dir, "rome", func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	years := now.AddDate(3, 0, 0)
 	kept, err := Open(dir, "rome", func() time.Time { return years })
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if !bytes.Equal(first.PEM(), kept.PEM()) {
 		t.Error("the second Open made another authority")
 	}
@@ -36,13 +34,9 @@ func TestAuthorityIsKeptAndItsCertificatesVerify(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			certFile, keyFile, err := kept.IssueFiles(dir, "leaf", test.subject)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			roots := x509.NewCertPool()
 			roots.AppendCertsFromPEM(first.PEM())
 			_, err = pair.Leaf.Verify(x509.VerifyOptions{

@@ -20,18 +20,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func clientFor(t *testing.T, kubeconfig string) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return client
 }
 
@@ -43,19 +40,13 @@ func TestAPIOutageAndReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := cluster.KillAPIServer(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, cluster.KillAPIServer())
 	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "note", metav1.GetOptions{}); err == nil {
 		t.Error("a killed API server answered")
 	}
-	if err := cluster.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, cluster.StartAPIServer(t.Context()))
 	got, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "note", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff(note.Data, got.Data); diff != "" {
 		t.Errorf("after the outage (-want +got):\n%s", diff)
 	}
@@ -69,9 +60,7 @@ func TestServiceAccountKubeconfigActsAsTheServiceAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig, err := cluster.ServiceAccountKubeconfig(t.Context(), "default", "agent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	_, err = clientFor(t, kubeconfig).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	const user = `User "system:serviceaccount:default:agent" cannot list resource "nodes"`
 	if err == nil || !strings.Contains(err.Error(), user) {
@@ -103,12 +92,8 @@ func TestRestartedNodesTakeOverAtOnce(t *testing.T) {
 	}
 	kwok.Kill()
 	holdForAnHour(t, client, "rome-1")
-	if err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := kwok.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}))
+	runtest.Check(t, kwok.Start())
 	await(t, "the deleted pod to be gone", func(ctx context.Context) (bool, error) {
 		_, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -131,9 +116,7 @@ func holdForAnHour(t *testing.T, client kubernetes.Interface, node string) {
 			HolderIdentity: new("dead"), LeaseDurationSeconds: new(int32(3600)), RenewTime: new(metav1.NowMicro()),
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 }
 
 func await(t *testing.T, what string, condition wait.ConditionWithContextFunc) {
@@ -161,20 +144,14 @@ func TestKeptClusterKeepsItsAddress(t *testing.T) {
 	var urls []string
 	for range 2 {
 		cluster, err := controlplane.Start(t.Context(), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		urls = append(urls, cluster.URL())
 		node, err := clientFor(t, cluster.Kubeconfig()).CoreV1().Nodes().Get(t.Context(), "rome-1", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		if got := node.Labels[corev1.LabelTopologyRegion]; got != "italy" {
 			t.Errorf("region of the node is %q", got)
 		}
-		if err := cluster.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, cluster.Stop())
 	}
 	if urls[0] != urls[1] {
 		t.Errorf("address changed from %s to %s", urls[0], urls[1])

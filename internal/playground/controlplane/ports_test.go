@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestPortBelongsToOneControlPlane(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	first, err := openPorts(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	port := first.named["kube-apiserver"]
 
 	// No program listens on the port yet, but it is claimed.
@@ -38,25 +38,17 @@ func TestPortBelongsToOneControlPlane(t *testing.T) {
 func TestErrorNamesAPortTakenByAnotherProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	p, err := openPorts(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	p.release()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.named["kube-apiserver"])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer listener.Close() //nolint:errcheck // the test is over, so an error does not matter
 	if _, err := openPorts(file); !errors.Is(err, ErrPortTaken) {
 		t.Errorf("got %v, want %v", err, ErrPortTaken)
 	}
 	// A failed start leaves no claims behind.
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, listener.Close())
 	again, err := openPorts(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	again.release()
 }

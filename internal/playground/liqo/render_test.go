@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/process"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 var rome = settings{
@@ -24,17 +25,11 @@ var rome = settings{
 func renderRome(t *testing.T) *release {
 	t.Helper()
 	tools, err := toolchain.New(progress.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	source, err := tools.ModuleDir(t.Context(), toolchain.LiqoWebhook.Module, "github.com/liqotech/liqo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	r, err := renderChart(filepath.Join(source, "deployments", "liqo"), rome)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return r
 }
 
@@ -44,9 +39,7 @@ func TestChartRunsAsProcesses(t *testing.T) {
 	got := map[string]process.Spec{}
 	for _, d := range r.deployments {
 		spec, err := l.spec(&d.Spec.Template.Spec.Containers[0], map[string]string{"CLUSTER_ID": "rome", "POD_NAMESPACE": Namespace}, "/rome.kubeconfig")
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		got[d.Name] = spec
 	}
 	tests := map[string]struct {
@@ -98,13 +91,9 @@ func TestChartIsRenderedWithoutNetworking(t *testing.T) {
 
 func TestRenderingIsDeterministic(t *testing.T) {
 	first, err := renderRome(t).digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	second, err := renderRome(t).digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if first != second {
 		t.Error("two renderings differ: a kept cluster would be installed again at every boot")
 	}
@@ -112,13 +101,9 @@ func TestRenderingIsDeterministic(t *testing.T) {
 
 func TestVersionIsPinned(t *testing.T) {
 	tools, err := toolchain.New(progress.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	pins, err := os.ReadFile(filepath.Join(tools.Root(), "hack", "liqo", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if !strings.Contains(string(pins), "github.com/liqotech/liqo "+Version+"\n") {
 		t.Errorf("hack/liqo/go.mod does not pin Liqo %s", Version)
 	}

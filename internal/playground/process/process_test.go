@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 const parentVariable = "PROCESS_TEST_PARENT_OF"
@@ -48,9 +50,7 @@ func playParent(dir string) {
 func newSupervisor(t *testing.T, dir string) *Supervisor {
 	t.Helper()
 	s, err := NewSupervisor(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() {
 		if err := s.Kill(); err != nil {
 			t.Error(err)
@@ -62,9 +62,7 @@ func newSupervisor(t *testing.T, dir string) *Supervisor {
 func start(t *testing.T, s *Supervisor, spec Spec) *Process {
 	t.Helper()
 	p, err := s.Start(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return p
 }
 
@@ -89,9 +87,7 @@ func running(pid int) bool {
 func logged(t *testing.T, p *Process) string {
 	t.Helper()
 	content, err := os.ReadFile(p.Log())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return string(content)
 }
 
@@ -100,12 +96,8 @@ func TestChildrenDieWithTheirKilledParent(t *testing.T) {
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), parentVariable+"="+dir)
 	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, parent.Start())
 	var pids []int
 	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "ready"; {
 		var pid int
@@ -123,9 +115,7 @@ func TestChildrenDieWithTheirKilledParent(t *testing.T) {
 		}
 	}
 
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, parent.Process.Kill())
 	_ = parent.Wait() // it was killed
 	for _, pid := range pids {
 		eventually(t, fmt.Sprintf("child %d of the killed parent ends", pid), func() bool { return !running(pid) })
@@ -135,14 +125,10 @@ func TestChildrenDieWithTheirKilledParent(t *testing.T) {
 
 func TestNewSupervisorKillsOnlyItsLeftovers(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.Mkdir(filepath.Join(dir, "run"), 0o755))
 	record := func(name string, change func(*identity)) int {
 		cmd := exec.Command("/bin/sleep", "1000")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, cmd.Start())
 		t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 		started, _ := startedAt(cmd.Process.Pid)
 		id := identity{PID: cmd.Process.Pid, Path: "/bin/sleep", Started: started}
@@ -150,20 +136,14 @@ func TestNewSupervisorKillsOnlyItsLeftovers(t *testing.T) {
 		eventually(t, "sleep runs", id.alive)
 		change(&id)
 		content, err := json.Marshal(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "run", name+".pid"), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
+		runtest.Check(t, os.WriteFile(filepath.Join(dir, "run", name+".pid"), content, 0o644))
 		return id.PID
 	}
 	leftover := record("leftover", func(*identity) {})
 	younger := record("younger", func(id *identity) { id.Started-- })
 	other := record("other", func(id *identity) { id.Path = "/usr/bin/etcd" })
-	if err := os.WriteFile(filepath.Join(dir, "run", "half.pid"), []byte(`{"pid":1`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.WriteFile(filepath.Join(dir, "run", "half.pid"), []byte(`{"pid":1`), 0o644))
 
 	newSupervisor(t, dir)
 
@@ -182,9 +162,7 @@ func TestSupervisorLocksItsFolder(t *testing.T) {
 	if _, err := NewSupervisor(dir); !errors.Is(err, ErrInUse) {
 		t.Errorf("second supervisor: got %v, want %v", err, ErrInUse)
 	}
-	if err := first.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, first.Stop())
 	newSupervisor(t, dir)
 }
 
@@ -198,13 +176,9 @@ func TestStopEndsTheTopLayerFirst(t *testing.T) {
 		p := start(t, s, spec)
 		eventually(t, name+" runs", func() bool { return strings.HasSuffix(logged(t, p), "up\n") })
 	}
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.Stop())
 	got, err := os.ReadFile(order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff("workload\ncontroller\napi\netcd\n", string(got)); diff != "" {
 		t.Errorf("order of the ends (-want +got):\n%s", diff)
 	}
@@ -245,9 +219,7 @@ func TestKillAndStart(t *testing.T) {
 	if _, err := os.Stat(p.pidFile()); !os.IsNotExist(err) {
 		t.Errorf("pid file of a killed process: %v", err)
 	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, p.Start())
 	if second := p.Pid(); second == 0 || second == first {
 		t.Errorf("pid after a new start is %d, was %d", second, first)
 	}

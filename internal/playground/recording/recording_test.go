@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/recording"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 func TestRecorderRemembersWhenLinesWereComplete(t *testing.T) {
@@ -39,9 +40,7 @@ func TestRecorderRemembersWhenLinesWereComplete(t *testing.T) {
 func TestImageShowsEachLineAtItsTime(t *testing.T) {
 	lines := []recording.Line{{0, "1. a heading"}, {time.Hour, "   0.05s  <b> & text"}, {time.Hour, strings.Repeat("x", 200)}}
 	var image bytes.Buffer
-	if err := recording.WriteSVG(&image, "a <title>", lines); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, recording.WriteSVG(&image, "a <title>", lines))
 	texts := parse(t, image.Bytes())
 	want := []string{"1. a heading", "   0.05s  <b> & text", strings.Repeat("x", 123) + "…"}
 	if diff := cmp.Diff(want, texts); diff != "" {
@@ -66,9 +65,7 @@ func parse(t *testing.T, image []byte) (texts []string) {
 		if errors.Is(err, io.EOF) {
 			return texts
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		switch e := token.(type) {
 		case xml.StartElement:
 			if e.Name.Local == "script" || e.Name.Local == "a" {

@@ -7,24 +7,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // visible returns the files that a program sees in a folder.
 func visible(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	files := map[string]string{}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "..") {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(folder, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		files[e.Name()] = string(content)
 	}
 	return files
@@ -63,17 +61,11 @@ func TestUnchangedFilesAreNotReplaced(t *testing.T) {
 	folder := t.TempDir()
 	files := contents{"tls.crt": []byte("1")}
 	for range 2 {
-		if err := replaceFiles(folder, files); err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, replaceFiles(folder, files))
 	}
 	before, err := os.Readlink(filepath.Join(folder, current))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceFiles(folder, files); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
+	runtest.Check(t, replaceFiles(folder, files))
 	if after, _ := os.Readlink(filepath.Join(folder, current)); after != before {
 		t.Errorf("the files lie in %q, were in %q", after, before)
 	}
@@ -84,9 +76,7 @@ func TestUnchangedFilesAreNotReplaced(t *testing.T) {
 func TestReaderSeesFilesOfOneGeneration(t *testing.T) {
 	folder := t.TempDir()
 	issue := func(n string) contents { return contents{"tls.crt": []byte(n), "tls.key": []byte(n)} }
-	if err := replaceFiles(folder, issue("0")); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, replaceFiles(folder, issue("0")))
 	done := make(chan error)
 	go func() {
 		var err error
@@ -100,16 +90,12 @@ func TestReaderSeesFilesOfOneGeneration(t *testing.T) {
 	for reading := true; reading; {
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			reading = false
 		default:
 		}
 		generation, err := os.Readlink(filepath.Join(folder, current))
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtest.Check(t, err)
 		cert, err1 := os.ReadFile(filepath.Join(folder, generation, "tls.crt"))
 		key, err2 := os.ReadFile(filepath.Join(folder, generation, "tls.key"))
 		if err1 == nil && err2 == nil && string(cert) != string(key) {

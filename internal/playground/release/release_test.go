@@ -24,6 +24,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane/controlplanetest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/release"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // programVariable makes this test binary run as the program in the container.
@@ -169,9 +170,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) check(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	runtest.Check(s.t, err)
 }
 
 // say writes the word into the volume's Secret.

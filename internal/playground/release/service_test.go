@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // answering accepts connections and answers each with its name and the received text.
 func answering(t *testing.T, name string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -36,9 +35,7 @@ func answering(t *testing.T, name string) string {
 func ask(t *testing.T, address string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer conn.Close() //nolint:errcheck // the body was read to its end, so an error does not matter
 	if _, err := io.WriteString(conn, "hello"); err != nil {
 		t.Fatal(err)
@@ -53,14 +50,10 @@ func ask(t *testing.T, address string) string {
 
 func TestServiceForwardsConnectionsToItsPodsInTurn(t *testing.T) {
 	port, err := controlplane.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	at := fmt.Sprintf("127.0.0.1:%d", port)
 	s := &service{}
-	if err := s.serve(t.Context(), at); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, s.serve(t.Context(), at))
 	one, two := answering(t, "one"), answering(t, "two")
 	s.add(one)
 	s.add(two)

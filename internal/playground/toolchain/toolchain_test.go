@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // checkout returns the toolchain of a repository whose only tool is a small program, and this
@@ -29,12 +30,8 @@ func checkout(t *testing.T, report progress.Reporter) (*Toolchain, Tool) {
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	runtest.Check(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 func TestEnsureBuildsWhatIsMissingOrOutdated(t *testing.T) {
@@ -57,9 +54,7 @@ func TestEnsureBuildsWhatIsMissingOrOutdated(t *testing.T) {
 			write(t, filepath.Join(tools.root, "hack", "greet", "main.go"), "package main\n\nfunc main() { println(\"hi\") }\n")
 		}},
 		{name: "the binary was removed", builds: true, change: func() {
-			if err := os.Remove(tools.Path(greet)); err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, os.Remove(tools.Path(greet)))
 		}},
 		{name: "the stamp is of a build that was cut off", builds: true, change: func() {
 			write(t, tools.stampFile(greet), "half")
@@ -89,9 +84,7 @@ func TestEnsureRunsConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	stamp, err := tools.stamp(greet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if !tools.isFresh(greet, stamp) {
 		t.Errorf("%q is not fresh after four concurrent builds", greet.Name)
 	}
@@ -100,9 +93,7 @@ func TestEnsureRunsConcurrently(t *testing.T) {
 func TestLockWaitEndsWithItsContext(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -138,9 +129,7 @@ func TestPatchMustMatchOnce(t *testing.T) {
 				t.Errorf("apply: %v, want success: %v", err, test.fits)
 			}
 			got, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			runtest.Check(t, err)
 			if diff := cmp.Diff(test.want, string(got)); diff != "" {
 				t.Errorf("patched source (-want +got):\n%s", diff)
 			}
@@ -150,9 +139,7 @@ func TestPatchMustMatchOnce(t *testing.T) {
 
 func TestNewFindsTheCheckoutFromAFolderInside(t *testing.T) {
 	tools, err := New(progress.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if _, err := os.Stat(filepath.Join(tools.Root(), "go.mod")); err != nil {
 		t.Errorf("root %q: %v", tools.Root(), err)
 	}
@@ -166,9 +153,7 @@ func TestNewFindsTheCheckoutFromAFolderInside(t *testing.T) {
 
 func TestToolsAreFoundByName(t *testing.T) {
 	got, err := Named("kubelet", "etcd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	if diff := cmp.Diff([]Tool{Kubelet, Etcd}, got); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}

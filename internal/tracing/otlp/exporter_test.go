@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing/otlp/otlptest"
 )
@@ -20,9 +21,7 @@ import (
 func run(t *testing.T, url string) (e *Exporter, stop func()) {
 	t.Helper()
 	e, err := New(t.Context(), Options{Endpoint: url}, "test-program", "rome", logr.Discard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- e.Start(ctx) }()

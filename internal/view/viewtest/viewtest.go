@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/manifest"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 //go:embed *.yaml
@@ -36,16 +37,10 @@ func read(t testing.TB, file string, now time.Time) []*unstructured.Unstructured
 		"fingerprint": func() string { return strings.Repeat("9f2c", 16) },
 	}
 	parsed, err := template.New(file).Funcs(functions).ParseFS(files, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	var filled strings.Builder
-	if err := parsed.Execute(&filled, nil); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, parsed.Execute(&filled, nil))
 	objects, err := manifest.Read([]byte(filled.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtest.Check(t, err)
 	return objects
 }
