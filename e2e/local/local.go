@@ -15,6 +15,7 @@ import (
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/controlplane"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/product"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/progress"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/playground/toolchain"
@@ -135,10 +136,21 @@ const (
 // UpForTests calls Up with options from environment variables. Crashed processes are restarted after at most 200
 // ms.
 func UpForTests(ctx context.Context, report func(step string)) (*Environment, error) {
-	return Up(ctx, Options{
+	options := Options{
 		Dir: os.Getenv(dirVariable), Race: os.Getenv(raceVariable) == "1", Backoff: 200 * time.Millisecond,
 		Progress: progress.Func(report),
-	})
+	}
+	env, err := Up(ctx, options)
+	if options.Dir == "" || !errors.Is(err, controlplane.ErrPortTaken) {
+		return env, err
+	}
+	// Since the playground stopped, another test has taken one of its ports. Tests leave nothing in a playground, so a
+	// new one serves as well.
+	report(err.Error())
+	if err := playground.Remove(options.Dir); err != nil {
+		return nil, err
+	}
+	return Up(ctx, options)
 }
 
 func environment(p *playground.Playground, running *product.Product) (*e2e.Environment, error) {
