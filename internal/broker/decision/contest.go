@@ -21,9 +21,10 @@ type contest struct {
 	request           *Request
 	self              int32
 	excluded, avoided []int32
-	// lastResort is true if candidates that should be avoided may serve the request.
-	lastResort bool
-	links      links
+	// lastResort is true if candidates that should be avoided may serve the request. Otherwise spared
+	// is true once such a candidate was rejected, or a paused one that may be the last resort.
+	lastResort, spared bool
+	links              links
 	// linkAt holds, for every row, 1 + the index in links of the link to that row; 0 for no link.
 	linkAt []int32
 	needs  []need
@@ -107,7 +108,8 @@ func (m *Market) beginContest(r *Request, lastResort bool) *contest {
 	if i, ok := m.row[r.Requester]; ok {
 		c.self = i
 	}
-	c.excluded, c.avoided, c.lastResort = m.appendRows(c.excluded[:0], r.Exclude), m.appendRows(c.avoided[:0], r.Avoid), lastResort
+	c.excluded, c.avoided = m.appendRows(c.excluded[:0], r.Exclude), m.appendRows(c.avoided[:0], r.Avoid)
+	c.lastResort, c.spared = lastResort, false
 	c.links = m.links[r.Requester]
 	c.exceeded = m.exceeded[r.Requester]
 	for k := range c.links {
@@ -284,7 +286,10 @@ func (c *contest) checkStanding(i int) Reason {
 		return absent
 	case int32(i) == c.self:
 		return Self
-	case slices.Contains(c.excluded, int32(i)), !c.lastResort && slices.Contains(c.avoided, int32(i)):
+	case slices.Contains(c.excluded, int32(i)):
+		return AlreadyTried
+	case !c.lastResort && slices.Contains(c.avoided, int32(i)):
+		c.spared = true
 		return AlreadyTried
 	case marks&denied != 0 || l.Denied:
 		return Denied
@@ -294,6 +299,7 @@ func (c *contest) checkStanding(i int) Reason {
 		return Stale
 	case marks&suspended != 0 || c.exceeded != nil:
 		if reason, _ := c.describeSuspension(i); reason != "" {
+			c.spared = c.spared || reason == Paused
 			return reason
 		}
 	}

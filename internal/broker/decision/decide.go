@@ -21,7 +21,7 @@ func Decide(m *Market, r *Request) (string, bool) {
 // turns to candidates to avoid only if no other can provide.
 func (m *Market) beginChoice(r *Request) (c *contest, winner int) {
 	c = m.beginContest(r, false)
-	if winner = c.findBest(); winner == nobody {
+	if winner = c.findBest(); winner == nobody && c.spared {
 		c.releaseRequest()
 		c = m.beginContest(r, true)
 		winner = c.findBest()
