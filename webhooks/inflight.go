@@ -39,7 +39,7 @@ type review struct {
 	givenUp   bool
 }
 
-func (f *inFlight) begin(ctx context.Context, interrupt func()) *review {
+func (f *inFlight) beginReview(ctx context.Context, interrupt func()) *review {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &review{ctx: ctx, inFlight: f, interrupt: interrupt}
@@ -50,7 +50,7 @@ func (f *inFlight) begin(ctx context.Context, interrupt func()) *review {
 // Write adds bytes that have arrived. It waits until they may be held.
 func (r *review) Write(p []byte) (int, error) {
 	for {
-		released, err := r.hold(len(p))
+		released, err := r.holdBytes(len(p))
 		if err != nil {
 			return 0, err
 		}
@@ -66,9 +66,9 @@ func (r *review) Write(p []byte) (int, error) {
 	}
 }
 
-// hold counts n more bytes of the review. If they may not be held yet, it returns a channel that is
+// holdBytes counts n more bytes of the review. If they may not be held yet, it returns a channel that is
 // closed when bytes become free.
-func (r *review) hold(n int) (released <-chan struct{}, err error) {
+func (r *review) holdBytes(n int) (released <-chan struct{}, err error) {
 	f := r.inFlight
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *review) hold(n int) (released <-chan struct{}, err error) {
 		oldest := f.reading[0]
 		oldest.givenUp = true
 		oldest.interrupt()
-		f.drop(oldest)
+		f.dropReview(oldest)
 	}
 	switch {
 	case r.givenUp:
@@ -89,33 +89,33 @@ func (r *review) hold(n int) (released <-chan struct{}, err error) {
 	return nil, nil
 }
 
-// complete marks the review as read: it is answered whatever else arrives.
-func (r *review) complete() error {
+// finishReading marks the review as read: it is answered whatever else arrives.
+func (r *review) finishReading() error {
 	r.inFlight.mu.Lock()
 	defer r.inFlight.mu.Unlock()
 	if r.givenUp {
 		return errSlow
 	}
-	r.inFlight.reading = without(r.inFlight.reading, r)
+	r.inFlight.reading = removeReview(r.inFlight.reading, r)
 	return nil
 }
 
-// end releases the bytes of the review.
-func (r *review) end() {
+// release gives back the bytes of the review.
+func (r *review) release() {
 	r.inFlight.mu.Lock()
 	defer r.inFlight.mu.Unlock()
-	r.inFlight.drop(r)
+	r.inFlight.dropReview(r)
 }
 
-// drop removes a review and releases its bytes. The caller holds the lock.
-func (f *inFlight) drop(r *review) {
-	f.reading = without(f.reading, r)
+// dropReview removes a review and releases its bytes. The caller holds the lock.
+func (f *inFlight) dropReview(r *review) {
+	f.reading = removeReview(f.reading, r)
 	f.free += r.held
 	r.held = 0
 	close(f.released)
 	f.released = make(chan struct{})
 }
 
-func without(reviews []*review, r *review) []*review {
+func removeReview(reviews []*review, r *review) []*review {
 	return slices.DeleteFunc(reviews, func(other *review) bool { return other == r })
 }

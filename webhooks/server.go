@@ -94,10 +94,10 @@ func (s *boundedServer) Register(path string, hook http.Handler) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		review := s.inFlight.begin(r.Context(), func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
-		defer review.end()
+		review := s.inFlight.beginReview(r.Context(), func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+		defer review.release()
 		_, err := io.CopyBuffer(review, r.Body, make([]byte, readAtOnce))
-		if err := errors.Join(err, review.complete()); err != nil {
+		if err := errors.Join(err, review.finishReading()); err != nil {
 			http.Error(w, "the review did not arrive: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/charts"
 )
 
-// WritePrometheus writes the configuration of a Prometheus that scrapes broker and agents every second and evaluates
-// the rules of the charts as often. It returns the name of the configuration, which is in dir. The targets are the pods that run now.
+// WritePrometheus writes prometheus.yml and rule files into dir, and returns the path of prometheus.yml. With it,
+// Prometheus scrapes the pods of broker and agents that run now every second, and evaluates the charts' rules as often.
 func (e *Environment) WritePrometheus(dir string) (string, error) {
 	var config strings.Builder
 	config.WriteString("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [rules-broker.yaml, rules-agent.yaml]\nscrape_configs:\n")

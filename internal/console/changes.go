@@ -42,7 +42,7 @@ func (v *visit) actionsFor(about view.Ref) []actionLink {
 		}
 		return v.linksToActions(about, "drain")
 	case "ProviderInstruction":
-		p := v.placement(about)
+		p := v.findPlacement(about)
 		switch {
 		case p.Spec.Release:
 			return nil
@@ -101,8 +101,8 @@ func (v *visit) drainOf(about view.Ref) *brokerv1alpha1.ClusterDrain {
 	return nil
 }
 
-// placement returns the ProviderInstruction that a reference names. It must exist.
-func (v *visit) placement(about view.Ref) *agentv1alpha1.ProviderInstruction {
+// findPlacement returns the ProviderInstruction that a reference names. It must exist.
+func (v *visit) findPlacement(about view.Ref) *agentv1alpha1.ProviderInstruction {
 	all := v.snapshot.Member.ProviderInstructions
 	return &all[slices.IndexFunc(all, func(p agentv1alpha1.ProviderInstruction) bool {
 		return p.Namespace == about.Namespace && p.Name == about.Name
@@ -195,7 +195,7 @@ func (v *visit) askAboutPlacement(form url.Values, edit func(*agentv1alpha1.Lend
 	if err != nil {
 		return nil, nil, err
 	}
-	placement := v.placement(about)
+	placement := v.findPlacement(about)
 	return &actionPage{
 		command: "kubectl edit lendingpolicy " + agentv1alpha1.LendingPolicyName, about: about,
 		run: func(ctx context.Context, c client.Client) error {
@@ -228,13 +228,13 @@ func (v *visit) askRecall(form url.Values) (*actionPage, error) {
 	p.Button, p.Fields = "Call back", []actionField{
 		{Name: "notice", Label: "Notice", Value: noticed, Example: "10m", Required: true},
 		{Name: "message", Label: "Reason, for " + consumer, Value: form.Get("message"), Example: "maintenance of rack 4"},
-		checkbox(form, "all", "Everything that "+consumer+" uses here, and nothing new for it"),
+		newCheckbox(form, "all", "Everything that "+consumer+" uses here, and nothing new for it"),
 	}
 	return p, nil
 }
 
-// checkbox returns a field that can be checked.
-func checkbox(form url.Values, name, label string) actionField {
+// newCheckbox returns a field that can be checked.
+func newCheckbox(form url.Values, name, label string) actionField {
 	return actionField{Name: name, Label: label, Value: form.Get(name), Checkbox: true}
 }
 
@@ -292,7 +292,7 @@ func (v *visit) askDrain(form url.Values) (*actionPage, error) {
 		Question: fmt.Sprintf("Drain %s? On it: %s. Each moves to another cluster, and waits or ends if none has room at the end of the notice.", id, edits.DescribeAffected(v.snapshot.Broker.Reservations, id)), Button: "Drain",
 		Fields: []actionField{
 			{Name: "notice", Label: "Notice", Value: notice, Example: "10m", Required: true}, {Name: "reason", Label: "Reason, for the requesters", Value: reason, Example: "maintenance of rack 4"},
-			checkbox(form, "cordon-only", "Cordon only: reservations may stay"),
+			newCheckbox(form, "cordon-only", "Cordon only: reservations may stay"),
 		},
 		command: withFlags("kubectl broker drain "+quoteWord(id), flagValue{"notice", notice}, flagValue{"reason", reason}), about: about,
 	}

@@ -68,7 +68,7 @@ func (c *causes) add(topic string, step Step) {
 func (st *Story) adviseSteps(snapshots []*Snapshot, related [][]Ref) {
 	found := &st.causes
 	slices.SortStableFunc(found.steps, func(a, b Step) int { return cmp.Compare(urgencyOf(b.Level), urgencyOf(a.Level)) })
-	if st.provider() == nil {
+	if st.chosenCandidate() == nil {
 		for _, reason := range st.rejectionsByCount() {
 			if do := PlainText(reasonOf(OfCandidate, reason).Do); do != "" {
 				found.add("candidate "+reason, Step{Text: reason, Do: do, ofCandidate: true})
@@ -173,8 +173,8 @@ func (st *Story) rejectionsByCount() []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 }
 
-// provider returns the candidate that the last decision chose, or nil if it chose none.
-func (st *Story) provider() *CandidateRow {
+// chosenCandidate returns the candidate that the last decision chose, or nil if it chose none.
+func (st *Story) chosenCandidate() *CandidateRow {
 	i := slices.IndexFunc(st.Candidates, func(c CandidateRow) bool { return c.Reason == "" })
 	if i < 0 {
 		return nil

@@ -52,8 +52,8 @@ func earningOf(p *agentv1alpha1.ProviderInstruction) *earning {
 	return e
 }
 
-// describe returns the price per hour with its currency.
-func (e *earning) describe() string { return e.perHour.String() + " " + e.currency }
+// describePrice returns the price per hour with its currency.
+func (e *earning) describePrice() string { return e.perHour.String() + " " + e.currency }
 
 // soFar returns what the placement has earned until a time, at its present price.
 func (e *earning) soFar(at time.Time) string {

@@ -113,7 +113,7 @@ func ListLent(s *Snapshot, by Selection) *Listing {
 		listed.Requester, listed.Amounts = p.Spec.RequesterClusterID, FormatAmounts(p.Kept())
 		listed.Ends = s.describeEnd(p.Spec.ExpiresAt, nil)
 		if e := earningOf(p); e != nil {
-			listed.Price, listed.Earned = e.describe(), e.soFar(s.At)
+			listed.Price, listed.Earned = e.describePrice(), e.soFar(s.At)
 		}
 		return listed
 	})

@@ -291,7 +291,7 @@ func (st *Story) briefFacts() []Fact {
 			facts = append(facts, f)
 		}
 	}
-	if c := st.provider(); c != nil && len(st.Candidates) > 1 {
+	if c := st.chosenCandidate(); c != nil && len(st.Candidates) > 1 {
 		others := make([]string, 0, len(st.Candidates))
 		for i := range st.Candidates {
 			if o := &st.Candidates[i]; o != c {
@@ -315,7 +315,7 @@ const rejectedShown = 3
 
 // rejectedRows returns a table of the rejected candidates with its header, if no provider was found.
 func (st *Story) rejectedRows() [][]string {
-	if st.provider() != nil {
+	if st.chosenCandidate() != nil {
 		return nil
 	}
 	var rows [][]string

@@ -171,8 +171,8 @@ func (p *plugin) writeFocus(ctx context.Context, read *replay.Accounts, span cos
 	if err != nil {
 		return explainSpan(err)
 	}
-	if focus.Free > 0 {
-		fmt.Fprintf(p.ErrOut, "not written: %d rows of resources without a price\n", focus.Free)
+	if focus.NotPriced > 0 {
+		fmt.Fprintf(p.ErrOut, "not written: %d rows of resources without a price\n", focus.NotPriced)
 	}
 	fmt.Fprintf(p.ErrOut, "from %s to %s (%s)\n", focus.From.Format(time.RFC3339), focus.To.Format(time.RFC3339), duration.HumanDuration(focus.To.Sub(focus.From)))
 	return focus.Write(p.Out)

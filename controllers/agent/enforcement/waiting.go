@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// wakeEvery is the shortest time between the first two retries of a ShadowPod, and between its
-	// creation and the first retry, because Liqo itself handles new ShadowPods.
+	// wakeEvery is the shortest time before each of the first two retries of a ShadowPod. The first one
+	// counts from its creation, because Liqo itself handles new ShadowPods.
 	wakeEvery = 2 * time.Second
 	// retryEvery is the time between further retries of a ShadowPod that fits into the grant, because
 	// nothing tells the agent when another reason for the refusal is gone, for example a pod of this

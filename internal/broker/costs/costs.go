@@ -160,10 +160,10 @@ func readRows(ctx context.Context, from *replay.Accounts, parts []accounts.Part)
 // periods never change, so importing them again gives the same figures.
 type Focus struct {
 	From, To time.Time
-	// Free is the number of rows that Write leaves out because their resources have no price.
-	Free    int
-	rows    []view.AccountRow
-	journal string
+	// NotPriced is the number of rows that Write leaves out because their resources have no price.
+	NotPriced int
+	rows      []view.AccountRow
+	journal   string
 }
 
 // ReadFocus reads the ended periods in a span. It returns an error if the rows of one of them were deleted.
@@ -196,7 +196,7 @@ func ReadFocus(ctx context.Context, from *replay.Accounts, span Span) (*Focus, e
 	f.rows = rows
 	for i := range rows {
 		if rows[i].Currency == "" {
-			f.Free++
+			f.NotPriced++
 		}
 	}
 	return f, nil

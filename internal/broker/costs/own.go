@@ -12,8 +12,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
-// longestOwn limits the time that one call of ReadOwn covers, for rows of each period. The longest times have about 150
-// stored periods, which the call reads one by one.
+// longestOwn is the longest time that one call of ReadOwn covers, by the period of its rows. Such a call reads about 150
+// stored periods, one by one.
 var longestOwn = map[accounts.Span]time.Duration{
 	accounts.Hour: 100 * time.Hour, accounts.Day: 100 * 24 * time.Hour, accounts.Month: 3 * 366 * 24 * time.Hour, "": 3 * 366 * 24 * time.Hour,
 }

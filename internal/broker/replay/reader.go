@@ -23,8 +23,8 @@ type Accounts struct {
 	// periods holds, by name, the periods that are not stored, and those that were read. A period
 	// without rows is nil.
 	periods map[string]*accounts.Period
-	// keep reports whether a row is read.
-	keep func(*accounts.Key) bool
+	// includes reports whether the accounts include the rows of a key.
+	includes func(*accounts.Key) bool
 	// stored caches the names of the stored periods of each span, oldest first.
 	stored map[accounts.Span][]string
 }
@@ -62,7 +62,7 @@ func NewOwnAccounts(store journal.Store, name, id, clusterID string, book *Book)
 	})
 	month := accounts.Period{Span: accounts.Month, Start: accounts.Month.StartOf(book.State.Latest())}
 	book.Costs.EachOpen(accounts.Month, func(key accounts.Key, name corev1.ResourceName, f accounts.Figures) {
-		if f != (accounts.Figures{}) && a.keep(&key) {
+		if f != (accounts.Figures{}) && a.includes(&key) {
 			month.Rows = append(month.Rows, accounts.Row{Key: key, Resource: name, Figures: f})
 		}
 	})
@@ -70,9 +70,9 @@ func NewOwnAccounts(store journal.Store, name, id, clusterID string, book *Book)
 	return a.addEnded(book)
 }
 
-func newAccounts(store journal.Store, name, id string, until time.Time, keep func(*accounts.Key) bool) *Accounts {
+func newAccounts(store journal.Store, name, id string, until time.Time, includes func(*accounts.Key) bool) *Accounts {
 	return &Accounts{
-		Journal: id, store: store, name: name, until: until, keep: keep,
+		Journal: id, store: store, name: name, until: until, includes: includes,
 		periods: map[string]*accounts.Period{}, stored: map[accounts.Span][]string{},
 	}
 }
@@ -84,11 +84,11 @@ func (a *Accounts) addEnded(book *Book) *Accounts {
 	return a
 }
 
-// addPeriod adds the rows of a period that are read.
+// addPeriod adds the included rows of a period.
 func (a *Accounts) addPeriod(p accounts.Period) {
 	var rows []accounts.Row
 	for i := range p.Rows {
-		if a.keep(&p.Rows[i].Key) {
+		if a.includes(&p.Rows[i].Key) {
 			rows = append(rows, p.Rows[i])
 		}
 	}

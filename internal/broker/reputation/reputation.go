@@ -105,17 +105,17 @@ func (r *Reputation) Granted(at time.Time, counterpart string) *Reputation {
 func (r *Reputation) Failed(at, granted time.Time, counterpart string, points int32) *Reputation {
 	out := r.copyAt(at)
 	t, before := out.Tallies[counterpart], out.Points(at)
-	if out.foresees(at, granted) || t.foresees(at, granted) {
+	if out.blocksSince(at, granted) || t.blocksSince(at, granted) {
 		return out.orNil()
 	}
 	t.Points, t.At = min(t.Points+points, pauseAt), at
 	if t.Points == pauseAt {
-		t.begin(at)
+		t.beginAt(at)
 	}
 	out.setTally(counterpart, t)
 	// A counterpart that contributes as many points as it can must not prolong the pause for all.
 	if now := out.Points(at); now >= pauseAt && (now > before || !out.Began.IsZero()) {
-		out.begin(at)
+		out.beginAt(at)
 	}
 	return out
 }
@@ -127,8 +127,8 @@ func (r *Reputation) Served(at, granted time.Time, counterpart string) *Reputati
 		return nil
 	}
 	t := out.Tallies[counterpart]
-	out.relax(granted, out.Points(at))
-	t.relax(granted, t.Points)
+	out.applySuccess(granted, out.Points(at))
+	t.applySuccess(granted, t.Points)
 	t.Points, t.At = max(t.Points-1, 0), at
 	out.setTally(counterpart, t)
 	return out.orNil()
@@ -143,7 +143,7 @@ func (r *Reputation) Points(now time.Time) int32 {
 	sum := int32(0)
 	for _, t := range r.Tallies {
 		switch {
-		case !t.counts(now):
+		case !t.isRecent(now):
 		case t.Points > 0:
 			sum += min(t.Points, mostOfOne)
 		default:
@@ -169,7 +169,7 @@ func (r *Reputation) Failures(now time.Time) map[string]int32 {
 	if r != nil {
 		for id, t := range r.Tallies {
 			if points := t.pointsAt(now); points > 0 {
-				out[id] = failures(points)
+				out[id] = failuresFor(points)
 			}
 		}
 	}
@@ -192,14 +192,14 @@ func (r *Reputation) Suspended(now time.Time) (all *Suspension, of map[string]Su
 	note(r.Began.Add(Block(r.Level)), r.Began.Add(Backoff(r.Level)))
 	for id, t := range r.Tallies {
 		note(t.Began.Add(Block(t.Level)), t.Began.Add(Backoff(t.Level)), t.At.Add(memory))
-		if s := t.suspension(t.pointsAt(now), now); s != nil {
+		if s := t.suspensionAt(t.pointsAt(now), now); s != nil {
 			if of == nil {
 				of = map[string]Suspension{}
 			}
 			of[id] = *s
 		}
 	}
-	return r.suspension(r.Points(now), now), of, next
+	return r.suspensionAt(r.Points(now), now), of, next
 }
 
 // copyAt returns a copy without tallies that are too old to count.
@@ -208,7 +208,7 @@ func (r *Reputation) copyAt(at time.Time) *Reputation {
 		return &Reputation{}
 	}
 	out := &Reputation{Tallies: maps.Clone(r.Tallies), Pause: r.Pause}
-	maps.DeleteFunc(out.Tallies, func(_ string, t Tally) bool { return !t.counts(at) })
+	maps.DeleteFunc(out.Tallies, func(_ string, t Tally) bool { return !t.isRecent(at) })
 	return out
 }
 
@@ -250,29 +250,29 @@ func (r *Reputation) orNil() *Reputation {
 	return nil
 }
 
-func (t Tally) counts(now time.Time) bool { return now.Sub(t.At) < memory }
+func (t Tally) isRecent(now time.Time) bool { return now.Sub(t.At) < memory }
 
 func (t Tally) pointsAt(now time.Time) int32 {
-	if !t.counts(now) {
+	if !t.isRecent(now) {
 		return 0
 	}
 	return t.Points
 }
 
-func failures(points int32) int32 { return (points + Failure - 1) / Failure }
+func failuresFor(points int32) int32 { return (points + Failure - 1) / Failure }
 
-func (p *Pause) begin(at time.Time) {
+func (p *Pause) beginAt(at time.Time) {
 	*p = Pause{Began: at, Level: min(p.Level+1, maxLevel)}
 }
 
-// foresees reports whether the pause still blocks the cluster because of failures after the given
+// blocksSince reports whether the pause still blocks the cluster because of failures after the given
 // grant.
-func (p *Pause) foresees(at, granted time.Time) bool {
+func (p *Pause) blocksSince(at, granted time.Time) bool {
 	return at.Before(p.Began.Add(Block(p.Level))) && granted.Before(p.Began)
 }
 
-// relax ends the pause if the success is of a later grant, and lowers the level if there are no points.
-func (p *Pause) relax(granted time.Time, points int32) {
+// applySuccess ends the pause if the success is of a later grant, and lowers the level if there are no points.
+func (p *Pause) applySuccess(granted time.Time, points int32) {
 	if !granted.Before(p.Began) {
 		p.Began = time.Time{}
 	}
@@ -281,8 +281,8 @@ func (p *Pause) relax(granted time.Time, points int32) {
 	}
 }
 
-func (p *Pause) suspension(points int32, now time.Time) *Suspension {
-	s := &Suspension{Failures: failures(points), Until: p.Began.Add(Block(p.Level))}
+func (p *Pause) suspensionAt(points int32, now time.Time) *Suspension {
+	s := &Suspension{Failures: failuresFor(points), Until: p.Began.Add(Block(p.Level))}
 	if !now.Before(s.Until) {
 		s.Until, s.LastResort = p.Began.Add(Backoff(p.Level)), true
 	}
