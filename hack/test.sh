@@ -148,9 +148,10 @@ gate)
   run_lane vet packages concurrency broker
   wait
   ;;
-all)
-  run_lane vet race model waiting benchmarks &
-  run_lane local endings attacks gitops robustness
+all) # the second and the third lane mostly wait
+  run_lane vet race model benchmarks &
+  run_lane gitops local &
+  run_lane endings attacks robustness waiting
   wait
   ;;
 *) run_lane "$@" ;;
