@@ -13,8 +13,9 @@ import (
 type Policy struct {
 	// Paused stops all new placements, whoever the consumer is.
 	Paused bool `json:"paused,omitempty"`
-	// Unready, if not empty, is why the cluster accepts no new placements at all. It is
-	// Uninstalling, or the reason of the condition LiqoReady while the cluster cannot peer.
+	// Unready, if not empty, is why the cluster accepts no new placements at all: Uninstalling, or
+	// the reason of the condition LiqoReady while the cluster cannot peer. With NotPeering, the
+	// cluster accepts placements of some requesters.
 	Unready string `json:"unready,omitempty"`
 	// Allow lists the consumers to which the cluster lends. If it is empty, the cluster lends to
 	// all.
@@ -23,8 +24,14 @@ type Policy struct {
 	Deny []string `json:"deny,omitempty"`
 }
 
-// Uninstalling is the value of Policy.Unready of a cluster whose agent is being uninstalled.
-const Uninstalling = "Uninstalling"
+// Values of Policy.Unready besides the reasons of the condition LiqoReady.
+const (
+	// Uninstalling means that the cluster's agent is being uninstalled.
+	Uninstalling = "Uninstalling"
+	// NotPeering means that the cluster's agent runs with --peering-mode=none. Such a cluster can
+	// only serve requesters that do not peer either.
+	NotPeering = "NotPeering"
+)
 
 // Reason is the reason why a cluster does not lend to a consumer.
 type Reason string
@@ -34,7 +41,7 @@ const (
 	// LendingPaused means that the cluster accepts no new placements at all.
 	LendingPaused Reason = "LendingPaused"
 	// ProviderNotReady means that the cluster cannot peer, for example because its Liqo does not
-	// run.
+	// run or its agent never peers.
 	ProviderNotReady Reason = "ProviderNotReady"
 	// ProviderLeaving means that the cluster's agent is being uninstalled, or has been.
 	ProviderLeaving Reason = "ProviderLeaving"
@@ -45,7 +52,8 @@ const (
 )
 
 // Refuses returns the reason for which the cluster accepts no new placement of the consumer; "" if
-// the policy allows it. It accepts a nil receiver, which allows everything.
+// the policy allows it. It accepts a nil receiver, which allows everything. It cannot know whether
+// the consumer peers, so it allows everything that SkipsPeering restricts.
 func (p *Policy) Refuses(consumer string) Reason {
 	switch {
 	case p == nil:
@@ -54,7 +62,7 @@ func (p *Policy) Refuses(consumer string) Reason {
 		return ProviderLeaving
 	case p.IsPaused():
 		return LendingPaused
-	case p.Unready != "":
+	case p.Unready != "" && !p.SkipsPeering():
 		return ProviderNotReady
 	case slices.Contains(p.Deny, consumer), len(p.Allow) > 0 && !slices.Contains(p.Allow, consumer):
 		return ConsumerDenied
@@ -70,6 +78,9 @@ func (p *Policy) IsPaused() bool { return p != nil && p.Paused }
 // receiver.
 func (p *Policy) IsLeaving() bool { return p != nil && p.Unready == Uninstalling }
 
+// SkipsPeering reports whether the cluster's agent never peers. It accepts a nil receiver.
+func (p *Policy) SkipsPeering() bool { return p != nil && p.Unready == NotPeering }
+
 // OrNil returns a pointer to p, or nil if p restricts nothing.
 func (p Policy) OrNil() *Policy {
 	if !p.Paused && p.Unready == "" && len(p.Allow) == 0 && len(p.Deny) == 0 {
@@ -84,7 +95,7 @@ func (r Reason) Message(consumer string) string {
 	case LendingPaused:
 		return "lending is paused"
 	case ProviderNotReady:
-		return "cannot peer at present: its Liqo is missing or does not run"
+		return "cannot peer at present: its Liqo is missing or does not run, or its agent has peeringMode=none"
 	case ProviderLeaving:
 		return "no longer lends: its agent is being uninstalled"
 	case Recalled:

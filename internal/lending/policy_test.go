@@ -13,6 +13,8 @@ func TestPolicyRefuses(t *testing.T) {
 		"an unready cluster refuses everybody":              {&Policy{Unready: "LiqoMissing", Allow: []string{"rome"}}, ProviderNotReady},
 		"a leaving cluster refuses everybody":               {&Policy{Paused: true, Unready: Uninstalling}, ProviderLeaving},
 		"a pause is the reason of an unready cluster":       {&Policy{Paused: true, Unready: "LiqoMissing"}, LendingPaused},
+		"a cluster that never peers refuses nobody":         {&Policy{Unready: NotPeering}, ""},
+		"a cluster that never peers may deny a consumer":    {&Policy{Unready: NotPeering, Deny: []string{"rome"}}, ConsumerDenied},
 		"a denied consumer is refused":                      {&Policy{Deny: []string{"milan", "rome"}}, ConsumerDenied},
 		"a deny list refuses nobody else":                   {&Policy{Deny: []string{"milan"}}, ""},
 		"a consumer missing from the allow list is refused": {&Policy{Allow: []string{"milan"}}, ConsumerDenied},

@@ -55,7 +55,7 @@ var brokerSections = []section{
 		{Word: "AlreadyTried", Means: "serves this reservation, has called it back, or [failed it recently](reachability.md#after-a-failure)", Do: "wait: a provider that failed it is asked again later"},
 		{Word: "Denied", Means: "is denied, or not approved", Do: "an administrator edits `deniedClusters` or `approvedClusters` of the BrokerConfig"},
 		{Word: "Cordoned", Means: "gets nothing new: the broker's administrator [cordons or drains](lending.md#drained-by-the-brokers-administrator) it", Do: "use another cluster, or wait"},
-		{Word: "ProviderNotReady", Means: "reports that its Liqo is missing or does not run (condition `LiqoReady` of its Advertisement)", Do: "see that cluster's Liqo"},
+		{Word: "ProviderNotReady", Means: "reports that its Liqo is missing or does not run, or has `peeringMode=none` (conditions `LiqoReady` and `PeeringSkipped` of its Advertisement)", Do: "see that cluster's Liqo"},
 		{Word: "ProviderLeaving", Means: "has an agent that [is being uninstalled](upgrade.md#uninstall), or was"},
 		{Word: "LendingPaused", Means: "does not lend now: [its operator's consent](lending.md)", Do: "ask that cluster's operator"},
 		{Word: "ConsumerDenied", Means: "does not lend to the requester: [its operator's consent](lending.md)", Do: "ask that cluster's operator"},

@@ -174,6 +174,7 @@ var memberSections = []section{
 		{Word: "Complete", Means: "the broker's decisions use the whole offer"},
 		{Word: "Guarded", Means: "admission keeps other clusters to what they reserved here"},
 		{Word: "Leaving", Means: "the agent is being uninstalled, and the broker knows; absent otherwise"},
+		{Word: "PeeringSkipped", Means: "the agent runs with `--peering-mode=none`: only clusters that do not peer either can reserve here; absent otherwise"},
 		{Word: "LiqoReady", Means: "Liqo works and enforces limits. While it is False, nothing new is placed here, except with reason `LimitsNotEnforced`"},
 	}},
 	{Subject: OfAdvertisement, Kind: Reason, Terms: []Term{
@@ -196,6 +197,7 @@ var memberSections = []section{
 		{Word: "PriceMissing", Means: "no lendable node names a price of a resource; the earlier prices hold", Do: "label the nodes, or check OpenCost", Level: Warning},
 		{Word: "OpenCostUnavailable", Means: "OpenCost does not answer or has no prices; the earlier ones hold", Do: "`agent check --config=FILE`; check `networkPolicy.extraEgress`", Level: Warning},
 		{Word: "LiqoReady", Means: "Liqo is as it should be"},
+		{Word: "PeeringSkipped", Means: "the agent runs with `--peering-mode=none`", Do: "set `peeringMode=brokered` to lend to clusters that peer"},
 		{Word: "LiqoMissing", Means: "Liqo was removed, or was missing when the agent started", Do: "install it and restart the agent, or set `peeringMode=none`", Level: Failure},
 		{Word: "LiqoNotRunning", Means: "no pod of the Deployment in the message is available", Do: "look at its pods and their events", Level: Failure},
 		{Word: "LiqoVersionUnsupported", Means: "it is older than 1.2, or of another major version", Do: "install Liqo 1.2", Level: Failure},

@@ -159,7 +159,8 @@ type AdvertisementStatus struct {
 	// certificate has not expired), ReservationsCovered (reserved capacity is free, or used by its
 	// reservations), LiqoReady (Liqo has a supported version and enforces limits), Complete (the
 	// broker considers the whole offer), Guarded (admission limits other clusters to their
-	// reservations) and Leaving (the agent is being uninstalled).
+	// reservations), PeeringSkipped (the agent never peers) and Leaving (the agent is being
+	// uninstalled).
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -74,7 +74,8 @@ const (
 	// where they are.
 	ConditionOffloading = "Offloading"
 	// ConditionPeeringSkipped is true when the agent runs with --peering-mode=none: capacity is
-	// reserved, but the clusters do not peer.
+	// reserved, but the clusters do not peer. While it is true on an Advertisement, only clusters
+	// that do not peer either can reserve here.
 	ConditionPeeringSkipped = "PeeringSkipped"
 	// ConditionAcknowledged of a ProviderInstruction is true when this cluster has agreed to
 	// provide the capacity.

@@ -794,7 +794,8 @@ type Lending struct {
 
 	// Unready Why the caller cannot peer at present, as one word, for example LiqoNotRunning, or
 	// Uninstalling while its agent is being uninstalled. The broker places nothing new on
-	// it until an advertisement without this field, even if the caller falls silent.
+	// it until an advertisement without this field, even if the caller falls silent. With
+	// NotPeering, the caller never peers, and still serves callers that do not peer either.
 	Unready string `json:"unready,omitempty,omitzero"`
 }
 

@@ -450,7 +450,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 }
 
 // liqoCondition returns the function that computes the condition LiqoReady. With
-// --peering-mode=none, that function returns nil.
+// --peering-mode=none, that function returns the condition PeeringSkipped instead.
 func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) *metav1.Condition, error) {
 	if a.withoutLiqo {
 		// If Liqo is installed later, the agent uses it only after a restart.
@@ -458,7 +458,11 @@ func (a *agent) liqoCondition(config *rest.Config) (func(context.Context) *metav
 		return func(context.Context) *metav1.Condition { return &missing }, nil
 	}
 	if a.peeringMode == peeringNone {
-		return func(context.Context) *metav1.Condition { return nil }, nil
+		skipped := metav1.Condition{
+			Type: agentv1alpha1.ConditionPeeringSkipped, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonPeeringSkipped,
+			Message: "this agent runs with --peering-mode=none: only clusters that do not peer either can reserve here; set peeringMode=brokered to lend to others",
+		}
+		return func(context.Context) *metav1.Condition { return &skipped }, nil
 	}
 	server, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -127,7 +127,7 @@ func (o *checkOptions) checkConfiguration(ctx context.Context, _ client.Reader) 
 
 func (o *checkOptions) checkLiqo(ctx context.Context, published discovery.DiscoveryInterface, c client.Reader) checkup.Finding {
 	if o.peeringMode == peeringNone {
-		return checkup.Skip("--peering-mode=none: the agent does not peer")
+		return checkup.Skip("--peering-mode=none: the agent does not peer, and only clusters that do not peer either can reserve here")
 	}
 	seen, err := installation.ObserveInstallation(ctx, published.RESTClient(), c, o.liqoNamespace)
 	if err != nil {

@@ -12,11 +12,14 @@ import (
 
 // WhyUnready returns why this cluster takes no new placements. While the agent is being
 // uninstalled, that is lending.Uninstalling. While the cluster cannot peer, it is the reason of the
-// condition LiqoReady. WhyUnready returns "" if the cluster takes placements. adv is the cluster's
-// Advertisement; liqo may be nil.
+// condition LiqoReady, and lending.NotPeering if liqo is the condition PeeringSkipped. WhyUnready
+// returns "" if the cluster takes placements. adv is the cluster's Advertisement; liqo may be nil.
 func WhyUnready(adv *agentv1alpha1.Advertisement, liqo *metav1.Condition, now time.Time) string {
 	if now.Before(leavingUntil(adv)) {
 		return lending.Uninstalling
+	}
+	if liqo != nil && liqo.Type == agentv1alpha1.ConditionPeeringSkipped {
+		return lending.NotPeering
 	}
 	return installation.WhyUnready(liqo)
 }

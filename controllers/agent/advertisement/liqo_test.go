@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 )
 
 func TestLiqoConditionAndItsEvents(t *testing.T) {
@@ -66,12 +67,19 @@ func TestLiqoConditionAndItsEvents(t *testing.T) {
 	}
 
 	// Peering is disabled.
-	b.options.Liqo = func(context.Context) *metav1.Condition { return nil }
+	shown = metav1.Condition{Type: agentv1alpha1.ConditionPeeringSkipped, Status: isTrue, Reason: agentv1alpha1.ReasonPeeringSkipped, Message: "none"}
 	b.after(DefaultInterval)
-	if got := meta.FindStatusCondition(b.advertisement().Status.Conditions, shown.Type); got != nil {
+	conditions := b.advertisement().Status.Conditions
+	if got := meta.FindStatusCondition(conditions, agentv1alpha1.ConditionLiqoReady); got != nil {
 		t.Errorf("condition %+v of a cluster that does not peer", got)
 	}
-	if len(b.events.Events) > 0 {
-		t.Errorf("event %q", <-b.events.Events)
+	if !meta.IsStatusConditionTrue(conditions, agentv1alpha1.ConditionPeeringSkipped) {
+		t.Errorf("conditions %+v, want PeeringSkipped", conditions)
+	}
+	if all := b.broker.Advertised(); all[len(all)-1].Lending.Unready != lending.NotPeering {
+		t.Errorf("the broker is told %+v, want %s", all[len(all)-1].Lending, lending.NotPeering)
+	}
+	if got := <-b.events.Events; got != "Normal PeeringSkipped none" {
+		t.Errorf("event %q", got)
 	}
 }

@@ -325,7 +325,7 @@ func (r *Reconciler) writeConditions(ctx context.Context, adv *agentv1alpha1.Adv
 // removeConditions removes optional conditions that are not in the given list, for example after
 // the configuration file was removed. It reports whether it removed one.
 func removeConditions(adv *agentv1alpha1.Advertisement, conditions []metav1.Condition) (forgotten bool) {
-	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded, agentv1alpha1.ConditionLeaving} {
+	for _, optional := range []string{agentv1alpha1.ConditionLiqoReady, agentv1alpha1.ConditionPeeringSkipped, agentv1alpha1.ConditionConfigured, agentv1alpha1.ConditionPriced, agentv1alpha1.ConditionGuarded, agentv1alpha1.ConditionLeaving} {
 		if meta.FindStatusCondition(conditions, optional) == nil && meta.RemoveStatusCondition(&adv.Status.Conditions, optional) {
 			forgotten = true
 		}

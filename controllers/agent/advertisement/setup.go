@@ -117,8 +117,8 @@ type Options struct {
 	// Guarded returns the condition Guarded of the Advertisement: whether admission policies limit
 	// peers to their reservations. It is nil if this cluster does not peer.
 	Guarded func(context.Context) *metav1.Condition
-	// Liqo returns the condition LiqoReady of this cluster. It returns nil if the agent runs with
-	// --peering-mode=none.
+	// Liqo returns the condition LiqoReady of this cluster or, if the agent runs with
+	// --peering-mode=none, the condition PeeringSkipped.
 	Liqo func(context.Context) *metav1.Condition
 	// NoteJournal is called with the ID of the broker's journal whenever the broker has accepted an
 	// advertisement; nil if nobody needs it.

@@ -150,7 +150,7 @@ func readyCondition(v *broker.ClusterView, fresh metav1.Condition) metav1.Condit
 		return ready
 	case v.Lending.IsPaused():
 		return refuse(string(lending.LendingPaused), "the cluster's LendingPolicy pauses lending, running workloads stay")
-	case v.Lending != nil && v.Lending.Unready != "":
+	case v.Lending != nil && v.Lending.Unready != "" && !v.Lending.SkipsPeering():
 		return refuse(string(lending.ProviderNotReady),
 			fmt.Sprintf("the cluster reports that its Liqo does not work (%s), see condition LiqoReady of its Advertisement", v.Lending.Unready))
 	case v.Standing != nil && v.Standing.Paused.Why != "" && !v.Standing.Paused.LastResort:

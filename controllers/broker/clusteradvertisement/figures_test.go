@@ -46,6 +46,9 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 		"its Liqo does not work": {active(func(v *broker.ClusterView) {
 			v.Offer = ledger.Offer{Lending: &lending.Policy{Unready: "LiqoNotRunning"}}
 		}), "ProviderNotReady", "Active", "Paused"},
+		"its agent never peers": {active(func(v *broker.ClusterView) {
+			v.Offer = ledger.Offer{Lending: &lending.Policy{Unready: lending.NotPeering}}
+		}), "Active", "Active", "Active"},
 		"its agent is being uninstalled": {active(func(v *broker.ClusterView) {
 			v.Offer = ledger.Offer{Lending: &lending.Policy{Unready: lending.Uninstalling}}
 		}), "ProviderLeaving", "Active", "Paused"},

@@ -309,10 +309,18 @@ func (c *contest) checkStanding(i int) Reason {
 	return ""
 }
 
-// lendingRefusal returns the reason why the candidate's operator does not lend to the requester, ""
-// if the operator does.
+// lendingRefusal returns the reason why the candidate does not lend to the requester, "" if it does.
+// A candidate that never peers lends only to a requester that does not peer either: a cluster that
+// says so, or no cluster at all.
 func (c *contest) lendingRefusal(i int) Reason {
-	return Reason(c.market.lends[i].Refuses(c.request.Requester))
+	lends := c.market.lends[i]
+	if reason := lends.Refuses(c.request.Requester); reason != "" || !lends.SkipsPeering() {
+		return Reason(reason)
+	}
+	if c.self == nowhere || c.market.lends[c.self].SkipsPeering() {
+		return ""
+	}
+	return ProviderNotReady
 }
 
 // describeRejection converts the result of checkCandidate to a Rejection with figures and details.

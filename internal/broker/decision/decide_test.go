@@ -25,6 +25,9 @@ func TestDecide(t *testing.T) {
 		change(&c)
 		return c
 	}
+	neverPeers := func(id string) Candidate {
+		return with(cluster(id, 16, 16, 64, 64), func(c *Candidate) { c.Lending = &lending.Policy{Unready: lending.NotPeering} })
+	}
 	cases := map[string]struct {
 		candidates []Candidate
 		link       map[string]Link // from rome, the requester, to each provider
@@ -122,6 +125,21 @@ func TestDecide(t *testing.T) {
 			candidates: []Candidate{with(twins()[0], func(c *Candidate) { c.Lending = &lending.Policy{Paused: true} }), twins()[1]},
 			request:    Request{Requester: "rome", Amounts: size(1, 1)},
 			want:       "paris",
+		},
+		"a cluster that never peers is passed over": {
+			candidates: append(twins(), cluster("rome", 1, 1, 1, 1), neverPeers("cairo")),
+			request:    Request{Requester: "rome", Amounts: size(1, 1)},
+			want:       "berlin",
+		},
+		"a cluster that never peers serves a requester that does not either": {
+			candidates: []Candidate{neverPeers("rome"), neverPeers("cairo")},
+			request:    Request{Requester: "rome", Amounts: size(1, 1)},
+			want:       "cairo",
+		},
+		"a cluster that never peers serves a requester that is no cluster": {
+			candidates: []Candidate{neverPeers("cairo")},
+			request:    Request{Requester: "a label", Amounts: size(1, 1)},
+			want:       "cairo",
 		},
 		"an unreachable cluster is passed over": {
 			candidates: twins(), link: map[string]Link{"berlin": {Unreachable: true}},

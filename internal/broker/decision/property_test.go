@@ -34,9 +34,10 @@ var (
 	}), 0, 3)
 	someTerms = rapid.Custom(func(t *rapid.T) *lending.Policy {
 		return lending.Policy{
-			Paused: rapid.IntRange(0, 9).Draw(t, "paused") == 0,
-			Allow:  rapid.SliceOfN(someNames, 0, 4).Draw(t, "allow"),
-			Deny:   rapid.SliceOfN(someNames, 0, 1).Draw(t, "deny"),
+			Paused:  rapid.IntRange(0, 9).Draw(t, "paused") == 0,
+			Unready: rapid.SampledFrom([]string{"", "", lending.NotPeering}).Draw(t, "unready"),
+			Allow:   rapid.SliceOfN(someNames, 0, 4).Draw(t, "allow"),
+			Deny:    rapid.SliceOfN(someNames, 0, 1).Draw(t, "deny"),
 		}.OrNil()
 	})
 	someRegions = rapid.SampledFrom([]string{"", "", "", "eu", "us"})
@@ -258,7 +259,8 @@ func TestWinnerCanProvide(t *testing.T) {
 		if c.Stale || c.Denied || l.Denied || l.Unreachable || winner == r.Requester || slices.Contains(r.Exclude, winner) {
 			t.Fatalf("%q must not win: %+v, %+v, %+v", winner, c, l, r)
 		}
-		if c.Lending.Refuses(r.Requester) != "" {
+		requester, known := w.candidates[r.Requester]
+		if c.Lending.Refuses(r.Requester) != "" || c.Lending.SkipsPeering() && known && !requester.Lending.SkipsPeering() {
 			t.Fatalf("%q must not win: it does not lend to %q: %+v", winner, r.Requester, c.Lending)
 		}
 		if why := findViolated(r, c, w.rates); why != "" {
