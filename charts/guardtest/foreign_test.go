@@ -91,6 +91,7 @@ func TestPodsOfConsumersUseOnlyObjectsOfTheirCluster(t *testing.T) {
 		s.check(s.Delete(s.Context(), ours))
 		s.await("", func() error { return create(uses[kind]["a volume"]) })
 	}
+	s.testForeignServices()
 	// The volume that API servers add to every pod has the name of a ConfigMap that each namespace has.
 	s.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "kube-root-ca.crt"}})
 	root := map[string]any{"name": "kube-root-ca.crt"}
@@ -100,6 +101,51 @@ func TestPodsOfConsumersUseOnlyObjectsOfTheirCluster(t *testing.T) {
 	s.check(s.peer.Create(s.Context(), s.shadowPod("pod", set([]any{map[string]any{
 		"name": "kube-api-access-x", "projected": map[string]any{"sources": []any{map[string]any{"configMap": root}}},
 	}}, "volumes"))))
+}
+
+// testForeignServices lets a consumer's endpoints and Ingress use a Service of the provider.
+func (s *site) testForeignServices() {
+	s.Helper()
+	const want = "Service app in namespace foreign-rome was not reflected from cluster rome: use another name, or"
+	create := func(text string, label string) error {
+		obj := &unstructured.Unstructured{}
+		s.check(yaml.Unmarshal([]byte(text), &obj.Object))
+		obj.SetNamespace(s.namespace)
+		obj.SetName("app-x1")
+		if label != "" {
+			obj.SetLabels(map[string]string{"kubernetes.io/service-name": label})
+		}
+		return s.peer.Create(s.Context(), obj, client.DryRunAll)
+	}
+	uses := map[string]func() error{
+		"endpoints": func() error { return create(shadowSlice("10.0.0.7"), "app") },
+		"an Ingress": func() error {
+			return create(strings.Replace(ingress("shop.example.com", "nginx", ""), "name: web", "name: app", 1), "")
+		},
+	}
+	for _, use := range uses {
+		s.check(use())
+	}
+	ours := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "app"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	s.create(ours)
+	for how, use := range uses {
+		s.await(want, use)
+		s.wantRefused(how, want, use())
+	}
+	s.check(create(shadowSlice("10.0.0.7"), "another"))
+	s.check(create(ingress("shop.example.com", "nginx", ""), ""))
+	honest := &unstructured.Unstructured{}
+	s.check(yaml.Unmarshal([]byte(shadowSlice("10.0.0.7")), &honest.Object))
+	honest.SetNamespace(s.namespace)
+	honest.SetName("moves")
+	s.check(s.peer.Create(s.Context(), honest))
+	honest.SetLabels(map[string]string{"kubernetes.io/service-name": "app"})
+	s.wantRefused("endpoints that move", want, s.peer.Update(s.Context(), honest))
+	ours.SetLabels(map[string]string{"offloading.liqo.io/origin": consumer})
+	s.check(s.Update(s.Context(), ours))
+	for _, use := range uses {
+		s.await("", use)
+	}
 }
 
 // await waits until an attempt fails with an error that contains want, or succeeds if want is empty:

@@ -288,6 +288,20 @@ func (s *site) testPlacement() {
 	s.wantRefused("a pod that leaves its slice", want, label("offloading.liqo.io/nodename", "null"))
 	s.wantRefused("a pod that hides from the agent", want, label("liqo.io/managed-by", `"nobody"`))
 	s.check(label("app", `"renamed"`))
+	for kind, version := range map[string]string{"Pod": "v1", "EndpointSlice": "discovery.k8s.io/v1"} {
+		own := s.object(version, kind, "own")
+		own.Object["spec"] = pod.Object["spec"]
+		if kind == "EndpointSlice" {
+			delete(own.Object, "spec")
+			own.Object["addressType"], own.Object["endpoints"] = "IPv4", []any{}
+		}
+		s.create(own)
+		patch := func(text string) error {
+			return s.Patch(s.Context(), own.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)), client.DryRunAll)
+		}
+		s.wantRefused("taking over a "+kind, "own in namespace "+s.namespace+" was not made by Liqo", patch(`{"metadata":{"labels":{"app":"web","liqo.io/managed-by":"shadow"}}}`))
+		s.check(patch(`{"metadata":{"labels":{"app":"web"}}}`))
+	}
 }
 
 // testSizes fills a ShadowPod up to guard.limits.manifestSize.

@@ -139,8 +139,9 @@ k.matches('^([^/]+[.])?liqo[.]io/') && !(k in [
 {{- end -}}
 
 {{/*
-The kinds of objects that a pod uses by name, each with a CEL expression: the pod or Ingress uses
-variables.name. Volumes kube-api-access-… are not the author's: API servers add them to every pod.
+The kinds of objects that a peer's objects use by name, each with a CEL expression: the pod, Ingress or
+ShadowEndpointSlice uses variables.name. Volumes kube-api-access-… are not the author's: API servers
+add them to every pod.
 */}}
 {{- define "liqo-resource-broker-agent.mountedKinds" -}}
 ConfigMap: >-
@@ -157,6 +158,9 @@ Secret: >-
   c.?env.orValue([]).exists(e, e.?valueFrom.?secretKeyRef.?name.orValue('') == variables.name)) ||
   variables.pod.?imagePullSecrets.orValue([]).exists(s, s.?name.orValue('') == variables.name) ||
   object.?spec.?tls.orValue([]).exists(t, t.?secretName.orValue('') == variables.name)
+Service: >-
+  object.kind == 'ShadowEndpointSlice' && object.metadata.?labels[?'kubernetes.io/service-name'].orValue('') == variables.name ||
+  object.?spec.?rules.orValue([]).exists(r, r.?http.?paths.orValue([]).exists(p, p.backend.?service.?name.orValue('') == variables.name))
 {{- end -}}
 
 {{/* List of strings in CEL syntax, without the double quotes that YAML would interpret. */}}
