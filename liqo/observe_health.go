@@ -33,23 +33,23 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 	if h.Unaccepted, h.WaitingPod = p.opts.Unaccepted(s.Name, before); h.Unaccepted == 0 {
 		h.Unplaced, h.WaitingPod = p.opts.Unplaced(s.Name, before)
 	}
-	if h.WaitingPod != "" {
-		h.PodEvent = p.newestWarning(ctx, h.WaitingPod)
-		h.WaitingRef = p.referTo(ctx, h.WaitingPod)
-	}
-	return nil
-}
-
-// referTo returns a reference to a pod, nil if the pod cannot be read. It has the UID of the pod,
-// without which kubectl describe does not show an event.
-func (p consumerSide) referTo(ctx context.Context, pod string) *corev1.ObjectReference {
-	namespace, name, _ := strings.Cut(pod, "/")
-	kind := corev1.SchemeGroupVersion.WithKind("Pod")
-	meta := object.NewMetadata(kind)
-	if found, err := object.Get(ctx, p.opts.Reader, namespace, name, meta); err != nil || !found {
+	if h.WaitingPod == "" {
 		return nil
 	}
-	return &corev1.ObjectReference{APIVersion: kind.Version, Kind: kind.Kind, Namespace: namespace, Name: name, UID: meta.GetUID()}
+	h.Event = p.newestWarning(ctx, h.WaitingPod)
+	namespace, name, _ := strings.Cut(h.WaitingPod, "/")
+	var pod corev1.Pod
+	if found, err := object.Get(ctx, p.opts.Reader, namespace, name, &pod); err != nil || !found {
+		return nil // the condition needs only the name
+	}
+	// Without the UID, kubectl describe does not show an event.
+	h.Ref = &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: pod.UID}
+	if h.Unplaced > 0 && !p.opts.Runs(s.Name) {
+		promised, err := p.isPromised(ctx, s.inst, &pod)
+		h.Unserved = promised
+		return err
+	}
+	return nil
 }
 
 // newestWarning returns the reason and message of a pod's newest Warning event that is not the
@@ -70,8 +70,13 @@ func (p consumerSide) newestWarning(ctx context.Context, pod string) string {
 		return ""
 	}
 	newest := slices.MaxFunc(events.Items, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b)) })
-	// A line break would split the row of the condition in tables.
-	return strings.Join(strings.Fields(newest.Reason+": "+newest.Message), " ")
+	return textOf(&newest)
+}
+
+// textOf returns the reason and message of an event in one line: a line break would split the row of
+// the condition in tables.
+func textOf(e *corev1.Event) string {
+	return strings.Join(strings.Fields(e.Reason+": "+e.Message), " ")
 }
 
 // lastSeen returns when an event occurred last. Which fields are set depends on the API with which

@@ -71,13 +71,14 @@ func TestWaitingPodIsReportedWithoutTheRightToReadEvents(t *testing.T) {
 		p := w.sites["rome"].peering
 		p.opts.Unaccepted = func(string, time.Time) (int, string) { return 1, "demo/p" }
 		p.opts.Unplaced = func(string, time.Time) (int, string) { return 0, "" }
+		p.opts.Runs = func(string) bool { return false }
 		p.opts.Reader = noEvents{p.opts.Reader}
-		if got := w.stateOf("rome", "res-a"); got.Health.Reason != "PodsRejected" || got.WaitingPod != nil {
-			t.Errorf("got %+v, pod %v", got.Health, got.WaitingPod)
+		if got := w.stateOf("rome", "res-a"); got.Health.Reason != "PodsRejected" || got.Concerned != nil {
+			t.Errorf("got %+v, pod %v", got.Health, got.Concerned)
 		}
 		w.check(w.sites["rome"].client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "p", UID: "p-uid"}}))
 		want := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "demo", Name: "p", UID: "p-uid"}
-		if diff := cmp.Diff(want, w.stateOf("rome", "res-a").WaitingPod); diff != "" {
+		if diff := cmp.Diff(want, w.stateOf("rome", "res-a").Concerned); diff != "" {
 			t.Errorf("the pod of the event (-want +got):\n%s", diff)
 		}
 	})

@@ -43,9 +43,10 @@ type Options struct {
 	Remote func(provider string) (client.Client, error)
 	// Unaccepted returns how many pods were bound to a virtual node before the given time and
 	// still have no copy at the provider, and the name of one of them. It may be nil.
-	// Unplaced returns the same for the pods that no node of the provider can take. Both or
-	// neither are set.
+	// Unplaced returns the same for the pods that no node of the provider can take. Runs reports
+	// whether a pod on a virtual node has a node at the provider. All or none are set.
 	Unaccepted, Unplaced func(nodeName string, before time.Time) (count int, pod string)
+	Runs                 func(nodeName string) bool
 
 	// CheckEndpoint returns an error for an API server that this cluster must not connect to;
 	// nil allows all. Proxies are the proxies through which this cluster may connect if a

@@ -55,18 +55,25 @@ func (w *world) deliver(m *handshake.Message, body any) {
 // stateOf runs Consume for the reservation's first placement and returns its state.
 func (w *world) stateOf(consumer, reservation string) plan.ConsumerState {
 	w.t.Helper()
+	state, err := w.sites[consumer].peering.Consume(w.t.Context(), w.consumes(consumer, reservation))
+	w.check(err)
+	return state
+}
+
+// consumes returns the instruction of the first placement of a reservation. It counts as delivered once
+// its node is Ready, like one whose status a controller writes.
+func (w *world) consumes(consumer, reservation string) *agentv1alpha1.ReservationInstruction {
+	w.t.Helper()
 	var all agentv1alpha1.ReservationInstructionList
 	w.check(w.sites[consumer].client.List(w.t.Context(), &all))
 	for i := range all.Items {
 		if inst := &all.Items[i]; inst.Spec.ReservationName == reservation {
 			inst.Status.Delivered = inst.Status.Delivered || w.nodeReady(consumer, brokerv1alpha1.PlacementName(reservation, 1))
-			state, err := w.sites[consumer].peering.Consume(w.t.Context(), inst)
-			w.check(err)
-			return state
+			return inst
 		}
 	}
 	w.t.Fatalf("%s has no reservation %q", consumer, reservation)
-	return plan.ConsumerState{}
+	return nil
 }
 
 // advertise sets the provider's API server in the instruction, as the broker does.

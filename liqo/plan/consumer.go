@@ -162,9 +162,11 @@ type ConsumerState struct {
 	Done bool
 	// Health says whether a delivered placement still works, and if it does not, why. It is
 	// empty before the virtual node was Ready for the first time, and during the release.
-	// WaitingPod is the pod that it names; nil if it names none.
-	Health     placement.Aspect
-	WaitingPod *corev1.ObjectReference
+	// Concerned is the pod or Service that it names; nil if it names none. Unserved is true if the
+	// provider breaks a promise, so that the broker must know.
+	Health    placement.Aspect
+	Concerned *corev1.ObjectReference
+	Unserved  bool
 	// Again is the delay after which the controller must check the placement again even if no
 	// event arrives; 0 means that it need not.
 	Again time.Duration
@@ -195,7 +197,7 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	actions = append(actions, connect...)
 	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Network: network, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
 	if s.Health.Reason == agentv1alpha1.ReasonPodsRejected {
-		s.WaitingPod = v.Health.WaitingRef
+		s.Concerned, s.Unserved = v.Health.Ref, v.Health.Unserved
 	}
 	if !peered.True {
 		s.NodeReady = placement.Waiting(agentv1alpha1.ReasonAwaitingNode, "waiting for the peering")

@@ -19,11 +19,16 @@ type HealthView struct {
 	Unreachable string
 	// Unaccepted counts the pods that were bound to the node more than acceptWithin ago and still
 	// have no copy at the provider. If there are none, Unplaced counts the pods whose copy
-	// has no node there. WaitingPod is one of them, as namespace/name, and WaitingRef refers to it
-	// in events. PodEvent is the reason and message of its newest Warning event; "" if it has none.
+	// has no node there. WaitingPod is one of them, as namespace/name.
 	Unaccepted, Unplaced int
-	WaitingPod, PodEvent string
-	WaitingRef           *corev1.ObjectReference
+	WaitingPod           string
+	// Unserved is true when the provider has promised a node for WaitingPod, which has none, and no
+	// other pod of the placement runs.
+	Unserved bool
+	// Event is the reason and message of the newest Warning event about WaitingPod; "" if there is
+	// none. Ref refers to the pod in events.
+	Event string
+	Ref   *corev1.ObjectReference
 }
 
 // healthAspect says whether a delivered placement works and, if not, what is wrong and what to do
@@ -51,11 +56,15 @@ func healthAspect(v *ConsumerView) placement.Aspect {
 	case h.Unaccepted > 0:
 		return placement.Waiting(agentv1alpha1.ReasonPodsRejected,
 			"%s of node %q not accepted by %q, such as %q: %s; correct or delete the pod",
-			countOf(h.Unaccepted, "pod"), v.Name, v.Provider, h.WaitingPod, cmp.Or(h.PodEvent, "it has no Warning event: see kubectl describe shadowpod in that cluster"))
+			countOf(h.Unaccepted, "pod"), v.Name, v.Provider, h.WaitingPod, cmp.Or(h.Event, "it has no Warning event: see kubectl describe shadowpod in that cluster"))
+	case h.Unserved:
+		return placement.Waiting(agentv1alpha1.ReasonPodsRejected,
+			"%s of node %q without a node at %q, such as %q: %s; no pod runs there, although the provider has accepted podShapes of this size: the reservation moves like one whose node is not Ready",
+			countOf(h.Unplaced, "pod"), v.Name, v.Provider, h.WaitingPod, cmp.Or(h.Event, "it has no Warning event"))
 	case h.Unplaced > 0:
 		return placement.Waiting(agentv1alpha1.ReasonPodsRejected,
 			"%s of node %q without a node at %q, such as %q: %s; make the pod smaller or loosen its constraints, or request podShapes of its size, for which a provider checks that they fit on its nodes",
-			countOf(h.Unplaced, "pod"), v.Name, v.Provider, h.WaitingPod, cmp.Or(h.PodEvent, "it is larger than what is free on any node there, or its constraints match none"))
+			countOf(h.Unplaced, "pod"), v.Name, v.Provider, h.WaitingPod, cmp.Or(h.Event, "it is larger than what is free on any node there, or its constraints match none"))
 	}
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy, Message: fmt.Sprintf("%q serves node %q", v.Provider, v.Name)}
 }

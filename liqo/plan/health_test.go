@@ -35,13 +35,18 @@ func TestHealthOfPlacements(t *testing.T) {
 		},
 		"the message quotes the event of the pod": {
 			func(v *ConsumerView) {
-				v.Health.Unaccepted, v.Health.WaitingPod, v.Health.PodEvent = 1, "demo/a", "FailedReflection: requests not set"
+				v.Health.Unaccepted, v.Health.WaitingPod, v.Health.Event = 1, "demo/a", "FailedReflection: requests not set"
 			}, agentv1alpha1.ReasonPodsRejected, `such as "demo/a": FailedReflection: requests not set; correct`,
 		},
 		"no node of the provider can take a pod": {
 			func(v *ConsumerView) {
-				v.Health.Unplaced, v.Health.WaitingPod, v.Health.PodEvent = 1, "demo/a", "FailedScheduling: 2 Insufficient cpu"
+				v.Health.Unplaced, v.Health.WaitingPod, v.Health.Event = 1, "demo/a", "FailedScheduling: 2 Insufficient cpu"
 			}, agentv1alpha1.ReasonPodsRejected, `1 pod of node "res-a-1" without a node at "paris", such as "demo/a": FailedScheduling: 2 Insufficient cpu; make the pod smaller or loosen its constraints, or request podShapes`,
+		},
+		"the provider has promised a node for the pod": {
+			func(v *ConsumerView) {
+				v.Health.Unplaced, v.Health.WaitingPod, v.Health.Event, v.Health.Unserved = 2, "demo/a", "FailedScheduling: 0/3 nodes", true
+			}, agentv1alpha1.ReasonPodsRejected, `such as "demo/a": FailedScheduling: 0/3 nodes; no pod runs there, although the provider has accepted podShapes`,
 		},
 		"it is taken down": {func(v *ConsumerView) { v.Release = true }, "", ""},
 	}

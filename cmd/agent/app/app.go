@@ -312,7 +312,7 @@ func (a *agent) addPeering(*rest.Config) error {
 		ClusterID: a.clusterID, InstructionNamespace: a.instructionNamespace, LiqoNamespace: a.liqoNamespace,
 		Client: a.mgr.GetClient(), Reader: a.mgr.GetAPIReader(),
 		Messenger: a.transport, Sign: a.signPayload, Verify: a.verifyEnvelope,
-		Unaccepted: a.watcher.Unaccepted, Unplaced: a.watcher.Unplaced, CheckEndpoint: a.rules.CheckEndpoint, Proxies: a.allowedProxies,
+		Unaccepted: a.watcher.Unaccepted, Unplaced: a.watcher.Unplaced, Runs: a.watcher.Runs, CheckEndpoint: a.rules.CheckEndpoint, Proxies: a.allowedProxies,
 		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
 		GuardElsewhere: a.guardElsewhere,
 		ReclaimAfter:   a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,

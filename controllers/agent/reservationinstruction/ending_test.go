@@ -172,8 +172,8 @@ func TestWaitingPodsGetAnEventPerMessage(t *testing.T) {
 	}
 	healthy := placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy}
 	for _, state := range []plan.ConsumerState{
-		{Health: rejected("limits are missing"), WaitingPod: pod}, {Health: rejected("limits are missing"), WaitingPod: pod},
-		{Health: rejected("no room"), WaitingPod: pod}, {Health: healthy}, {Health: rejected("the pod cannot be read")},
+		{Health: rejected("limits are missing"), Concerned: pod}, {Health: rejected("limits are missing"), Concerned: pod},
+		{Health: rejected("no room"), Concerned: pod}, {Health: healthy}, {Health: rejected("the pod cannot be read")},
 	} {
 		runtest.Check(t, r.writeStatus(t.Context(), inst, state, metav1.NewTime(noon)))
 	}

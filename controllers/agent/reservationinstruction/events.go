@@ -32,15 +32,15 @@ func (r *Reconciler) recordTransitions(inst, before *agentv1alpha1.ReservationIn
 	}
 }
 
-// recordWaitingPod records the message of condition Healthy as an event on the pod that it names, when the message is
-// new: users look at their pod first. pod is nil if the condition names no pod.
-func (r *Reconciler) recordWaitingPod(inst, before *agentv1alpha1.ReservationInstruction, pod *corev1.ObjectReference) {
+// recordConcerned records the message of condition Healthy as an event on the pod or Service that it names, when the
+// message is new: users look at their pod first. concerned is nil if the condition names none.
+func (r *Reconciler) recordConcerned(inst, before *agentv1alpha1.ReservationInstruction, concerned *corev1.ObjectReference) {
 	c := meta.FindStatusCondition(inst.Status.Conditions, agentv1alpha1.ConditionHealthy)
 	old := meta.FindStatusCondition(before.Status.Conditions, agentv1alpha1.ConditionHealthy)
-	if pod == nil || c == nil || old != nil && old.Message == c.Message {
+	if concerned == nil || c == nil || old != nil && old.Message == c.Message {
 		return
 	}
-	r.opts.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, c.Reason, "Offload", "%s", message.Clip(c.Message, message.MaxNote))
+	r.opts.Recorder.Eventf(concerned, nil, corev1.EventTypeWarning, c.Reason, "Offload", "%s", message.Clip(c.Message, message.MaxNote))
 }
 
 // eventType returns Normal for a release, a drain without problems and a withdrawn notice,

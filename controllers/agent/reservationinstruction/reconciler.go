@@ -99,9 +99,9 @@ func (r *Reconciler) reportDelivery(inst *agentv1alpha1.ReservationInstruction, 
 			return // wait for the probe: an unreachable provider is reported as such, so that the broker avoids it for this cluster
 		}
 		r.sendReport(inst, v1.StatusReportStateRefused, node)
-	case inst.Status.Delivered && state.Health.Reason == agentv1alpha1.ReasonSliceDenied:
-		// The node stays Ready, but the provider accepts no more pods. The broker does not learn of
-		// rejected pods: most are the fault of the pod, and moving would end the others.
+	case inst.Status.Delivered && (state.Health.Reason == agentv1alpha1.ReasonSliceDenied || state.Unserved):
+		// The node stays Ready, but the provider accepts no more pods, or runs none. The broker does not
+		// learn of other rejected pods: most are the fault of the pod, and moving would end the others.
 		r.sendReport(inst, v1.StatusReportStateNotReady, state.Health)
 	case node.True:
 		r.sendReport(inst, v1.StatusReportStateReady, node)

@@ -302,15 +302,16 @@ func testNodeReports(t *testing.T) {
 	ready := plan.ConsumerState{Phase: agentv1alpha1.InstructionActive, NodeReady: placement.Aspect{True: true, Reason: agentv1alpha1.ReasonNodeReady}}
 	connecting := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady}, Connecting: true}
 	unready := plan.ConsumerState{Phase: agentv1alpha1.InstructionAwaitingNode, NodeReady: placement.Aspect{Reason: agentv1alpha1.ReasonNodeNotReady, Message: "kubelet stopped"}}
-	denied, rejecting := ready, ready
+	denied, rejecting, unserved := ready, ready, ready
 	denied.Health = placement.Aspect{Reason: agentv1alpha1.ReasonSliceDenied, Message: "no reason is given"}
 	rejecting.Health = placement.Aspect{Reason: agentv1alpha1.ReasonPodsRejected}
+	unserved.Health, unserved.Unserved = rejecting.Health, true
 	inst := newInstruction()
 	b := &broker{}
 	r := newReconciler(t, b, inst)
 	r.opts.Peering, r.opts.Reach = &liqo.Peering{}, &sight{}
 	var heard []v1.StatusReportState
-	for _, state := range []plan.ConsumerState{unready, connecting, connecting, ready, ready, unready, unready, connecting, ready, denied, denied, rejecting} {
+	for _, state := range []plan.ConsumerState{unready, connecting, connecting, ready, ready, unready, unready, connecting, ready, denied, denied, rejecting, unserved, unserved, ready} {
 		if state.NodeReady.True {
 			inst.Status.Delivered = true
 		}
@@ -326,6 +327,7 @@ func testNodeReports(t *testing.T) {
 	want := []v1.StatusReportState{
 		v1.StatusReportStateConnecting, v1.StatusReportStateReady, v1.StatusReportStateNotReady,
 		v1.StatusReportStateReady, v1.StatusReportStateNotReady, v1.StatusReportStateReady,
+		v1.StatusReportStateNotReady, v1.StatusReportStateReady,
 	}
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Errorf("reports (-want +got):\n%s", diff)

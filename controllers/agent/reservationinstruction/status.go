@@ -31,7 +31,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, inst *agentv1alpha1.Reserv
 		return err
 	}
 	r.recordTransitions(inst, before)
-	r.recordWaitingPod(inst, before, state.WaitingPod)
+	r.recordConcerned(inst, before, state.Concerned)
 	r.observeDrain(inst, before, now.Time)
 	return nil
 }

@@ -18,6 +18,8 @@ func TestPodsWaitUntilTheirNodeAcceptsThem(t *testing.T) {
 		waits  bool
 		// unplaced is true for a pod that waits for a node of the provider.
 		unplaced bool
+		// runs is true for a pod that has a node of the provider.
+		runs bool
 	}{
 		"the provider refused it, so only the scheduler wrote a status": {change: func(*corev1.Pod) {}, waits: true},
 		"it was bound only now": {change: func(*corev1.Pod) {}, before: bound},
@@ -25,7 +27,7 @@ func TestPodsWaitUntilTheirNodeAcceptsThem(t *testing.T) {
 			p.Status.Reason = "OffloadingBackOff"
 			p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = corev1.ConditionFalse, "OffloadingBackOff"
 		}, waits: true},
-		"the provider has not looked for a node yet": {change: func(p *corev1.Pod) { p.Status.HostIP, p.Status.Conditions = "10.0.0.9", nil }},
+		"the provider has not looked for a node yet": {change: func(p *corev1.Pod) { p.Status.HostIP, p.Status.Conditions = "10.0.0.9", nil }, runs: true},
 		"the provider has no node for its copy": {change: func(p *corev1.Pod) {
 			p.Status.HostIP = "10.0.0.9"
 			p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = corev1.ConditionFalse, corev1.PodReasonUnschedulable
@@ -34,9 +36,9 @@ func TestPodsWaitUntilTheirNodeAcceptsThem(t *testing.T) {
 			p.Status.HostIP = "10.0.0.9"
 			p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = corev1.ConditionFalse, corev1.PodReasonUnschedulable
 		}, before: bound},
-		"the provider has found a node": {change: func(p *corev1.Pod) { p.Status.HostIP = "10.0.0.9" }},
-		"it runs":                       {change: func(p *corev1.Pod) { p.Status.Phase, p.Status.HostIP = corev1.PodRunning, "10.0.0.9" }},
-		"it is being deleted":           {change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(bound)) }},
+		"the provider has found a node": {change: func(p *corev1.Pod) { p.Status.HostIP = "10.0.0.9" }, runs: true},
+		"it runs":                       {change: func(p *corev1.Pod) { p.Status.Phase, p.Status.HostIP = corev1.PodRunning, "10.0.0.9" }, runs: true},
+		"it is being deleted":           {change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(bound)) }, runs: true},
 		"it has ended":                  {change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }},
 		"it has no node":                {change: func(p *corev1.Pod) { p.Spec.NodeName = "" }},
 	} {
@@ -58,6 +60,9 @@ func TestPodsWaitUntilTheirNodeAcceptsThem(t *testing.T) {
 			}
 			if n, which := w.Unplaced("res-a-1", tt.before); n == 1 != tt.unplaced || tt.unplaced && which != "demo/a" {
 				t.Errorf("%d pods wait for a node of the provider, such as %q", n, which)
+			}
+			if got := w.Runs("res-a-1"); got != tt.runs {
+				t.Errorf("runs: %v", got)
 			}
 		})
 	}

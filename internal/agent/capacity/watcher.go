@@ -172,6 +172,15 @@ func (w *Watcher) Unplaced(nodeName string, before time.Time) (count int, longes
 	return w.waitingOn(nodeName, before, true)
 }
 
+// Runs reports whether a node has accepted a pod and, if it is a virtual node, the provider has a
+// node for it.
+func (w *Watcher) Runs(nodeName string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.accounts.nodes[nodeName]
+	return n != nil && n.pods > len(n.waiting)
+}
+
 func (w *Watcher) waitingOn(nodeName string, before time.Time, unplaced bool) (count int, longest string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
