@@ -34,6 +34,7 @@ func (p consumerSide) observeHealth(ctx context.Context, s *consumerScene) error
 		h.Unplaced, h.WaitingPod = p.opts.Unplaced(s.Name, before)
 	}
 	if h.WaitingPod == "" {
+		p.observeServices(ctx, s)
 		return nil
 	}
 	h.Event = p.newestWarning(ctx, h.WaitingPod)

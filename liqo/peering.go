@@ -113,10 +113,12 @@ type Peering struct {
 	*guard.Guard
 	opts    Options
 	mailbox *handshake.Mailbox
-	// drainer has no lock; only the goroutine that calls Consume uses it.
-	drainer *drain.Drainer
-	network *network.Connector
-	steps   *stopwatch
+	// drainer and reflections have no lock; only the goroutine that calls Consume uses them.
+	// reflections holds what observeServices has read.
+	drainer     *drain.Drainer
+	reflections map[string]reflections
+	network     *network.Connector
+	steps       *stopwatch
 
 	// departing is held while an ended instruction is served or deleted. If two instructions for a
 	// peer ended at the same time, each could otherwise see the other one and leave the removal of
@@ -146,7 +148,7 @@ func New(o Options) (*Peering, error) {
 	if err := o.completeOptions(); err != nil {
 		return nil, err
 	}
-	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), steps: newStopwatch(o.ObserveStep), deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
+	p := &Peering{opts: o, mailbox: handshake.NewMailbox(o.ClusterID, o.Verify), answers: map[handshake.Pair]answered{}, drainer: drain.New(o.Client, o.Reader, o.Clock, o.DrainTimeout), steps: newStopwatch(o.ObserveStep), reflections: map[string]reflections{}, deputies: map[string]*deputy{}, verdicts: map[string]serverVerdict{}}
 	p.Guard = guard.New(guard.Options{
 		ClusterID: o.ClusterID, InstructionNamespace: o.InstructionNamespace, Client: o.Client, Reader: o.Reader,
 		Elsewhere: o.GuardElsewhere, Clock: o.Clock, Log: o.Log,

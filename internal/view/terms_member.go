@@ -57,6 +57,7 @@ var memberSections = []section{
 		{Word: "SliceDenied", Means: "the provider denies a slice that it had granted", Do: "see the ProviderInstruction there", Level: Failure},
 		{Word: "ProviderUnreachable", Means: "Liqo does not reach the provider's API server; pods keep running. If the node is not Ready for 5 min, the reservation [moves](healing.md)", Do: "check that API server and the way to it", Level: Failure},
 		{Word: "PodsRejected", Means: "pods on the node have no copy at the provider, or no node there can take it", Do: "`kubectl describe pod` of the one in the message [shows why](app-teams.md#a-pod-is-pending)", Level: Warning},
+		{Word: "ServiceRejected", Means: "the provider does not accept the endpoints of a Service, for example because it has another of that name", Do: "see the remedy in the message", Level: Warning},
 		{Word: "ProviderSilent", Means: "the provider is silent; the message says when another one may [take over](healing.md)", Do: "see its agent; a dry run of the same request says why no other cluster can serve it", Level: Failure},
 		{Word: "Migrating", Means: "another provider is about to take over; the old node stays until the new one is Ready", Level: Warning},
 		{Word: "Migrated", Means: "another provider has taken over", Do: "if the earlier one was lost, see its agent"},

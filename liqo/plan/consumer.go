@@ -196,7 +196,7 @@ func planHold(v ConsumerView) (actions []Action, s ConsumerState) {
 	connect, network := planNetwork(v.Network)
 	actions = append(actions, connect...)
 	s = ConsumerState{Phase: agentv1alpha1.InstructionPeering, Peered: peered, Network: network, Offloading: offloadingAspect(v), Health: healthAspect(&v)}
-	if s.Health.Reason == agentv1alpha1.ReasonPodsRejected {
+	if s.Health.Reason == agentv1alpha1.ReasonPodsRejected || s.Health.Reason == agentv1alpha1.ReasonServiceRejected {
 		s.Concerned, s.Unserved = v.Health.Ref, v.Health.Unserved
 	}
 	if !peered.True {

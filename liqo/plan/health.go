@@ -25,8 +25,11 @@ type HealthView struct {
 	// Unserved is true when the provider has promised a node for WaitingPod, which has none, and no
 	// other pod of the placement runs.
 	Unserved bool
-	// Event is the reason and message of the newest Warning event about WaitingPod; "" if there is
-	// none. Ref refers to the pod in events.
+	// Service is a Service whose endpoints the provider refuses, as namespace/name; "" for none, and
+	// if a pod waits.
+	Service string
+	// Event is the reason and message of the newest Warning event about WaitingPod, or about the
+	// endpoints of Service; "" if there is none. Ref refers to the pod or Service in events.
 	Event string
 	Ref   *corev1.ObjectReference
 }
@@ -65,6 +68,9 @@ func healthAspect(v *ConsumerView) placement.Aspect {
 		return placement.Waiting(agentv1alpha1.ReasonPodsRejected,
 			"%s of node %q without a node at %q, such as %q: %s; make the pod smaller or loosen its constraints, or request podShapes of its size, for which a provider checks that they fit on its nodes",
 			countOf(h.Unplaced, "pod"), v.Name, v.Provider, h.WaitingPod, cmp.Or(h.Event, "it is larger than what is free on any node there, or its constraints match none"))
+	case h.Service != "":
+		return placement.Waiting(agentv1alpha1.ReasonServiceRejected,
+			"%q does not accept the endpoints of Service %q, so pods there may reach another Service of that name, or none: %s", v.Provider, h.Service, h.Event)
 	}
 	return placement.Aspect{True: true, Reason: agentv1alpha1.ReasonHealthy, Message: fmt.Sprintf("%q serves node %q", v.Provider, v.Name)}
 }

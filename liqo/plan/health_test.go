@@ -48,6 +48,11 @@ func TestHealthOfPlacements(t *testing.T) {
 				v.Health.Unplaced, v.Health.WaitingPod, v.Health.Event, v.Health.Unserved = 2, "demo/a", "FailedScheduling: 0/3 nodes", true
 			}, agentv1alpha1.ReasonPodsRejected, `such as "demo/a": FailedScheduling: 0/3 nodes; no pod runs there, although the provider has accepted podShapes`,
 		},
+		"the provider refuses the endpoints of a Service": {
+			func(v *ConsumerView) {
+				v.Health.Service, v.Health.Event = "demo/db", "FailedReflection: Service db was not reflected: use another name"
+			}, agentv1alpha1.ReasonServiceRejected, `"paris" does not accept the endpoints of Service "demo/db", so pods there may reach another Service of that name, or none: FailedReflection: Service db was not reflected: use another name`,
+		},
 		"it is taken down": {func(v *ConsumerView) { v.Release = true }, "", ""},
 	}
 	for name, tt := range tests {

@@ -283,6 +283,9 @@ const (
 	// ReasonPodsRejected means that pods on the virtual node have no copy at the provider, or that
 	// no node there can take the copy, so they do not run there.
 	ReasonPodsRejected = "PodsRejected"
+	// ReasonServiceRejected means that the provider does not accept the endpoints of a Service, for
+	// example because it has another Service of that name.
+	ReasonServiceRejected = "ServiceRejected"
 	// ReasonUnreachable means that this cluster gives up a placement because it cannot reach the
 	// provider's API server.
 	ReasonUnreachable = "Unreachable"

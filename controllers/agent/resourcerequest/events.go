@@ -125,7 +125,8 @@ func (r *Reconciler) recordCondition(rr *agentv1alpha1.ResourceRequest, c *metav
 		agentv1alpha1.ReasonRecallNotice, agentv1alpha1.ReasonRecalled, agentv1alpha1.ReasonExceedsGrant, agentv1alpha1.ReasonIdle,
 		agentv1alpha1.ReasonProviderSilent, agentv1alpha1.ReasonMigrating, agentv1alpha1.ReasonExpiring,
 		agentv1alpha1.ReasonDrainBlocked, agentv1alpha1.ReasonDrainOverdue, agentv1alpha1.ReasonDrainedPartly,
-		agentv1alpha1.ReasonProviderUnreachable, agentv1alpha1.ReasonHandshakeRefused, agentv1alpha1.ReasonSliceDenied, agentv1alpha1.ReasonPodsRejected:
+		agentv1alpha1.ReasonProviderUnreachable, agentv1alpha1.ReasonHandshakeRefused, agentv1alpha1.ReasonSliceDenied, agentv1alpha1.ReasonPodsRejected,
+		agentv1alpha1.ReasonServiceRejected:
 		kind = corev1.EventTypeWarning
 	}
 	r.recorder.Eventf(rr, nil, kind, c.Reason, "Reserve", "%s", message.Clip(c.Message, message.MaxNote))
