@@ -42,7 +42,8 @@ type description struct {
 	operations  map[string]operation
 	bodyTimeout time.Duration
 	maxBody     int64
-	bodies      *bodies
+	// admitBody is called before a body of at most size bytes is read.
+	admitBody func(caller string, size int64) error
 	// arrived is called when a request and its body have arrived, before the operation runs.
 	arrived func(*http.Request) (done func(), err error)
 }
@@ -91,7 +92,7 @@ type (
 
 const documentURL = "openapi.json"
 
-func newDescription(openAPIYAML []byte, now func() time.Time) (*description, error) {
+func newDescription(openAPIYAML []byte) (*description, error) {
 	document, err := yaml.YAMLToJSON(openAPIYAML)
 	if err != nil {
 		return nil, fmt.Errorf("API description: %w", err)
@@ -105,7 +106,7 @@ func newDescription(openAPIYAML []byte, now func() time.Time) (*description, err
 		return nil, fmt.Errorf("API description: %w", err)
 	}
 	d := &description{document: document, minor: v1.Minor, operations: map[string]operation{}, bodyTimeout: defaultBodyTimeout, maxBody: maxBody,
-		bodies: newBodies(now), arrived: func(*http.Request) (func(), error) { return func() {}, nil }}
+		admitBody: func(string, int64) error { return nil }, arrived: func(*http.Request) (func(), error) { return func() {}, nil }}
 	for path, item := range api.Paths {
 		if err := d.addPath(path, item, schemas); err != nil {
 			return nil, fmt.Errorf("API description: path %q: %w", path, err)
@@ -209,12 +210,11 @@ func (d *description) checkRequest(next http.Handler) http.Handler {
 			return
 		}
 		if o.body != nil {
-			body, done, err := d.readBody(w, r, o)
+			body, err := d.readBody(w, r, o)
 			if err != nil {
 				writeProblem(w, r, err)
 				return
 			}
-			defer done()
 			r.Body = body
 		}
 		done, err := d.arrived(r)
@@ -277,24 +277,16 @@ func (d *description) bodyLimit(o operation) int64 {
 // takesBody reports whether the operation of a pattern reads a body.
 func (d *description) takesBody(pattern string) bool { return d.operations[pattern].body != nil }
 
-// readBody reads and validates the body. The body counts for its caller until done is called.
-func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operation) (body io.ReadCloser, done func(), err error) {
+// readBody reads and validates the body.
+func (d *description) readBody(w http.ResponseWriter, r *http.Request, o operation) (io.ReadCloser, error) {
 	size := d.bodyLimit(o)
 	if r.ContentLength >= 0 && r.ContentLength < size {
 		size = r.ContentLength
 	}
-	if done, err = d.bodies.takeRoom(callerOf(r.Context()), size); err != nil {
-		return nil, nil, err
+	if err := d.admitBody(callerOf(r.Context()), size); err != nil {
+		return nil, err
 	}
-	if body, err = d.parseBody(w, r, o); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return body, done, nil
-}
-
-func (d *description) parseBody(w http.ResponseWriter, r *http.Request, o operation) (io.ReadCloser, error) {
-	raw, err := d.readAll(w, r, d.bodyLimit(o))
+	raw, err := d.readAll(w, r, size)
 	if err != nil {
 		return nil, err
 	}

@@ -82,9 +82,9 @@ func NewEnrolment(o Options) (*Server, error) {
 	s.identify = addressOf
 	s.unknownPath = "no such path: this is the enrolment listener, for clusters without a certificate; agents call the broker's other port, 8443 by default"
 	s.lobby.room = enrolmentConnections
-	// The limit on connections bounds the bodies of an address. A limit per address on bodies would let one client
-	// with endless bodies block others behind the same gateway.
-	s.description.bodies.each, s.description.bodies.rate = s.description.bodies.total, rate.Inf
+	// A limit on the bodies of an address would let one client with endless bodies block others behind the same
+	// gateway.
+	s.limits.bodyRate = rate.Inf
 	s.http.HTTP2.MaxConcurrentStreams = enrolmentStreams
 	// Requests whose bodies never arrive completely must not use up the rate of their address.
 	s.admitsLate, s.description.arrived = true, s.admitArrived

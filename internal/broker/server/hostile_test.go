@@ -40,7 +40,7 @@ func TestRefusalsDoNotWaitForBodies(t *testing.T) {
 		"an unknown method":        {http.MethodPut, reservationsPath, nil, "405"},
 		"too many requests":        {post, reservationsPath, func(s *Server) { s.limits.inFlight = 0 }, "429"},
 		"a bad parameter":          {post, reservationsPath + "/no_name/status", nil, "400"},
-		"too many bytes of bodies": {post, "/api/v1/advertisements", func(s *Server) { s.description.bodies.each = 0 }, "429"},
+		"too many bytes of bodies": {post, "/api/v1/advertisements", func(s *Server) { _ = s.limits.admitBody("rome", bodyBurst, s.clock.Now()) }, "429"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -261,60 +261,30 @@ func (c *steppedClock) step(d time.Duration)             { c.now += d }
 func (c *steppedClock) Now() time.Time                   { return time.Unix(0, 0).Add(c.now) }
 func (c *steppedClock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
 
-func TestBodiesInFlightAreLimited(t *testing.T) {
-	b := newBodies(time.Now)
-	b.each, b.total = 100_000, 150_000
-	done, err := b.takeRoom("evil", 90_000)
-	runtest.Check(t, err)
-	_, err = b.takeRoom("evil", 20_000)
-	if stopped, ok := errors.AsType[*fault.Error](err); !ok || stopped.Figure != "bodies" || !strings.Contains(stopped.Detail, `member "evil" has 90000 of 100000 bytes`) {
-		t.Errorf("beyond its share: %v", err)
-	}
-	if _, err := b.takeRoom("rome", 50_000); err != nil {
-		t.Errorf("another cluster: %v", err)
-	}
-	if _, err := b.takeRoom("paris", 50_000); fault.ReasonOf(err) != fault.TooManyRequests {
-		t.Errorf("beyond the total: %v", err)
-	}
-	done()
-	if _, err := b.takeRoom("paris", 50_000); err != nil {
-		t.Errorf("after an answer: %v", err)
-	}
-}
-
 func TestBytesPerSecondOfOneCallerAreLimited(t *testing.T) {
-	clock := &steppedClock{}
-	b := newBodies(clock.Now)
-	send := func(caller string) error {
-		done, err := b.takeRoom(caller, maxBody)
-		if err == nil {
-			done()
-		}
-		return err
-	}
+	now := time.Unix(0, 0)
+	l := newLimits(1, 1)
 	for i := range bodyBurst / maxBody {
-		if err := send("evil"); err != nil {
+		if err := l.admitBody("evil", maxBody, now); err != nil {
 			t.Fatalf("body %d: %v", i, err)
 		}
 	}
-	err := send("evil")
+	err := l.admitBody("evil", maxBody, now)
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.Figure != "bodyRate" || refusal.RetryAfter != 16*time.Second || !strings.Contains(refusal.Detail, `"evil" sends more than 65536 bytes`) {
 		t.Fatalf("beyond its burst: %v", err)
 	}
-	if err := send("rome"); err != nil {
+	if err := l.admitBody("rome", maxBody, now); err != nil {
 		t.Errorf("another cluster: %v", err)
 	}
-	done, err := b.takeRoom("evil", smallestBody)
-	if err != nil {
-		t.Fatalf("a small body: %v", err)
+	if err := l.admitBody("evil", freeBody, now); err != nil {
+		t.Errorf("a small body: %v", err)
 	}
-	done()
-	clock.step(refusal.RetryAfter)
-	if err := send("evil"); err != nil {
+	now = now.Add(refusal.RetryAfter)
+	if err := l.admitBody("evil", maxBody, now); err != nil {
 		t.Errorf("after the announced wait: %v", err)
 	}
-	if err := send("evil"); err == nil {
+	if err := l.admitBody("evil", maxBody, now); err == nil {
 		t.Error("a refused body refilled the budget")
 	}
 }

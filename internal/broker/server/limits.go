@@ -30,6 +30,7 @@ type limits struct {
 	rate     rate.Limit
 	burst    int
 	inFlight int
+	bodyRate rate.Limit
 	room     int
 	// total limits all callers together. It is nil if callers are authenticated.
 	total *rate.Limiter
@@ -45,6 +46,8 @@ type limits struct {
 
 type client struct {
 	limiter *rate.Limiter
+	// bodies limits the bytes of request bodies.
+	bodies  *rate.Limiter
 	running int
 	// lines limits the log lines; suppressed counts the requests since the last line that were not logged.
 	lines      *rate.Limiter
@@ -54,7 +57,7 @@ type client struct {
 }
 
 func newLimits(r rate.Limit, burst int) *limits {
-	return &limits{noun: "cluster", rate: r, burst: burst, inFlight: defaultInFlight, room: maxClients, clients: map[string]*client{}}
+	return &limits{noun: "cluster", rate: r, burst: burst, inFlight: defaultInFlight, bodyRate: bodyRate, room: maxClients, clients: map[string]*client{}}
 }
 
 func (l *limits) inForce() (perSecond rate.Limit, burst, inFlight int) {
@@ -91,6 +94,24 @@ func (l *limits) admitRequest(caller string, now time.Time) (done func(), err er
 	}, nil
 }
 
+// admitBody takes the size of a body from the bytes per second of caller. If they are exceeded, it takes nothing and
+// returns an error.
+func (l *limits) admitBody(caller string, size int64, now time.Time) error {
+	if size <= freeBody {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.clientOf(caller, now).bodies.ReserveN(now, int(size))
+	wait := taken.DelayFrom(now)
+	if wait == 0 {
+		return nil
+	}
+	taken.CancelAt(now)
+	return tooMany("bodyRate", wait, "%s %q sends more than %d bytes of request bodies per second: send fewer or smaller requests",
+		l.noun, caller, int64(l.bodyRate))
+}
+
 func (c *client) setLimits(perSecond rate.Limit, burst int, now time.Time) {
 	if c.limiter.Limit() != perSecond {
 		c.limiter.SetLimitAt(now, perSecond)
@@ -109,7 +130,7 @@ func (l *limits) clientOf(caller string, now time.Time) *client {
 		l.dropIdle(now)
 	}
 	perSecond, burst, _ := l.inForce()
-	c := &client{limiter: rate.NewLimiter(perSecond, burst), lines: rate.NewLimiter(logRate, logBurst)}
+	c := &client{limiter: rate.NewLimiter(perSecond, burst), bodies: rate.NewLimiter(l.bodyRate, bodyBurst), lines: rate.NewLimiter(logRate, logBurst)}
 	l.clients[caller] = c
 	return c
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // figures names the limits for which the metric of refusals exists, with the value 0, before the first refusal.
-var figures = []string{"inFlight", "rate", "bodies", "bodyRate", "connections", "journal", "reservations", "waiting", "messages"}
+var figures = []string{"inFlight", "rate", "bodyRate", "connections", "journal", "reservations", "waiting", "messages"}
 
 // metrics have only labels with few values: operations of the API description, status codes and figures.
 type metrics struct {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -157,7 +156,7 @@ func without(t *testing.T, properties map[string]string) *description {
 	}
 	text, err := json.Marshal(document)
 	runtest.Check(t, err)
-	d, err := newDescription(text, time.Now)
+	d, err := newDescription(text)
 	runtest.Check(t, err)
 	d.minor--
 	return d

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -189,7 +188,7 @@ func FuzzBody(f *testing.F) {
 		`{"provides":[{"reservation":"res-0000000001","placement":1,"consumerID":"rome","resources":{"cpu":"1"}}],"consumes":[{}]}`, `{`, `null`, `{"resources":null}`} {
 		f.Add(uint8(i), body)
 	}
-	d, err := newDescription(v1.OpenAPI, time.Now)
+	d, err := newDescription(v1.OpenAPI)
 	runtest.Check(f, err)
 	f.Fuzz(func(t *testing.T, path uint8, body string) {
 		s := &Server{description: d}

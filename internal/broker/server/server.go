@@ -150,7 +150,7 @@ func newServer(o Options, name string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", name, err)
 	}
-	d, err := newDescription(v1.OpenAPI, o.Clock.Now)
+	d, err := newDescription(v1.OpenAPI)
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +174,7 @@ func newServer(o Options, name string) (*Server, error) {
 		witness:     func(string, string) {},
 		lobby:       newLobby(lobbyRoom, o.Clock),
 	}
+	d.admitBody = func(caller string, size int64) error { return s.limits.admitBody(caller, size, s.clock.Now()) }
 	s.http = s.newHTTPServer()
 	s.certificateProblem.Store("")
 	return s, nil
