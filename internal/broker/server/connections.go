@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,42 +18,82 @@ import (
 // denialGrace is how long the connections of a denied cluster stay open, so that in-flight requests get their answer.
 const denialGrace = 500 * time.Millisecond
 
+const (
+	// defaultConnections is how many connections one cluster may have. An agent uses one or two; over HTTP/1.1 it may
+	// need one for each in-flight request.
+	defaultConnections = 128
+	// totalConnections bounds the memory for all connections. While as many are open, further ones wait in the backlog
+	// of the operating system. A connection without a certificate ends when its handshake fails or headerTimeout is
+	// over.
+	totalConnections = 16384
+)
+
 // connections holds the open connections of a server.
 type connections struct {
-	// mu guards the following field.
+	// mu guards the following fields.
 	mu   sync.Mutex
 	open map[net.Conn]*connection
+	// ofCluster has the connections of each cluster that has shown its certificate, the oldest first.
+	ofCluster map[string][]*connection
 }
 
 // beginConnection registers a connection and gives it a context, from which the contexts of its requests derive. This
 // context ends when the connection is shut.
 func (cs *connections) beginConnection(ctx context.Context, c net.Conn) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
-	connected := &connection{raw: rawConn(c), shut: func(why error) {
+	connected := &connection{raw: c, shut: func(why error) {
 		cancel(why)
 		// Closing at once would cut off the answers to in-flight requests.
 		time.AfterFunc(denialGrace, func() { _ = c.Close() })
 	}}
+	if secured, ok := c.(*tls.Conn); ok {
+		connected.raw = secured.NetConn()
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.open == nil {
-		cs.open = map[net.Conn]*connection{}
+		cs.open, cs.ofCluster = map[net.Conn]*connection{}, map[string][]*connection{}
 	}
 	cs.open[c] = connected
 	return context.WithValue(ctx, connectionKey{}, connected)
 }
 
-// connectionOf returns what is registered for an open connection; nil if the connection is closed.
-func (cs *connections) connectionOf(c net.Conn) *connection {
+// joinCluster counts a connection for the cluster of its certificate, once. If the cluster then has more than most
+// connections, joinCluster closes the oldest one and returns true. So connections that an agent leaked do not lock it
+// out.
+func (cs *connections) joinCluster(c net.Conn, clusterID string, most int) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return cs.open[c]
+	connected := cs.open[c]
+	if connected == nil || connected.member != "" {
+		return false
+	}
+	connected.member = clusterID
+	cs.ofCluster[clusterID] = append(cs.ofCluster[clusterID], connected)
+	if len(cs.ofCluster[clusterID]) <= most {
+		return false
+	}
+	oldest := cs.ofCluster[clusterID][0]
+	cs.leaveCluster(oldest)
+	_ = oldest.raw.Close() // this makes room for c
+	return true
+}
+
+// leaveCluster ends counting a connection for its cluster. mu must be locked.
+func (cs *connections) leaveCluster(c *connection) {
+	left := slices.DeleteFunc(cs.ofCluster[c.member], func(other *connection) bool { return other == c })
+	if cs.ofCluster[c.member] = left; len(left) == 0 {
+		delete(cs.ofCluster, c.member)
+	}
 }
 
 func (cs *connections) endConnection(c net.Conn) {
 	cs.mu.Lock()
 	ended := cs.open[c]
-	delete(cs.open, c)
+	if ended != nil {
+		delete(cs.open, c)
+		cs.leaveCluster(ended)
+	}
 	cs.mu.Unlock()
 	if ended != nil {
 		ended.endRequests()
@@ -80,23 +122,6 @@ func (c *connection) endRequests() {
 	if c.leave != nil {
 		c.leave()
 	}
-	if c.forget != nil {
-		c.forget()
-	}
-}
-
-// countForCluster counts the connection for the cluster of its certificate, once. If a limit is exceeded, it returns
-// the cluster whose oldest connection was closed, and the limit; else "".
-func (c *connection) countForCluster(m *members, lobby *lobby, id string) (over string, most int) {
-	c.mu.Lock()
-	if c.forget != nil || c.over {
-		c.mu.Unlock()
-		return "", 0
-	}
-	c.forget = func() { m.leaveMember(id, c.raw) }
-	c.mu.Unlock()
-	lobby.leaveLobby(c.raw)
-	return m.joinMember(id, c.raw)
 }
 
 // explainDenial answers the in-flight requests of a denied cluster with the reason for the denial. It replaces the

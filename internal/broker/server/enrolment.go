@@ -28,10 +28,9 @@ const (
 	enrolmentTotal rate.Limit = 50
 
 	enrolmentTotalBurst = 100
-	// enrolmentConnections keeps strangers from exhausting the file descriptors that agents need.
-	enrolmentConnections = 256
-	enrolmentIdle        = 5 * time.Second
-	enrolmentStreams     = 4
+	// enrolmentConnections keeps strangers from exhausting the file descriptors that agents need. A connection ends
+	// after one answer.
+	enrolmentConnections = 1024
 	// enrolmentRead is how long a whole request may take to arrive. No request here polls.
 	enrolmentRead = 10 * time.Second
 	// enrolmentBody fits the largest request that the description allows.
@@ -81,34 +80,21 @@ func NewEnrolment(o Options) (*Server, error) {
 	s.description.maxBody = enrolmentBody
 	s.identify = addressOf
 	s.unknownPath = "no such path: this is the enrolment listener, for clusters without a certificate; agents call the broker's other port, 8443 by default"
-	s.lobby.room = enrolmentConnections
+	s.maxConnections = enrolmentConnections
 	// A limit on the bodies of an address would let one client with endless bodies block others behind the same
 	// gateway.
 	s.limits.bodyRate = rate.Inf
-	s.http.HTTP2.MaxConcurrentStreams = enrolmentStreams
 	// Requests whose bodies never arrive completely must not use up the rate of their address.
-	s.admitsLate, s.description.arrived = true, s.admitArrived
+	s.admitsLate = true
+	s.description.arrived = func(r *http.Request) (func(), error) {
+		return s.limits.admitRequest(callerOf(r.Context()), s.clock.Now())
+	}
 	s.registerRoutes(operations{certificates: o.Certificates}, func(op operation) bool { return op.enrolment })
-	s.http.TLSConfig = s.files.EnrolmentTLS("h2", "http/1.1")
-	s.http.IdleTimeout = enrolmentIdle
+	s.http.TLSConfig = s.files.EnrolmentTLS("http/1.1")
+	s.http.SetKeepAlivesEnabled(false)
 	s.http.ReadTimeout = enrolmentRead
 	s.http.WriteTimeout = enrolmentWrite
 	return s, nil
-}
-
-// admitArrived counts a request that has arrived completely against the limits of its address. It keeps the connection
-// open until the request is answered.
-func (s *Server) admitArrived(r *http.Request) (func(), error) {
-	done, err := s.limits.admitRequest(callerOf(r.Context()), s.clock.Now())
-	if err != nil {
-		return nil, err
-	}
-	c, ok := r.Context().Value(connectionKey{}).(*connection)
-	if !ok {
-		return done, nil
-	}
-	unseat := s.lobby.seatGuest(c.raw)
-	return func() { unseat(); done() }, nil
 }
 
 // addressOf returns the caller's address, by which a caller without a certificate is identified.

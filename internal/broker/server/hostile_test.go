@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"k8s.io/utils/clock"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/transporttest"
@@ -81,7 +80,7 @@ func TestConnectionsOfOneClusterAreLimited(t *testing.T) {
 	const most = 4
 	for _, protocol := range []string{"h2", "http/1.1"} {
 		t.Run(protocol, func(t *testing.T) {
-			s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.members.each = func() int { return most } })
+			s := newSite(t, transporttest.NewBroker(), func(s *Server) { s.memberConnections = func() int { return most } })
 			paris := s.client(t, "paris")
 			s.send(t, paris, get, "/api/v1/ping", "")
 			var conns []net.Conn
@@ -99,9 +98,9 @@ func TestConnectionsOfOneClusterAreLimited(t *testing.T) {
 			if r := s.send(t, paris, get, "/api/v1/ping", ""); r.StatusCode != http.StatusOK {
 				t.Errorf("another cluster got %s", r.Status)
 			}
-			s.members.mu.Lock()
-			defer s.members.mu.Unlock()
-			if n := len(s.members.open["rome"]); n != most {
+			s.connections.mu.Lock()
+			defer s.connections.mu.Unlock()
+			if n := len(s.connections.ofCluster["rome"]); n != most {
 				t.Errorf("%d connections of rome are open, want %d", n, most)
 			}
 		})
@@ -130,36 +129,12 @@ func (s *site) greet(t *testing.T, protocol string) net.Conn {
 	return conn
 }
 
-func TestTotalLimitClosesAConnectionOfTheLargestCluster(t *testing.T) {
-	m := newMembers(func() int { return 100 })
-	m.total = 5
-	for _, id := range []string{"evil", "evil", "evil", "rome", "paris"} {
-		if over, _ := m.joinMember(id, pipe(t)); over != "" {
-			t.Fatalf("%s lost a connection while there was room", over)
-		}
-	}
-	if over, _ := m.joinMember("oslo", pipe(t)); over != "evil" {
-		t.Errorf("%q lost a connection, want evil", over)
-	}
-	if m.sum != 5 || len(m.open["evil"]) != 2 {
-		t.Errorf("%d are open, %d of evil", m.sum, len(m.open["evil"]))
-	}
-}
-
-func pipe(t *testing.T) net.Conn {
-	t.Helper()
-	a, b := net.Pipe()
-	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
-	return a
-}
-
 // TestSlowBodiesDoNotBlockTheEnrolment opens 512 connections of one address with unfinished requests. They must leave
 // room for other callers, even at the same address.
 func TestSlowBodiesDoNotBlockTheEnrolment(t *testing.T) {
 	for _, path := range []string{"/nope", enrolmentsPath} {
 		t.Run(path, func(t *testing.T) {
 			s := prepareEnrolmentSite(t, &issuer{issued: &v1.IssuedCertificate{BrokerURLs: []string{}}})
-			s.lobby.clock = clock.RealClock{}
 			runtest.Start(t, s)
 			var slow sync.WaitGroup
 			defer slow.Wait()
@@ -214,52 +189,6 @@ func (s *site) dawdle(t *testing.T, path string, stop <-chan struct{}) {
 		}
 	}
 }
-
-func TestLobbyEvictsTheOldestGuestOfTheCrowdingAddress(t *testing.T) {
-	times := &steppedClock{}
-	l := newLobby(3, times)
-	crowd := []net.Conn{from(t, "10.0.0.1"), from(t, "10.0.0.1"), from(t, "10.0.0.2")}
-	for _, c := range crowd {
-		if !l.tryEnter(c) {
-			t.Fatal("a connection was accepted above the limit")
-		}
-		times.step(time.Millisecond)
-	}
-	if l.tryEnter(from(t, "10.0.0.3")) {
-		t.Fatal("a connection was evicted within its grace period")
-	}
-	times.step(lobbyGrace)
-	done := l.seatGuest(crowd[0])
-	if !l.tryEnter(from(t, "10.0.0.3")) {
-		t.Fatal("no guest was evicted")
-	}
-	if l.guests[crowd[1]] != nil || l.guests[crowd[0]] == nil || l.guests[crowd[2]] == nil {
-		t.Error("the evicted guest is not the oldest idle one of the crowding address")
-	}
-	done()
-	l.leaveLobby(crowd[0])
-	if !l.tryEnter(from(t, "10.0.0.1")) {
-		t.Error("a free place was refused")
-	}
-}
-
-type addressed struct {
-	net.Conn
-	ip string
-}
-
-func (a addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.ip), Port: 1} }
-
-func from(t *testing.T, ip string) net.Conn { return &addressed{pipe(t), ip} }
-
-type steppedClock struct {
-	clock.PassiveClock
-	now time.Duration
-}
-
-func (c *steppedClock) step(d time.Duration)             { c.now += d }
-func (c *steppedClock) Now() time.Time                   { return time.Unix(0, 0).Add(c.now) }
-func (c *steppedClock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
 
 func TestBytesPerSecondOfOneCallerAreLimited(t *testing.T) {
 	now := time.Unix(0, 0)

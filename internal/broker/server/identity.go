@@ -21,6 +21,8 @@ type connection struct {
 	shut func(error)
 	// raw is the connection below TLS.
 	raw net.Conn
+	// member is the cluster for which the connection is counted, "" for none. connections.mu guards it.
+	member string
 
 	// mu guards the following fields. HTTP/2 runs the requests of a connection concurrently.
 	mu        sync.Mutex
@@ -32,8 +34,6 @@ type connection struct {
 	// set once the connection is closed.
 	leave func()
 	over  bool
-	// forget ends counting the connection for its cluster; it is set once the connection is counted.
-	forget func()
 }
 
 type connectionKey struct{}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
@@ -95,11 +96,11 @@ type Server struct {
 	unknownPath string
 	description *description
 	connections connections
-	// lobby holds the connections of unknown callers; members counts those of known clusters. members is nil if
-	// callers have no certificates.
-	lobby   *lobby
-	members *members
-	limits  *limits
+	// maxConnections is how many connections may be open on one listener, and memberConnections how many of one
+	// cluster.
+	maxConnections    int
+	memberConnections func() int
+	limits            *limits
 	// admitsLate makes a request count against the limits once its body has arrived, instead of at its start.
 	admitsLate bool
 	// onRefusal is called when a member exceeds its budget; nil for none.
@@ -128,10 +129,9 @@ func New(o Options) (*Server, error) {
 	s.identify = s.clusterOf
 	s.unknownPath = "no such path: " + documentPath + " describes the API"
 	s.onRefusal = o.OnRefusal
-	s.members = newMembers(func() int { return defaultConnections })
 	if o.Access != nil {
 		s.limits.set = o.Access.Limits
-		s.members.each = func() int { return cmp.Or(o.Access.Limits().Connections, defaultConnections) }
+		s.memberConnections = func() int { return cmp.Or(o.Access.Limits().Connections, defaultConnections) }
 	}
 	s.witness = o.Broker.Witness
 	s.registerRoutes(operations{
@@ -172,7 +172,9 @@ func newServer(o Options, name string) (*Server, error) {
 		access:      o.Access,
 		drain:       func() {},
 		witness:     func(string, string) {},
-		lobby:       newLobby(lobbyRoom, o.Clock),
+
+		maxConnections:    totalConnections,
+		memberConnections: func() int { return defaultConnections },
 	}
 	d.admitBody = func(caller string, size int64) error { return s.limits.admitBody(caller, size, s.clock.Now()) }
 	s.http = s.newHTTPServer()
@@ -243,7 +245,7 @@ func (s *Server) Start(ctx context.Context) error {
 	served := make(chan error, len(listeners))
 	for _, listener := range listeners {
 		s.log.Info("serving the "+s.name+" API", "address", listener.Addr().String())
-		go func() { served <- s.http.ServeTLS(s.lobby.wrapListener(listener), "", "") }()
+		go func() { served <- s.http.ServeTLS(netutil.LimitListener(listener, s.maxConnections), "", "") }()
 	}
 	select {
 	case err := <-served:
@@ -293,7 +295,6 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 	case http.StateActive:
 		s.recogniseCluster(c)
 	case http.StateClosed, http.StateHijacked:
-		s.lobby.leaveLobby(rawConn(c))
 		s.connections.endConnection(c)
 	}
 }
@@ -302,8 +303,7 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 // request.
 func (s *Server) recogniseCluster(c net.Conn) {
 	secured, ok := c.(*tls.Conn)
-	connected := s.connections.connectionOf(c)
-	if !ok || s.members == nil || connected == nil {
+	if !ok {
 		return
 	}
 	certificates := secured.ConnectionState().PeerCertificates
@@ -314,8 +314,8 @@ func (s *Server) recogniseCluster(c net.Conn) {
 	if err != nil {
 		return // the first request on this connection is refused
 	}
-	if over, most := connected.countForCluster(s.members, s.lobby, id); over != "" {
-		s.overBudget(over, "connections", fmt.Sprintf("member %q holds %d of %d connections; its oldest was closed", over, most, most))
+	if most := s.memberConnections(); s.connections.joinCluster(c, id, most) {
+		s.overBudget(id, "connections", fmt.Sprintf("member %q holds %d of %d connections; its oldest was closed", id, most, most))
 	}
 }
 
