@@ -138,17 +138,8 @@ func recoverPanic(a *answer, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// refusalKey returns a text that is the same for repetitions of a refusal, which are logged only now and then; "" if
-// the request was not refused.
-func (x *exchange) refusalKey() string {
-	if x.err == nil {
-		return ""
-	}
-	return x.operation + " " + string(x.reason)
-}
-
-// recordExchange writes the request's only log line, unless mayLog suppresses it. The line never contains bodies or
-// headers.
+// recordExchange writes the request's only log line, unless it would repeat a refusal. The line never contains bodies
+// or headers.
 func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took time.Duration) {
 	code := a.statusCode()
 	if x.gone {
@@ -156,17 +147,13 @@ func (s *Server) recordExchange(r *http.Request, x *exchange, a *answer, took ti
 	}
 	s.metrics.observeRequest(x.operation, code, took)
 	s.noteRefusal(x)
-	suppressed, ok := s.limits.mayLog(x.cluster, x.refusalKey(), s.clock.Now())
-	if !ok && x.reason != fault.Internal {
+	if x.err != nil && x.reason != fault.Internal && s.limits.isRepeated(x.cluster, x.operation+" "+string(x.reason), s.clock.Now()) {
 		return
 	}
 	pairs := []any{"method", r.Method, "operation", x.operation, "cluster", x.cluster,
 		"status", code, "duration", took.Round(time.Microsecond).String()}
 	if x.reason != "" {
 		pairs = append(pairs, "reason", x.reason)
-	}
-	if suppressed > 0 {
-		pairs = append(pairs, "unlogged", suppressed)
 	}
 	switch {
 	case x.gone:

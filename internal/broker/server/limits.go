@@ -49,9 +49,6 @@ type client struct {
 	// bodies limits the bytes of request bodies.
 	bodies  *rate.Limiter
 	running int
-	// lines limits the log lines; suppressed counts the requests since the last line that were not logged.
-	lines      *rate.Limiter
-	suppressed int
 	// refusals is when each kind of refusal was last logged.
 	refusals map[string]time.Time
 }
@@ -130,7 +127,7 @@ func (l *limits) clientOf(caller string, now time.Time) *client {
 		l.dropIdle(now)
 	}
 	perSecond, burst, _ := l.inForce()
-	c := &client{limiter: rate.NewLimiter(perSecond, burst), bodies: rate.NewLimiter(l.bodyRate, bodyBurst), lines: rate.NewLimiter(logRate, logBurst)}
+	c := &client{limiter: rate.NewLimiter(perSecond, burst), bodies: rate.NewLimiter(l.bodyRate, bodyBurst)}
 	l.clients[caller] = c
 	return c
 }

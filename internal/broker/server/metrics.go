@@ -83,7 +83,7 @@ func (s *Server) noteRefusal(x *exchange) {
 // logs only closed connections; recordExchange logs refused calls.
 func (s *Server) overBudget(member, figure, detail string) {
 	s.metrics.refusals.WithLabelValues(figure).Inc()
-	if _, ok := s.limits.mayLog(member, "", s.clock.Now()); ok && figure == "connections" {
+	if figure == "connections" && !s.limits.isRepeated(member, figure, s.clock.Now()) {
 		s.log.Info("connection closed", "cluster", member, "detail", detail)
 	}
 	if s.onRefusal != nil {
