@@ -81,11 +81,7 @@ func TestJournalBudgetLimitsMember(t *testing.T) {
 		began := f.records()
 		var err error
 		calls := 0
-		for ; calls < 100_000 && (err == nil || strings.Contains(err.Error(), "a second")); calls++ {
-			if err != nil {
-				f.wantStopped(err, "journal", "more than 4096 bytes a second")
-				time.Sleep(10 * time.Second)
-			}
+		for ; calls < 100_000 && err == nil; calls++ {
 			_, err = f.ReleaseReservation(context.Background(), "evil", fmt.Sprintf("unknown-key-%06d", calls), "")
 		}
 		f.wantStopped(err, "journal", "of 1048576 bytes")

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
@@ -29,7 +31,7 @@ type Budget struct {
 	// leastWaiting.
 	Waiting int
 	// JournalPerHour is how many bytes per hour the calls of one member may add to the journal, on
-	// average. See also burstShare.
+	// average.
 	JournalPerHour int64
 	// ResourceNames is how many resources a cluster may name besides cpu, memory and pods.
 	ResourceNames int
@@ -49,11 +51,6 @@ const (
 	plainReservation = 1 << 10
 	// recordOverhead is added to the size of every record, for its hashes and the work of writing it.
 	recordOverhead = 256
-	// burstShare and paceShare define a second limit besides JournalPerHour. The second limit keeps one member from
-	// delaying the records of others: a member may write 1/burstShare of its hourly bytes at once, and after that
-	// 1/paceShare of its hourly bytes in every second.
-	burstShare = 16
-	paceShare  = 256
 	// leastWaiting is how many requests of one member may wait, however short the queue is.
 	leastWaiting = 16
 	// forgetAtOnce is how many reservations, and how many keys, one event may forget.
@@ -73,13 +70,9 @@ const (
 
 // account is how much of the broker one member uses.
 type account struct {
-	// written is how many bytes of Budget.JournalPerHour the member had used up when the field at
-	// was set. drainBuckets lowers it as time passes.
-	written float64
-	// paced counts the written bytes for the second, smaller limit, see burstShare. drainBuckets lowers paced as
-	// well.
-	paced float64
-	at    time.Time
+	// journal limits the bytes that the member adds to the journal, see Budget.JournalPerHour. They are known only
+	// afterwards, so its tokens may be negative.
+	journal *rate.Limiter
 	// reservations is the number of the member's reservations in the book, bytes is their size.
 	reservations int
 	bytes        int64
@@ -138,8 +131,11 @@ func (as *Accounts) Charge(member string) (stop func()) {
 func (as *Accounts) accountOf(member string) *account {
 	a := as.byMember[member]
 	if a == nil {
-		a = &account{at: as.s.Now()}
+		a = &account{}
 		as.byMember[member] = a
+	}
+	if most := int(as.s.Budget().JournalPerHour); a.journal == nil || a.journal.Burst() != most {
+		a.journal = rate.NewLimiter(rate.Limit(most)/3600, most)
 	}
 	return a
 }
@@ -151,30 +147,16 @@ func (as *Accounts) PauseCharging() (resume func()) {
 	return func() { as.payer = payer }
 }
 
-// drainBuckets lowers a.written and a.paced according to the time that has passed since a.at. No time
-// has passed if the clock was set back.
-func (a *account) drainBuckets(now time.Time, perHour int64) {
-	passed := max(now.Sub(a.at), 0)
-	a.written = max(a.written-passed.Hours()*float64(perHour), 0)
-	a.paced = max(a.paced-passed.Seconds()*float64(perHour)/paceShare, 0)
-	a.at = now
-}
-
 // CheckJournal returns an error if the member has used up its share of the journal.
 func (as *Accounts) CheckJournal(member string) error {
-	most := as.s.Budget().JournalPerHour
-	a := as.accountOf(member)
-	a.drainBuckets(as.s.Now(), most)
-	if over := a.written - float64(most); over >= 0 {
-		wait := time.Duration((over/float64(most) + 1.0/3600) * float64(time.Hour))
-		return fault.Over("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
-			member, a.written, most, wait.Round(time.Second))
+	journal := as.accountOf(member).journal
+	left := journal.TokensAt(as.s.Now())
+	if left > 0 {
+		return nil
 	}
-	if over := a.paced - float64(most)/burstShare; over >= 0 {
-		return fault.Over("journal", time.Duration(over*paceShare/float64(most)*float64(time.Second)), "member %q writes more than %d bytes a second to the journal: ask less often",
-			member, most/paceShare)
-	}
-	return nil
+	wait := time.Duration((1 - left) / float64(journal.Limit()) * float64(time.Second))
+	return fault.Over("journal", wait, "member %q has written %.0f of %d bytes to the journal, the most within an hour: ask again in %s; BrokerConfig.spec.memberBudget.journalPerHour sets it",
+		member, float64(journal.Burst())-left, journal.Burst(), wait.Round(time.Second))
 }
 
 // chargeRecord charges the record of an event to the member that caused it.
@@ -189,10 +171,7 @@ func (as *Accounts) chargeRecord(e term.Event) {
 	if member == "" {
 		return
 	}
-	a := as.accountOf(member)
-	a.drainBuckets(as.s.Now(), as.s.Budget().JournalPerHour)
-	a.written += float64(e.Size + recordOverhead)
-	a.paced += float64(e.Size + recordOverhead)
+	as.accountOf(member).journal.ReserveN(as.s.Now(), e.Size+recordOverhead)
 }
 
 // CountBook fills the accounts from the book.
@@ -409,7 +388,6 @@ func (as *Accounts) OverBudget(clusterID string) []string {
 // many reservations and closed keys it has in the book.
 func (as *Accounts) Each(check func(member string, written float64, entries int)) {
 	for id, a := range as.byMember {
-		a.drainBuckets(as.s.Now(), as.s.Budget().JournalPerHour)
-		check(id, a.written, a.reservations+len(a.closedKeys))
+		check(id, float64(a.journal.Burst())-a.journal.TokensAt(as.s.Now()), a.reservations+len(a.closedKeys))
 	}
 }
