@@ -63,7 +63,6 @@ func (b *Broker) PublishAdvertisement(ctx context.Context, clusterID string, adv
 			Reserved:    wire.FromAmounts(c.Claimed()),
 			Available:   wire.FromAmounts(c.Available()),
 			Peers:       s.links.PeersToProbe(clusterID),
-			LeftOut:     s.clusters.ignoredResources(clusterID),
 
 			ReportVacant: s.idles.WantsVacancies(clusterID),
 			Anchor:       s.anchor(),

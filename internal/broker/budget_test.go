@@ -382,29 +382,6 @@ func TestExceededBudgetIsShownForAWhile(t *testing.T) {
 	})
 }
 
-// Resources beyond the budget of names are ignored in decisions, which the broker shows. The
-// cluster's other resources count.
-func TestResourceThatIsLeftOutIsShown(t *testing.T) {
-	withBudget(t, func(b *budget.Budget) { b.ResourceNames = 1 }, func(f *fleet) {
-		f.advertise("paris", "16", "64Gi", func(a *v1.Advertisement) {
-			a.Capacity["example.com/a"], a.Capacity["example.com/b"] = "1", "1"
-		})
-		view, err := f.Cluster(context.Background(), "paris")
-		if err != nil || len(view.OverBudget) != 1 || !strings.Contains(view.OverBudget[0], "ignored in decisions: example.com/b") {
-			t.Errorf("%+v, %v", view.OverBudget, err)
-		}
-		f.reserve("rome", "request-1", with(func(r *v1.ReservationRequest) { r.Resources["example.com/a"] = "1" }))
-		_, err = f.RequestReservation(context.Background(), "rome", "request-2", with(func(r *v1.ReservationRequest) { r.Resources["example.com/b"] = "1" }))
-		if fault.ReasonOf(err) != fault.NoCandidate {
-			t.Errorf("a request for what is left out: %v", err)
-		}
-		f.set(func(c *Config) { c.Budget.ResourceNames = 2 })
-		if view, err := f.Cluster(context.Background(), "paris"); err != nil || len(view.OverBudget) != 0 {
-			t.Errorf("with a larger budget: %+v, %v", view.OverBudget, err)
-		}
-	})
-}
-
 // The announced placements never existed. Unless the state was restored, the broker believes none
 // of them.
 func TestInventedHoldingsAreNotBelieved(t *testing.T) {

@@ -46,8 +46,3 @@ func (s *session) Budget() *budget.Budget { return &s.config().Budget }
 func (s *session) QueueLength() (waiting, most int) {
 	return s.queue.line.Len(), s.config().Queue.MaxLength
 }
-
-// IgnoredResources implements budget.Session.
-func (s *session) IgnoredResources(clusterID string) []string {
-	return s.clusters.ignoredResources(clusterID)
-}

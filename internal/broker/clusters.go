@@ -150,7 +150,6 @@ func (cs *clusters) upsertCandidate(c *ledger.Cluster) {
 		cs.s.log.Error(err, "cluster ignored in decisions", "cluster", c.ClusterID)
 		cs.s.market.Remove(c.ClusterID)
 	}
-	cs.logLeftOut(c.ClusterID)
 	// A waiting request may fit because of any change in the offer, not only of the amounts.
 	cs.s.queue.noteFreed(c.ClusterID)
 	cs.updateFreshness(c.ClusterID)
@@ -217,36 +216,6 @@ func (cs *clusters) headroomOf(c *ledger.Cluster) quantity.Amounts {
 		kept[name] = whole/100*percent + whole%100*percent/100
 	}
 	return kept
-}
-
-// applyBudget applies a new limit on resource names, and adds the clusters with ignored resources
-// to the market again.
-func (cs *clusters) applyBudget() {
-	cs.s.market.SetBudget(cs.s.config().Budget.ResourceNames)
-	cs.s.book.Clusters(func(c *ledger.Cluster) {
-		if len(cs.s.market.LeftOut(c.ClusterID)) > 0 {
-			cs.upsertCandidate(c)
-			cs.s.b.feed.addCluster(c.ClusterID)
-		}
-	})
-}
-
-// ignoredResources returns the resources of a cluster that decisions ignore because there are too
-// many.
-func (cs *clusters) ignoredResources(clusterID string) []string {
-	var out []string
-	for _, name := range cs.s.market.LeftOut(clusterID) {
-		out = append(out, string(name))
-	}
-	return out
-}
-
-// logLeftOut logs how many resources of a cluster decisions ignore, if any.
-func (cs *clusters) logLeftOut(clusterID string) {
-	if left := cs.ignoredResources(clusterID); len(left) > 0 {
-		cs.s.log.Info("resources are ignored in decisions: the cluster advertises too many, or all columns are in use", "cluster", clusterID,
-			"resources", len(left), "budget", cs.s.config().Budget.ResourceNames)
-	}
 }
 
 func setPrices(c *decision.Candidate, cost *brokerv1alpha1.Cost) {

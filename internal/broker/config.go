@@ -110,7 +110,6 @@ func (b *Broker) applyConfig(c Config) {
 	b.config, b.configured = c, true
 	if b.session != nil {
 		b.session.market.SetRates(c.Rates)
-		b.session.clusters.applyBudget()
 		b.session.recordConfiguration()
 		b.session.clusters.updateAllFreshness()
 		b.session.drains.Apply(before.Drains, known)

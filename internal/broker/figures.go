@@ -45,7 +45,7 @@ func readClusters(s *session, f *metrics.Figures) {
 	s.book.Clusters(func(c *ledger.Cluster) {
 		p := s.clusters.presenceOf(c.ClusterID)
 		f.AddCluster(c, metrics.Member{
-			Label: s.metering.Label(c.ClusterID), Phase: p.phase, Heard: p.heard, LeftOut: s.market.LeftOut(c.ClusterID),
+			Label: s.metering.Label(c.ClusterID), Phase: p.phase, Heard: p.heard,
 			Paused: p.standing != nil && p.standing.Paused.Why != "", Exceeds: p.excess != nil && p.excess.All != "",
 		})
 	})

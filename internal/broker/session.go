@@ -138,7 +138,6 @@ func (s *session) start() {
 // derive makes the components compute their state from the book. It records nothing.
 func (s *session) derive() {
 	s.market.SetRates(s.config().Rates)
-	s.market.SetBudget(s.config().Budget.ResourceNames)
 	s.clusters.startFromBook()
 	s.metering.NameMembers()
 	var all []*ledger.Reservation

@@ -5,16 +5,13 @@ package budget
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
@@ -33,14 +30,12 @@ type Budget struct {
 	// JournalPerHour is how many bytes per hour the calls of one member may add to the journal, on
 	// average.
 	JournalPerHour int64
-	// ResourceNames is how many resources a cluster may name besides cpu, memory and pods.
-	ResourceNames int
 }
 
 // Default returns a budget far above what an honest member needs. Ten thousand reservations
 // at the same time take about 20 MiB of the journal.
 func Default() Budget {
-	return Budget{Reservations: 10_000, JournalPerHour: 32 << 20, ResourceNames: decision.DefaultResourceNames}
+	return Budget{Reservations: 10_000, JournalPerHour: 32 << 20}
 }
 
 const (
@@ -105,9 +100,6 @@ type Session interface {
 	// TakingPart iterates over the reservations in which a cluster takes part, in the order of their
 	// last changes.
 	TakingPart(clusterID string) iter.Seq[*ledger.Reservation]
-	// IgnoredResources returns the resources of a cluster that decisions ignore because there are too
-	// many.
-	IgnoredResources(clusterID string) []string
 }
 
 // Accounts tracks how much of the broker each member uses, and refuses calls that exceed its budget
@@ -369,17 +361,12 @@ func (as *Accounts) ExpireRefusals(member string) {
 	}
 }
 
-// OverBudget returns a text for each limit of the budget that the member has recently exceeded, and one
-// if decisions ignore some of its resources; nil if there are none.
+// OverBudget returns a text for each limit of the budget that the member has recently exceeded.
 func (as *Accounts) OverBudget(clusterID string) []string {
 	var out []string
 	a := as.accountOf(clusterID)
 	for _, figure := range slices.Sorted(maps.Keys(a.refusals)) {
 		out = append(out, a.refusals[figure].Detail)
-	}
-	if left := as.s.IgnoredResources(clusterID); len(left) > 0 {
-		out = append(out, fmt.Sprintf("resources ignored in decisions: %s; a cluster may advertise %d besides cpu, memory and pods, all clusters together %d",
-			strings.Join(left, ", "), as.s.Budget().ResourceNames, decision.MaxResources))
 	}
 	return out
 }

@@ -173,8 +173,6 @@ type Member struct {
 	Phase term.ClusterPhase
 	// Heard is when the cluster last advertised; zero if it has not.
 	Heard time.Time
-	// LeftOut are the resources that decisions ignore.
-	LeftOut []corev1.ResourceName
 	// Paused is true if the cluster gets no new placements, Exceeds if it gets no new reservations.
 	Paused, Exceeds bool
 }
@@ -224,8 +222,7 @@ func (f *Figures) AddCluster(c *ledger.Cluster, m Member) {
 	f.clusters = append(f.clusters, clusterFigures{Cluster: *c, Member: m, placements: c.Placements()})
 }
 
-// resourcesByState returns the cluster's amounts by state. It leaves out resources that decisions ignore,
-// so that no member can create metrics for invented names.
+// resourcesByState returns the cluster's amounts of the resources that it lends, by state.
 func (c *clusterFigures) resourcesByState() map[string]quantity.Amounts {
 	used := quantity.Amounts{}
 	for _, amounts := range c.Used {
@@ -238,9 +235,7 @@ func (c *clusterFigures) resourcesByState() map[string]quantity.Amounts {
 	for state, amounts := range out {
 		kept := make(quantity.Amounts, len(lendable))
 		for name := range lendable {
-			if !slices.Contains(c.LeftOut, name) {
-				kept[name] = amounts[name]
-			}
+			kept[name] = amounts[name]
 		}
 		out[state] = kept
 	}

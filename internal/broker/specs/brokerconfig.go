@@ -117,7 +117,6 @@ func readBudget(set *brokerv1alpha1.MemberBudget, out budget.Budget) budget.Budg
 	}
 	out.Reservations = cmp.Or(int(set.Reservations), out.Reservations)
 	out.Waiting = cmp.Or(int(set.Waiting), out.Waiting)
-	out.ResourceNames = cmp.Or(int(set.ResourceNames), out.ResourceNames)
 	if set.JournalPerHour != nil {
 		out.JournalPerHour = set.JournalPerHour.Value()
 	}

@@ -91,7 +91,7 @@ func withDefaults(spec *brokerv1alpha1.BrokerConfigSpec, c *broker.Config) *brok
 		out.Preemption.Policy = brokerv1alpha1.PreemptLowerPriority
 	}
 	out.MemberBudget = &brokerv1alpha1.MemberBudget{
-		Reservations: int32(c.Budget.Reservations), Waiting: int32(c.Budget.Waiting), ResourceNames: int32(c.Budget.ResourceNames),
+		Reservations: int32(c.Budget.Reservations), Waiting: int32(c.Budget.Waiting),
 		JournalPerHour: resource.NewQuantity(c.Budget.JournalPerHour, resource.BinarySI),
 	}
 	if spec.MemberBudget != nil {
