@@ -14,10 +14,7 @@ func (m *Market) setPrices(i int32, c Candidate) {
 	}
 	m.storage[i], m.egress[i] = float64(max(c.StoragePrice, 0)), float64(max(c.EgressPrice, 0))
 	for name, p := range c.Prices {
-		col := m.columnIn(i, name)
-		if col == nil {
-			continue
-		}
+		col := m.nameColumn(i, name)
 		if p > 0 {
 			col.price[i] = float64(p)
 			col.priced++

@@ -72,11 +72,9 @@ type Market struct {
 	marks    []mark
 	columns  []column
 	columnOf map[corev1.ResourceName]int32
-	// vacant lists the vacant columns. named holds the resources of each row besides the builtin
-	// ones, and budget limits how many of them get a column.
+	// vacant lists the vacant columns. named holds the columns of each row besides the builtin ones.
 	vacant []int32
-	named  []names
-	budget int
+	named  [][]int32
 
 	availability []int64
 	reliability  []int64
@@ -130,7 +128,6 @@ func NewMarket() *Market {
 		currencies: []currency{{}},
 		index:      index{},
 		exceeded:   map[string]*Excess{},
-		budget:     DefaultResourceNames,
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		m.internColumn(name)
@@ -181,17 +178,12 @@ func (m *Market) Upsert(c Candidate) error {
 	for k := range builtinColumns {
 		m.columns[k].allocatable[i], m.columns[k].available[i] = 0, neverAdvertised
 	}
-	m.nameColumns(i, resourcesOf(&c))
 	for name, v := range c.Allocatable {
-		if col := m.columnIn(i, name); col != nil {
-			col.allocatable[i] = max(v, 0)
-			col.available[i] = max(col.available[i], 0)
-		}
+		col := m.nameColumn(i, name)
+		col.allocatable[i], col.available[i] = max(v, 0), 0
 	}
 	for name, v := range c.Available {
-		if col := m.columnIn(i, name); col != nil {
-			col.available[i] = max(v, 0)
-		}
+		m.nameColumn(i, name).available[i] = max(v, 0)
 	}
 	m.setPrices(i, c)
 	m.setMark(i, stale, c.Stale)
@@ -207,8 +199,7 @@ func (m *Market) Upsert(c Candidate) error {
 
 // SetAvailable replaces a candidate's free amounts and reports whether the candidate is in the
 // market. The free amount of an advertised resource that is missing in available becomes 0. A
-// resource that the candidate did not name before is ignored while its amount is 0. It may get no
-// column, see LeftOut.
+// resource that the candidate did not name before is ignored while its amount is 0.
 func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 	i, ok := m.row[id]
 	if !ok {
@@ -221,11 +212,8 @@ func (m *Market) SetAvailable(id string, available quantity.Amounts) bool {
 		}
 	}
 	for name, v := range available {
-		if m.columnIn(i, name) == nil && v > 0 && !slices.Contains(m.named[i].leftOut, name) {
-			m.nameColumns(i, []corev1.ResourceName{name})
-		}
-		if col := m.columnIn(i, name); col != nil && (v > 0 || col.available[i] != neverAdvertised) {
-			col.available[i] = max(v, 0)
+		if col := m.columnIn(i, name); v > 0 || col != nil && col.available[i] != neverAdvertised {
+			m.nameColumn(i, name).available[i] = max(v, 0)
 		}
 	}
 	m.updateAvailability(i)
@@ -328,7 +316,7 @@ func (m *Market) growColumns() {
 	m.shapes = append(m.shapes, nil)
 	m.lends = append(m.lends, nil)
 	m.standings = append(m.standings, nil)
-	m.named = append(m.named, names{})
+	m.named = append(m.named, nil)
 	m.scratch.linkAt = append(m.scratch.linkAt, 0)
 	for k := range m.columns {
 		col := &m.columns[k]

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -50,29 +49,14 @@ func candidateOffering(id string, amounts quantity.Amounts) Candidate {
 	return Candidate{ID: id, Allocatable: amounts, Available: amounts}
 }
 
-func TestResourceNamesBeyondTheBudgetOfACandidateAreLeftOut(t *testing.T) {
-	m := newMarketWith(t, candidateOffering("evil", numberedResources("evil", 0, DefaultResourceNames+2)))
-	if diff := cmp.Diff([]corev1.ResourceName{"evil.example.com/r0032", "evil.example.com/r0033"}, m.LeftOut("evil")); diff != "" {
-		t.Errorf("left out (-want +got):\n%s", diff)
-	}
-	m.SetAvailable("evil", numberedResources("evil", 5000, 100))
-	m.SetShapes("evil", []quantity.NodeShape{{Count: 1, Free: numberedResources("evil", 9000, 100)}})
-	if got := m.Resources(); got != int(builtinColumns)+DefaultResourceNames {
-		t.Errorf("%d columns are in use", got)
-	}
-	if _, ok := Decide(m, &Request{Requester: "rome", Amounts: size(1, 1)}); !ok {
-		t.Error("a cluster with too many names vanished for cpu and memory as well")
-	}
-}
-
 // However many resource names one cluster uses over time, the next cluster finds a free column for
 // its own.
 func TestColumnsAreGivenBack(t *testing.T) {
 	m := newMarketWith(t)
 	for i := range 100 {
-		runtest.Check(t, m.Upsert(candidateOffering("evil", numberedResources("evil", 1000*i, DefaultResourceNames))))
+		runtest.Check(t, m.Upsert(candidateOffering("evil", numberedResources("evil", 1000*i, 64))))
 	}
-	if n := len(m.columns); n > int(builtinColumns)+2*DefaultResourceNames {
+	if n := len(m.columns); n > int(builtinColumns)+2*64 {
 		t.Errorf("%d columns were made", n)
 	}
 	runtest.Check(t, m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 5000, "paris.example.com/npu": 2})))
@@ -81,29 +65,6 @@ func TestColumnsAreGivenBack(t *testing.T) {
 	}
 	if got, ok := Decide(m, &Request{Requester: "rome", Amounts: quantity.Amounts{"paris.example.com/npu": 1}}); !ok || got != "paris" {
 		t.Errorf("%q won, want paris", got)
-	}
-}
-
-func TestResourceIsLeftOutWhenColumnsRunOut(t *testing.T) {
-	m := newMarketWith(t)
-	for i := range MaxResources / DefaultResourceNames {
-		owner := fmt.Sprintf("owner-%d", i)
-		runtest.Check(t, m.Upsert(candidateOffering(owner, numberedResources(owner, 0, DefaultResourceNames))))
-	}
-	if len(m.columns) != MaxResources {
-		t.Fatalf("%d columns", len(m.columns))
-	}
-	runtest.Check(t, m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})))
-	if diff := cmp.Diff([]corev1.ResourceName{"paris.example.com/npu"}, m.LeftOut("paris")); diff != "" {
-		t.Errorf("left out (-want +got):\n%s", diff)
-	}
-	if got, ok := Decide(m, &Request{Requester: "rome", Amounts: quantity.Amounts{corev1.ResourceCPU: 1 << 39}}); !ok || got != "paris" {
-		t.Errorf("%q won, want paris", got)
-	}
-	m.Remove("owner-0")
-	runtest.Check(t, m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 1 << 40, "paris.example.com/npu": 2})))
-	if left := m.LeftOut("paris"); left != nil {
-		t.Errorf("%q are left out though there is room", left)
 	}
 }
 

@@ -52,7 +52,7 @@ func (m *Market) readShapes(i int32, shapes []quantity.NodeShape) []shape {
 // the row uses.
 func (m *Market) shapeWidth(i int32) int {
 	width := builtinColumns
-	for _, k := range m.named[i].columns {
+	for _, k := range m.named[i] {
 		width = max(width, k+1)
 	}
 	return int(width)
