@@ -106,7 +106,7 @@ var brokerSections = []section{
 		{Word: "PausedForSome", Note: "on `Reliable`, with an event", Means: "it is paused only for the requesters in the message", Do: "look for what differs between these two clusters and others", Level: Warning},
 		{Word: "ExceededGrant", Note: "on `WithinGrants`, with an event", Means: "providers evicted its excess pods: they, or all clusters, exclude it until the instant in the message", Do: "its operator runs no more than is granted; you can [lift it](reachability.md#lifting-pauses)", Level: Warning},
 		{Word: "PausesLifted", Note: "event", Means: "an administrator [lifted the pauses](reachability.md#lifting-pauses)"},
-		{Word: "OverBudget", Note: "on `WithinBudget`, with an event", Means: "it used up a figure of its [budget](budgets.md), or some of its resources are left out of decisions", Do: "check its agent; raise `spec.memberBudget` for an honest cluster, deny a hostile one", Level: Warning},
+		{Word: "OverBudget", Note: "on `WithinBudget`, with an event", Means: "it used up a figure of its [budget](budgets.md)", Do: "check its agent; raise `spec.memberBudget` for an honest cluster, deny a hostile one", Level: Warning},
 		{Word: "WithinBudget", Means: "it keeps within its budget"},
 		{Word: "AwaitingHoldings", Means: "the broker was [restored](journal.md#restored-from-a-snapshot), and this cluster has not announced what it holds", Do: "check that its agent runs and reaches the broker", Level: Warning, After: time.Minute},
 		{Word: "HoldingsAnnounced", Note: "event", Means: "the agent of the cluster has announced what it holds"},

@@ -205,7 +205,6 @@ var memberSections = []section{
 		{Word: "LiqoVersionUntested", Means: "it is a later 1.x, or built from a commit"},
 		{Word: "Complete", Means: "nothing is left out"},
 		{Word: "Shortened", Means: "the offer is too large for one advertisement, so the agent shows only the node shapes with the most free capacity", Do: "show fewer `nodeLabels`; shorten labels and claims", Level: Warning},
-		{Word: "LeftOut", Means: "the broker leaves resources beyond its [budget](budgets.md) out of decisions", Do: "[withhold](configuration.md) some, or have `memberBudget.resourceNames` raised", Level: Warning},
 		{Word: "Guarded", Means: "all policies are in force, and the webhook is on"},
 		{Word: "PolicyMissing", Means: "the policy or binding in the message was deleted or changed: other clusters may do here what it forbids", Do: "`helm upgrade` restores it", Level: Warning},
 		{Word: "WebhookDisabled", Means: "consumers can get certificates of other groups, and pods beyond a grant start before they are evicted", Do: "set `webhook.enabled=true`, see [SECURITY.md](../SECURITY.md#what-the-guards-hold-and-when)", Level: Warning},

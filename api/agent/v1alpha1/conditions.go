@@ -204,12 +204,10 @@ const (
 	// ReservationsCovered.
 	ReasonCovered               = "Covered"
 	ReasonReservedCapacityTaken = "ReservedCapacityTaken"
-	// ReasonComplete, ReasonShortened and ReasonLeftOut are reasons of the condition Complete.
-	// Shortened means that the agent left out parts because the advertisement was too large;
-	// LeftOut means that the broker ignores some resources.
+	// ReasonComplete and ReasonShortened are reasons of the condition Complete. Shortened means that
+	// the agent left out parts because the advertisement was too large.
 	ReasonComplete  = "Complete"
 	ReasonShortened = "Shortened"
-	ReasonLeftOut   = "LeftOut"
 	// ReasonGuarded, ReasonPolicyMissing, ReasonGuardDisabled and ReasonWebhookDisabled are reasons
 	// of the condition Guarded. PolicyMissing means that one of the chart's admission policies is not
 	// in force. GuardDisabled means that the chart's admission policies for peers are off.

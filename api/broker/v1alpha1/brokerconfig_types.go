@@ -478,13 +478,6 @@ type MemberBudget struct {
 	// +kubebuilder:validation:XValidation:rule="size(string(self)) <= 64 && !string(self).matches('[eE].?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('16Gi')) <= 0",message="journalPerHour must be at least 1Mi and at most 16Gi, for example 64Mi"
 	JournalPerHour *resource.Quantity `json:"journalPerHour,omitempty"`
 
-	// resourceNames is how many resources one cluster may offer besides cpu, memory and pods.
-	// Decisions ignore further resources. It defaults to 32.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=64
-	ResourceNames int32 `json:"resourceNames,omitempty"`
-
 	// connections is how many connections one cluster may have open. If it opens more, the broker
 	// closes its oldest ones. It defaults to 128.
 	// +optional

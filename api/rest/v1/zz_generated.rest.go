@@ -440,11 +440,6 @@ type AdvertisementReceipt struct {
 	// Epoch The epoch of the advertisement. The sender names it in the next one.
 	Epoch int64 `json:"epoch"`
 
-	// LeftOut Resources that decisions ignore, because the cluster names more of them than its
-	// budget allows or the broker knows too many. The rest of the advertisement
-	// counts.
-	LeftOut []string `json:"leftOut,omitempty,omitzero"`
-
 	// NextSeconds Seconds until the broker expects the next advertisement. The sender may send it earlier.
 	NextSeconds int32 `json:"nextSeconds"`
 

@@ -120,9 +120,8 @@ func (r *Reconciler) sendAdvertisement(ctx context.Context, msg *v1.Advertisemen
 }
 
 // completeCondition returns the condition Complete. Its message lists the parts of this cluster's
-// offer that the broker does not consider, because the agent left them out or the broker ignores
-// them.
-func completeCondition(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condition {
+// offer that the agent left out.
+func completeCondition(b *bound) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: agentv1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: agentv1alpha1.ReasonComplete,
 		Message: "the broker considers everything that this cluster offers",
@@ -135,15 +134,7 @@ func completeCondition(b *bound, receipt *v1.AdvertisementReceipt) *metav1.Condi
 		short = append(short, fmt.Sprintf("the usage of %d placements is not published, the broker counts their granted amounts instead", b.usage))
 	}
 	if len(short) > 0 {
-		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonShortened
-	}
-	if len(receipt.LeftOut) > 0 {
-		c.Status, c.Reason = metav1.ConditionFalse, agentv1alpha1.ReasonLeftOut
-		short = append(short, fmt.Sprintf("the broker ignores %s: this cluster advertises more resources than BrokerConfig.spec.memberBudget allows, or all clusters together do; "+
-			"withhold resources that no request needs, or have the budget raised", strings.Join(receipt.LeftOut, ", ")))
-	}
-	if len(short) > 0 {
-		c.Message = strings.Join(short, "; ")
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, agentv1alpha1.ReasonShortened, strings.Join(short, "; ")
 	}
 	return c
 }

@@ -105,30 +105,6 @@ func TestRefusalThatFewerShapesDoNotFixIsReported(t *testing.T) {
 	}
 }
 
-func TestResourcesThatTheBrokerLeavesOutAreNamed(t *testing.T) {
-	b := newBench(t)
-	b.after(0)
-	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
-		t.Errorf("condition %+v", c)
-	}
-	<-b.events.Events // skip the event about condition Ready
-	b.broker.Receipt = &v1.AdvertisementReceipt{LeftOut: []string{"example.com/a", "example.com/b"}}
-	b.after(DefaultInterval)
-	c := b.condition(agentv1alpha1.ConditionComplete)
-	if c.Reason != agentv1alpha1.ReasonLeftOut || !strings.Contains(c.Message, "example.com/a, example.com/b") {
-		t.Errorf("condition %+v", c)
-	}
-	b.after(DefaultInterval)
-	if n := len(b.events.Events); n != 1 {
-		t.Errorf("%d events, want 1", n)
-	}
-	b.broker.Receipt = nil
-	b.after(DefaultInterval)
-	if c := b.condition(agentv1alpha1.ConditionComplete); c.Status != metav1.ConditionTrue {
-		t.Errorf("condition %+v", c)
-	}
-}
-
 func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
 	usage := func(n int, recalled bool) v1.Usage {
 		u := v1.Usage{Reservation: fmt.Sprintf("res-%010d", n), Placement: 1, Used: v1.Amounts{"cpu": "1"}}
@@ -161,7 +137,7 @@ func TestUsageIsBoundedAndWhatMattersMostIsKept(t *testing.T) {
 			}
 		})
 	}
-	c := completeCondition(&bound{usage: 7}, &v1.AdvertisementReceipt{})
+	c := completeCondition(&bound{usage: 7})
 	if c.Reason != agentv1alpha1.ReasonShortened || !strings.Contains(c.Message, "the usage of 7 placements is not published") {
 		t.Errorf("condition %+v", c)
 	}

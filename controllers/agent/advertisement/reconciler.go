@@ -217,7 +217,7 @@ func (r *Reconciler) publishOffer(ctx context.Context, now *offer) metav1.Condit
 		return refusalCondition(err)
 	}
 	r.failures, r.epoch = 0, receipt.Epoch
-	r.published, r.complete, r.anchor = now, completeCondition(&r.bound, receipt), receipt.Anchor
+	r.published, r.complete, r.anchor = now, completeCondition(&r.bound), receipt.Anchor
 	if r.options.NoteJournal != nil {
 		r.options.NoteJournal(receipt.Anchor.Journal)
 	}
