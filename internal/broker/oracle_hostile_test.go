@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -92,7 +91,7 @@ func (m *machine) askForTooMuch(choose) error {
 }
 
 // withinBudget checks that every member keeps within its budget of journal bytes and reservations,
-// that the market forgets the resource names of earlier offers, and that evil holds nothing.
+// and that evil holds nothing.
 func (m *machine) withinBudget() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,13 +108,6 @@ func (m *machine) withinBudget() error {
 	})
 	if err != nil {
 		return err
-	}
-	// Clusters are counted, not accounts: after a restart a cluster has no account before its first
-	// call.
-	members := 0
-	t.book.Clusters(func(*ledger.Cluster) { members++ })
-	if most := 3 + members*64; t.market.Resources() > most {
-		return fmt.Errorf("%d resource names are in use by %d members", t.market.Resources(), members)
 	}
 	if c := t.book.Cluster(evil); c != nil && (c.Placements() > 0 || c.Claimed()[corev1.ResourceCPU] > 0) {
 		return fmt.Errorf("evil holds %v", c.Claimed())

@@ -60,8 +60,8 @@ func TestColumnsAreGivenBack(t *testing.T) {
 		t.Errorf("%d columns were made", n)
 	}
 	runtest.Check(t, m.Upsert(candidateOffering("paris", quantity.Amounts{corev1.ResourceCPU: 5000, "paris.example.com/npu": 2})))
-	if !m.Remove("evil") || m.Resources() != int(builtinColumns)+1 {
-		t.Errorf("%d names are in use after the cluster left", m.Resources())
+	if !m.Remove("evil") || len(m.columnOf) != int(builtinColumns)+1 {
+		t.Errorf("%d names are in use after the cluster left", len(m.columnOf))
 	}
 	if got, ok := Decide(m, &Request{Requester: "rome", Amounts: quantity.Amounts{"paris.example.com/npu": 1}}); !ok || got != "paris" {
 		t.Errorf("%q won, want paris", got)
