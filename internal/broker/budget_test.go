@@ -135,8 +135,8 @@ func TestBookForgetsOldestOverBudget(t *testing.T) {
 	})
 }
 
-// A request may list many clusters, so the book also limits the bytes of a member's reservations.
-func TestBookBoundsBytesPerMember(t *testing.T) {
+// A request may list many clusters, so that its reservation counts several times.
+func TestLongRequirementsCountSeveralTimes(t *testing.T) {
 	withBudget(t, func(b *budget.Budget) { b.Reservations = 10 }, func(f *fleet) {
 		req := request("1", "1Gi")
 		req.Constraints = &v1.Constraints{}
@@ -148,7 +148,7 @@ func TestBookBoundsBytesPerMember(t *testing.T) {
 		for ; err == nil; n++ {
 			_, err = f.RequestReservation(context.Background(), "rome", fmt.Sprintf("request-%04d", n), req)
 		}
-		f.wantStopped(err, "reservations", "bytes of the book")
+		f.wantStopped(err, "reservations", "of 10 reservations")
 		if n > 8 {
 			t.Errorf("%d large ones were taken where ten plain ones fit", n)
 		}

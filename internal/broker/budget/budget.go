@@ -22,7 +22,8 @@ import (
 // limits, including those of the REST server.
 type Budget struct {
 	// Reservations is how many reservations and closed keys one requester may have in the book, including ended
-	// reservations. To make room, the broker forgets the oldest ended ones early.
+	// reservations. To make room, the broker forgets the oldest ended ones early. A reservation with long requirements
+	// counts as several, see plainBytes.
 	Reservations int
 	// Waiting is how many requests of one requester may wait; 0 means a quarter of the queue, but at least
 	// leastWaiting.
@@ -39,11 +40,9 @@ func Default() Budget {
 }
 
 const (
-	// bookBytes is how many bytes of the book a requester may use for each reservation of its
-	// budget, on average.
-	bookBytes = 2 << 10
-	// plainReservation is the approximate size of a reservation without requirements.
-	plainReservation = 1 << 10
+	// plainBytes is how long the requirements of a reservation may be that counts as one. A longer one counts once more
+	// for every plainBytes.
+	plainBytes = 1 << 10
 	// recordOverhead is added to the size of every record, for its hashes and the work of writing it.
 	recordOverhead = 256
 	// leastWaiting is how many requests of one member may wait, however short the queue is.
@@ -68,9 +67,8 @@ type account struct {
 	// journal limits the bytes that the member adds to the journal, see Budget.JournalPerHour. They are known only
 	// afterwards, so its tokens may be negative.
 	journal *rate.Limiter
-	// reservations is the number of the member's reservations in the book, bytes is their size.
+	// reservations is the sum of weightOf of the member's reservations in the book.
 	reservations int
-	bytes        int64
 	// closedKeys are the member's closed keys, the oldest first.
 	closedKeys []closedKey
 	// refusals has the last refused call for each limit of the budget, by the name of the limit.
@@ -168,7 +166,7 @@ func (as *Accounts) chargeRecord(e term.Event) {
 
 // CountBook fills the accounts from the book.
 func (as *Accounts) CountBook() {
-	as.s.Book().Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).addReservation(r, 1) })
+	as.s.Book().Reservations(func(r *ledger.Reservation) { as.accountOf(r.Requester).reservations += weightOf(r) })
 	as.s.Book().ShutKeys(func(k ledger.Shut, at time.Time) {
 		a := as.accountOf(k.Requester)
 		a.closedKeys = append(a.closedKeys, closedKey{k.Key, at})
@@ -179,20 +177,16 @@ func (as *Accounts) CountBook() {
 	}
 }
 
-func (a *account) addReservation(r *ledger.Reservation, sign int) {
-	a.reservations += sign
-	a.bytes += int64(sign) * weightOf(r)
-}
-
-func weightOf(r *ledger.Reservation) int64 {
+// weightOf returns as how many reservations a reservation counts.
+func weightOf(r *ledger.Reservation) int {
 	if r.Requirements == nil {
-		return plainReservation
+		return 1
 	}
 	text, err := json.Marshal(r.Requirements)
 	if err != nil {
 		panic(err) // cannot happen: the requirements were decoded from JSON
 	}
-	return plainReservation + int64(len(text))
+	return 1 + len(text)/plainBytes
 }
 
 // Observe implements term.Observer.
@@ -201,7 +195,7 @@ func (as *Accounts) Observe(e term.Event) {
 	switch change := e.Change.(type) {
 	case *ledger.Forget:
 		for _, r := range e.Forgotten {
-			as.accountOf(r.Requester).addReservation(r, -1)
+			as.accountOf(r.Requester).reservations -= weightOf(r)
 		}
 		for _, k := range change.Keys {
 			a := as.accountOf(k.Requester)
@@ -213,7 +207,7 @@ func (as *Accounts) Observe(e term.Event) {
 		as.setKeyDeadline(change.Requester)
 	}
 	if e.IsNew {
-		as.accountOf(e.Changed.Requester).addReservation(e.Changed, 1)
+		as.accountOf(e.Changed.Requester).reservations += weightOf(e.Changed)
 	}
 }
 
@@ -223,21 +217,20 @@ func (as *Accounts) MakeRoom(q *requests.Request) error {
 	if q.Object != nil {
 		return nil // requests in Reservation objects are limited by the RBAC of the broker cluster instead
 	}
-	most, a := as.s.Budget().Reservations, as.accountOf(q.Requester)
+	a := as.accountOf(q.Requester)
 	if as.hasRoom(a) {
 		return nil
 	}
 	if err := as.forgetOldest(q.Requester); err != nil || as.hasRoom(a) {
 		return err
 	}
-	return fault.Over("reservations", time.Minute, "member %q holds %d of %d reservations, and %d of %d bytes of the book: release some; BrokerConfig.spec.memberBudget.reservations sets it",
-		q.Requester, a.reservations+len(a.closedKeys), most, a.bytes, int64(most)*bookBytes)
+	return fault.Over("reservations", time.Minute, "member %q holds %d of %d reservations, where long requirements count several times: release some; BrokerConfig.spec.memberBudget.reservations sets it",
+		q.Requester, a.reservations+len(a.closedKeys), as.s.Budget().Reservations)
 }
 
 // hasRoom reports whether a requester may have another reservation or closed key in the book.
 func (as *Accounts) hasRoom(a *account) bool {
-	most := as.s.Budget().Reservations
-	return a.reservations+len(a.closedKeys) < most && a.bytes < int64(most)*bookBytes
+	return a.reservations+len(a.closedKeys) < as.s.Budget().Reservations
 }
 
 // forgetOldest forgets the oldest ended reservations and closed keys of a requester, up to forgetAtOnce of each, before
