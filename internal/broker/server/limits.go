@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,8 +19,8 @@ const (
 
 	defaultBurst    = 100
 	defaultInFlight = 64
-	// maxClients is how many callers are remembered, to bound memory. A caller that was forgotten starts again with a
-	// full burst.
+	// maxClients is how many callers without a request in flight are remembered, to bound memory. A caller that was
+	// forgotten starts again with a full burst.
 	maxClients = 8192
 )
 
@@ -70,18 +71,19 @@ func (l *limits) admitRequest(caller string, now time.Time) (done func(), err er
 	perSecond, burst, inFlight := l.inForce()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.clientOf(caller, now)
+	c := l.clientOf(caller)
 	if c.running >= inFlight {
-		return nil, tooMany("inFlight", time.Second, "%s %q has %d requests in flight, which is the maximum: wait for their answers", l.noun, caller, c.running)
+		return nil, fault.Over("inFlight", time.Second, "%s %q has %d requests in flight, which is the maximum: wait for their answers", l.noun, caller, c.running)
 	}
-	c.setLimits(perSecond, burst, now)
+	c.limiter.SetLimitAt(now, perSecond)
+	c.limiter.SetBurstAt(now, burst)
 	if !c.limiter.AllowN(now, 1) {
 		missing := 1 - c.limiter.TokensAt(now)
 		wait := time.Duration(missing / float64(perSecond) * float64(time.Second))
-		return nil, tooMany("rate", wait, "%s %q exceeds %v requests per second: send fewer", l.noun, caller, float64(perSecond))
+		return nil, fault.Over("rate", wait, "%s %q exceeds %v requests per second: send fewer", l.noun, caller, float64(perSecond))
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
-		return nil, tooMany("", time.Second, "too many requests from all callers: retry")
+		return nil, fault.Over("", time.Second, "too many requests from all callers: retry")
 	}
 	c.running++
 	return func() {
@@ -99,57 +101,26 @@ func (l *limits) admitBody(caller string, size int64, now time.Time) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	taken := l.clientOf(caller, now).bodies.ReserveN(now, int(size))
+	taken := l.clientOf(caller).bodies.ReserveN(now, int(size))
 	wait := taken.DelayFrom(now)
 	if wait == 0 {
 		return nil
 	}
 	taken.CancelAt(now)
-	return tooMany("bodyRate", wait, "%s %q sends more than %d bytes of request bodies per second: send fewer or smaller requests",
+	return fault.Over("bodyRate", wait, "%s %q sends more than %d bytes of request bodies per second: send fewer or smaller requests",
 		l.noun, caller, int64(l.bodyRate))
 }
 
-func (c *client) setLimits(perSecond rate.Limit, burst int, now time.Time) {
-	if c.limiter.Limit() != perSecond {
-		c.limiter.SetLimitAt(now, perSecond)
-	}
-	if c.limiter.Burst() != burst {
-		c.limiter.SetBurstAt(now, burst)
-	}
-}
-
 // clientOf returns the counters of a caller. mu must be locked.
-func (l *limits) clientOf(caller string, now time.Time) *client {
+func (l *limits) clientOf(caller string) *client {
 	if c, ok := l.clients[caller]; ok {
 		return c
 	}
 	if len(l.clients) >= l.room {
-		l.dropIdle(now)
+		maps.DeleteFunc(l.clients, func(_ string, c *client) bool { return c.running == 0 })
 	}
 	perSecond, burst, _ := l.inForce()
 	c := &client{limiter: rate.NewLimiter(perSecond, burst), bodies: rate.NewLimiter(l.bodyRate, bodyBurst)}
 	l.clients[caller] = c
 	return c
-}
-
-// dropIdle drops the clients that run no request and may send a full burst. If there are still too many, it drops
-// arbitrary ones.
-func (l *limits) dropIdle(now time.Time) {
-	for id, c := range l.clients {
-		if c.running == 0 && c.limiter.TokensAt(now) >= float64(c.limiter.Burst()) {
-			delete(l.clients, id)
-		}
-	}
-	for id := range l.clients {
-		if len(l.clients) < l.room {
-			return
-		}
-		delete(l.clients, id)
-	}
-}
-
-func tooMany(figure string, wait time.Duration, format string, args ...any) error {
-	refusal := fault.New(fault.TooManyRequests, format, args...)
-	refusal.RetryAfter, refusal.Figure = wait, figure
-	return refusal
 }

@@ -19,30 +19,23 @@ func TestLimitsRememberABoundedNumberOfClusters(t *testing.T) {
 	l := newLimits(1, 2)
 	l.room = 3
 	for i := range 100 {
-		if _, err := l.admitRequest(fmt.Sprintf("cluster-%d", i), now); err != nil {
-			t.Fatal(err)
-		}
+		done, err := l.admitRequest(fmt.Sprintf("cluster-%d", i), now)
+		runtest.Check(t, err)
+		done()
 		if len(l.clients) > l.room {
 			t.Fatalf("%d clusters remembered; want at most %d", len(l.clients), l.room)
 		}
 	}
 }
 
-func TestLimitsDropIdleClustersFirst(t *testing.T) {
+func TestLimitsRememberClustersWithRequestsInFlight(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLimits(1, 2)
 	l.room = 2
-	idle, err := l.admitRequest("idle", now)
-	runtest.Check(t, err)
-	idle()
-	now = now.Add(time.Minute)
-	for range 2 {
-		if _, err := l.admitRequest("busy", now); err != nil {
+	for _, cluster := range []string{"busy", "busy", "new", "newer", "newest"} {
+		if _, err := l.admitRequest(cluster, now); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := l.admitRequest("new", now); err != nil {
-		t.Fatal(err)
 	}
 	if _, err := l.admitRequest("busy", now); fault.ReasonOf(err) != fault.TooManyRequests {
 		t.Errorf("busy cluster: %v; want it remembered and refused", err)

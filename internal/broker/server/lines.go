@@ -11,7 +11,7 @@ const logAgain = time.Minute
 func (l *limits) isRepeated(caller, refusal string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.clientOf(caller, now)
+	c := l.clientOf(caller)
 	if logged, known := c.refusals[refusal]; known && now.Sub(logged) < logAgain {
 		return true
 	}
