@@ -98,7 +98,7 @@ generate: manifests ## Write everything that is generated: manifests, the REST s
 	go test ./internal/archtest -run 'TestFlagsAreDocumented|TestTermsAreDocumented' -update
 
 .PHONY: tools
-tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager and Liqo; minutes the first time, then cached.
+tools: ## Build what the tests run: etcd, Kubernetes, KWOK, cert-manager, Liqo and Helm; minutes the first time, then cached.
 	go run -trimpath ./cmd/playground build
 
 .PHONY: test

@@ -11,10 +11,10 @@ func buildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build [PROGRAM...]",
 		Short: "Build the programs that playground and tests run.",
-		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager and Liqo from the modules
+		Long: `build compiles etcd, Kubernetes, KWOK, cert-manager, Liqo and Helm from the modules
 pinned in hack/ into the user's cache folder, unless they are already there. The
 first build takes minutes. With names it builds only these, including programs that
-only kind clusters need.`,
+only kind clusters or Argo CD need.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, programs := cmd.Context(), toolchain.All()
 			if len(names) > 0 {

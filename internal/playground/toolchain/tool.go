@@ -69,13 +69,13 @@ var (
 func All() []Tool {
 	return []Tool{
 		Etcd, APIServer, ControllerManager, Scheduler, Kubectl, KWOK, CertManager,
-		LiqoControllerManager, LiqoCRDReplicator, LiqoWebhook, LiqoVirtualKubelet, Liqoctl,
+		LiqoControllerManager, LiqoCRDReplicator, LiqoWebhook, LiqoVirtualKubelet, Liqoctl, Helm,
 	}
 }
 
 // Named returns the tools whose binaries have the given names.
 func Named(names ...string) ([]Tool, error) {
-	known := append(All(), ArgoCD, Helm, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
+	known := append(All(), ArgoCD, Kind, Kubeadm, Kubelet, KubeProxy, Agnhost, CoreDNS, LiqoReleasedWebhook)
 	var tools []Tool
 	for _, name := range names {
 		at := slices.IndexFunc(known, func(t Tool) bool { return t.Name == name })
