@@ -28,7 +28,7 @@ func (r *Reconciler) checkBounds(ctx context.Context, rr *agentv1alpha1.Resource
 		return r.recordAsked(ctx, rr, quoteName)
 	}
 	before := rr.DeepCopy()
-	r.editStatus(rr).setFailed(agentv1alpha1.ReasonOutsideBounds, errs.ToAggregate().Error(), retryAdvice)
+	r.editStatus(rr).setAbsent(absentFailed(agentv1alpha1.ReasonOutsideBounds), errs.ToAggregate().Error())
 	return r.saveStatus(ctx, rr, before)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
@@ -66,37 +65,4 @@ func (r *Reconciler) refreshPlaces(ctx context.Context, rr, before *agentv1alpha
 		}
 	}
 	return nil
-}
-
-// queueFull records that no cluster can serve the request and that the broker's queue is full. The
-// broker has not stored the request, so the agent repeats it.
-func (e editor) queueFull(no *fault.Error) {
-	s := &e.rr.Status
-	message := "the broker's queue is full; the request is repeated until it is queued: " + no.Detail
-	s.Phase, s.Queue = agentv1alpha1.RequestPending, nil
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonQueueFull, message)
-}
-
-// setPreempted sets the condition Preempted to true if the notice n says that the placement must
-// make room for another request. If n is nil and the condition was true, it becomes false, and its
-// reason says why.
-func (e editor) setPreempted(n *agentv1alpha1.Notice, current *agentv1alpha1.ReservationInstruction) {
-	old := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionPreempted)
-	switch {
-	case n == nil && (old == nil || old.Status != metav1.ConditionTrue):
-		return
-	case n == nil && old.Reason == agentv1alpha1.ReasonNotice && e.hasMoved(current):
-		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated,
-			fmt.Sprintf("%q has replaced the provider where it had to make room", current.Spec.TargetClusterID))
-		return
-	case n == nil && old.Reason == agentv1alpha1.ReasonNotice:
-		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, "it no longer has to make room")
-		return
-	case n == nil:
-		e.setCondition(old.Type, metav1.ConditionFalse, agentv1alpha1.ReasonReserved, "it has capacity again")
-		return
-	}
-	e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonNotice,
-		fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
 }

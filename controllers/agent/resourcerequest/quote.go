@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -32,16 +31,16 @@ func (r *Reconciler) resolveQuote(ctx context.Context, rr *agentv1alpha1.Resourc
 	err = r.client.Get(ctx, client.ObjectKey{Namespace: rr.Namespace, Name: rr.Spec.Quote}, q)
 	switch {
 	case apierrors.IsNotFound(err):
-		status.setAwaitingQuote(fmt.Sprintf("quote %q does not exist in namespace %q; the request waits until it does. %s", rr.Spec.Quote, rr.Namespace, quoteAdvice))
+		status.setAbsent(absentAwaitingQuote, fmt.Sprintf("quote %q does not exist in namespace %q; the request waits until it does. %s", rr.Spec.Quote, rr.Namespace, quoteAdvice))
 	case err != nil:
 		return "", false, fmt.Errorf("read quote %q: %w", rr.Spec.Quote, err)
 	case q.DeletionTimestamp != nil || q.IsOver() || r.hasExpired(q):
-		status.setFailed(agentv1alpha1.ReasonQuoteEnded, describeEndedQuote(q), quoteAdvice)
+		status.setAbsent(absentQuoteEnded, describeEndedQuote(q))
 	case q.Status.Phase != agentv1alpha1.QuoteHeld:
-		status.setAwaitingQuote(fmt.Sprintf("quote %q is not held yet: %s", q.Name, q.Status.Message))
+		status.setAbsent(absentAwaitingQuote, fmt.Sprintf("quote %q is not held yet: %s", q.Name, q.Status.Message))
 	default:
 		if errs := bounds.CompareQuote(rr, q); len(errs) > 0 {
-			status.setFailed(agentv1alpha1.ReasonInvalid, errs.ToAggregate().Error(), retryAdvice)
+			status.setAbsent(absentFailed(agentv1alpha1.ReasonInvalid), errs.ToAggregate().Error())
 			break
 		}
 		rr.Status = before.Status
@@ -67,19 +66,6 @@ func describeEndedQuote(q *agentv1alpha1.Quote) string {
 		return fmt.Sprintf("quote %q has expired", q.Name)
 	}
 	return fmt.Sprintf("quote %q expired at %s", q.Name, q.Status.ExpiresAt.UTC().Format(time.RFC3339))
-}
-
-// setAwaitingQuote records that the request waits until its Quote is held.
-func (e editor) setAwaitingQuote(message string) {
-	e.rr.Status.Phase = agentv1alpha1.RequestPending
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonAwaitingQuote, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonAwaitingQuote, message)
-}
-
-// setQuoteLost ends the attempt, because the broker no longer holds the quote that it was to take over. Nothing is
-// reserved.
-func (e editor) setQuoteLost(no *fault.Error) {
-	e.setFailed(agentv1alpha1.ReasonQuoteEnded, fmt.Sprintf("quote %q cannot be taken over: %s", e.rr.Spec.Quote, no.Detail), quoteAdvice)
 }
 
 // losesQuote reports whether a refusal means that the broker no longer holds the quote of a request without a

@@ -11,31 +11,31 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 )
 
-// setNotice sets the conditions Preempted and Recalled according to the notice of the current
-// placement. Without a notice, it sets those of them to false that were true.
-func (e editor) setNotice(current *agentv1alpha1.ReservationInstruction) {
-	n := current.Spec.Notice
-	if n != nil && n.Reason == string(v1.NoticeReasonRecalled) {
-		e.setPreempted(nil, current)
-		e.setRecalled(n, current)
-		return
-	}
-	e.setPreempted(n, current)
-	e.setRecalled(nil, current)
+// notices are the conditions that the notice of a placement sets to true, with the reason, and what their messages say
+// about the provider once the request has left it.
+var notices = []struct {
+	recalls            bool
+	kind, reason, left string
+}{
+	{false, agentv1alpha1.ConditionPreempted, agentv1alpha1.ReasonNotice, "where it had to make room"},
+	{true, agentv1alpha1.ConditionRecalled, agentv1alpha1.ReasonRecallNotice, "that called it back"},
 }
 
-// setRecalled records that the provider recalls the placement. If n is nil, it records how an
-// earlier recall ended: another provider serves the request, or the recall was withdrawn.
-func (e editor) setRecalled(n *agentv1alpha1.Notice, current *agentv1alpha1.ReservationInstruction) {
-	const kind = agentv1alpha1.ConditionRecalled
-	target := current.Spec.TargetClusterID
-	switch {
-	case n != nil:
-		e.setCondition(kind, metav1.ConditionTrue, agentv1alpha1.ReasonRecallNotice, fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
-	case !meta.IsStatusConditionTrue(e.rr.Status.Conditions, kind):
-	case e.hasMoved(current):
-		e.setCondition(kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has replaced the provider that called it back", target))
-	default:
-		e.setCondition(kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q no longer calls it back", target))
+// setNotice sets the conditions Preempted and Recalled according to the notice of the current
+// placement. Those that were true and no longer apply become false, and their reason says why.
+func (e editor) setNotice(current *agentv1alpha1.ReservationInstruction) {
+	for _, row := range notices {
+		n, old := current.Spec.Notice, meta.FindStatusCondition(e.rr.Status.Conditions, row.kind)
+		switch {
+		case n != nil && (n.Reason == string(v1.NoticeReasonRecalled)) == row.recalls:
+			e.setCondition(row.kind, metav1.ConditionTrue, row.reason, fmt.Sprintf("%s (here %s)", n.Message, n.EndsAt.UTC().Format(time.RFC3339)))
+		case old == nil || old.Status != metav1.ConditionTrue:
+		case old.Reason == agentv1alpha1.ReasonPreempted:
+			e.setCondition(row.kind, metav1.ConditionFalse, agentv1alpha1.ReasonReserved, "it has capacity again")
+		case e.hasMoved(current):
+			e.setCondition(row.kind, metav1.ConditionFalse, agentv1alpha1.ReasonMigrated, fmt.Sprintf("%q has replaced the provider %s", current.Spec.TargetClusterID, row.left))
+		default:
+			e.setCondition(row.kind, metav1.ConditionFalse, agentv1alpha1.ReasonNoticeWithdrawn, fmt.Sprintf("%q has withdrawn its notice", current.Spec.TargetClusterID))
+		}
 	}
 }

@@ -221,7 +221,7 @@ func (r *Reconciler) writeInstruction(
 	writer := inbox.Writer{Client: r.client, Namespace: r.options.InstructionNamespace, Receipts: r.options.Receipts}
 	inst, err := writer.WriteConsumer(ctx, &answer.Instruction, inbox.RequestOf(rr, open), r.options.Clock.Now())
 	if errors.Is(err, inbox.ErrUnusable) {
-		status.setFailed(agentv1alpha1.ReasonInvalid, "the broker's answer cannot be used: "+err.Error(), retryAdvice)
+		status.setAbsent(absentFailed(agentv1alpha1.ReasonInvalid), "the broker's answer cannot be used: "+err.Error())
 		return all, nil
 	}
 	if err != nil {
@@ -248,7 +248,7 @@ func (r *Reconciler) handleError(rr *agentv1alpha1.ResourceRequest, err error, s
 	no, considered := errors.AsType[*fault.Error](err)
 	if !considered || no.Temporary() {
 		if considered && no.Reason == fault.QueueFull {
-			status.queueFull(no)
+			status.setAbsent(absentQueueFull, "the broker's queue is full; the request is repeated until it is queued: "+no.Detail)
 		} else {
 			status.setUnreachable(err)
 		}
@@ -260,7 +260,7 @@ func (r *Reconciler) handleError(rr *agentv1alpha1.ResourceRequest, err error, s
 	}
 	r.retries.Reset(string(rr.UID))
 	if losesQuote(rr, no) {
-		status.setQuoteLost(no)
+		status.setAbsent(absentQuoteEnded, fmt.Sprintf("quote %q cannot be taken over: %s", rr.Spec.Quote, no.Detail))
 		return never
 	}
 	held := rr.Status.ReservationName != "" && rr.Status.Phase != agentv1alpha1.RequestQueued

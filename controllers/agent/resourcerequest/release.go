@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
@@ -51,7 +50,7 @@ func (r *Reconciler) releaseEnded(ctx context.Context, rr *agentv1alpha1.Resourc
 	}
 	if left == 0 && isGivenBack(rr) {
 		r.forgetRenewal(rr.UID)
-		status.setReleased()
+		status.setAbsent(absentReleased, "all capacity was released, as spec.release asked")
 	}
 	return again, r.saveStatus(ctx, rr, before)
 }
@@ -82,7 +81,7 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 		return nil, never
 	}
 	if !rr.Status.Asked {
-		status.setGivenBack("the broker was never asked for capacity")
+		status.setAbsent(absentGivenBack, "the broker was never asked for capacity")
 		return nil, never
 	}
 	if now := r.options.Clock.Now(); status.isReleasing() && r.retries.IsInBackOffSinceUpdate(string(rr.UID), now) {
@@ -90,10 +89,10 @@ func (r *Reconciler) giveBack(ctx context.Context, rr *agentv1alpha1.ResourceReq
 	}
 	ended, no, err := r.releaseKey(ctx, rr)
 	if err != nil {
-		status.setStuck(err)
+		status.setAbsent(absentUnconfirmed, "the broker has not confirmed the release yet; meanwhile the virtual node is removed, and the request stays until the broker answers: "+err.Error())
 		return nil, r.backOff(rr, no)
 	}
-	status.setGivenBack("the broker has released the reservation; the virtual node is being removed")
+	status.setAbsent(absentGivenBack, "the broker has released the reservation; the virtual node is being removed")
 	return ended, never
 }
 
@@ -170,29 +169,3 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, rr *agentv1alpha1.Reso
 }
 
 func (e editor) isReleasing() bool { return e.rr.Status.Phase == agentv1alpha1.RequestReleasing }
-
-// setGivenBack records that the broker has released the reservation, or never had one.
-func (e editor) setGivenBack(message string) {
-	e.rr.Status.Queue = nil
-	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
-}
-
-// setReleased records that all capacity has been released because of spec.release.
-func (e editor) setReleased() {
-	const message = "all capacity was released, as spec.release asked. To get capacity again, create another request."
-	e.rr.Status.Phase = agentv1alpha1.RequestReleased
-	e.clearPlacement()
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, message)
-}
-
-// setStuck records that the broker has not confirmed the release yet.
-func (e editor) setStuck(err error) {
-	message := "the broker has not confirmed the release yet; meanwhile the virtual node is removed, and the request stays until the broker answers: " +
-		err.Error()
-	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionUnknown, agentv1alpha1.ReasonBrokerUnreachable, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonBrokerUnreachable, message)
-}

@@ -1,6 +1,7 @@
 package resourcerequest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -19,11 +20,68 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
 
-// retryAdvice tells users how to retry a request that failed.
-const retryAdvice = "To try again, edit the request, or delete and create it."
+// These tell users how to retry a request that failed, and how to get capacity after a granted
+// reservation has ended.
+const (
+	retryAdvice   = "To try again, edit the request, or delete and create it."
+	overAdvice    = "It has ended: to get capacity again, edit the request, or delete and create it."
+	releaseAdvice = "To get capacity again, create another request."
+)
 
-// overAdvice tells users how to get capacity after a granted reservation has ended.
-const overAdvice = "It has ended: to get capacity again, edit the request, or delete and create it."
+// absence is a situation in which a request has no capacity.
+type absence struct {
+	phase agentv1alpha1.ResourceRequestPhase
+	// reason is that of the condition Reserved, and of Ready unless ready is set.
+	reason, ready string
+	// unsure is true if the broker may still hold capacity: Reserved is Unknown instead of False.
+	unsure bool
+	// advice says what to do. Only condition Ready, and with it the message of the status, contains
+	// it.
+	advice string
+}
+
+var (
+	absentPending       = absence{phase: agentv1alpha1.RequestPending, reason: agentv1alpha1.ReasonPending}
+	absentAwaitingQuote = absence{phase: agentv1alpha1.RequestPending, reason: agentv1alpha1.ReasonAwaitingQuote}
+	absentQueueFull     = absence{phase: agentv1alpha1.RequestPending, reason: agentv1alpha1.ReasonQueueFull}
+	absentQueued        = absence{phase: agentv1alpha1.RequestQueued, reason: agentv1alpha1.ReasonQueued}
+	absentPreempted     = absence{phase: agentv1alpha1.RequestReleasing, reason: agentv1alpha1.ReasonPreempted, ready: agentv1alpha1.ReasonReleasing}
+	absentUnplaceable   = absence{phase: agentv1alpha1.RequestReleasing, reason: agentv1alpha1.ReasonFailed, ready: agentv1alpha1.ReasonReleasing}
+	absentLost          = absence{phase: agentv1alpha1.RequestReleasing, reason: agentv1alpha1.ReasonReleasing}
+	absentGivenBack     = absence{phase: agentv1alpha1.RequestReleasing, reason: agentv1alpha1.ReasonReleased, ready: agentv1alpha1.ReasonReleasing}
+	absentUnconfirmed   = absence{phase: agentv1alpha1.RequestReleasing, reason: agentv1alpha1.ReasonBrokerUnreachable, unsure: true}
+	absentReleased      = absence{phase: agentv1alpha1.RequestReleased, reason: agentv1alpha1.ReasonReleased, advice: releaseAdvice}
+	absentOver          = absence{phase: agentv1alpha1.RequestReleased, reason: agentv1alpha1.ReasonReleased, advice: overAdvice}
+	absentQuoteEnded    = absence{phase: agentv1alpha1.RequestFailed, reason: agentv1alpha1.ReasonQuoteEnded, advice: quoteAdvice}
+)
+
+// absentFailed is the absence after a failure that only another attempt can change.
+func absentFailed(reason string) absence {
+	return absence{phase: agentv1alpha1.RequestFailed, reason: reason, advice: retryAdvice}
+}
+
+// setAbsent records that the request has no capacity, and why. Messages are in one line, because
+// line breaks would split the rows of kubectl get.
+func (e editor) setAbsent(a absence, why string) {
+	s := &e.rr.Status
+	s.Phase = a.phase
+	if a.phase != agentv1alpha1.RequestQueued {
+		s.Queue = nil
+	}
+	if isOver(a.phase) {
+		e.clearPlacement()
+	}
+	why = strings.Join(strings.FieldsFunc(why, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	status := metav1.ConditionFalse
+	if a.unsure {
+		status = metav1.ConditionUnknown
+	}
+	e.setCondition(agentv1alpha1.ConditionReserved, status, a.reason, why)
+	if a.advice != "" {
+		why = strings.TrimSuffix(why, ".") + ". " + a.advice
+	}
+	e.setReady(metav1.ConditionFalse, cmp.Or(a.ready, a.reason), why)
+}
 
 // editor changes the status of a request in memory. Each of its methods records one fact.
 type editor struct {
@@ -118,41 +176,35 @@ func (e editor) clearPlacement() {
 // setWaiting records an answer without a placement: the broker is still deciding, has queued the
 // request, or found no candidate.
 func (e editor) setWaiting(a *v1.Reservation) {
-	message := a.Message
-	if message == "" {
-		message = "the broker is still deciding"
-	}
+	message := cmp.Or(a.Message, "the broker is still deciding")
 	s := &e.rr.Status
 	s.Candidates = wire.ClipCandidates(a.Candidates)
-	reason := agentv1alpha1.ReasonPending
-	s.Phase = agentv1alpha1.RequestPending
-	switch a.Phase {
-	case v1.ReservationPhaseQueued:
-		s.Phase, reason = agentv1alpha1.RequestQueued, agentv1alpha1.ReasonQueued
-		e.setQueued(a.Queue)
-	case v1.ReservationPhaseFailed:
+	if a.Phase == v1.ReservationPhaseFailed {
 		e.leaveEditUnobserved()
-		e.setFailed(agentv1alpha1.ReasonNoCandidate, message, retryAdvice)
+		e.setAbsent(absentFailed(agentv1alpha1.ReasonNoCandidate), message)
 		return
 	}
 	s.ReservationName = a.Name
 	e.setCost(a.Cost)
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
-	e.setReady(metav1.ConditionFalse, reason, message)
+	if a.Phase == v1.ReservationPhaseQueued {
+		e.setQueued(a.Queue)
+		e.setAbsent(absentQueued, message)
+		return
+	}
+	e.setAbsent(absentPending, message)
 }
 
 // setRefused records that the broker finally refused the request, with the broker's reason.
 func (e editor) setRefused(no *fault.Error) {
 	e.rr.Status.Candidates = wire.ClipCandidates(no.Candidates)
-	if no.Reason == fault.NoCandidate {
-		e.setFailed(agentv1alpha1.ReasonNoCandidate, explainRefusal(no), retryAdvice)
-		return
+	switch no.Reason {
+	case fault.NoCandidate:
+		e.setAbsent(absentFailed(agentv1alpha1.ReasonNoCandidate), explainRefusal(no))
+	case fault.Invalid:
+		e.setAbsent(absentFailed(agentv1alpha1.ReasonInvalid), no.Detail)
+	default:
+		e.setAbsent(absentFailed(agentv1alpha1.ReasonRefused), no.Detail)
 	}
-	reason := agentv1alpha1.ReasonRefused
-	if no.Reason == fault.Invalid {
-		reason = agentv1alpha1.ReasonInvalid
-	}
-	e.setFailed(reason, no.Detail, retryAdvice)
 }
 
 // explainRefusal returns the broker's explanation, followed by the reason of each candidate that is
@@ -175,26 +227,6 @@ func explainRefusal(no *fault.Error) string {
 	return text
 }
 
-// setFailed records why the request has failed. The advice says what to do; only condition Ready,
-// and with it the message of the status, contains it.
-func (e editor) setFailed(reason, why, advice string) {
-	e.rr.Status.Phase = agentv1alpha1.RequestFailed
-	e.rr.Status.Queue = nil
-	e.clearPlacement()
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, inOneLine(why))
-	e.setReady(metav1.ConditionFalse, reason, withAdvice(why, advice))
-}
-
-// withAdvice appends a sentence of advice to a message.
-func withAdvice(why, advice string) string {
-	return strings.TrimSuffix(inOneLine(why), ".") + ". " + advice
-}
-
-// inOneLine replaces line breaks, which would split the rows of kubectl get.
-func inOneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-}
-
 // setUnreachable records that the broker could not be asked, or could not decide. If there is a
 // reservation already, it stays, and so do its workloads.
 func (e editor) setUnreachable(err error) {
@@ -202,12 +234,8 @@ func (e editor) setUnreachable(err error) {
 	if no, refused := errors.AsType[*fault.Error](err); refused && no.Reason == fault.TooManyRequests {
 		reason, cause, err = agentv1alpha1.ReasonOverBudget, "this cluster exceeds its budget at the broker", no
 	}
-	s := &e.rr.Status
-	if s.ReservationName == "" {
-		message := cause + "; the request is repeated until it is accepted: " + err.Error()
-		s.Phase = agentv1alpha1.RequestPending
-		e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
-		e.setReady(metav1.ConditionFalse, reason, message)
+	if e.rr.Status.ReservationName == "" {
+		e.setAbsent(absence{phase: agentv1alpha1.RequestPending, reason: reason}, cause+"; the request is repeated until it is accepted: "+err.Error())
 		return
 	}
 	e.setUnsure(reason, cause, err)
@@ -235,25 +263,20 @@ func (e editor) setEnded(a *v1.Reservation) {
 	if reason, known := endReasons[a.EndReason]; known {
 		e.setEnding(reason, "the broker has ended the reservation: "+a.Message)
 	}
-	reason, message := agentv1alpha1.ReasonFailed, "the broker found no other cluster: "+a.Message
+	e.leaveEditUnobserved()
 	switch a.EndReason {
 	case v1.ReservationEndReasonFailed:
+		e.setAbsent(absentUnplaceable, "the broker found no other cluster: "+a.Message)
+	case v1.ReservationEndReasonPreempted:
+		e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, agentv1alpha1.ReasonPreempted, a.Message)
+		e.setAbsent(absentPreempted, "the broker has ended the reservation: "+a.Message)
 	case v1.ReservationEndReasonIdle:
 		e.rr.Status.IdleSince = nil
 		e.setCondition(agentv1alpha1.ConditionIdle, metav1.ConditionTrue, agentv1alpha1.ReasonIdle, a.Message)
-		e.setLost(a.Message)
-		return
-	case v1.ReservationEndReasonPreempted:
-		reason, message = agentv1alpha1.ReasonPreempted, "the broker has ended the reservation: "+a.Message
-		e.setCondition(agentv1alpha1.ConditionPreempted, metav1.ConditionTrue, reason, a.Message)
+		fallthrough
 	default:
 		e.setLost(a.Message)
-		return
 	}
-	e.leaveEditUnobserved()
-	e.rr.Status.Phase, e.rr.Status.Queue = agentv1alpha1.RequestReleasing, nil
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, reason, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
 }
 
 // setLost records that the broker no longer has the reservation. The request's instructions are
@@ -262,30 +285,23 @@ func (e editor) setLost(why string) {
 	e.leaveEditUnobserved()
 	message := "the broker has ended the reservation"
 	if why != "" {
-		message = "the broker has ended the reservation: " + why
+		message += ": " + why
 	}
-	e.rr.Status.Phase = agentv1alpha1.RequestReleasing
-	e.rr.Status.Queue = nil
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleasing, message)
+	e.setAbsent(absentLost, message)
 }
 
 // setOver records that nothing is reserved and that no instruction is left. The reason for the end
 // stays in the status.
 func (e editor) setOver() {
-	message := "the reservation is over"
 	c := meta.FindStatusCondition(e.rr.Status.Conditions, agentv1alpha1.ConditionReserved)
 	switch {
 	case c != nil && (c.Reason == agentv1alpha1.ReasonFailed || c.Reason == agentv1alpha1.ReasonPreempted):
-		e.setFailed(c.Reason, c.Message, overAdvice)
-		return
+		e.setAbsent(absence{phase: agentv1alpha1.RequestFailed, reason: c.Reason, advice: overAdvice}, c.Message)
 	case c != nil && c.Reason == agentv1alpha1.ReasonReleasing:
-		message = c.Message
+		e.setAbsent(absentOver, c.Message)
+	default:
+		e.setAbsent(absentOver, "the reservation is over")
 	}
-	e.rr.Status.Phase = agentv1alpha1.RequestReleased
-	e.clearPlacement()
-	e.setCondition(agentv1alpha1.ConditionReserved, metav1.ConditionFalse, agentv1alpha1.ReasonReleased, inOneLine(message))
-	e.setReady(metav1.ConditionFalse, agentv1alpha1.ReasonReleased, withAdvice(message, overAdvice))
 }
 
 // mirrorInstructions copies the state of the request's instructions into its status. It also
@@ -316,16 +332,7 @@ func (e editor) mirrorInstructions(all []agentv1alpha1.ReservationInstruction, a
 	s.ExpiresAt = current.Spec.ExpiresAt
 	e.setCost(current.Spec.Cost)
 	s.NodeName = current.Status.NodeName
-	for _, kind := range []string{
-		agentv1alpha1.ConditionPeered, agentv1alpha1.ConditionNodeReady,
-		agentv1alpha1.ConditionOffloading, agentv1alpha1.ConditionPeeringSkipped,
-	} {
-		if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
-			e.setCondition(c.Type, c.Status, c.Reason, c.Message)
-		}
-	}
-	e.copyCondition(current, agentv1alpha1.ConditionHealthy)
-	e.copyCondition(current, agentv1alpha1.ConditionNetworkConnected)
+	e.copyConditions(current)
 	e.setReachable(all)
 	e.copyEnding(all, current, moved)
 	if c := meta.FindStatusCondition(s.Conditions, agentv1alpha1.ConditionReserved); c != nil && c.Reason == agentv1alpha1.ReasonReserved {
@@ -344,14 +351,29 @@ func (e editor) hasMoved(current *agentv1alpha1.ReservationInstruction) bool {
 	return s.TargetClusterID != "" && s.TargetClusterID != current.Spec.TargetClusterID || s.NodeName != "" && s.NodeName != current.Name
 }
 
-// copyCondition copies a condition of the placement to the request. If the placement does not have
-// the condition, it is removed from the request.
-func (e editor) copyCondition(current *agentv1alpha1.ReservationInstruction, kind string) {
-	if c := meta.FindStatusCondition(current.Status.Conditions, kind); c != nil {
-		e.setCondition(c.Type, c.Status, c.Reason, c.Message)
-		return
+// copied lists the conditions of the placement that the request shows. Those that are fleeting are
+// removed from the request if the placement does not have them.
+var copied = []struct {
+	kind     string
+	fleeting bool
+}{
+	{agentv1alpha1.ConditionPeered, false},
+	{agentv1alpha1.ConditionNodeReady, false},
+	{agentv1alpha1.ConditionOffloading, false},
+	{agentv1alpha1.ConditionPeeringSkipped, false},
+	{agentv1alpha1.ConditionHealthy, true},
+	{agentv1alpha1.ConditionNetworkConnected, true},
+}
+
+// copyConditions copies conditions of the placement to the request.
+func (e editor) copyConditions(current *agentv1alpha1.ReservationInstruction) {
+	for _, row := range copied {
+		if c := meta.FindStatusCondition(current.Status.Conditions, row.kind); c != nil {
+			e.setCondition(c.Type, c.Status, c.Reason, c.Message)
+		} else if row.fleeting {
+			meta.RemoveStatusCondition(&e.rr.Status.Conditions, row.kind)
+		}
 	}
-	meta.RemoveStatusCondition(&e.rr.Status.Conditions, kind)
 }
 
 // setReachable sets the condition ProviderReachable to false while a provider is silent. It sets
