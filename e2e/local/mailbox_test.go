@@ -33,11 +33,8 @@ func TestMemberWorksThroughMailboxes(t *testing.T) {
 
 	throughMailboxes(t, env)
 	check(t, awaitPoll(t.Context(), env))
-	said, err := env.Product.Release("broker").Test(t.Context())
+	_, err := env.Product.Release("broker").Test(t.Context())
 	check(t, err)
-	if want := "mailboxes: 1 clusters send requests and get answers: rome"; !strings.Contains(said, want) {
-		t.Errorf("helm test of the broker says:\n%s\nwant %q", said, want)
-	}
 
 	r, took := readyRequest(t, rome, "through-mailboxes", withGPU())
 	t.Logf("Ready through mailboxes after %.1f s", took.Seconds())

@@ -181,7 +181,7 @@ var memberSections = []section{
 	{Subject: OfAdvertisement, Kind: Reason, Terms: []Term{
 		{Word: "Published", Means: "the broker has it"},
 		{Word: "Uninstalling", Means: "the broker knows that the agent leaves"},
-		{Word: "BrokerUnreachable", Means: "the broker does not answer; retried", Do: "`agent check`", Level: Failure},
+		{Word: "BrokerUnreachable", Means: "the broker does not answer; retried", Do: "see the message; check the address and the way to port 8443", Level: Failure},
 		{Word: "BrokerCompatible", Means: "broker and agent fit"},
 		{Word: "BrokerTooOld", Means: "the broker is more than one minor version older than the agent and may refuse requests", Do: "upgrade the broker, one minor version at a time", Level: Warning},
 		{Word: "BrokerTooNew", Means: "the broker is more than one minor version newer than the agent and may refuse requests", Do: "upgrade the agent, one minor version at a time", Level: Warning},
@@ -196,7 +196,7 @@ var memberSections = []section{
 		{Word: "Priced", Means: "prices are known; the message lists nodes without prices", Do: "label those nodes"},
 		{Word: "PriceInvalid", Means: "a price of the node, label or metric in the message is invalid and left out", Do: "correct it there", Level: Warning},
 		{Word: "PriceMissing", Means: "no lendable node names a price of a resource; the earlier prices hold", Do: "label the nodes, or check OpenCost", Level: Warning},
-		{Word: "OpenCostUnavailable", Means: "OpenCost does not answer or has no prices; the earlier ones hold", Do: "`agent check --config=FILE`; check `networkPolicy.extraEgress`", Level: Warning},
+		{Word: "OpenCostUnavailable", Means: "OpenCost does not answer or has no prices; the earlier ones hold", Do: "correct `prices.openCost.url`; check `networkPolicy.extraEgress`", Level: Warning},
 		{Word: "LiqoReady", Means: "Liqo is as it should be"},
 		{Word: "PeeringSkipped", Means: "the agent runs with `--peering-mode=none`", Do: "set `peeringMode=brokered` to lend to clusters that peer"},
 		{Word: "LiqoMissing", Means: "Liqo was removed, or was missing when the agent started", Do: "install it and restart the agent, or set `peeringMode=none`", Level: Failure},

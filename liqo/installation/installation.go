@@ -217,7 +217,7 @@ func (i Installation) Judge() Verdict {
 	case len(i.Stopped) > 0:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning, "look at its pods and their events",
 			"no pod of Liqo's %s is available: no cluster can peer", strings.Join(i.Stopped, ", "))
-	case i.Neglected != nil && !i.Neglected.OfPeer:
+	case i.Neglected != nil:
 		return is(metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning, "read the log of liqo-controller-manager, and delete its pod if it hangs",
 			"Liqo's controller manager has not processed %s since %s: no cluster can peer", i.Neglected.Object, i.Neglected.Since.UTC().Format(time.RFC3339))
 	case !i.Quota:

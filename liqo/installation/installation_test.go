@@ -80,14 +80,6 @@ func TestInstallationsAreJudged(t *testing.T) {
 			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLiqoNotRunning,
 				"Liqo's controller manager has not processed Tenant ns/t since 2026-03-01T12:00:00Z: no cluster can peer", "read the log of liqo-controller-manager, and delete its pod if it hangs"},
 		},
-		"an object of a peer that is not processed, which the peer may cause": {
-			func() installation.Installation {
-				i := of("v1.2.0", "Hard")
-				i.Neglected = &installation.Neglected{OfPeer: true}
-				return i
-			}(),
-			installation.Verdict{metav1.ConditionTrue, agentv1alpha1.ReasonLiqoReady, "Liqo v1.2.0 enforces limits", ""},
-		},
 		"limits that are not enforced": {
 			of("v1.2.0", "None"),
 			installation.Verdict{metav1.ConditionFalse, agentv1alpha1.ReasonLimitsNotEnforced,

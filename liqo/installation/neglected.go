@@ -11,7 +11,6 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
-	"github.com/liqotech/liqo/pkg/liqo-controller-manager/authentication"
 
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/object"
 )
@@ -24,28 +23,25 @@ const neglectedAfter = 30 * time.Second
 type Neglected struct {
 	// Object is the kind, the namespace and the name of the object.
 	Object string
-	// Lacks is the field that the controller manager should have written.
-	Lacks string
-	Since time.Time
-	// OfPeer is true if a peer wrote the object. Then the peer may be the cause.
-	OfPeer bool
+	Since  time.Time
 }
 
-// FindNeglected returns the oldest object that Liqo's controller manager in this cluster should
-// have processed but has not processed, or nil. It prefers objects that no peer wrote. It ignores
-// those that are older than a processed one, because then the object itself must be the cause. It
-// detects a controller manager that hangs: its Deployment looks healthy until a probe of the
-// kubelet fails, and some defects never make a probe fail.
-func FindNeglected(ctx context.Context, reader client.Reader, now time.Time) (*Neglected, error) {
+// findNeglected returns the oldest object that Liqo's controller manager in this cluster should
+// have processed but has not processed, or nil. It ignores those that a peer wrote, who may be the
+// cause, and those that are older than a processed one, because then the object itself must be the
+// cause. It detects a controller manager that hangs: its Deployment looks healthy until a probe of
+// the kubelet fails, and some defects never make a probe fail.
+func findNeglected(ctx context.Context, reader client.Reader, now time.Time) (*Neglected, error) {
 	var found []Neglected
 	var processed time.Time
-	note := func(kind string, obj client.Object, lacks string) {
-		since, ofPeer := obj.GetCreationTimestamp().Time, object.Replicated(obj)
+	note := func(kind string, obj client.Object, done bool) {
+		since := obj.GetCreationTimestamp().Time
 		switch {
-		case lacks == "" && !ofPeer && since.After(processed):
+		case object.Replicated(obj):
+		case done && since.After(processed):
 			processed = since
-		case lacks != "" && obj.GetDeletionTimestamp() == nil && now.Sub(since) >= neglectedAfter:
-			found = append(found, Neglected{Object: fmt.Sprintf("%s %s", kind, client.ObjectKeyFromObject(obj)), Lacks: lacks, Since: since, OfPeer: ofPeer})
+		case !done && obj.GetDeletionTimestamp() == nil && now.Sub(since) >= neglectedAfter:
+			found = append(found, Neglected{Object: fmt.Sprintf("%s %s", kind, client.ObjectKeyFromObject(obj)), Since: since})
 		}
 	}
 	var tenants authv1beta1.TenantList
@@ -57,56 +53,27 @@ func FindNeglected(ctx context.Context, reader client.Reader, now time.Time) (*N
 		}
 	}
 	for i := range tenants.Items {
-		note("Tenant", &tenants.Items[i], tenantLacks(&tenants.Items[i]))
+		note("Tenant", &tenants.Items[i], hasCertificate(&tenants.Items[i]))
 	}
 	for i := range identities.Items {
-		note("Identity", &identities.Items[i], identityLacks(&identities.Items[i]))
+		note("Identity", &identities.Items[i], identities.Items[i].Status.KubeconfigSecretRef != nil)
 	}
 	for i := range slices.Items {
 		s := &slices.Items[i]
-		if object.Replicated(s) || s.Labels[consts.ReplicationRequestedLabel] == consts.ReplicationRequestedLabelValue { // Liqo ignores others
-			note("ResourceSlice", s, sliceLacks(s))
+		if s.Labels[consts.ReplicationRequestedLabel] == consts.ReplicationRequestedLabelValue { // Liqo ignores others
+			note("ResourceSlice", s, len(s.Spec.CSR) > 0)
 		}
 	}
 	var oldest *Neglected
 	for i, n := range found {
-		if n.Since.After(processed) && (oldest == nil || oldest.OfPeer && !n.OfPeer || oldest.OfPeer == n.OfPeer && n.Since.Before(oldest.Since)) {
+		if n.Since.After(processed) && (oldest == nil || n.Since.Before(oldest.Since)) {
 			oldest = &found[i]
 		}
 	}
 	return oldest, nil
 }
 
-func tenantLacks(t *authv1beta1.Tenant) string {
-	if t.Status.AuthParams == nil && len(t.Spec.CSR) > 0 && t.Spec.TenantCondition != authv1beta1.TenantConditionDrained {
-		return "status.authParams"
-	}
-	return ""
-}
-
-func identityLacks(i *authv1beta1.Identity) string {
-	if i.Status.KubeconfigSecretRef == nil {
-		return "status.kubeconfigSecretRef"
-	}
-	return ""
-}
-
-// sliceLacks returns the field of a slice that this cluster's Liqo should have written, "" if it
-// has done its part. In the consumer's cluster this is the certificate request, in the provider's
-// cluster the signed certificate.
-func sliceLacks(s *authv1beta1.ResourceSlice) string {
-	switch {
-	case !object.Replicated(s) && len(s.Spec.CSR) == 0:
-		return "spec.csr"
-	case object.Replicated(s) && len(s.Spec.CSR) > 0 && s.Status.AuthParams == nil && !isDenied(s):
-		return "status.authParams"
-	}
-	return ""
-}
-
-// isDenied reports whether Liqo has refused to authenticate the slice. Then no certificate is
-// due.
-func isDenied(s *authv1beta1.ResourceSlice) bool {
-	c := authentication.GetCondition(s, authv1beta1.ResourceSliceConditionTypeAuthentication)
-	return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
+// hasCertificate reports whether Liqo has signed the certificate of a tenant, or need not.
+func hasCertificate(t *authv1beta1.Tenant) bool {
+	return t.Status.AuthParams != nil || len(t.Spec.CSR) == 0 || t.Spec.TenantCondition == authv1beta1.TenantConditionDrained
 }

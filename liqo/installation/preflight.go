@@ -42,7 +42,7 @@ func NewPreflight(server rest.Interface, reader, cache client.Reader, namespace 
 		if seen, err = ObserveInstallation(ctx, server, reader, namespace); err != nil {
 			return seen, err
 		}
-		seen.Neglected, err = FindNeglected(ctx, cache, c.Now())
+		seen.Neglected, err = findNeglected(ctx, cache, c.Now())
 		return seen, err
 	}}
 }

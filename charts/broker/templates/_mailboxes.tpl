@@ -3,7 +3,7 @@
 {{- default (printf "mailbox-%s" .clusterID) .namespace -}}
 {{- end -}}
 
-{{/* Arguments that list the clusters with mailboxes, for the broker and for its check. */}}
+{{/* Arguments that list the clusters with mailboxes. */}}
 {{- define "liqo-resource-broker.mailboxFlags" -}}
 {{- range .Values.mailboxes.clusters }}
 - --mailboxes={{ .clusterID }}={{ include "liqo-resource-broker.mailboxNamespace" . }}

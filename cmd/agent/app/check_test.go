@@ -1,127 +1,115 @@
 package app
 
 import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/config"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/installation"
 )
 
-func TestFindingsAboutLiqo(t *testing.T) {
-	for name, tc := range map[string]struct {
-		seen installation.Installation
-		want checkup.Finding
-	}{
-		"as it should be": {
-			installation.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "Hard"},
-			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; Liqo v1.2.0 enforces limits`},
-		},
-		"what cannot be read is no fault": {
-			installation.Installation{Served: true, Hidden: "forbidden"},
-			checkup.Finding{Level: checkup.OK, Message: `cluster ID "rome"; Liqo's version and whether it enforces limits are unknown: forbidden`},
-		},
-		"without limits": {
-			installation.Installation{Served: true, Version: "v1.2.0", Quota: true, Limits: "None"},
-			checkup.Finding{
-				Level:   checkup.Warning,
-				Message: `cluster ID "rome"; Liqo v1.2.0 enforces limits "None": pods of other clusters may use more than they reserved`,
-				Advice:  "set controllerManager.config.defaultLimitsEnforcement=Hard in Liqo's chart",
-			},
-		},
-		"an untested version": {
-			installation.Installation{Served: true, Version: "v1.3.0", Quota: true, Limits: "Hard"},
-			checkup.Finding{
-				Level:   checkup.Warning,
-				Message: `cluster ID "rome"; Liqo v1.3.0 enforces limits; this agent is tested with Liqo 1.2`,
-				Advice:  "if something does not work, install Liqo 1.2",
-			},
-		},
-		"a version that is not supported": {
-			installation.Installation{Served: true, Version: "v1.0.1", Quota: true, Limits: "Hard"},
-			checkup.Finding{Level: checkup.Failed, Message: `cluster ID "rome"; Liqo v1.0.1 is not supported`, Advice: "install Liqo 1.2"},
-		},
+// serveEnrolment answers every request in place of a broker's enrolment listener. With agents, it demands a
+// certificate of that CA, as the listener for agents does.
+func serveEnrolment(t *testing.T, servers, agents *pkitest.Authority) (url string) {
+	t.Helper()
+	pair, err := servers.IssueServer(nil, []net.IP{net.IPv4(127, 0, 0, 1)})
+	runtest.Check(t, err)
+	certificate, err := pair.TLS()
+	runtest.Check(t, err)
+	certificate.Certificate = append(certificate.Certificate, servers.Certificate().Raw)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
+	if agents != nil {
+		s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, agents.Pool()
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestCheckExplainsWhyAClusterHasNotEnrolled(t *testing.T) {
+	servers, agents := pkitest.New(t, "servers", time.Now()), pkitest.New(t, "agents", time.Now())
+	right, wrong := pki.KeyHash(servers.Certificate()), pki.KeyHash(agents.Certificate())
+	open := serveEnrolment(t, servers, nil)
+	for name, tc := range map[string]struct{ url, hash, says, advises string }{
+		"without enrolment":              {says: "has not made its Advertisement", advises: "broker enrol CLUSTER-ID"},
+		"another CA":                     {url: open, hash: wrong, says: "none of the CAs in its chain", advises: "correct enrolment.url and enrolment.caHash"},
+		"no hash":                        {url: open, says: "--enrolment-ca-hash", advises: "correct enrolment.url and enrolment.caHash"},
+		"an http address":                {url: "http://127.0.0.1:1", hash: right, says: `scheme is "http"`, advises: "correct enrolment.url"},
+		"the listener for agents":        {url: serveEnrolment(t, servers, agents), hash: right, says: "8444 by default", advises: "correct enrolment.url"},
+		"nothing listens there":          {url: "https://127.0.0.1:1", hash: right, says: "connection refused", advises: "correct enrolment.url"},
+		"it waits for its administrator": {url: open, hash: right, says: "the enrolment listener answers", advises: "approve the cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, liqoFinding("rome", tc.seen.Judge())); diff != "" {
-				t.Errorf("finding (-want +got):\n%s", diff)
+			t.Parallel()
+			o := &checkOptions{options: defaultOptions()}
+			o.enrolmentURL = tc.url
+			if tc.hash != "" {
+				o.enrolmentCAHashes = []string{tc.hash}
+			}
+			got := findingsOf(t, o)
+			if len(got) != 1 || got[0].Level != checkup.Failed || !strings.Contains(got[0].Message, tc.says) || !strings.Contains(got[0].Advice, tc.advises) {
+				t.Errorf("got %+v, want %q and advice %q", got, tc.says, tc.advises)
 			}
 		})
 	}
 }
 
-func TestFindingsAboutTheBrokersVersion(t *testing.T) {
-	for name, tc := range map[string]struct {
-		pong v1.Pong
-		want checkup.Finding
-	}{
-		"of the agent's version": {
-			v1.Pong{Version: "v0.1.0", ApiMinor: v1.Minor},
-			checkup.Finding{Level: checkup.OK, Message: "answers with version v0.1.0"},
-		},
-		"one minor version newer": {
-			v1.Pong{Version: "v0.2.0", ApiMinor: v1.Minor + 1},
-			checkup.Finding{
-				Level: checkup.Warning, Message: "answers with version v0.2.0, this agent has v0.1.0",
-				Advice: "upgrade the broker first, then the agents; adjacent versions work together",
-			},
-		},
-		"two minor versions newer": {
-			v1.Pong{Version: "v0.3.0", ApiMinor: v1.Minor + 2},
-			checkup.Finding{
-				Level: checkup.Failed, Message: "answers; the broker speaks v1.3 of the API, this agent v1.1: these versions do not work together",
-				Advice: "upgrade this agent, one minor version after the other",
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, brokerFinding(&tc.pong, "v0.1.0")); diff != "" {
-				t.Errorf("finding (-want +got):\n%s", diff)
-			}
-		})
+// findingsOf returns what the check finds about the Advertisement in a cluster with the given objects.
+func findingsOf(t *testing.T, o *checkOptions, objects ...client.Object) (findings []checkup.Finding) {
+	t.Helper()
+	scheme, err := newScheme()
+	runtest.Check(t, err)
+	for _, check := range o.checkAdvertisement(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()) {
+		findings = append(findings, check.Look(t.Context()))
+	}
+	return findings
+}
+
+func TestCheckPrintsConditionsOfAdvertisement(t *testing.T) {
+	o := &checkOptions{options: defaultOptions()}
+	adv := &agentv1alpha1.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: o.advertisementNamespace, Name: o.advertisementName}}
+	if got := findingsOf(t, o, adv); len(got) != 1 || got[0].Level != checkup.Failed {
+		t.Errorf("without a status: %+v", got)
+	}
+	adv.Status.Conditions = []metav1.Condition{
+		{Type: "Ready", Status: metav1.ConditionFalse, Reason: "BrokerUnreachable", Message: "why"},
+		{Type: "CertificateValid", Status: metav1.ConditionTrue, Reason: "CertificateValid", Message: "until"},
+	}
+	if got := findingsOf(t, o, adv); len(got) != 2 || got[0].Level != checkup.Failed || got[1].Level != checkup.OK {
+		t.Errorf("with two conditions: %+v", got)
 	}
 }
 
-func TestFindingsAboutDaemonSets(t *testing.T) {
-	daemonSet := func(namespace, name string, tolerations ...corev1.Toleration) *appsv1.DaemonSet {
-		ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		ds.Spec.Template.Spec.Tolerations = tolerations
-		return ds
-	}
-	every := corev1.Toleration{Operator: corev1.TolerationOpExists}
-	offloaded := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"liqo.io/scheduling-enabled": "true"}}}
-	none := checkup.Finding{Level: checkup.OK, Message: "none needlessly uses virtual nodes"}
-	for name, tc := range map[string]struct {
-		objects []client.Object
-		want    checkup.Finding
-	}{
-		"without any":               {nil, none},
-		"without a toleration":      {[]client.Object{daemonSet("logs", "fluent")}, none},
-		"in an offloaded namespace": {[]client.Object{offloaded, daemonSet("shop", "cache", every)}, none},
-		"that tolerate every taint": {
-			[]client.Object{offloaded, daemonSet("kube-system", "cni", every), daemonSet("shop", "cache", every), daemonSet("logs", "fluent", every)},
-			checkup.Finding{
-				Level:   checkup.Warning,
-				Message: "pods of kube-system/cni, logs/fluent tolerate every taint and are created on virtual nodes, where they never become ready: that blocks rolling updates",
-				Advice:  "give their pods the node affinity liqo.io/type NotIn [virtual-node], or restart them with kubectl rollout restart while the agent's webhook runs, which adds it",
-			},
-		},
+func TestCheckReadsTheFile(t *testing.T) {
+	for text, want := range map[string]checkup.Finding{
+		"":                                checkup.Skip("--config is not given"),
+		string(config.AgentConfiguration): checkup.Found("agent.yaml is valid"),
+		string(config.AgentConfiguration) + "extra: 1\n": checkup.Fail("", `unknown key "extra"`),
 	} {
-		t.Run(name, func(t *testing.T) {
-			scheme, err := newScheme()
-			runtest.Check(t, err)
-			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()
-			if diff := cmp.Diff(tc.want, checkDaemonSets(t.Context(), c)); diff != "" {
-				t.Errorf("finding (-want +got):\n%s", diff)
-			}
-		})
+		o := &checkOptions{options: defaultOptions()}
+		if text != "" {
+			o.configFile = filepath.Join(t.TempDir(), "agent.yaml")
+			runtest.Check(t, os.WriteFile(o.configFile, []byte(text), 0o600))
+		}
+		if got := o.checkConfiguration(); got.Level != want.Level || !strings.Contains(got.Message, want.Message) {
+			t.Errorf("%q: got %+v, want %+v", text, got, want)
+		}
 	}
 }

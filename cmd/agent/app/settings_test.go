@@ -1,12 +1,8 @@
 package app
 
 import (
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -16,11 +12,9 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/config"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -84,36 +78,5 @@ func TestConditionConfiguredShowsTheStateOfTheFile(t *testing.T) {
 	}
 	if c := settingsOf(t, someFile).Conditions(); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Reason != agentv1alpha1.ReasonConfigured {
 		t.Errorf("with a good one: %+v", c)
-	}
-}
-
-func TestCheckReadsTheFile(t *testing.T) {
-	openCost := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/metrics" {
-			fmt.Fprintln(w, `node_cpu_hourly_cost{node="n1"} 0.04`)
-		}
-	}))
-	defer openCost.Close()
-	const head = "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\n"
-	look := func(text string) checkup.Finding {
-		o := &checkOptions{options: defaultOptions()}
-		if text != "" {
-			o.configFile = filepath.Join(t.TempDir(), "agent.yaml")
-			runtest.Check(t, os.WriteFile(o.configFile, []byte(text), 0o600))
-		}
-		return o.checkConfiguration(t.Context(), nil)
-	}
-	for text, want := range map[string]checkup.Finding{
-		"":                                checkup.Skip("--config is not given"),
-		string(config.AgentConfiguration): checkup.Found("agent.yaml is valid"),
-		someFile + "extra: 1\n":           checkup.Fail("", `unknown key "extra"`),
-		head + "prices: {currency: EUR, nodeLabels: {cpuCost: b, memoryCost: a}}\n":           checkup.Found("node labels a, b set the prices"),
-		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/metrics'}}\n":   checkup.Found("OpenCost at %s/metrics gives the prices of 1 nodes", openCost.URL),
-		head + "prices: {currency: EUR, openCost: {url: '" + openCost.URL + "/elsewhere'}}\n": checkup.Warn("", "OpenCost at %s/elsewhere gives no prices: the answer has no node_cpu_hourly_cost", openCost.URL),
-	} {
-		got := look(text)
-		if got.Level != want.Level || !strings.Contains(got.Message, want.Message) {
-			t.Errorf("%q: got %+v, want %+v", text, got, want)
-		}
 	}
 }

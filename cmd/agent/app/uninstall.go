@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,9 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
 // leaseName is the name of the lease for leader election.
@@ -188,6 +194,32 @@ func (o *uninstallOptions) releaseBrokerReservations(ctx context.Context, consum
 		}
 	}
 	return nil
+}
+
+// brokerURLsFile is a file in the folder with an enrolled agent's certificate. It contains the
+// addresses of the broker, one per line.
+const brokerURLsFile = "broker-urls"
+
+// openBroker returns a transport to the broker, with the same settings as the agent.
+func openBroker(o *options) (*httptransport.Transport, error) {
+	if o.brokerKubeconfig != "" {
+		return o.newTransport(nil)
+	}
+	if len(o.brokerURLs) == 0 && o.certPath != "" {
+		text, err := os.ReadFile(filepath.Join(o.certPath, brokerURLsFile))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		o.brokerURLs = strings.Fields(string(text))
+	}
+	if len(o.brokerURLs) == 0 || o.certPath == "" {
+		return nil, errors.New("neither flags nor the certificate's folder contain the broker's address")
+	}
+	files, err := pki.OpenFiles(o.certPath, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return o.newTransport(files)
 }
 
 // withdrawPlacement withdraws this cluster's acknowledgement of a placement. The agent reports this to the broker,

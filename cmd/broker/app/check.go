@@ -1,13 +1,19 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +23,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/checkup"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
 // crdsAdvice is the remedy for missing or outdated CRDs.
@@ -27,8 +34,6 @@ type checkOptions struct {
 	*options
 	url, enrolmentURL string
 	name              string
-	// leader is the finding of checkLeader.
-	leader checkup.Finding
 }
 
 func checkCommand() *cobra.Command {
@@ -37,10 +42,10 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check this installation, and print the remedy for each problem.",
 		Long: `Checks a broker's installation without changing anything: API server, CRDs,
-leader, journal, configuration, clusters, mailboxes, certificates, listeners and webhooks.
-It takes the flags of the checked broker, runs in its pod or anywhere else with
---kubeconfig, and exits with 1 if something does not work. The chart runs it for
-helm test.`,
+leader, journal, certificates, listeners and webhooks. It prints the conditions of
+the BrokerConfig and which clusters take new reservations. It takes the flags of the
+checked broker, runs in its pod or anywhere else with --kubeconfig, and exits with 1
+if something does not work. The chart runs it for helm test.`,
 		Example: `  broker check --namespace=liqo-resource-broker --name=broker-liqo-resource-broker \
     --url=https://broker-liqo-resource-broker.liqo-resource-broker.svc:8443 --cert-path=/etc/broker/tls`,
 		Args:         cobra.NoArgs,
@@ -50,11 +55,11 @@ helm test.`,
 	o.bindFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.url, "url", "", "https address of the broker for agents; not checked if unset")
 	cmd.Flags().StringVar(&o.enrolmentURL, "enrolment-url", "", "https address of the enrolment listener; not checked if unset")
-	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects; without it webhooks and policies are not checked")
+	cmd.Flags().StringVar(&o.name, "name", "", "name prefix of the release's objects; without it webhooks are not checked")
 	return cmd
 }
 
-func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]checkup.Check, error) {
+func (o *checkOptions) buildChecks(_ context.Context, config *rest.Config, c client.Client) ([]checkup.Check, error) {
 	published, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -67,18 +72,20 @@ func (o *checkOptions) buildChecks(config *rest.Config, c client.Client) ([]chec
 	if o.certPath != "" {
 		roots = filepath.Join(o.certPath, pki.CAFile)
 	}
+	lease := checkup.Lease{ObjectKey: client.ObjectKey{Namespace: o.namespace, Name: leaseName}, Process: "broker", Now: time.Now}
 	return []checkup.Check{
 		checkup.APIServer(published),
 		checkup.CRDs(published, brokerv1alpha1.GroupVersion, crdsAdvice, c.Scheme()),
-		{Subject: "leader", Look: func(ctx context.Context) checkup.Finding { return o.checkLeader(ctx, c) }},
+		{Subject: "leader", Look: func(ctx context.Context) checkup.Finding {
+			return lease.Check(ctx, c, "the broker runs without --leader-elect, or in another --namespace")
+		}},
 		{Subject: "journal", Look: func(ctx context.Context) checkup.Finding { return checkJournal(ctx, store) }},
 		{Subject: "configuration", Look: func(ctx context.Context) checkup.Finding { return checkConfiguration(ctx, c) }},
-		{Subject: "clusters", Look: func(ctx context.Context) checkup.Finding { return o.checkClusters(ctx, c) }},
-		{Subject: "mailboxes", Look: func(ctx context.Context) checkup.Finding { return o.checkMailboxes(ctx, c, time.Now()) }},
+		{Subject: "clusters", Look: func(ctx context.Context) checkup.Finding { return checkClusters(ctx, c) }},
 		checkup.Certificates(c, o.namespace),
 		checkup.Listener{URL: o.url, RootsFile: roots, Mutual: true, Now: time.Now}.Check("listener for agents"),
 		checkup.Listener{URL: o.enrolmentURL, RootsFile: roots, Now: time.Now}.Check("listener for enrolment"),
-		checkup.Webhooks(c, o.name, time.Now),
+		checkup.Webhooks(c, o.name),
 	}, nil
 }
 
@@ -103,14 +110,51 @@ func checkConfiguration(ctx context.Context, c client.Reader) checkup.Finding {
 		return checkup.Fail("", "%v", err)
 	}
 	ready := meta.FindStatusCondition(config.Status.Conditions, brokerv1alpha1.ConditionReady)
-	switch {
-	case ready == nil || ready.Status == "Unknown" || config.Status.ObservedGeneration != config.Generation:
+	if ready == nil || config.Status.ObservedGeneration != config.Generation {
 		return checkup.Warn("check with kubectl get pods that a broker is ready", "the broker has not processed generation %d of the BrokerConfig", config.Generation)
-	case ready.Status != "True":
-		return checkup.Fail("correct the BrokerConfig; until then the last valid one stays in force", "%s", ready.Message)
 	}
-	if n := len(config.Status.PendingEnrolments); n > 0 {
+	found := checkup.OfCondition(view.OfConfig, ready)
+	if n := len(config.Status.PendingEnrolments); n > 0 && found.Level == checkup.OK {
 		return checkup.Warn("compare the fingerprints, then add known clusters to spec.approvedClusters", "in use; %d clusters wait for approval", n)
 	}
-	return checkup.Found("the BrokerConfig is in use")
+	return found
+}
+
+// checkClusters counts the clusters that take new reservations, and lists the others by the reason
+// of their condition Ready. It never fails because of a cluster: the installation of the broker is
+// not the cause.
+func checkClusters(ctx context.Context, c client.Reader) checkup.Finding {
+	list := &brokerv1alpha1.ClusterAdvertisementList{}
+	if err := c.List(ctx, list); err != nil {
+		return checkup.Fail("", "%v", err)
+	}
+	if len(list.Items) == 0 {
+		return checkup.Warn("install an agent in a cluster that should lend, see docs/install.md", "no cluster has advertised capacity")
+	}
+	open, closed := 0, map[string][]string{}
+	remedies, warns := []string{}, false
+	for i := range list.Items {
+		ready := meta.FindStatusCondition(list.Items[i].Status.Conditions, brokerv1alpha1.ConditionReady)
+		if ready == nil {
+			ready = &metav1.Condition{Status: metav1.ConditionUnknown, Reason: "Pending"}
+		}
+		if ready.Status == metav1.ConditionTrue {
+			open++
+			continue
+		}
+		closed[ready.Reason] = append(closed[ready.Reason], list.Items[i].Spec.ClusterID)
+		found := checkup.OfCondition(view.OfCluster, ready)
+		if found.Level != checkup.OK {
+			warns, remedies = true, append(remedies, cmp.Or(found.Advice, ready.Message))
+		}
+	}
+	text := fmt.Sprintf("%d of %d take new reservations", open, len(list.Items))
+	for _, reason := range slices.Sorted(maps.Keys(closed)) {
+		text += fmt.Sprintf("; %s: %s", reason, strings.Join(closed[reason], ", "))
+	}
+	if warns {
+		slices.Sort(remedies)
+		return checkup.Warn(strings.Join(slices.Compact(remedies), "; "), "%s", text)
+	}
+	return checkup.Found("%s", text)
 }

@@ -60,7 +60,7 @@ func TestForgottenClusterLeavesNothingBehind(t *testing.T) {
 		Spec:       brokerv1alpha1.BrokerConfigSpec{DeniedClusters: []string{"berlin"}},
 	}
 	s.check(s.Create(t.Context(), config))
-	s.awaitCheck("clusters", checkup.OK, "denied: berlin")
+	s.awaitCheck("clusters", checkup.OK, "Denied: berlin")
 	ctx, cancel := context.WithTimeout(t.Context(), hangLimit)
 	defer cancel()
 	if err := forgetCluster(ctx, s.Client, &out, brokerNamespace, "berlin"); err != nil {

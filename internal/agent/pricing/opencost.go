@@ -53,12 +53,6 @@ func newClient() *http.Client {
 	}
 }
 
-// Ask fetches the metrics at an address and returns how many nodes have a price in them.
-func Ask(ctx context.Context, address string) (nodes int, err error) {
-	s, err := fetchPrices(ctx, newClient(), address)
-	return len(s), err
-}
-
 func fetchPrices(ctx context.Context, client *http.Client, address string) (nodePrices, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

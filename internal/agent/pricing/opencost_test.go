@@ -100,15 +100,15 @@ func TestFetchPricesNamesProblem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(tc.answer)
 			defer server.Close()
-			if nodes, err := Ask(t.Context(), server.URL); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), server.URL) {
-				t.Errorf("%d nodes, error %v, want %q", nodes, err, tc.want)
+			if nodes, err := fetchPrices(t.Context(), newClient(), server.URL); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), server.URL) {
+				t.Errorf("prices %v, error %v, want %q", nodes, err, tc.want)
 			}
 		})
 	}
 	// The server's certificate is not signed by the system's roots.
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	if _, err := Ask(t.Context(), server.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := fetchPrices(t.Context(), newClient(), server.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a stranger's certificate: %v", err)
 	}
 }

@@ -46,31 +46,17 @@ func (l Listener) Check(subject string) Check {
 }
 
 func (l Listener) checkCertificate(ctx context.Context, address *url.URL, roots *x509.CertPool) Finding {
-	leaf, finding := l.fetchCertificate(ctx, address.Host, address.Hostname(), roots)
-	if leaf == nil {
-		return finding
-	}
-	validity := Validity(leaf, l.Now())
-	if validity.Level == OK {
-		validity.Message = fmt.Sprintf("%s accepts TLS connections; its certificate %s", l.URL, validity.Message)
-	}
-	return validity
-}
-
-// fetchCertificate connects to the endpoint and returns its certificate, or a finding that explains
-// the failure.
-func (l Listener) fetchCertificate(ctx context.Context, address, name string, roots *x509.CertPool) (*x509.Certificate, Finding) {
-	dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: name, Time: l.Now}}
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: address.Hostname(), Time: l.Now}}
+	conn, err := dialer.DialContext(ctx, "tcp", address.Host)
 	if err != nil {
-		return nil, Fail(adviceFor(err), "%s: %v", address, err)
+		return Fail(adviceFor(err), "%s: %v", address.Host, err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing was sent, so an error does not matter
 	state := conn.(*tls.Conn).ConnectionState()
 	if l.Mutual && !refusesStrangers(ctx, conn) {
-		return nil, Fail("another program listens there, or a proxy terminates TLS in front of the broker: pass TCP through", "%s lets callers in without a certificate", address)
+		return Fail("another program listens there, or a proxy terminates TLS in front of the broker: pass TCP through", "%s lets callers in without a certificate", address.Host)
 	}
-	return state.PeerCertificates[0], Finding{}
+	return l.judgeValidity(state.PeerCertificates[0])
 }
 
 // refusesStrangers reports whether the server refuses this client, which has no certificate. In TLS
@@ -81,19 +67,8 @@ func refusesStrangers(ctx context.Context, conn net.Conn) bool {
 		_ = conn.SetReadDeadline(deadline) // at worst the read waits longer
 	}
 	_, err := conn.Read(make([]byte, 1))
-	return IsCertificateDemanded(err)
-}
-
-// IsRemoteAlert reports whether the other side has ended the TLS handshake with an alert.
-func IsRemoteAlert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "remote error"
-}
-
-// IsCertificateDemanded reports whether the error means that the server refuses callers without a
-// certificate.
-func IsCertificateDemanded(err error) bool {
-	return IsRemoteAlert(err) && strings.Contains(err.Error(), "certificate required")
+	return ok && op.Op == "remote error" && strings.Contains(err.Error(), "certificate required")
 }
 
 func adviceFor(err error) string {
@@ -109,19 +84,16 @@ func adviceFor(err error) string {
 	return "check the pods behind the address and the NetworkPolicies in between"
 }
 
-// Validity reports how long a certificate stays valid. It warns if less than a quarter of the
-// certificate's lifetime is left, because the certificate should have been renewed after two thirds
-// of the lifetime.
-func Validity(leaf *x509.Certificate, now time.Time) Finding {
-	left, whole := leaf.NotAfter.Sub(now), leaf.NotAfter.Sub(leaf.NotBefore)
+// judgeValidity reports how long the endpoint's certificate stays valid. It warns if less than a
+// quarter of the certificate's lifetime is left, because the certificate should have been renewed
+// after two thirds of the lifetime.
+func (l Listener) judgeValidity(leaf *x509.Certificate) Finding {
+	left, whole := leaf.NotAfter.Sub(l.Now()), leaf.NotAfter.Sub(leaf.NotBefore)
 	until := leaf.NotAfter.UTC().Format(time.RFC3339)
-	switch {
-	case left <= 0:
-		return Fail("renew it; a replaced file is reread, no restart is needed", "expired on %s", until)
-	case left < whole/4:
-		return Warn("it should have been renewed by now: see kubectl describe certificate, or the agent's log", "is valid until %s, for %s", until, left.Round(time.Minute))
+	if left < whole/4 {
+		return Warn("it should have been renewed by now: see kubectl describe certificate", "is valid until %s, for %s", until, left.Round(time.Minute))
 	}
-	return Found("is valid until %s, for %s", until, left.Round(time.Minute))
+	return Found("%s accepts TLS connections; its certificate is valid until %s, for %s", l.URL, until, left.Round(time.Minute))
 }
 
 func readRoots(file string) (*x509.CertPool, error) {

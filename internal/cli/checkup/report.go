@@ -68,13 +68,18 @@ type Check struct {
 	Look    func(context.Context) Finding
 }
 
+// Known returns a check whose finding is known already.
+func Known(subject string, f Finding) Check {
+	return Check{subject, func(context.Context) Finding { return f }}
+}
+
 // Body returns the body of a cobra command. The command connects to the cluster, runs the checks
 // and prints their findings.
 func Body(
-	kinds func() (*runtime.Scheme, error), checks func(*rest.Config, client.Client) ([]Check, error),
+	kinds func() (*runtime.Scheme, error), checks func(context.Context, *rest.Config, client.Client) ([]Check, error),
 ) func(*cobra.Command, []string) error {
 	return cluster.RunOnce(kinds, func(cmd *cobra.Command, _ []string, config *rest.Config, c client.Client) error {
-		checks, err := checks(config, c)
+		checks, err := checks(cmd.Context(), config, c)
 		if err != nil {
 			return err
 		}

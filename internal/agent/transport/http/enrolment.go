@@ -104,6 +104,10 @@ func (e *Enroller) Enrol(ctx context.Context, request *v1.EnrolmentRequest) (*v1
 }
 
 func (e *Enroller) explainError(err error) error {
+	if strings.Contains(err.Error(), "certificate required") {
+		return fmt.Errorf("%w: %w: this is the broker's listener for agents; use the port of the enrolment listener, 8444 by default",
+			transport.ErrUnreachable, withoutURL(err))
+	}
 	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
 }
 

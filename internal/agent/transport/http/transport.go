@@ -2,6 +2,8 @@ package http
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -279,7 +281,18 @@ func (t *Transport) explainError(ctx context.Context, err error, timeout time.Du
 		return fmt.Errorf("%w: no answer from %q within %s: %w", transport.ErrUnreachable, t.urls, timeout, err)
 	}
 	if isUntrusted(err) {
-		return fmt.Errorf("%w: %w: %w", transport.ErrUnreachable, transport.ErrUntrusted, withoutURL(err))
+		return fmt.Errorf("%w: %w: %w; %s", transport.ErrUnreachable, transport.ErrUntrusted, withoutURL(err), remedyForUntrusted(err))
 	}
 	return fmt.Errorf("%w: %w", transport.ErrUnreachable, withoutURL(err))
+}
+
+// remedyForUntrusted says what to do if one side does not accept the other's certificate.
+func remedyForUntrusted(err error) string {
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "call the broker by a name in its certificate, or add the name: certificates.dnsNames in the broker's chart"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "if the broker answers there, its CA is not the one in ca.crt of --broker-cert-path: replace that file, or enrol again"
+	}
+	return "the broker's agents-ca.crt holds another CA, or this cluster's certificate has expired: enrol again"
 }

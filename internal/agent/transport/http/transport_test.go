@@ -199,28 +199,26 @@ func TestRetriesSendTheBodyAgain(t *testing.T) {
 
 func TestBrokersThatAreNotTheBrokerAreNotAsked(t *testing.T) {
 	s, other := newSite(t), newSite(t)
-	for name, setup := range map[string]func(broker *transporttest.Broker) (url string){
-		"server of another CA": func(b *transporttest.Broker) string {
-			return (&site{s.agentsCA, other.serverCA, s.serverIP}).serve(t, b, listen(t))
-		},
-		"server with another name": func(b *transporttest.Broker) string {
-			return (&site{s.agentsCA, s.serverCA, net.IPv4(127, 0, 0, 2)}).serve(t, b, listen(t))
-		},
-		"server that does not know this agent's CA": func(b *transporttest.Broker) string {
-			return (&site{other.agentsCA, s.serverCA, s.serverIP}).serve(t, b, listen(t))
-		},
-		"nobody": func(*transporttest.Broker) string {
-			l := listen(t)
-			_ = l.Close() // the port is free again
-			return "https://" + l.Addr().String()
-		},
+	for name, tc := range map[string]struct {
+		server *site
+		says   string
+	}{
+		"server of another CA":                      {&site{s.agentsCA, other.serverCA, s.serverIP}, "ca.crt of --broker-cert-path"},
+		"server with another name":                  {&site{s.agentsCA, s.serverCA, net.IPv4(127, 0, 0, 2)}, "certificates.dnsNames"},
+		"server that does not know this agent's CA": {&site{other.agentsCA, s.serverCA, s.serverIP}, "agents-ca.crt holds another CA"},
+		"nobody": {nil, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			broker := transporttest.NewBroker()
-			url := setup(broker)
+			broker, l := transporttest.NewBroker(), listen(t)
+			url := "https://" + l.Addr().String()
+			if tc.server == nil {
+				_ = l.Close() // the port is free again
+			} else {
+				tc.server.serve(t, broker, l)
+			}
 			_, err := s.connect(t, s.clientDir(t, "rome"), url).Ping(t.Context())
-			if !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), url) {
-				t.Errorf("Ping: %v; want it unreachable at %s", err, url)
+			if !errors.Is(err, transport.ErrUnreachable) || !strings.Contains(err.Error(), url) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("Ping: %v; want it unreachable at %s, saying %q", err, url, tc.says)
 			}
 			if n := len(broker.Calls(transporttest.Ping)); n != 0 {
 				t.Errorf("%d calls reached the broker", n)
