@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -242,6 +244,10 @@ func withdrawPlacement(ctx context.Context, c client.Client, inst *agentv1alpha1
 }
 
 func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.Writer) error {
+	placeholders, err := labels.Parse(agentv1alpha1.PlaceholderLabel)
+	if err != nil {
+		return err
+	}
 	return o.CleanUp(ctx, c, out, func(cleanup *uninstall.Cleanup) []uninstall.Step {
 		return []uninstall.Step{
 			o.newLeaver(c, clock.RealClock{}).resumeLending, // so that an agent that is installed later offers capacity again
@@ -249,10 +255,10 @@ func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.
 			cleanup.Release(&agentv1alpha1.QuoteList{}, agentv1alpha1.ReleaseFinalizer),
 			cleanup.Release(&agentv1alpha1.ReservationInstructionList{}, agentv1alpha1.PeeringFinalizer),
 			cleanup.Release(&agentv1alpha1.ProviderInstructionList{}, agentv1alpha1.PeeringFinalizer),
-			cleanup.DeletePods(agentv1alpha1.PlaceholderLabel),
+			cleanup.DeleteAll(&corev1.PodList{}, placeholders),
 			cleanup.Delete(&coordinationv1.Lease{}, leaseName),
-			cleanup.DeleteIssued(o.Name, "ca", "webhook-tls", "console-tls", "metrics-tls"),
-			cleanup.DeleteMade(o.Name, "identity"),
+			cleanup.DeleteSecrets(o.Name, uninstall.IsIssued, "ca", "webhook-tls", "console-tls", "metrics-tls"),
+			cleanup.DeleteSecrets(o.Name, uninstall.IsMade, "identity"),
 		}
 	})
 }

@@ -133,7 +133,7 @@ func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.
 		return []uninstall.Step{
 			cleanup.Release(&brokerv1alpha1.ReservationList{}, brokerv1alpha1.ReservationFinalizer),
 			cleanup.Delete(&coordinationv1.Lease{}, leaseName),
-			cleanup.DeleteIssued(o.Name, issued...),
+			cleanup.DeleteSecrets(o.Name, uninstall.IsIssued, issued...),
 			cleanup.DeleteAll(uninstall.CertificateRequests(), uninstall.Made()),
 			cleanup.DeleteAll(&corev1.ConfigMapList{}, made),
 			cleanup.DeleteAll(&brokerv1alpha1.BrokerConfigList{}, uninstall.Made()),

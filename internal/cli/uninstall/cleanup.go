@@ -99,19 +99,6 @@ func (c *Cleanup) Release(list client.ObjectList, finalizer string) Step {
 	}
 }
 
-// DeletePods returns a step that deletes all pods in the release's namespace that have the given
-// label.
-func (c *Cleanup) DeletePods(label string) Step {
-	return func(ctx context.Context) error {
-		return c.forEach(ctx, &corev1.PodList{}, func(pod client.Object) error {
-			if err := client.IgnoreNotFound(c.Client.Delete(ctx, pod)); err != nil {
-				return fmt.Errorf("deleting %s: %w", c.describeObject(pod), err)
-			}
-			return c.printf("deleted %s", c.describeObject(pod))
-		}, client.InNamespace(c.Namespace), client.HasLabels{label})
-	}
-}
-
 // forEach lists the objects of a kind and calls do for each of them. It does nothing if the kind is
 // not installed.
 func (c *Cleanup) forEach(ctx context.Context, list client.ObjectList, do func(client.Object) error, options ...client.ListOption) error {
@@ -166,27 +153,19 @@ func (c *Cleanup) Delete(obj client.Object, name string) Step {
 	}
 }
 
-// DeleteIssued returns a step that deletes Secrets that cert-manager wrote. Their names are
-// <release>-<suffix>. It keeps Secrets with such a name that someone else created.
-func (c *Cleanup) DeleteIssued(release string, suffixes ...string) Step {
-	return c.deleteSecrets(release, suffixes, func(secret client.Object) bool {
-		_, issued := secret.GetAnnotations()[certManagerAnnotation]
-		return issued
-	})
+// IsIssued reports whether cert-manager wrote a Secret.
+func IsIssued(secret client.Object) bool {
+	_, issued := secret.GetAnnotations()[certManagerAnnotation]
+	return issued
 }
 
-// DeleteMade returns a step that deletes Secrets that the broker or the agent created. Their names
-// are <release>-<suffix>.
-func (c *Cleanup) DeleteMade(release string, suffixes ...string) Step {
-	return c.deleteSecrets(release, suffixes, func(secret client.Object) bool {
-		return Made().Matches(labels.Set(secret.GetLabels()))
-	})
-}
+// IsMade reports whether the broker or the agent created a Secret.
+func IsMade(secret client.Object) bool { return Made().Matches(labels.Set(secret.GetLabels())) }
 
-// deleteSecrets returns a step that deletes Secrets with the names <release>-<suffix> if the
+// DeleteSecrets returns a step that deletes Secrets with the names <release>-<suffix> if the
 // function ours accepts them. Without a release name, the step keeps all Secrets and says so. It
 // reads only the metadata of the Secrets, never their content.
-func (c *Cleanup) deleteSecrets(release string, suffixes []string, ours func(client.Object) bool) Step {
+func (c *Cleanup) DeleteSecrets(release string, ours func(client.Object) bool, suffixes ...string) Step {
 	return func(ctx context.Context) error {
 		if release == "" {
 			return c.printf("keeping Secrets %q: --name is not set, so their owner is unknown", suffixes)
