@@ -249,45 +249,6 @@ func TestExpiredCertificateIsReportedBeforeSending(t *testing.T) {
 	}
 }
 
-func TestReplacedCertificatesLoseNoCall(t *testing.T) {
-	s := newSite(t)
-	broker := transporttest.NewBroker()
-	dir := s.clientDir(t, "rome")
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	files, err := pki.OpenFiles(dir, clock.Now)
-	runtest.Check(t, err)
-	tr := s.connectFiles(t, files, s.serve(t, broker, listen(t)))
-
-	poll := make(chan error, 1)
-	go func() {
-		list, err := tr.FetchInstructions(t.Context(), "", time.Minute)
-		if err == nil && len(list.Instructions) != 1 {
-			err = fmt.Errorf("instructions %+v", list.Instructions)
-		}
-		poll <- err
-	}()
-	runtest.Check(t, broker.AwaitCalls(t.Context(), transporttest.FetchInstructions, 1))
-	stop := underLoad(t, tr)
-	for i := range 10 {
-		s.issueClient(t, dir, fmt.Sprintf("rome-%d", i))
-		// Files are reread once a second.
-		clock.SetTime(clock.Now().Add(time.Second))
-		runtest.Check(t, broker.AwaitCalls(t.Context(), transporttest.SendMessage, len(broker.Calls(transporttest.SendMessage))+5))
-	}
-	stop()
-	// The cluster ID shows which certificate is in use. This call is needed because the calls
-	// so far may all have begun before the last replacement.
-	runtest.Check(t, tr.SendMessage(t.Context(), &v1.Message{To: "paris", Slot: "last", Body: []byte("x")}))
-	calls := broker.Calls(transporttest.SendMessage)
-	if last := calls[len(calls)-1].ClusterID; last != "rome-9" {
-		t.Errorf("last call came from %q; want rome-9", last)
-	}
-	broker.Instruct("rome", v1.Instruction{Reservation: "res-0000000001", Role: v1.InstructionRoleConsumer, State: v1.InstructionStateHold})
-	if err := <-poll; err != nil {
-		t.Errorf("poll over the first certificate: %v", err)
-	}
-}
-
 func TestReplicasStandInForEachOther(t *testing.T) {
 	s := newSite(t)
 	broker := transporttest.NewBroker() // both replicas share its state
