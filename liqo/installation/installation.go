@@ -152,6 +152,19 @@ func APIServerAddress(ctx context.Context, c kubernetes.Interface, namespace str
 	return address, nil
 }
 
+// ClusterID reads the cluster ID of the installed Liqo from the ConfigMap in which Liqo stores it.
+func ClusterID(ctx context.Context, c kubernetes.Interface, namespace string) (string, error) {
+	const name, key = "liqo-clusterid-configmap", "CLUSTER_ID"
+	ids, err := c.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("ConfigMap %s/%s with Liqo's cluster ID is missing: is Liqo in another namespace (--liqo-namespace)?", namespace, name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading Liqo's cluster ID: %w", err)
+	}
+	return ids.Data[key], nil
+}
+
 // flagValue returns the value of a flag in the arguments of a Deployment's containers. It does not find a
 // value that follows the flag in a separate argument, a form that Liqo's chart does not use. If a flag is
 // repeated, the last value counts, as in Liqo.

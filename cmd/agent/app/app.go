@@ -32,6 +32,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/burstpolicy"
+	enforcementcontroller "github.com/mehdiazizian/liqo-resource-broker/controllers/agent/enforcement"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/lendingpolicy"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/providerinstruction"
 	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/provisioningrequest"
@@ -45,6 +46,8 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/identity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/inbox"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/kubeconfigs"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/metrics"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/outbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/pricing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/reach"
@@ -54,6 +57,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/version"
@@ -107,13 +111,13 @@ type agent struct {
 	// keeper enrols this cluster and renews its certificate. It is nil without --identity-secret.
 	keeper    *identity.Keeper
 	transport *httptransport.Transport
-	settings  *settings
+	settings  *advertisement.FileSettings
 	watcher   *capacity.Watcher
 	outbox    *outbox.Outbox
 	requests  *resourcerequest.Reconciler
 	peering   *liqo.Peering
 	// offloaded watches the pods of consumers. It is nil without peering.
-	offloaded *offloaded
+	offloaded *enforcementcontroller.Pods
 	// scout probes whether this cluster reaches the API servers of others. It is nil without
 	// peering.
 	scout *reach.Scout
@@ -125,7 +129,7 @@ type agent struct {
 	// connects is true when the agent connects networks through Liqo.
 	connects bool
 	// durations measures handshakes and drains. It is nil without peering.
-	durations *durationMeter
+	durations *metrics.DurationMeter
 	// steps makes spans of placements. It is nil without --otlp-endpoint.
 	steps *tracing.Steps
 	// journalID is the ID of the broker's journal, nil while it is unknown.
@@ -142,8 +146,11 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	a := &agent{options: o, log: log}
-	if err := a.openSettings(); err != nil {
-		return err
+	a.settings = &advertisement.FileSettings{}
+	if o.configFile != "" {
+		if a.settings.File, err = configuration.Open(o.configFile, clock.RealClock{}, log.WithName("configuration")); err != nil {
+			return err
+		}
 	}
 	if err := o.initRights(ctx, config); err != nil {
 		log.Error(err, "consumers that other tools peered cannot write here before this agent has enrolled")
@@ -238,9 +245,9 @@ func (a *agent) addTransport(*rest.Config) error {
 	if a.transport, err = a.newTransport(a.files); err != nil {
 		return err
 	}
-	calls := newCallMeter(time.Now)
-	a.transport.WatchAttempts(calls.watchAttempt)
-	return registerMetrics(calls)
+	calls := metrics.NewCallMeter(time.Now)
+	a.transport.WatchAttempts(calls.WatchAttempt)
+	return metrics.Register(calls)
 }
 
 // newTransport creates the transport to the broker. It does not connect yet.
@@ -274,13 +281,13 @@ func (a *agent) addCapacity(config *rest.Config) error {
 		return err
 	}
 	a.watcher = capacity.New(clientset, a.nodeLabels...).PlaceholdersIn(a.podNamespace)
-	if file := a.settings.file; file != nil {
+	if file := a.settings.File; file != nil {
 		pricer := pricing.New(a.watcher, clock.RealClock{}, a.log.WithName("pricing"))
 		file.Follow(func(c *configuration.Configuration) {
 			a.watcher.Lend(c.Nodes, a.offeredTaints(c.Taints), slices.Sorted(maps.Values(c.PriceLabels))...)
 			pricer.Follow(c)
 		})
-		a.settings.pricer = pricer
+		a.settings.Pricer = pricer
 		if err := errors.Join(a.mgr.Add(pricer), a.mgr.Add(file)); err != nil {
 			return err
 		}
@@ -304,8 +311,8 @@ func (a *agent) addPeering(*rest.Config) error {
 	if why := a.reclaimWarning(); why != "" {
 		a.log.Info("WARNING: " + why)
 	}
-	a.durations = newDurationMeter()
-	if err := registerMetrics(a.durations.handshakes, a.durations.drains); err != nil {
+	a.durations = metrics.NewDurationMeter()
+	if err := metrics.Register(a.durations.Handshakes, a.durations.Drains); err != nil {
 		return err
 	}
 	options := liqo.Options{
@@ -316,11 +323,10 @@ func (a *agent) addPeering(*rest.Config) error {
 		Outbox: a.outbox, Clock: clock.RealClock{}, Log: a.log.WithName("peering"),
 		GuardElsewhere: a.guardElsewhere,
 		ReclaimAfter:   a.reclaimTimeout, GiveUpAfter: a.giveUpTimeout, DrainTimeout: a.drainTimeout,
-		ObserveStep: a.durations.observeStep,
+		ObserveStep: a.durations.ObserveStep,
 	}
 	if a.peeringMode == peeringKubeconfig {
-		others := &kubeconfigs{dir: a.kubeconfigsDir, scheme: a.mgr.GetScheme(), clients: map[string]remote{}}
-		options.Remote = others.clientOf
+		options.Remote = kubeconfigs.New(a.kubeconfigsDir, a.mgr.GetScheme()).ClientOf
 	}
 	if a.connects {
 		options.GatewayService = corev1.ServiceType(a.gatewayServiceType)
@@ -392,7 +398,7 @@ func (a *agent) addControllers(config *rest.Config) error {
 	}
 	if a.scout != nil {
 		advertises.Peers, consumes.Reach = a.scout, a.scout
-		consumes.ObserveDrain = a.durations.observeDrain
+		consumes.ObserveDrain = a.durations.ObserveDrain
 	}
 	liqo, err := a.liqoCondition(config)
 	if err != nil {
@@ -441,8 +447,8 @@ func (a *agent) addControllers(config *rest.Config) error {
 		return err
 	}
 	return providerinstruction.SetupWithManager(a.mgr, providerinstruction.Options{
-		Namespace: a.instructionNamespace, Admit: admission.New(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.offerRules, a.whyUnready(liqo)).Admit,
-		Peering: a.peering, Place: a.settings.ownPlace,
+		Namespace: a.instructionNamespace, Admit: admission.New(a.mgr.GetClient(), a.watcher, a.instructionNamespace, a.settings.OfferRules, a.whyUnready(liqo)).Admit,
+		Peering: a.peering, Place: a.settings.OwnPlace,
 		RightsNamespace: a.podNamespace,
 		Placeholders:    a.placeholderSettings(), ObjectLimits: a.objectLimits, BindSlices: a.bindSlices,
 		Reporter: a.transport, Outbox: a.outbox, Recorder: a.mgr.GetEventRecorder(version.Product), Clock: clock.RealClock{}, Steps: a.steps,
@@ -497,6 +503,15 @@ func (a *agent) addInbox(*rest.Config) error {
 		return nil
 	}
 	return a.mgr.Add(inbox.NewMessages(a.transport, a.peering, options))
+}
+
+// addStateMetrics registers the metrics that are read from objects at every scrape.
+func (a *agent) addStateMetrics(*rest.Config) error {
+	return metrics.Register(&metrics.StateCollector{
+		Elected: a.mgr.Elected(), Reader: a.mgr.GetClient(), Namespace: a.instructionNamespace,
+		Advertised:  client.ObjectKey{Namespace: a.advertisementNamespace, Name: a.advertisementName},
+		UsedAmounts: func() map[string]quantity.Amounts { return a.watcher.Snapshot().Used },
+	})
 }
 
 func (a *agent) addChecks(*rest.Config) error {

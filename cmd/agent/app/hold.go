@@ -17,7 +17,7 @@ func (a *agent) placeholderSettings() *providerinstruction.Placeholders {
 	}
 	return &providerinstruction.Placeholders{
 		Namespace: a.podNamespace, Image: a.placeholderImage, PriorityClass: a.placeholderClass,
-		Pods: a.offloaded.pods, Room: a.watcher.Room, Confine: a.confinePlaceholder,
+		Pods: a.offloaded.Cache, Room: a.watcher.Room, Confine: a.confinePlaceholder,
 	}
 }
 

@@ -5,16 +5,15 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/lease"
 )
 
-// lockTimeout is the timeout of a request for the lease. It leaves time for a second attempt within
-// the 10 s in which the leader must renew its lease.
-const lockTimeout = 5 * time.Second
+// renewDeadline is the time in which the leader must renew its lease, the default of the manager. A
+// request for the lease may take half of it.
+const renewDeadline = 10 * time.Second
 
 // newLock returns the lock for --leader-elect. Its identity is the name of the pod. A container
 // that restarts in the same pod therefore finds its own lease and leads again at once, instead of
@@ -26,14 +25,8 @@ func (o *options) newLock(config *rest.Config) (resourcelock.Interface, error) {
 	if !o.leaderElect || pod == "" || o.podNamespace == "" {
 		return nil, nil
 	}
-	config = rest.CopyConfig(config)
-	config.Timeout = lockTimeout
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.podNamespace, leaseName,
-		clientset.CoreV1(), clientset.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: pod})
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, o.podNamespace, leaseName,
+		resourcelock.ResourceLockConfig{Identity: pod}, config, renewDeadline)
 	if err != nil {
 		return nil, fmt.Errorf("creating the lock of lease %q for pod %q: %w", leaseName, pod, err)
 	}

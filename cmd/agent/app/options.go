@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/listener"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/logging"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/tracing/otlp"
 	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 	"github.com/mehdiazizian/liqo-resource-broker/webhooks"
@@ -218,11 +220,10 @@ func (o *options) completeOptions() error {
 	if err := o.checkEnrolment(); err != nil {
 		return err
 	}
+	if o.peeringMode == "" && o.kubeconfigsDir != "" {
+		o.peeringMode = peeringKubeconfig
+	}
 	switch o.peeringMode {
-	case "":
-		if o.kubeconfigsDir != "" {
-			o.peeringMode = peeringKubeconfig
-		}
 	case peeringKubeconfig:
 		if o.kubeconfigsDir == "" {
 			return errors.New("--peering-mode=kubeconfig: --kubeconfigs-dir is missing: give the folder with <cluster-id>.kubeconfig")
@@ -231,13 +232,47 @@ func (o *options) completeOptions() error {
 		if o.kubeconfigsDir != "" {
 			return fmt.Errorf("--kubeconfigs-dir is not read with --peering-mode=%s: leave it out, or use --peering-mode=kubeconfig", o.peeringMode)
 		}
-	default:
-		return fmt.Errorf("--peering-mode: %q is unknown, use brokered, kubeconfig or none", o.peeringMode)
 	}
-	if err := errors.Join(o.checkTimes(), o.checkNetworking(), o.checkLifetime(), o.checkActor(), o.completeLimits()); err != nil {
+	if o.networking == networkingEnabled && o.peeringMode == peeringNone {
+		return errors.New("--networking=enabled: --peering-mode=none does not peer: leave one of them out")
+	}
+	if err := errors.Join(o.checkChoices(), o.checkTimes(), o.checkLifetime(), o.checkHold(), o.completeLimits()); err != nil {
 		return err
 	}
 	return o.checkNodeLabels()
+}
+
+// checkChoices refuses values of flags that are none of the possible ones.
+func (o *options) checkChoices() error {
+	for _, c := range []struct {
+		flag, value string
+		choices     []string
+	}{
+		{"--peering-mode", o.peeringMode, []string{peeringBrokered, peeringKubeconfig, peeringNone, ""}},
+		{"--networking", o.networking, []string{networkingAuto, networkingEnabled, networkingDisabled}},
+		{"--gateway-service-type", o.gatewayServiceType, []string{string(corev1.ServiceTypeLoadBalancer), string(corev1.ServiceTypeNodePort), string(corev1.ServiceTypeClusterIP)}},
+		{"--actor", o.actor, []string{actorReported, actorHidden}},
+		{"--hold", o.hold, []string{string(agentv1alpha1.HoldLedger), string(agentv1alpha1.HoldPlaceholder)}},
+	} {
+		if !slices.Contains(c.choices, c.value) {
+			return fmt.Errorf("%s: %q is unknown, use one of %q", c.flag, c.value, c.choices)
+		}
+	}
+	return nil
+}
+
+// maxNodeLabels is how many node labels a cluster may publish. The CRD of the Advertisement has
+// the same limit.
+const maxNodeLabels = 16
+
+// checkNodeLabels returns an error for node labels that the CRD of the Advertisement does not
+// accept. With such labels, the agent could not write its Advertisement.
+func (o *options) checkNodeLabels() error {
+	keys := map[string]string{}
+	for _, key := range o.nodeLabels {
+		keys[key] = ""
+	}
+	return requirements.CheckLabels("--node-labels", keys, maxNodeLabels)
 }
 
 // checkLifetime checks --peer-certificate-lifetime. 10 minutes is the shortest time that a
@@ -280,23 +315,6 @@ func (o *options) completeLimits() error {
 	return nil
 }
 
-func (o *options) checkNetworking() error {
-	switch o.networking {
-	case networkingAuto, networkingDisabled:
-	case networkingEnabled:
-		if o.peeringMode == peeringNone {
-			return errors.New("--networking=enabled: --peering-mode=none does not peer: leave one of them out")
-		}
-	default:
-		return fmt.Errorf("--networking: %q is unknown, use auto, enabled or disabled", o.networking)
-	}
-	switch corev1.ServiceType(o.gatewayServiceType) {
-	case corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort, corev1.ServiceTypeClusterIP:
-		return nil
-	}
-	return fmt.Errorf("--gateway-service-type: %q is unknown, use LoadBalancer, NodePort or ClusterIP", o.gatewayServiceType)
-}
-
 // completeTransport chooses the transport to the broker, and checks the flags for it.
 func (o *options) completeTransport() error {
 	if o.brokerKubeconfig != "" {
@@ -334,7 +352,7 @@ func (o *options) checkTimes() error {
 	if o.drainTimeout < 0 {
 		return fmt.Errorf("--drain-timeout: %s is negative, use 0 to delete pods without evicting them first", o.drainTimeout)
 	}
-	return errors.Join(checkTimeout("--reclaim-timeout", o.reclaimTimeout), checkTimeout("--give-up-timeout", o.giveUpTimeout), o.checkHold())
+	return errors.Join(checkTimeout("--reclaim-timeout", o.reclaimTimeout), checkTimeout("--give-up-timeout", o.giveUpTimeout))
 }
 
 // Values of --actor.
@@ -342,13 +360,6 @@ const (
 	actorReported = "Reported"
 	actorHidden   = "Hidden"
 )
-
-func (o *options) checkActor() error {
-	if o.actor != actorReported && o.actor != actorHidden {
-		return fmt.Errorf("--actor: %q is unknown, use %s or %s", o.actor, actorReported, actorHidden)
-	}
-	return nil
-}
 
 // reclaimWarning returns a warning if the agent would take a placement back before its consumer has
 // drained the pods, else "". The drain timeout of the consumers is not known here; the warning
@@ -369,15 +380,10 @@ func checkTimeout(flag string, d time.Duration) error {
 	return nil
 }
 
+// checkHold checks what placeholder pods need.
 func (o *options) checkHold() error {
-	switch agentv1alpha1.Hold(o.hold) {
-	case agentv1alpha1.HoldLedger:
-		return nil
-	case agentv1alpha1.HoldPlaceholder:
-	default:
-		return fmt.Errorf("--hold: %q is unknown, use Ledger or Placeholder", o.hold)
-	}
 	switch {
+	case o.hold != string(agentv1alpha1.HoldPlaceholder):
 	case o.podNamespace == "":
 		return errors.New("--hold=Placeholder: POD_NAMESPACE is not set in the environment: set it to the namespace of the placeholders")
 	case o.placeholderClass == "":

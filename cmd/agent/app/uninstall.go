@@ -7,24 +7,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/leaving"
 	httptransport "github.com/mehdiazizian/liqo-resource-broker/internal/agent/transport/http"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/cluster"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/cli/uninstall"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 )
 
@@ -77,114 +74,20 @@ cert-manager filled. The chart runs both as hooks of helm uninstall.`,
 
 func (o *uninstallOptions) newDeparture(c client.Client) uninstall.Departure {
 	d := o.Departure()
-	d.InUse = func(ctx context.Context) ([]string, error) {
-		found, err := o.findUse(ctx, c)
-		return found.describeLines(), err
-	}
-	l := o.newLeaver(c, d.Clock)
-	d.Leave, d.Stay = l.stopLending, l.resumeLending
-	d.End = func(ctx context.Context) error { return o.endUse(ctx, c) }
+	use := leaving.Uses{Client: c, Namespace: o.instructionNamespace, Release: o.releaseReservations}
+	d.InUse, d.End = use.InUse, use.End
+	l := o.newLeaver(c)
+	d.Leave, d.Stay = l.StopLending, l.ResumeLending
 	d.Advice = "Delete the ResourceRequests, wait until other clusters have released this cluster's capacity, then uninstall again. " + uninstall.Remedy
 	return d
 }
 
-// use lists the capacity that this cluster uses of other clusters, and the capacity that it lends to them.
-type use struct {
-	requests []agentv1alpha1.ResourceRequest
-	consumed []agentv1alpha1.ReservationInstruction
-	provided []agentv1alpha1.ProviderInstruction
+func (o *uninstallOptions) newLeaver(c client.Client) *leaving.Leaver {
+	return leaving.NewLeaver(c, client.ObjectKey{Namespace: o.advertisementNamespace, Name: o.advertisementName}, o.Timeout, clock.RealClock{})
 }
 
-// findUse lists what this cluster uses and lends. It leaves out requests that have ended. It includes all instructions:
-// the agent deletes an instruction once nothing of its placement is left.
-func (o *uninstallOptions) findUse(ctx context.Context, c client.Reader) (use, error) {
-	requests, consumed, provided := &agentv1alpha1.ResourceRequestList{}, &agentv1alpha1.ReservationInstructionList{}, &agentv1alpha1.ProviderInstructionList{}
-	err := errors.Join(
-		listObjects(ctx, c, requests), listObjects(ctx, c, consumed, client.InNamespace(o.instructionNamespace)),
-		listObjects(ctx, c, provided, client.InNamespace(o.instructionNamespace)),
-	)
-	found := use{consumed: consumed.Items, provided: provided.Items}
-	for i := range requests.Items {
-		switch requests.Items[i].Status.Phase {
-		case agentv1alpha1.RequestReleased, agentv1alpha1.RequestFailed:
-		default:
-			found.requests = append(found.requests, requests.Items[i])
-		}
-	}
-	return found, err
-}
-
-// listObjects lists objects. If the CRD is missing, the list stays empty.
-func listObjects(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) error {
-	err := c.List(ctx, list, options...)
-	if err == nil || meta.IsNoMatchError(err) {
-		return nil
-	}
-	return fmt.Errorf("listing %T: %w", list, err)
-}
-
-func (u use) describeLines() []string {
-	var out []string
-	for i := range u.requests {
-		r := &u.requests[i]
-		line := fmt.Sprintf("ResourceRequest %s/%s: %s", r.Namespace, r.Name, r.Status.Phase)
-		if r.Status.TargetClusterID != "" {
-			line += fmt.Sprintf(", uses %s (%s)", r.Status.TargetClusterID, r.Status.ReservationName)
-		}
-		out = append(out, line)
-	}
-	for i := range u.consumed {
-		r := &u.consumed[i]
-		if u.servesRequest(r) {
-			continue // the line of its request is enough
-		}
-		out = append(out, fmt.Sprintf("ReservationInstruction %s/%s: %s, uses %s", r.Namespace, r.Name, r.Status.Phase, r.Spec.TargetClusterID))
-	}
-	for i := range u.provided {
-		p := &u.provided[i]
-		out = append(out, fmt.Sprintf("ProviderInstruction %s/%s: %s, lends to %s", p.Namespace, p.Name, p.Status.Phase, p.Spec.RequesterClusterID))
-	}
-	return out
-}
-
-// servesRequest reports whether an instruction serves one of u.requests.
-func (u use) servesRequest(inst *agentv1alpha1.ReservationInstruction) bool {
-	ref := inst.Spec.RequestRef
-	return ref != nil && slices.ContainsFunc(u.requests, func(r agentv1alpha1.ResourceRequest) bool { return string(r.UID) == ref.UID })
-}
-
-// endUse starts to end everything in use: it deletes requests and withdraws from placements. The agent, which still
-// runs, does the rest.
-func (o *uninstallOptions) endUse(ctx context.Context, c client.Client) error {
-	found, err := o.findUse(ctx, c)
-	if err != nil {
-		return err
-	}
-	var trouble []error
-	for i := range found.requests {
-		if r := &found.requests[i]; r.DeletionTimestamp == nil {
-			trouble = append(trouble, client.IgnoreNotFound(c.Delete(ctx, r)))
-		}
-	}
-	trouble = append(trouble, o.releaseBrokerReservations(ctx, found.consumed))
-	for i := range found.provided {
-		trouble = append(trouble, withdrawPlacement(ctx, c, &found.provided[i], metav1.Now()))
-	}
-	return errors.Join(trouble...)
-}
-
-// releaseBrokerReservations asks the broker to release the reservations that were created in the broker's cluster. This
-// cluster has no request for them that could be deleted.
-func (o *uninstallOptions) releaseBrokerReservations(ctx context.Context, consumed []agentv1alpha1.ReservationInstruction) error {
-	var names []string
-	for i := range consumed {
-		if consumed[i].Spec.RequestRef == nil && !consumed[i].Spec.Release {
-			names = append(names, consumed[i].Spec.ReservationName)
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
+// releaseReservations asks the broker to release reservations that were created in its cluster.
+func (o *uninstallOptions) releaseReservations(ctx context.Context, names []string) error {
 	broker, err := openBroker(o.options)
 	if err != nil {
 		return fmt.Errorf("reservations %q were created in the broker's cluster, delete them there: %w", names, err)
@@ -224,25 +127,6 @@ func openBroker(o *options) (*httptransport.Transport, error) {
 	return o.newTransport(files)
 }
 
-// withdrawPlacement withdraws this cluster's acknowledgement of a placement. The agent reports this to the broker,
-// which finds another provider for the consumer or ends the reservation. Running pods stay until the consumer has
-// removed its side of the placement.
-func withdrawPlacement(ctx context.Context, c client.Client, inst *agentv1alpha1.ProviderInstruction, now metav1.Time) error {
-	if inst.Spec.Release || meta.IsStatusConditionFalse(inst.Status.Conditions, agentv1alpha1.ConditionAcknowledged) {
-		return nil
-	}
-	before := inst.DeepCopy()
-	meta.SetStatusCondition(&inst.Status.Conditions, metav1.Condition{
-		Type: agentv1alpha1.ConditionAcknowledged, Status: metav1.ConditionFalse, Reason: agentv1alpha1.ReasonDraining,
-		Message: "this cluster stops lending: its agent is being uninstalled", ObservedGeneration: inst.Generation, LastTransitionTime: now,
-	})
-	err := c.Status().Patch(ctx, inst, patch.IfUnchanged(before))
-	if err = client.IgnoreNotFound(err); err != nil {
-		return fmt.Errorf("withdrawing from %q: %w", inst.Name, err)
-	}
-	return nil
-}
-
 func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.Writer) error {
 	placeholders, err := labels.Parse(agentv1alpha1.PlaceholderLabel)
 	if err != nil {
@@ -250,7 +134,7 @@ func (o *uninstallOptions) cleanUp(ctx context.Context, c client.Client, out io.
 	}
 	return o.CleanUp(ctx, c, out, func(cleanup *uninstall.Cleanup) []uninstall.Step {
 		return []uninstall.Step{
-			o.newLeaver(c, clock.RealClock{}).resumeLending, // so that an agent that is installed later offers capacity again
+			o.newLeaver(c).ResumeLending, // so that an agent that is installed later offers capacity again
 			cleanup.Release(&agentv1alpha1.ResourceRequestList{}, agentv1alpha1.ReleaseFinalizer),
 			cleanup.Release(&agentv1alpha1.QuoteList{}, agentv1alpha1.ReleaseFinalizer),
 			cleanup.Release(&agentv1alpha1.ReservationInstructionList{}, agentv1alpha1.PeeringFinalizer),

@@ -16,8 +16,8 @@ func Conditions(about view.Subject, conditions []metav1.Condition) (checks []Che
 	return checks
 }
 
-// OfCondition returns the finding that a condition stands for. How serious its reason is, and what to do, says the
-// table of reasons. A reason that is not in the table is a failure, unless the condition is True.
+// OfCondition turns a condition into a finding. The table of reasons says how serious its reason is, and what to do.
+// A reason that is not in the table is a failure, unless the condition is True.
 func OfCondition(about view.Subject, c *metav1.Condition) Finding {
 	message := fmt.Sprintf("%s: %s", c.Reason, c.Message)
 	for _, term := range view.Explain(c.Reason) {

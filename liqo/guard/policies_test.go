@@ -1,4 +1,4 @@
-package app
+package guard
 
 import (
 	"errors"
@@ -25,12 +25,12 @@ func TestConditionNamesDisabledGuardAndRemedy(t *testing.T) {
 		"the policies are off":  {false, true, agentv1alpha1.ReasonGuardDisabled, "set guard.enabled=true"},
 		"everything is off too": {false, false, agentv1alpha1.ReasonGuardDisabled, "set guard.enabled=true"},
 	} {
-		c := disabledGuard(test.policies, test.webhooks)
+		c := DisabledCondition(test.policies, test.webhooks)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != test.reason || !strings.Contains(c.Message, test.remedy) {
 			t.Errorf("%s: condition %+v", name, c)
 		}
 	}
-	if c := disabledGuard(true, true); c != nil {
+	if c := DisabledCondition(true, true); c != nil {
 		t.Errorf("all are on: condition %+v", c)
 	}
 }
@@ -71,8 +71,8 @@ func TestGuardedObservesEveryPolicyAndBinding(t *testing.T) {
 					builder.WithObjects(obj)
 				}
 			}
-			w := &policyWatch{reader: builder.Build(), names: []string{"a-pods", "a-pods-rest=a-pods"}, clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}
-			c := w.condition(t.Context())
+			w := &Policies{Reader: builder.Build(), Names: []string{"a-pods", "a-pods-rest=a-pods"}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0))}
+			c := w.Condition(t.Context())
 			if !strings.Contains(c.Message, test.want) || (c.Status == metav1.ConditionTrue) != (test.want == "") {
 				t.Errorf("condition %+v, want %q", c, test.want)
 			}
@@ -87,13 +87,13 @@ func TestGuardedObservesEveryPolicyAndBinding(t *testing.T) {
 func TestGuardedNoticesDeletedPolicies(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1, 0))
 	c := fake.NewClientBuilder().WithObjects(policyNamed("a"), bindingOf("a", "a", admissionregistrationv1.Deny)).Build()
-	w := &policyWatch{reader: c, names: []string{"a"}, clock: clock}
-	if got := w.condition(t.Context()); got.Status != metav1.ConditionTrue {
+	w := &Policies{Reader: c, Names: []string{"a"}, Clock: clock}
+	if got := w.Condition(t.Context()); got.Status != metav1.ConditionTrue {
 		t.Fatalf("condition %+v", got)
 	}
 	runtest.Check(t, c.Delete(t.Context(), policyNamed("a")))
 	clock.SetTime(clock.Now().Add(policiesEvery))
-	if got := w.condition(t.Context()); got.Status != metav1.ConditionFalse {
+	if got := w.Condition(t.Context()); got.Status != metav1.ConditionFalse {
 		t.Errorf("after its deletion: condition %+v", got)
 	}
 }

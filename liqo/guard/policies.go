@@ -1,4 +1,4 @@
-package app
+package guard
 
 import (
 	"context"
@@ -10,29 +10,11 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo/guard"
 )
-
-// initRights lets the policies of the chart tell consumers whose tenant namespace a person made.
-func (o *options) initRights(ctx context.Context, config *rest.Config) error {
-	if !o.bindSlices || o.podNamespace == "" {
-		return nil
-	}
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return err
-	}
-	return guard.InitRights(ctx, c, o.podNamespace)
-}
 
 // findGap returns the first reason why admission policies are not in force, "" if all are. Each name is that of a
 // binding, and of its policy unless NAME=POLICY names another one.
@@ -78,23 +60,24 @@ func describeGap(policies []admissionregistrationv1.ValidatingAdmissionPolicy, b
 // policiesEvery is how long an observation of the policies is reused. One costs two reads.
 const policiesEvery = 20 * time.Second
 
-// policyWatch observes at intervals whether the admission policies are in force.
-type policyWatch struct {
-	reader client.Reader
-	names  []string
-	clock  clock.PassiveClock
+// Policies observes at intervals whether admission policies are in force.
+type Policies struct {
+	Reader client.Reader
+	// Names are those of bindings, each with a policy of its name or as NAME=POLICY.
+	Names []string
+	Clock clock.PassiveClock
 
 	mu   sync.Mutex // guards the fields below
 	next time.Time
 	last metav1.Condition
 }
 
-// condition returns the condition Guarded as far as it depends on the policies.
-func (w *policyWatch) condition(ctx context.Context) *metav1.Condition {
+// Condition returns the condition Guarded as far as it depends on the policies.
+func (w *Policies) Condition(ctx context.Context) *metav1.Condition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := w.clock.Now(); !now.Before(w.next) {
-		gap, err := findGap(ctx, w.reader, w.names)
+	if now := w.Clock.Now(); !now.Before(w.next) {
+		gap, err := findGap(ctx, w.Reader, w.Names)
 		w.next, w.last = now.Add(policiesEvery), observedGuard(gap, err)
 	}
 	last := w.last
@@ -110,6 +93,22 @@ func observedGuard(gap string, err error) metav1.Condition {
 		c.Status, c.Message = metav1.ConditionFalse, gap+": other clusters may do here what it forbids; restore it with helm upgrade"
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, agentv1alpha1.ReasonGuarded, "admission keeps other clusters to what they reserved here"
+	}
+	return c
+}
+
+// DisabledCondition returns the condition Guarded of an installation without policies or webhooks, nil if it has both.
+func DisabledCondition(policies, webhooks bool) *metav1.Condition {
+	c := &metav1.Condition{Type: agentv1alpha1.ConditionGuarded, Status: metav1.ConditionFalse}
+	switch {
+	case !policies:
+		c.Reason = agentv1alpha1.ReasonGuardDisabled
+		c.Message = "the admission policies for other clusters are off: one that has a reservation here may raise its own quota and reach nodes and other namespaces; set guard.enabled=true in the agent's chart"
+	case !webhooks:
+		c.Reason = agentv1alpha1.ReasonWebhookDisabled
+		c.Message = "the agent's webhook is off: a cluster that has a reservation here may get a certificate of any groups, and its pods beyond the grant or on nodes that are not lent start before they are evicted; set webhook.enabled=true in the agent's chart"
+	default:
+		return nil
 	}
 	return c
 }

@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
@@ -59,7 +60,7 @@ func TestOperationsAreThoseOfTheAPI(t *testing.T) {
 
 func TestBrokerIsUpIfItAnsweredTheLastCall(t *testing.T) {
 	now := time.Unix(0, 0)
-	m := newCallMeter(func() time.Time { return now })
+	m := NewCallMeter(func() time.Time { return now })
 	request, _ := http.NewRequest(http.MethodGet, "https://broker.example.com/api/v1/ping", nil)
 	for _, step := range []struct {
 		err  error
@@ -71,7 +72,7 @@ func TestBrokerIsUpIfItAnsweredTheLastCall(t *testing.T) {
 		{nil, 1},
 		{context.Canceled, 1},
 	} {
-		m.watchAttempt(request)(nil, step.err) //nolint:bodyclose // there is no response
+		m.WatchAttempt(request)(nil, step.err) //nolint:bodyclose // there is no response
 		if got := testutil.ToFloat64(m.up); got != step.want {
 			t.Errorf("after %v the broker is up: %v, want %v", step.err, got, step.want)
 		}
@@ -79,8 +80,8 @@ func TestBrokerIsUpIfItAnsweredTheLastCall(t *testing.T) {
 }
 
 func TestStateMetricsFollowTheObjects(t *testing.T) {
-	scheme, err := newScheme()
-	runtest.Check(t, err)
+	scheme := runtime.NewScheme()
+	runtest.Check(t, agentv1alpha1.AddToScheme(scheme))
 	cpu := func(n int) corev1.ResourceList {
 		return corev1.ResourceList{"cpu": *resource.NewQuantity(int64(n), resource.DecimalSI)}
 	}
@@ -97,12 +98,12 @@ func TestStateMetricsFollowTheObjects(t *testing.T) {
 		Conditions: []metav1.Condition{{Type: agentv1alpha1.ConditionLiqoReady, Status: metav1.ConditionTrue}},
 	}}
 	elected := make(chan struct{})
-	c := &stateCollector{
-		elected: elected, namespace: "agent", advertised: client.ObjectKeyFromObject(adv),
-		reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	c := &StateCollector{
+		Elected: elected, Namespace: "agent", Advertised: client.ObjectKeyFromObject(adv),
+		Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 			lent("a", 4, agentv1alpha1.InstructionActive), lent("b", 2, ""), borrowed("c", 8, agentv1alpha1.InstructionActive),
 			borrowed("d", 16, agentv1alpha1.InstructionReleased), adv).Build(),
-		usedAmounts: func() map[string]quantity.Amounts { return map[string]quantity.Amounts{"a": {"cpu": 1500}} },
+		UsedAmounts: func() map[string]quantity.Amounts { return map[string]quantity.Amounts{"a": {"cpu": 1500}} },
 	}
 	if n := testutil.CollectAndCount(c); n != 1 {
 		t.Errorf("a replica that is not elected exports %d series, want its version only", n)
@@ -140,16 +141,16 @@ func phases(role string, counts map[string]int) string {
 }
 
 func TestDurationsHaveASeriesBeforeTheFirstHandshakeOrDrain(t *testing.T) {
-	m := newDurationMeter()
-	if steps, results := testutil.CollectAndCount(m.handshakes), testutil.CollectAndCount(m.drains); steps != 5 || results != 3 {
+	m := NewDurationMeter()
+	if steps, results := testutil.CollectAndCount(m.Handshakes), testutil.CollectAndCount(m.Drains); steps != 5 || results != 3 {
 		t.Errorf("%d steps and %d results have a series, want 5 and 3", steps, results)
 	}
-	m.observeStep(plan.AwaitIdentity, 1500*time.Millisecond)
-	m.observeDrain(reservationinstruction.DrainDeleted, 5*time.Minute)
-	if diff := cmp.Diff(map[string]float64{"challenge": 0, "credentials": 0, "identity": 1.5, "answer": 0, "certificate": 0}, sumsOf(t, m.handshakes)); diff != "" {
+	m.ObserveStep(plan.AwaitIdentity, 1500*time.Millisecond)
+	m.ObserveDrain(reservationinstruction.DrainDeleted, 5*time.Minute)
+	if diff := cmp.Diff(map[string]float64{"challenge": 0, "credentials": 0, "identity": 1.5, "answer": 0, "certificate": 0}, sumsOf(t, m.Handshakes)); diff != "" {
 		t.Errorf("seconds by step (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]float64{"evicted": 0, "deleted": 300, "left": 0}, sumsOf(t, m.drains)); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"evicted": 0, "deleted": 300, "left": 0}, sumsOf(t, m.Drains)); diff != "" {
 		t.Errorf("seconds by result (-want +got):\n%s", diff)
 	}
 }

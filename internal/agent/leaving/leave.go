@@ -1,4 +1,4 @@
-package app
+package leaving
 
 import (
 	"context"
@@ -27,8 +27,8 @@ const (
 // unsure is appended to an error after which the broker may not know of the uninstallation.
 const unsure = "the broker may grant capacity here until the agent has been silent for three intervals"
 
-// leaver makes the running agent announce to the broker that it is being uninstalled.
-type leaver struct {
+// Leaver makes the running agent announce to the broker that it is being uninstalled.
+type Leaver struct {
 	client        client.Client
 	advertisement client.ObjectKey
 	// lasts is how long the announcement is in force.
@@ -36,16 +36,15 @@ type leaver struct {
 	clock clock.WithTicker
 }
 
-func (o *uninstallOptions) newLeaver(c client.Client, clock clock.WithTicker) *leaver {
-	return &leaver{
-		client: c, advertisement: client.ObjectKey{Namespace: o.advertisementNamespace, Name: o.advertisementName},
-		lasts: o.Timeout + leaveMargin, clock: clock,
-	}
+// NewLeaver returns a Leaver for an Advertisement. The announcement is in force for longer than the
+// timeout of the uninstallation.
+func NewLeaver(c client.Client, advertisement client.ObjectKey, timeout time.Duration, clock clock.WithTicker) *Leaver {
+	return &Leaver{client: c, advertisement: advertisement, lasts: timeout + leaveMargin, clock: clock}
 }
 
-// stopLending makes the agent announce that this cluster takes no new placements, and waits until
+// StopLending makes the agent announce that this cluster takes no new placements, and waits until
 // the broker knows. It returns an error if the broker may still grant capacity of this cluster.
-func (l *leaver) stopLending(ctx context.Context) error {
+func (l *Leaver) StopLending(ctx context.Context) error {
 	written, err := l.annotate(ctx, l.clock.Now().Add(l.lasts).UTC().Format(time.RFC3339))
 	switch {
 	case err != nil:
@@ -72,7 +71,7 @@ func (l *leaver) stopLending(ctx context.Context) error {
 }
 
 // checkKnown returns nil if the condition Leaving says that the broker knows of the uninstallation.
-func (l *leaver) checkKnown(ctx context.Context) error {
+func (l *Leaver) checkKnown(ctx context.Context) error {
 	adv, err := l.read(ctx)
 	if err != nil {
 		return err
@@ -86,8 +85,8 @@ func (l *leaver) checkKnown(ctx context.Context) error {
 	return nil
 }
 
-// resumeLending withdraws the announcement, so that the agent offers this cluster's capacity again.
-func (l *leaver) resumeLending(ctx context.Context) error {
+// ResumeLending withdraws the announcement, so that the agent offers this cluster's capacity again.
+func (l *Leaver) ResumeLending(ctx context.Context) error {
 	if _, err := l.annotate(ctx, ""); err != nil {
 		return fmt.Errorf("%w; this cluster lends nothing for %s at most", err, l.lasts)
 	}
@@ -96,7 +95,7 @@ func (l *leaver) resumeLending(ctx context.Context) error {
 
 // annotate sets LeavingUntilAnnotation of the Advertisement, or removes it if until is empty. found
 // is false if there is no Advertisement.
-func (l *leaver) annotate(ctx context.Context, until string) (found bool, err error) {
+func (l *Leaver) annotate(ctx context.Context, until string) (found bool, err error) {
 	adv, err := l.read(ctx)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
@@ -118,7 +117,7 @@ func (l *leaver) annotate(ctx context.Context, until string) (found bool, err er
 	return true, nil
 }
 
-func (l *leaver) read(ctx context.Context) (*agentv1alpha1.Advertisement, error) {
+func (l *Leaver) read(ctx context.Context) (*agentv1alpha1.Advertisement, error) {
 	adv := &agentv1alpha1.Advertisement{}
 	if err := l.client.Get(ctx, l.advertisement, adv); err != nil {
 		return nil, fmt.Errorf("reading Advertisement %q: %w", l.advertisement, err)

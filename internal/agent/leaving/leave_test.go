@@ -1,4 +1,4 @@
-package app
+package leaving
 
 import (
 	"context"
@@ -49,8 +49,8 @@ func TestUninstallationWaitsUntilTheBrokerKnows(t *testing.T) {
 					}()
 				}
 				began := time.Now()
-				l := newTestLeaver(c)
-				err := l.stopLending(t.Context())
+				l := NewLeaver(c, client.ObjectKey{Namespace: "default", Name: "cluster-advertisement"}, 10*time.Minute, clock.RealClock{})
+				err := l.StopLending(t.Context())
 				if (err != nil) != (tc.wrong != "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
 					t.Errorf("got error %v, want %q", err, tc.wrong)
 				}
@@ -64,19 +64,13 @@ func TestUninstallationWaitsUntilTheBrokerKnows(t *testing.T) {
 				if got := advertisementOf(t, c).Annotations[agentv1alpha1.LeavingUntilAnnotation]; got != until {
 					t.Errorf("the announcement lasts until %q, want %q", got, until)
 				}
-				runtest.Check(t, l.resumeLending(t.Context()))
+				runtest.Check(t, l.ResumeLending(t.Context()))
 				if got := advertisementOf(t, c).Annotations; len(got) != 0 {
 					t.Errorf("annotations %q stay, want none", got)
 				}
 			})
 		})
 	}
-}
-
-func newTestLeaver(c client.Client) *leaver {
-	o := &uninstallOptions{options: defaultOptions()}
-	o.Timeout = 10 * time.Minute
-	return o.newLeaver(c, clock.RealClock{})
 }
 
 func leavingClient(t *testing.T, absent bool) client.Client {

@@ -1,4 +1,5 @@
-package app
+// Package kubeconfigs connects to clusters without an agent.
+package kubeconfigs
 
 import (
 	"errors"
@@ -17,14 +18,19 @@ import (
 // remoteTimeout is the timeout of a call to another cluster with its kubeconfig.
 const remoteTimeout = 5 * time.Second
 
-// kubeconfigs returns clients for clusters without an agent. It creates them from files named
+// Folder returns clients for clusters without an agent. It creates them from files named
 // <cluster-id>.kubeconfig. A new, changed or deleted file takes effect at the next call.
-type kubeconfigs struct {
+type Folder struct {
 	dir    string
 	scheme *runtime.Scheme
 
 	mu      sync.Mutex // guards clients
 	clients map[string]remote
+}
+
+// New returns a Folder at a path. Its clients know the types in the scheme.
+func New(dir string, scheme *runtime.Scheme) *Folder {
+	return &Folder{dir: dir, scheme: scheme, clients: map[string]remote{}}
 }
 
 // remote is a client, and the content of the kubeconfig from which it was created.
@@ -33,9 +39,9 @@ type remote struct {
 	text string
 }
 
-// clientOf returns a client for a cluster. It reuses the client until the cluster's file
+// ClientOf returns a client for a cluster. It reuses the client until the cluster's file
 // changes.
-func (k *kubeconfigs) clientOf(clusterID string) (client.Client, error) {
+func (k *Folder) ClientOf(clusterID string) (client.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	path := filepath.Join(k.dir, clusterID+".kubeconfig")

@@ -1,4 +1,4 @@
-package app
+package advertisement
 
 import (
 	"os"
@@ -12,7 +12,6 @@ import (
 
 	agentv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/agent/v1alpha1"
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/controllers/agent/advertisement"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/configuration"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/agent/offering"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -20,16 +19,16 @@ import (
 )
 
 // settingsOf reads a configuration file with this text; without text there is no file.
-func settingsOf(t *testing.T, text string) *settings {
+func settingsOf(t *testing.T, text string) *FileSettings {
 	t.Helper()
 	if text == "" {
-		return &settings{}
+		return &FileSettings{}
 	}
 	path := filepath.Join(t.TempDir(), "agent.yaml")
 	runtest.Check(t, os.WriteFile(path, []byte(text), 0o600))
 	file, err := configuration.Open(path, clocktesting.NewFakeClock(metav1.Now().Time), logr.Discard())
 	runtest.Check(t, err)
-	return &settings{file: file}
+	return &FileSettings{File: file}
 }
 
 const someFile = `apiVersion: agent.fluidos.eu/v1alpha1
@@ -42,12 +41,12 @@ prices: {currency: EUR, cpuCost: 1, memoryCost: 2}
 func TestAdvertisementSaysWhatTheFileSays(t *testing.T) {
 	cases := map[string]struct {
 		file string
-		want advertisement.Offered
+		want Offered
 	}{
 		"no file": {},
 		"every section": {
 			file: someFile,
-			want: advertisement.Offered{
+			want: Offered{
 				Topology: &brokerv1alpha1.Topology{Region: "eu", Zone: "eu-1"},
 				Labels:   map[string]brokerv1alpha1.LabelValue{"tier": "gold"},
 				Claims:   map[string]brokerv1alpha1.LabelValue{"availability": "99.9"},
@@ -57,7 +56,7 @@ func TestAdvertisementSaysWhatTheFileSays(t *testing.T) {
 		},
 		"a region alone leaves the rest to the Advertisement": {
 			file: "apiVersion: agent.fluidos.eu/v1alpha1\nkind: AgentConfiguration\ncluster: {region: eu}\n",
-			want: advertisement.Offered{Topology: &brokerv1alpha1.Topology{Region: "eu"}},
+			want: Offered{Topology: &brokerv1alpha1.Topology{Region: "eu"}},
 		},
 	}
 	for name, tc := range cases {

@@ -1,4 +1,4 @@
-package app
+package enforcement
 
 import (
 	"net/http"
@@ -6,12 +6,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
-	"github.com/mehdiazizian/liqo-resource-broker/liqo"
 )
 
 // recordingManager records what is added to it.
@@ -28,17 +29,16 @@ func (m *recordingManager) Add(r manager.Runnable) error {
 // A replica that does not lead answers webhooks too. It is not ready before it knows consumers' pods, and an upgrade
 // waits for it while the old replica leads.
 func TestConsumersPodsAreWatchedOnEveryReplica(t *testing.T) {
-	scheme, err := newScheme()
-	runtest.Check(t, err)
+	scheme := runtime.NewScheme()
+	runtest.Check(t, clientgoscheme.AddToScheme(scheme))
 	config := &rest.Config{Host: "https://127.0.0.1:1"} // nothing is started
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 		return testrestmapper.TestOnlyStaticRESTMapper(scheme), nil
 	}})
 	runtest.Check(t, err)
 	recording := &recordingManager{Manager: mgr}
-	a := &agent{options: defaultOptions(), mgr: recording, peering: &liqo.Peering{}}
-	a.podNamespace = "liqo-resource-broker"
-	runtest.Check(t, a.addOffloaded(config))
+	_, err = WatchPods(config, recording, "liqo-resource-broker")
+	runtest.Check(t, err)
 	for _, r := range recording.added {
 		if l, ok := r.(manager.LeaderElectionRunnable); !ok || l.NeedLeaderElection() {
 			t.Errorf("%T runs only on the leader", r)

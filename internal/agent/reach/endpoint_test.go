@@ -1,10 +1,8 @@
-package app
+package reach
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/go-logr/logr/funcr"
 )
 
 func TestEndpoint(t *testing.T) {
@@ -34,21 +32,18 @@ func TestEndpoint(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var said strings.Builder
-			a := &agent{options: defaultOptions(), log: funcr.New(func(_, args string) { said.WriteString(args) }, funcr.Options{})}
-			a.endpointURL = tc.flag
-			err := a.resolveEndpoint(tc.liqoAddress, tc.host)
+			got, said, err := ChooseEndpoint(tc.flag, tc.liqoAddress, tc.host)
 			if tc.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.refused) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("got %v, want a refusal that names %q", err, tc.refused)
 				}
 				return
 			}
-			if err != nil || a.endpointURL != tc.want {
-				t.Errorf("got %q, %v, want %q", a.endpointURL, err, tc.want)
+			if err != nil || got != tc.want {
+				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
-			if !strings.Contains(said.String(), tc.says) || tc.says == "" && said.Len() > 0 {
-				t.Errorf("it says %q, want %q", said.String(), tc.says)
+			if !strings.Contains(said, tc.says) || tc.says == "" && said != "" {
+				t.Errorf("it says %q, want %q", said, tc.says)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package app
+package kubeconfigs
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,9 +15,7 @@ import (
 )
 
 func TestChangedKubeconfigTakesEffectAtTheNextCall(t *testing.T) {
-	scheme, err := newScheme()
-	runtest.Check(t, err)
-	k := &kubeconfigs{dir: t.TempDir(), scheme: scheme, clients: map[string]remote{}}
+	k := New(t.TempDir(), runtime.NewScheme())
 	path := filepath.Join(k.dir, "paris.kubeconfig")
 	write := func(text string) {
 		t.Helper()
@@ -24,13 +23,13 @@ func TestChangedKubeconfigTakesEffectAtTheNextCall(t *testing.T) {
 	}
 	wants := func(part string) {
 		t.Helper()
-		if _, err := k.clientOf("paris"); err == nil || !strings.Contains(err.Error(), part) {
+		if _, err := k.ClientOf("paris"); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want an error that names %q", err, part)
 		}
 	}
 	works := func() client.Client {
 		t.Helper()
-		c, err := k.clientOf("paris")
+		c, err := k.ClientOf("paris")
 		runtest.Check(t, err)
 		return c
 	}
