@@ -35,7 +35,7 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check this installation, and print the remedy for each problem.",
 		Long: `Checks an agent's installation without changing anything: API server, CRDs,
-configuration file, the agent itself, certificates and webhooks. It prints the
+configuration file, the agent itself, certificates, webhooks and DaemonSets. It prints the
 conditions of the Advertisement, in which the agent says what works: broker,
 identity, Liqo, policies. It takes the flags of the checked agent, runs in a pod or
 anywhere else with --kubeconfig, and exits with 1 if something does not work.
@@ -66,7 +66,8 @@ func (o *checkOptions) buildChecks(ctx context.Context, config *rest.Config, c c
 		}},
 	}
 	checks = append(checks, o.checkAdvertisement(ctx, c)...)
-	return append(checks, checkup.Certificates(c, o.namespace), checkup.Webhooks(c, o.name)), nil
+	return append(checks, checkup.Certificates(c, o.namespace), checkup.Webhooks(c, o.name),
+		checkup.Check{Subject: "DaemonSets", Look: func(ctx context.Context) checkup.Finding { return checkDaemonSets(ctx, c) }}), nil
 }
 
 // checkConfiguration checks the configuration file as the agent does.
