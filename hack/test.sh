@@ -18,6 +18,8 @@ GOFLAGS="$(go env GOFLAGS) -trimpath"
 export GOFLAGS
 
 module=$(go list -m)
+# After this time a package of the gate hangs. A busy machine may take several times as long as an idle one.
+hang=45m
 results=dist/test
 
 # Packages whose tests boot nothing.
@@ -62,12 +64,12 @@ run_suite() {
   packages) # Its tests start programs, which are linked once.
     export LRB_PROGRAMS=$PWD/$results/programs
     go build -ldflags '-s -w' -o "$LRB_PROGRAMS/" ./cmd/broker ./cmd/agent ./cmd/kubectl-broker
-    run_tests "$1" "$(packages_but $waiting $concurrent)" -short -p 3 -timeout 15m ;;
-  concurrency) run_tests "$1" "$concurrent" -race -short -p 3 -timeout 15m ;;
-  broker) flags=-broker.steps=5000 run_tests "$1" ./internal/broker -race -timeout 15m \
+    run_tests "$1" "$(packages_but $waiting $concurrent)" -short -p 3 -timeout $hang ;;
+  concurrency) run_tests "$1" "$concurrent" -race -short -p 3 -timeout $hang ;;
+  broker) flags=-broker.steps=5000 run_tests "$1" ./internal/broker -race -timeout $hang \
     -run '^(TestSimulation|TestExampleOfConcurrentReservations|TestLongPollReturnsNews|TestQueueNewsReachTheRequester)$' ;;
-  faults) run_tests "$1" ./e2e/robustness -timeout 15m -run 'TestEveryMutantIsFound|TestBrokersKilledAtRandomTimes' ;;
-  scenarios) LRB_E2E_RACE=0 run_tests "$1" './e2e/local ./e2e/attacks' -p 1 -timeout 15m -run "$scenarios" ;;
+  faults) run_tests "$1" ./e2e/robustness -timeout $hang -run 'TestEveryMutantIsFound|TestBrokersKilledAtRandomTimes' ;;
+  scenarios) LRB_E2E_RACE=0 run_tests "$1" './e2e/local ./e2e/attacks' -p 1 -timeout $hang -run "$scenarios" ;;
 
   # The others.
   # shellcheck disable=SC2086 # several packages
