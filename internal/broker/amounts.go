@@ -3,32 +3,29 @@ package broker
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
-
-// answerRetry is how long to wait before repeating a call that depends on a provider's answer.
-const answerRetry = 2 * time.Second
 
 // errAwaiting returns the refusal of a change while the provider has not answered yet; what names
 // the unanswered change or request.
 func errAwaiting(r *ledger.Reservation, provider, what string) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s has not answered %s yet; nothing was changed, try again", r.Name, provider, what)
-	e.RetryAfter = answerRetry
+	e.RetryAfter = views.AnswerRetry
 	return e
 }
 
 // errBetween returns the refusal of a change while a reservation has placements on two providers.
 func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 	e := fault.New(fault.Awaiting, "reservation %q: %s or %s will serve it; nothing was changed, try again when one of them serves it alone", r.Name, a.Provider, b.Provider)
-	e.RetryAfter = answerRetry
+	e.RetryAfter = views.AnswerRetry
 	return e
 }
 
@@ -36,7 +33,7 @@ func errBetween(r *ledger.Reservation, a, b *ledger.Placement) *fault.Error {
 // reservation can only grow on the provider that serves it, because moving it would move its
 // workloads. Growth follows the rules for a new request: waiting requests that fit the same
 // capacity come first, and capacity that victims of a preemption free is not available.
-func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *requests.Request) error {
+func (s *session) checkAmounts(r *ledger.Reservation, wanted *requests.Request) error {
 	p := r.Current()
 	if r.Pending != nil {
 		return errAwaiting(r, r.Placement(r.Pending.Placement).Provider, fmt.Sprintf("change %d", r.Pending.Generation))
@@ -47,43 +44,43 @@ func (rs *reservations) checkAmounts(r *ledger.Reservation, wanted *requests.Req
 	if older := r.Beside(p); older != nil {
 		return errBetween(r, older, p)
 	}
-	if rs.s.recovery.IsBlocked(p.Provider) || rs.s.recovery.IsUnseen(rs.s.book.Cluster(p.Provider)) {
-		return rs.s.recovery.ErrRecovering()
+	if s.Recovery.IsBlocked(p.Provider) || s.Recovery.IsUnseen(s.book.Cluster(p.Provider)) {
+		return s.Recovery.ErrRecovering()
 	}
-	if rs.s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
+	if s.book.HasAgent(p.Provider) && p.AcknowledgedAt.IsZero() {
 		return errAwaiting(r, p.Provider, "the reservation")
 	}
 	if _, fits := quantity.Fits(wanted.Amounts, r.HeldBy(p)); fits {
 		return nil
 	}
-	return rs.checkGrowth(r, wanted)
+	return s.checkGrowth(r, wanted)
 }
 
 // checkGrowth returns an error if the provider has no room for the growth or does not meet the
 // requirements with the larger amounts, or if waiting requests have a prior right to the room.
 // Before it decides, it records the provider's pending offer and serves the queue.
-func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *requests.Request) error {
+func (s *session) checkGrowth(r *ledger.Reservation, wanted *requests.Request) error {
 	p := r.Current()
-	if _, err := rs.s.clusters.recordPending(p.Provider); err != nil {
+	if _, err := s.RecordPending(p.Provider); err != nil {
 		return err
 	}
-	rs.s.queue.serveWaiting()
-	recovering := !rs.s.recovery.SettledAt().IsZero()
-	if (recovering || rs.s.queue.isPaused()) && rs.s.queue.wouldJump(requests.Of(r), p.Provider) {
+	s.serveWaiting()
+	recovering := !s.Recovery.SettledAt().IsZero()
+	if (recovering || s.isPaused()) && s.Queue.WouldJump(requests.Of(r), p.Provider) {
 		if recovering {
-			return rs.s.recovery.ErrRecovering()
+			return s.Recovery.ErrRecovering()
 		}
 		return errNoGrowth(p.Provider, "has room, but a waiting request comes first, and the broker's administrator has paused the queue")
 	}
-	c := rs.s.book.Cluster(p.Provider)
-	if phase := rs.s.clusters.presenceOf(p.Provider).phase; phase != ClusterActive || rs.s.clusters.isDenied(c) {
+	c := s.book.Cluster(p.Provider)
+	if phase := s.Presence(p.Provider).Phase; phase != term.Active || s.IsDenied(c) {
 		return fault.New(fault.Conflict, "%s gives nothing more now, because it is %s or denied: ask again when it is back, or make a new request", p.Provider, phase)
 	}
-	if drain, ok := rs.s.drains.Find(p.Provider); ok {
+	if drain, ok := s.Drains.Find(p.Provider); ok {
 		return errNoGrowth(p.Provider, drain.Describe())
 	}
-	free := rs.s.preemption.openCapacity(c)
-	held := rs.s.preemption.claimedBy(r, p)
+	free := s.Queue.OpenCapacity(c)
+	held := s.Queue.ClaimedBy(r, p)
 	var short []string
 	for _, name := range wanted.Amounts.Names() {
 		if more := wanted.Amounts[name] - held[name]; more > free[name] {
@@ -94,7 +91,7 @@ func (rs *reservations) checkGrowth(r *ledger.Reservation, wanted *requests.Requ
 	if len(short) > 0 {
 		return errNoGrowth(p.Provider, "has no room for it to grow: "+strings.Join(short, ", "))
 	}
-	if why, ok := decision.CheckGrowth(rs.s.market, rs.s.decider.newDecisionRequest(wanted, ledger.Tried{}), wanted.Amounts.Sub(held).Max(nil), p.Provider); !ok {
+	if why, ok := decision.CheckGrowth(s.market, s.NewDecisionRequest(wanted, ledger.Tried{}), wanted.Amounts.Sub(held).Max(nil), p.Provider); !ok {
 		return errNoGrowth(p.Provider, why.Message())
 	}
 	return nil
@@ -107,7 +104,7 @@ func errNoGrowth(provider, why string) error {
 // settleChange processes a provider's answer to a change of amounts. A repeated answer, or an answer
 // to a change that is no longer pending, has no effect. If no such change was ever made, or the
 // placement was given up, settleChange returns fault.Conflict.
-func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (s *session) settleChange(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	asked := r.AskedOf(p)
 	if asked == nil || asked.Generation != report.Change {
 		if report.Change <= r.Generation && r.Stands(p) {
@@ -125,24 +122,9 @@ func (rs *reservations) settleChange(r *ledger.Reservation, p *ledger.Placement,
 			refused += ": " + report.Message
 		}
 	}
-	rs.s.log.Info("provider answered a change", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
+	s.log.Info("provider answered a change", "reservation", r.Name, "requester", r.Requester, "target", p.Provider,
 		"generation", report.Change, "resources", asked.Amounts.Describe(), "refused", refused)
-	return rs.s.record(ledger.Event{Change: &ledger.Settle{
+	return s.Record(ledger.Event{Change: &ledger.Settle{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Generation: report.Change, Refused: refused,
 	}})
-}
-
-// changeOf returns the last change of amounts if it is pending or was refused, else nil.
-func changeOf(r *ledger.Reservation) *v1.ChangeState {
-	switch {
-	case r.Pending != nil:
-		return &v1.ChangeState{
-			Generation: r.Pending.Generation, State: v1.ChangeStateStatePending, Resources: wire.FromAmounts(r.Pending.Amounts),
-			Message: "waiting for " + r.Placement(r.Pending.Placement).Provider + " to agree",
-		}
-	case r.Refusal != nil:
-		return &v1.ChangeState{Generation: r.Refusal.Generation, State: v1.ChangeStateStateRefused, Message: r.Refusal.Reason}
-	default:
-		return nil
-	}
 }

@@ -17,7 +17,7 @@ func (b *Broker) AnnounceHoldings(ctx context.Context, clusterID string, said *v
 	if err != nil {
 		return err
 	}
-	return b.commitPlanFor(ctx, clusterID, func(s *session) error { return s.recovery.TakeHoldings(clusterID, h) })
+	return b.commitPlanFor(ctx, clusterID, func(s *session) error { return s.Recovery.TakeHoldings(clusterID, h) })
 }
 
 // Witness processes the cursor that a cluster sends with a call. A cursor ahead of the journal
@@ -26,6 +26,6 @@ func (b *Broker) Witness(clusterID, cursor string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s, err := b.currentSession(); err == nil {
-		s.recovery.NoteCursor(clusterID, cursor)
+		s.Recovery.NoteCursor(clusterID, cursor)
 	}
 }

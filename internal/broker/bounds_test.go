@@ -34,7 +34,7 @@ func TestRequestsBeyondTheBoundsAreRefused(t *testing.T) {
 		"no cpu beside a GPU":      {amounts: quantity.Amounts{"cpu": 0, "memory": 1 << 30, "nvidia.com/gpu": 1}, want: "cpu must be above zero, for example 500m: a virtual node needs cpu and memory"},
 		"a GPU alone":              {amounts: quantity.Amounts{"nvidia.com/gpu": 1}, want: "cpu must be above zero"},
 		"cpu alone":                {amounts: quantity.Amounts{"cpu": 1000}, want: "memory must be above zero, for example 256Mi: a virtual node needs cpu and memory"},
-		"longer than can be borne": {amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30}, duration: LongestDuration + time.Hour, want: "is too long"},
+		"longer than can be borne": {amounts: quantity.Amounts{"cpu": 1000, "memory": 1 << 30}, duration: requests.LongestDuration + time.Hour, want: "is too long"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

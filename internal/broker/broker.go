@@ -17,6 +17,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/mailbox"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/receipts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
@@ -64,7 +65,7 @@ type Broker struct {
 	// read the whole journal; nil if there is none. Follow and Run never use it at the same time.
 	warm *warm
 
-	receipts receipts
+	receipts *receipts.Signer
 
 	// batch is the number of ended reservations in one stored batch: archive.DefaultBatch, except in tests.
 	batch int
@@ -96,7 +97,7 @@ func New(opts Options) *Broker {
 	opts.Journal.OnCommit = m.TimeCommit(opts.Now)
 	return &Broker{
 		opts:     opts,
-		receipts: receipts{signer: opts.Receipts},
+		receipts: receipts.New(opts.Receipts, opts.Now, opts.Log),
 		meter:    m,
 		mailbox:  mailbox.New(opts.Now),
 		feed:     newFeed(),
@@ -130,7 +131,7 @@ func delayAfter(err error) time.Duration {
 // Every call is refused until the journal is open again. Run also retries a damaged journal
 // (journal.CorruptError), because a person may repair it while the broker runs.
 func (b *Broker) Run(ctx context.Context) error {
-	var failing trouble
+	var failing term.Trouble
 	for ctx.Err() == nil {
 		err := b.serveTerm(ctx)
 		if ctx.Err() != nil {
@@ -140,7 +141,7 @@ func (b *Broker) Run(ctx context.Context) error {
 			b.meter.CountConflict()
 		}
 		delay := delayAfter(err)
-		failing.logTrouble(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")
+		failing.Report(b.opts.Log, err, b.opts.Now(), "no journal: every call is refused until it can be read and written")
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):
@@ -162,7 +163,7 @@ func (b *Broker) serveTerm(ctx context.Context) error {
 	termCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	running.Go(func() { s.deadlines.watchDue(termCtx) })
+	running.Go(func() { s.watchDue(termCtx) })
 	running.Go(func() { s.keepCheckpoints(termCtx, recovery.CheckpointPosition) })
 	running.Go(func() { s.keepStored(termCtx) })
 	running.Go(func() { s.keepHeads(termCtx) })
@@ -257,7 +258,7 @@ func (b *Broker) Ping(_ context.Context, clusterID string) (*v1.Pong, error) {
 	}
 	return &v1.Pong{
 		Version: b.opts.Version, ApiVersion: "v1", ApiMinor: v1.Minor, JournalID: s.journal.ID(),
-		AdvertisedSecondsAgo: s.clusters.secondsSilent(clusterID),
+		AdvertisedSecondsAgo: s.SecondsSilent(clusterID),
 	}, nil
 }
 
@@ -272,7 +273,7 @@ func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) erro
 		return err
 	}
 	planErr := plan(s)
-	s.queue.serveWaiting()
+	s.serveWaiting()
 	commit := s.last
 	b.mu.Unlock()
 
@@ -293,11 +294,11 @@ func (b *Broker) commitPlan(ctx context.Context, plan func(*session) error) erro
 // before they delete an object that the ledger does not know.
 func (b *Broker) Confirm(ctx context.Context) error {
 	return b.commitPlan(ctx, func(s *session) error {
-		if !s.recovery.SettledAt().IsZero() {
-			return s.recovery.ErrRecovering()
+		if !s.Recovery.SettledAt().IsZero() {
+			return s.Recovery.ErrRecovering()
 		}
 		// Only the owner of the journal can write a record, even an empty one.
-		return s.record(ledger.Event{Change: &ledger.Forget{}})
+		return s.Record(ledger.Event{Change: &ledger.Forget{}})
 	})
 }
 

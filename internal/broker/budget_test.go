@@ -279,7 +279,7 @@ func TestLargeAdvertisementIsWrittenInParts(t *testing.T) {
 					f.advertise("oslo", "100000", "64Ti", large(cpu))
 					var claimed int64
 					f.inSession(func(s *session) {
-						if _, err := s.clusters.recordAllPending(); err != nil {
+						if _, err := s.RecordOffers(); err != nil {
 							t.Fatal(err)
 						}
 						claimed = s.book.Cluster("oslo").Claimed()[corev1.ResourceMemory]

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -11,10 +12,10 @@ import (
 // up its share of the journal, and charges the written records to the member.
 func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*session) error) error {
 	return b.commitPlan(ctx, func(s *session) error {
-		if err := s.accounts.CheckJournal(member); err != nil {
+		if err := s.Accounts.CheckJournal(member); err != nil {
 			return err
 		}
-		defer s.accounts.Charge(member)()
+		defer s.Accounts.Charge(member)()
 		err := plan(s)
 		return errTooLarge(member, err)
 	})
@@ -23,7 +24,7 @@ func (b *Broker) commitPlanFor(ctx context.Context, member string, plan func(*se
 // errTooLarge converts the error for an event that does not fit in a record to an answer that says
 // how to make it smaller. It returns other errors unchanged.
 func errTooLarge(member string, err error) error {
-	if large, ok := err.(*tooLarge); ok { //nolint:errorlint // record does not wrap this error
+	if large, ok := err.(*term.TooLarge); ok { //nolint:errorlint // record does not wrap this error
 		return fault.New(fault.TooLarge, "the request of %q cannot be recorded: %v; ask for less", member, large)
 	}
 	return err
@@ -35,7 +36,7 @@ func (b *Broker) NoteRefusal(member, figure, detail string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.session != nil {
-		b.session.accounts.NoteRefusal(member, figure, detail)
+		b.session.Accounts.NoteRefusal(member, figure, detail)
 	}
 }
 
@@ -44,5 +45,5 @@ func (s *session) Budget() *budget.Budget { return &s.config().Budget }
 
 // QueueLength implements budget.Session.
 func (s *session) QueueLength() (waiting, most int) {
-	return s.queue.line.Len(), s.config().Queue.MaxLength
+	return s.Queue.Len(), s.config().Queue.MaxLength
 }

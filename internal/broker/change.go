@@ -8,6 +8,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
@@ -32,7 +33,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 	e := edit{by: ledger.UserOf(clusterID, change.Actor), generation: change.Generation, duration: time.Duration(change.DurationSeconds) * time.Second, amounts: amounts}
 	var answer *unsignedAnswer
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
+		r, shut := s.findReservation(clusterID, nameOrKey)
 		switch {
 		case shut:
 			return fault.New(fault.Released, "key %q was released", nameOrKey)
@@ -41,7 +42,7 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 		case r.Requester != clusterID:
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := s.reservations.editReservation(r, e); err != nil {
+		if err := s.editReservation(r, e); err != nil {
 			return err
 		}
 		answer = s.newUnsignedAnswer(r, clusterID)
@@ -56,8 +57,8 @@ func (b *Broker) ChangeReservation(ctx context.Context, clusterID, nameOrKey str
 // ChangeObject changes the duration and the amounts of a reservation that was requested with a
 // Reservation object. generation is the generation of that object and user its last editor, "" if
 // unknown. A duration of 0 means Config.DefaultTTL. Nil amounts leave the amounts as they are.
-func (b *Broker) ChangeObject(ctx context.Context, name, user string, generation int64, duration time.Duration, amounts quantity.Amounts) (*ReservationView, error) {
-	var view *ReservationView
+func (b *Broker) ChangeObject(ctx context.Context, name, user string, generation int64, duration time.Duration, amounts quantity.Amounts) (*views.Reservation, error) {
+	var view *views.Reservation
 	err := b.commitPlan(ctx, func(s *session) error {
 		r := s.book.Reservation(name)
 		if r == nil {
@@ -66,10 +67,10 @@ func (b *Broker) ChangeObject(ctx context.Context, name, user string, generation
 		if duration == 0 {
 			duration = b.config.DefaultTTL
 		}
-		if err := s.reservations.editReservation(r, edit{ledger.Administrator(user), generation, duration, amounts}); err != nil {
+		if err := s.editReservation(r, edit{ledger.Administrator(user), generation, duration, amounts}); err != nil {
 			return err
 		}
-		view = s.reservations.viewOf(r)
+		view = s.Views.ViewOf(r)
 		return nil
 	})
 	return view, err
@@ -87,9 +88,9 @@ type edit struct {
 // editReservation changes the duration and the amounts of a reservation. New amounts take effect
 // when the provider's agent has agreed to them. A repetition of the last edit changes nothing; if the
 // provider has refused that edit, it returns the refusal as an error.
-func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
+func (s *session) editReservation(r *ledger.Reservation, e edit) error {
 	if r.EndReason != "" {
-		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, endOf(r))
+		return fault.New(fault.Released, "reservation %q has ended (%s) and cannot be changed: make another", r.Name, views.End(r))
 	}
 	q, err := e.requestAfter(r)
 	if err != nil {
@@ -104,27 +105,27 @@ func (rs *reservations) editReservation(r *ledger.Reservation, e edit) error {
 	case e.generation <= r.Generation:
 		return fault.New(fault.Conflict, "reservation %q: change %d was overtaken by change %d", r.Name, e.generation, r.Generation)
 	}
-	if err := rs.s.config().Bounds.Check(q); err != nil {
+	if err := s.config().Bounds.Check(q); err != nil {
 		return err
 	}
-	until, err := rs.newEnd(r, e.duration)
+	until, err := s.newEnd(r, e.duration)
 	if err != nil {
 		return err
 	}
 	change := &ledger.Edit{Name: r.Name, Generation: e.generation, Digest: q.Digest(), Duration: e.duration, Until: until}
 	if otherAmounts {
-		if err := rs.checkAmounts(r, q); err != nil {
+		if err := s.checkAmounts(r, q); err != nil {
 			return err
 		}
 		change.Amounts = q.Amounts
 	}
-	rs.s.log.Info("reservation changed", "reservation", r.Name, "requester", r.Requester, "by", e.by.String(),
+	s.log.Info("reservation changed", "reservation", r.Name, "requester", r.Requester, "by", e.by.String(),
 		"generation", e.generation, "duration", e.duration.String(), "until", until.Format(time.RFC3339), "resources", q.Amounts.Describe())
 	if change.Amounts != nil || r.Pending != nil {
 		q.Amounts = r.Amounts
 		change.Fallback = q.Digest()
 	}
-	return faultOf(rs.s.record(ledger.Event{By: e.by, Change: change}))
+	return faultOf(s.Record(ledger.Event{By: e.by, Change: change}))
 }
 
 // requestAfter returns what the request of the reservation would be after the change, or an error
@@ -140,8 +141,8 @@ func (e edit) requestAfter(r *ledger.Reservation) (*requests.Request, error) {
 
 // newEnd returns when a reservation with a new duration ends, or an error if that time is in the
 // past.
-func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
-	until, now := rs.endTime(r, duration), rs.s.now()
+func (s *session) newEnd(r *ledger.Reservation, duration time.Duration) (time.Time, error) {
+	until, now := s.endTime(r, duration), s.Now()
 	if !until.After(now) {
 		return time.Time{}, fault.New(fault.Invalid, "duration: %s from %s on is over already: ask for more than %s, or release the reservation",
 			duration, r.ReservedAt().Format(time.RFC3339), now.Sub(r.ReservedAt()).Truncate(time.Second))
@@ -153,14 +154,14 @@ func (rs *reservations) newEnd(r *ledger.Reservation, duration time.Duration) (t
 // as the duration changes. If the reservation had no duration so far, the new one counts from when
 // its capacity was locked. If it has no duration any longer, it ends one lease from now. A waiting
 // reservation is treated as if it were granted now.
-func (rs *reservations) endTime(r *ledger.Reservation, duration time.Duration) time.Time {
+func (s *session) endTime(r *ledger.Reservation, duration time.Duration) time.Time {
 	switch {
 	case r.Waiting != nil && duration != 0 && r.Duration != 0:
-		return rs.s.now().Add(r.Waiting.Left + duration - r.Duration)
+		return s.Now().Add(r.Waiting.Left + duration - r.Duration)
 	case r.Waiting != nil && duration != 0:
-		return rs.s.now().Add(duration)
+		return s.Now().Add(duration)
 	case duration == 0:
-		return rs.s.now().Add(lease)
+		return s.Now().Add(lease)
 	case r.Duration == 0:
 		return r.ReservedAt().Add(duration)
 	default:

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -141,7 +142,7 @@ func TestRefusedChangeKeepsRenewedReservation(t *testing.T) {
 
 // reserveObject reserves as a Reservation object of rome would, and returns the request and the
 // reservation.
-func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*requests.Request, *ReservationView) {
+func (f *fleet) reserveObject(asked *v1.ReservationRequest) (*requests.Request, *views.Reservation) {
 	f.t.Helper()
 	q, err := requests.Read("rome", "unused", asked)
 	runtest.Check(f.t, err)

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/notify"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
@@ -26,7 +28,7 @@ type Config struct {
 	// StaleThreshold is how long a cluster may be silent before it is Inactive.
 	StaleThreshold time.Duration
 	// Timeouts are how long the broker waits for agents before it acts.
-	Timeouts Timeouts
+	Timeouts term.Timeouts
 	// DefaultTTL is the duration of a reservation that was created in the broker cluster without a
 	// duration.
 	DefaultTTL time.Duration
@@ -38,8 +40,8 @@ type Config struct {
 	Access access.Policy
 	// Queue limits the queue. Preemption says whether waiting requests may displace other
 	// reservations.
-	Queue      QueueConfig
-	Preemption PreemptionConfig
+	Queue      queueing.Config
+	Preemption queueing.PreemptionConfig
 	// PriorityLimits are the highest priorities that clusters may use.
 	PriorityLimits requests.PriorityLimits
 	// Rates are the exchange rates for comparing prices.
@@ -56,7 +58,7 @@ type Config struct {
 	// Budget limits how much of the broker each member may use.
 	Budget budget.Budget
 	// Accounts says how long the accounts of ended periods are kept.
-	Accounts AccountsRetention
+	Accounts archive.Retention
 	// Notifications are the channels to which events are sent. The broker itself does not use them,
 	// see package outbox.
 	Notifications []notify.Channel
@@ -68,12 +70,9 @@ type Config struct {
 	By         ledger.Actor
 }
 
-// Timeouts are how long the broker waits for agents before it acts.
-type Timeouts = term.Timeouts
-
 // DefaultTimeouts returns the timeouts without BrokerConfig.spec.timeouts.
-func DefaultTimeouts() Timeouts {
-	return Timeouts{
+func DefaultTimeouts() term.Timeouts {
+	return term.Timeouts{
 		Placement: ledger.Limits{Acknowledge: 10 * time.Second, Ready: 2 * time.Minute, Network: 10 * time.Minute},
 		Silence:   90 * time.Second, Healing: 90 * time.Second, NotReady: 5 * time.Minute,
 	}
@@ -89,8 +88,8 @@ func DefaultConfig() Config {
 	}
 	return Config{
 		Weights: weights, StaleThreshold: 10 * time.Minute, DefaultTTL: time.Hour, Timeouts: DefaultTimeouts(),
-		Queue: QueueConfig{MaxLength: 10_000, Timeout: time.Hour}, Preemption: PreemptionConfig{Grace: 2 * time.Minute},
-		Budget: budget.Default(), Accounts: AccountsRetention{Days: 35, Months: 25},
+		Queue: queueing.Config{MaxLength: 10_000, Timeout: time.Hour}, Preemption: queueing.PreemptionConfig{Grace: 2 * time.Minute},
+		Budget: budget.Default(), Accounts: archive.Retention{Days: 35, Months: 25},
 	}
 }
 
@@ -111,20 +110,23 @@ func (b *Broker) applyConfig(c Config) {
 	if b.session != nil {
 		b.session.market.SetRates(c.Rates)
 		b.session.recordConfiguration()
-		b.session.clusters.updateAllFreshness()
-		b.session.drains.Apply(before.Drains, known)
-		b.session.queue.applyConfig()
+		b.session.UpdateAll()
+		b.session.Drains.Apply(before.Drains, known)
+		b.session.ApplyRules()
+		b.session.RefreshAll()
 		if c.Queue.Paused != before.Queue.Paused || !known {
-			b.session.queue.publishWaiting()
+			for _, r := range b.session.Waiting() {
+				b.session.publishChange(r) // statuses show whether the queue is paused
+			}
 		}
-		b.session.quotes.RescheduleAll()
+		b.session.Quotes.RescheduleAll()
 		if retimed {
-			b.session.deadlines.rescheduleAll()
+			b.session.rescheduleAll()
 		}
 		if bounded || !known {
-			b.session.book.Reservations(b.session.idles.ReservationChanged)
+			b.session.book.Reservations(b.session.Idles.ReservationChanged)
 		}
-		b.session.queue.serveWaiting()
+		b.session.serveWaiting()
 	}
 }
 

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"encoding/json"
-	"maps"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
@@ -24,7 +23,7 @@ func (s *session) recordConfiguration() {
 	}
 	for _, difference := range differences {
 		if err == nil {
-			err = s.record(ledger.Event{By: by, Change: &ledger.Configure{
+			err = s.Record(ledger.Event{By: by, Change: &ledger.Configure{
 				Difference: difference, Ceilings: ledger.Ceilings{OverSubscription: c.OverSubscription},
 			}})
 		}
@@ -44,13 +43,4 @@ func generationIn(document json.RawMessage) int64 {
 	}
 	_ = json.Unmarshal(document, &out) // if there is no generation, it stays 0
 	return out.Generation
-}
-
-// noteCeilings reports whether the ceilings of over-subscription in the book have changed since the
-// last call.
-func (cs *clusters) noteCeilings() bool {
-	now := cs.s.book.Configuration().OverSubscription
-	changed := !maps.Equal(cs.ceilings, now)
-	cs.ceilings = now
-	return changed
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
@@ -62,9 +63,9 @@ func (w *WhatIf) addStep(r *ledger.Reservation) {
 	switch {
 	case !w.started:
 	case step.Waits:
-		step.Why = w.s.queue.describeWait(r)
+		step.Why = w.s.DescribeWait(r)
 	case step.Ended != "":
-		step.Why = endOf(r)
+		step.Why = views.End(r)
 	}
 	c.Steps = append(c.Steps, step)
 }
@@ -155,13 +156,13 @@ func (w *WhatIf) Totals() Totals {
 		}
 	})
 	w.s.book.Clusters(func(c *ledger.Cluster) {
-		p := w.s.clusters.presenceOf(c.ClusterID)
-		if _, drained := w.s.drains.Find(c.ClusterID); drained || !p.open {
+		p := w.s.Presence(c.ClusterID)
+		if _, drained := w.s.Drains.Find(c.ClusterID); drained || !p.Open {
 			return
 		}
 		for name, whole := range c.Lendable() {
 			t.Lendable[name] += max(whole, 0)
-			t.Free[name] += max(p.free[name], 0)
+			t.Free[name] += max(p.Free[name], 0)
 		}
 	})
 	return t

@@ -11,33 +11,34 @@
 // and every call is refused with Unavailable.
 //
 // A session is the state in memory for one term, which lasts from opening the journal until the
-// first failure. A session records events. Its parts compute their state from the book and observe
-// events to keep that state up to date:
+// first failure. A session records events, and its methods are the use cases: they turn requests into
+// events, in files such as reserve.go, change.go and report.go. Its parts compute their state from the
+// book and observe events to keep that state up to date. Each is a package:
 //
-//	reservations  turns requests into events                  reserve.go lease.go change.go …
-//	decider       chooses providers, explains choices         decider.go decisionrequest.go
-//	clusters      freshness, offers, rows of the market       clusters.go freshness.go advertise.go
-//	queue         requests that wait for capacity             queue.go
-//	preemption    victims, and the requests they yield to     preemption.go holders.go
-//	quotes        decisions held without a reservation        quotes/ quote.go
-//	deadlines     carries out due steps                       deadlines.go schedule.go
-//	accounts      use of the broker by members, and budgets   budget/
-//	book          ledger and accounts of the same events      replay/
-//	news          informs agents about changes                news.go instructions.go
-//	archive       stores what the journal does not keep       archive/ stored.go
-//	healing       moves away from lost providers              healing/
-//	drains        recalls from drained providers              drains/
-//	idles         releases reservations that no pod uses      idle/
-//	recovery      restored journals and announcements         recovery/
-//	links         connections from requesters to providers    links/
-//	metering      counts and durations for metrics            metrics/ figures.go
-//	traces        spans of reservations, if they are wanted   traces/
-//	excesses      requesters that exceeded their grants       excess/
+//	clusters   freshness, offers, rows of the market
+//	decider    chooses providers, explains choices
+//	queueing   requests that wait for capacity, victims of preemption
+//	news       who has to learn of which change
+//	quotes     decisions held without a reservation
+//	budget     use of the broker by members
+//	archive    stores what the journal does not keep
+//	healing    moves away from lost providers
+//	drains     recalls from drained providers
+//	idle       releases reservations that no pod uses
+//	recovery   restored journals and announcements
+//	links      connections from requesters to providers
+//	metrics    counts and durations
+//	traces     spans of reservations, if they are wanted
+//	excess     requesters that exceeded their grants
+//	views      answers, instructions and texts
 //
-// Parts in packages of their own never see each other. They get the session as an interface of their
-// package, which is a term.Term with what else they need; parts.go implements it. They leave work for
-// other parts with the session: FreeCluster names a cluster on which waiting requests may find room,
-// SetDeadline a step for a later time. The session carries it out in this order: due steps of
-// clusters, of other parts, and of reservations; then it grants freed capacity to waiting requests;
-// then it preempts for those that still wait. The last two steps end every call.
+// Parts never see each other. Each gets the session as an interface of its package, which is a term.Term
+// with what else it needs; the session embeds the parts, so their methods implement most of it. Parts
+// leave work for each other on the agenda. The session carries it out in this order:
+//
+//  1. After every event, it computes the free capacity of clusters again that parts have named.
+//  2. When time passes, it carries out due steps: those of clusters, of other parts, of reservations.
+//  3. At the end of every call, and before a decision that could take their place, it grants the capacity
+//     of freed clusters to waiting requests.
+//  4. Then it preempts for requests that still wait, on clusters with new victims.
 package broker

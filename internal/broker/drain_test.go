@@ -8,17 +8,18 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
 // drains sets the drain of paris; nil removes it.
-func (f *fleet) drains(d *Drain) {
+func (f *fleet) drains(d *drains.Drain) {
 	f.t.Helper()
 	c := f.Broker.config
 	c.Drains = nil
 	if d != nil {
-		c.Drains = map[string]Drain{"paris": *d}
+		c.Drains = map[string]drains.Drain{"paris": *d}
 	}
 	f.config = &c
 	f.SetConfig(context.Background(), c)
@@ -38,7 +39,7 @@ func (f *fleet) pauses(paused bool) {
 func TestDrainMovesReservationsOnceTheNewNodeIsReady(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
-		f.drains(&Drain{Notice: 10 * time.Minute, Reason: "rack 4 is replaced"})
+		f.drains(&drains.Drain{Notice: 10 * time.Minute, Reason: "rack 4 is replaced"})
 		f.wantPlacements(r, "at once", "Active: paris=Ready berlin=Assigned")
 		f.wantMessage(r, "at once", "the broker's administrator drains paris (rack 4 is replaced)", "berlin takes over")
 		f.kill()
@@ -52,18 +53,18 @@ func TestDrainMovesReservationsOnceTheNewNodeIsReady(t *testing.T) {
 
 func TestDrainIsUndone(t *testing.T) {
 	tests := map[string]struct {
-		to   *Drain
+		to   *drains.Drain
 		want string
 	}{
 		"by removing it":             {nil, "Active: paris=Ready berlin=Withdrawing(ProviderBack)"},
-		"when only a cordon is left": {&Drain{CordonOnly: true}, "Active: paris=Ready berlin=Withdrawing(ProviderBack)"},
-		"not with a longer notice":   {&Drain{Notice: time.Hour}, "Active: paris=Ready berlin=Assigned"},
+		"when only a cordon is left": {&drains.Drain{CordonOnly: true}, "Active: paris=Ready berlin=Withdrawing(ProviderBack)"},
+		"not with a longer notice":   {&drains.Drain{Notice: time.Hour}, "Active: paris=Ready berlin=Assigned"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				r := f.servedByParis()
-				f.drains(&Drain{Notice: 10 * time.Minute})
+				f.drains(&drains.Drain{Notice: 10 * time.Minute})
 				f.drains(c.to)
 				f.wantPlacements(r, "then", c.want)
 			})
@@ -86,7 +87,7 @@ func TestDrainedReservationWithoutAlternativeLeavesAtTheEndOfTheNotice(t *testin
 				r := f.servedByParis(func(r *v1.ReservationRequest) {
 					r.Resources, r.QueuePolicy = v1.Amounts{"cpu": "14", "memory": "8Gi"}, c.queue
 				})
-				f.drains(&Drain{Notice: 2 * time.Minute})
+				f.drains(&drains.Drain{Notice: 2 * time.Minute})
 				f.pass(110*time.Second, "nobody")
 				f.wantPlacements(r, "before its time", untouched)
 				f.pass(11*time.Second, "nobody")
@@ -108,7 +109,7 @@ func TestDrainWithoutNoticeIsCarriedOutAndUndoneAtOnce(t *testing.T) {
 			r.TargetClusterID, r.QueuePolicy = "paris", v1.ReservationRequestQueuePolicyQueue
 		})
 		f.pass(2*time.Minute, "nobody") // agents may not have reached a new leader yet, so it begins no recall
-		f.drains(&Drain{})
+		f.drains(&drains.Drain{})
 		f.wantPlacements(r, "at once", "Queued: paris=Withdrawing(Drained)")
 		f.mustReport("paris", r, 1, provider, v1.StatusReportStateGone)
 		f.drains(nil)
@@ -119,7 +120,7 @@ func TestDrainWithoutNoticeIsCarriedOutAndUndoneAtOnce(t *testing.T) {
 func TestCordonedClusterGetsNothingNew(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.servedByParis()
-		f.drains(&Drain{CordonOnly: true, Reason: "rack 4"})
+		f.drains(&drains.Drain{CordonOnly: true, Reason: "rack 4"})
 		f.wantPlacements(r, "what runs", untouched)
 		if got := f.get("rome", r.Name).Notice; got != nil {
 			t.Errorf("rome is told %+v", got)
@@ -153,7 +154,7 @@ func TestEarlierEndOfRecallAndDrainCounts(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				r := f.servedByParis(func(r *v1.ReservationRequest) { r.TargetClusterID = "paris" })
 				f.callsBack(r, in(c.provider))
-				f.drains(&Drain{Notice: c.administrator})
+				f.drains(&drains.Drain{Notice: c.administrator})
 				f.callsBack(r, in(c.provider))
 				f.wantMessage(r, "while both apply", c.want)
 				f.callsBack(r, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -111,7 +112,7 @@ func TestExampleOfCost(t *testing.T) {
 // A cluster with an agent gets no new placements after three intervals of 30 s without an
 // advertisement, and is inactive after 10 minutes.
 func TestExampleOfStaleness(t *testing.T) {
-	phase := func(f *fleet) ClusterPhase {
+	phase := func(f *fleet) term.ClusterPhase {
 		view, err := f.Cluster(f.t.Context(), "paris")
 		runtest.Check(t, err)
 		return view.Phase
@@ -120,10 +121,10 @@ func TestExampleOfStaleness(t *testing.T) {
 		f.advertise("paris", "8", "16Gi")
 		for _, step := range []struct {
 			after time.Duration
-			want  ClusterPhase
+			want  term.ClusterPhase
 		}{
-			{90*time.Second - 1, ClusterActive}, {1, ClusterStale},
-			{10*time.Minute - 90*time.Second - 1, ClusterStale}, {1, ClusterInactive},
+			{90*time.Second - 1, term.Active}, {1, term.Stale},
+			{10*time.Minute - 90*time.Second - 1, term.Stale}, {1, term.Inactive},
 		} {
 			time.Sleep(step.after)
 			synctest.Wait()

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
@@ -69,7 +69,7 @@ func TestRequesterLearnsOfExcessBeforeTheFirstEviction(t *testing.T) {
 		2: "; paris evicted 2 pods that exceeded the grant by cpu=1: run no more",
 	} {
 		p := &ledger.Placement{Provider: "paris", Excess: &ledger.Excess{Pods: pods, Amounts: quantity.Amounts{"cpu": 1000}}}
-		if got := excess.Message(p); !strings.HasPrefix(got, want) {
+		if got := views.DescribeExcess(p); !strings.HasPrefix(got, want) {
 			t.Errorf("%d pods: got %q, want it to begin with %q", pods, got, want)
 		}
 	}

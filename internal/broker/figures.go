@@ -37,18 +37,18 @@ func (b *Broker) withSession(read func(*session)) bool {
 }
 
 func readReservations(s *session, f *metrics.Figures) {
-	f.Now, f.Position, f.Waiting, f.Awaited = s.now(), s.book.Position(), s.queue.line.Len(), s.recovery.Awaited()
+	f.Now, f.Position, f.Waiting, f.Awaited = s.Now(), s.book.Position(), s.Queue.Len(), s.Recovery.Awaited()
 	s.book.Reservations(f.AddReservation)
 }
 
 func readClusters(s *session, f *metrics.Figures) {
 	s.book.Clusters(func(c *ledger.Cluster) {
-		p := s.clusters.presenceOf(c.ClusterID)
+		p := s.Presence(c.ClusterID)
 		f.AddCluster(c, metrics.Member{
-			Label: s.metering.Label(c.ClusterID), Phase: p.phase, Heard: p.heard,
-			Paused: p.standing != nil && p.standing.Paused.Why != "", Exceeds: p.excess != nil && p.excess.All != "",
+			Label: s.Recorder.Label(c.ClusterID), Phase: p.Phase, Heard: p.Heard,
+			Paused: p.Standing != nil && p.Standing.Paused.Why != "", Exceeds: p.Excess != nil && p.Excess.All != "",
 		})
 	})
 }
 
-func readCosts(s *session, f *metrics.Figures) { f.AddCosts(s.whole.Costs, s.metering.Label) }
+func readCosts(s *session, f *metrics.Figures) { f.AddCosts(s.whole.Costs, s.Recorder.Label) }

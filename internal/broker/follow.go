@@ -9,6 +9,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
 
 // followEvery is how often a replica that does not lead reads new records.
@@ -25,14 +26,14 @@ type warm struct {
 // Follow keeps a warm book for the next Run until ctx ends. Follow and Run must not run at the same
 // time.
 func (b *Broker) Follow(ctx context.Context) {
-	var failing trouble
+	var failing term.Trouble
 	for ctx.Err() == nil {
 		pause := followEvery
 		switch err := b.keepUp(ctx); {
 		case err == nil:
-			failing.clearTrouble()
+			failing.Clear()
 		case ctx.Err() == nil:
-			failing.logTrouble(b.opts.Log, err, b.opts.Now(), "cannot follow the journal, retrying: this replica could not take over quickly")
+			failing.Report(b.opts.Log, err, b.opts.Now(), "cannot follow the journal, retrying: this replica could not take over quickly")
 			pause = delayAfter(err)
 		}
 		select {

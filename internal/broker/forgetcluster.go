@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
@@ -26,7 +27,7 @@ func (b *Broker) ForgetCluster(ctx context.Context, clusterID string) error {
 		if c := s.book.Cluster(clusterID); c == nil || !c.Agent {
 			return nil
 		}
-		if err := s.clusters.checkForgettable(clusterID); err != nil {
+		if err := s.checkForgettable(clusterID); err != nil {
 			return err
 		}
 		return s.forgetCluster(clusterID)
@@ -35,20 +36,20 @@ func (b *Broker) ForgetCluster(ctx context.Context, clusterID string) error {
 
 // checkForgettable returns an error if the cluster's agent may still confirm what the cluster
 // holds, or if the broker cannot know that now.
-func (cs *clusters) checkForgettable(clusterID string) error {
-	if !cs.s.b.configured {
+func (s *session) checkForgettable(clusterID string) error {
+	if !s.b.configured {
 		return errUnconfigured()
 	}
-	if !cs.s.recovery.SettledAt().IsZero() {
-		return cs.s.recovery.ErrRecovering()
+	if !s.Recovery.SettledAt().IsZero() {
+		return s.Recovery.ErrRecovering()
 	}
-	p := cs.presenceOf(clusterID)
-	if p.phase == ClusterInactive || cs.isDenied(cs.s.book.Cluster(clusterID)) {
+	p := s.Presence(clusterID)
+	if p.Phase == term.Inactive || s.IsDenied(s.book.Cluster(clusterID)) {
 		return nil
 	}
 	return fault.New(fault.Conflict,
 		"cluster %q advertised %s ago: uninstall its agent, add it to deniedClusters of the BrokerConfig, or wait until it has been silent for %s",
-		clusterID, cs.s.now().Sub(p.heard).Round(time.Second), cs.s.config().StaleThreshold)
+		clusterID, s.Now().Sub(p.Heard).Round(time.Second), s.config().StaleThreshold)
 }
 
 func (s *session) forgetCluster(clusterID string) error {
@@ -57,15 +58,15 @@ func (s *session) forgetCluster(clusterID string) error {
 		if held.Provider != clusterID && held.Requester != clusterID {
 			continue
 		}
-		if err := s.quotes.End(held, ledger.Administrator(""), ledger.HoldDenied); err != nil {
+		if err := s.Quotes.End(held, ledger.Administrator(""), ledger.HoldDenied); err != nil {
 			return err
 		}
 	}
-	for _, r := range s.news.reservationsOf(clusterID) {
+	for _, r := range s.ReservationsOf(clusterID) {
 		if r.Requester != clusterID {
 			continue
 		}
-		if err := s.reservations.releaseReservation(r, ledger.Administrator(""), fmt.Sprintf(forgottenBecause, clusterID)); err != nil {
+		if err := s.EndReservation(r, ledger.Administrator(""), fmt.Sprintf(forgottenBecause, clusterID)); err != nil {
 			return err
 		}
 	}
@@ -73,38 +74,29 @@ func (s *session) forgetCluster(clusterID string) error {
 		return err
 	}
 	failpoint.Hit(failpoint.BrokerForgetting)
-	if err := s.record(ledger.Event{By: ledger.Administrator(""), Change: &ledger.ForgetCluster{ClusterID: clusterID}}); err != nil {
+	if err := s.Record(ledger.Event{By: ledger.Administrator(""), Change: &ledger.ForgetCluster{ClusterID: clusterID}}); err != nil {
 		return err
 	}
 	// After a restore, requesters may have announced placements that are valid only once this
 	// cluster also announces them. A forgotten cluster will not announce them, so matchClaims
 	// drops them.
-	return s.recovery.MatchClaims()
+	return s.Recovery.MatchClaims()
 }
 
 // leaveProvider gives up all placements on a provider that will not return, and finds other
 // providers for their reservations.
 func (s *session) leaveProvider(clusterID string) error {
-	for _, r := range s.news.reservationsOf(clusterID) {
+	for _, r := range s.ReservationsOf(clusterID) {
 		for i := range r.Placements {
 			p := &r.Placements[i]
 			if p.Provider != clusterID || !r.Stands(p) {
 				continue
 			}
-			if err := s.reservations.withdrawPlacement(r, p, ledger.Forgotten); err != nil {
+			if err := s.withdrawPlacement(r, p, ledger.Forgotten); err != nil {
 				return err
 			}
 			break // at most one placement of a reservation stands on a provider
 		}
 	}
 	return nil
-}
-
-// dropCluster drops everything about a forgotten cluster that is not in the book, and updates the
-// market.
-func (cs *clusters) dropCluster(clusterID string) {
-	cs.updateFreshness(clusterID) // also ends the cluster's pauses in the market
-	delete(cs.byID, clusterID)
-	cs.upsertCandidate(cs.s.book.Cluster(clusterID))
-	cs.s.b.feed.addCluster(clusterID)
 }

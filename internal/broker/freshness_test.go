@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -97,7 +98,7 @@ func TestManifestIsOfferedUntilItIsDeleted(t *testing.T) {
 		f.offerByHand("oslo", 16, 64)
 		time.Sleep(30 * 24 * time.Hour)
 		synctest.Wait()
-		if view, err := f.Cluster(context.Background(), "oslo"); err != nil || view.Phase != ClusterActive {
+		if view, err := f.Cluster(context.Background(), "oslo"); err != nil || view.Phase != term.Active {
 			t.Errorf("a month after its last edit: %+v, %v", view, err)
 		}
 		f.advertise("rome", "4", "8Gi")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -293,7 +294,7 @@ func TestOtherAmountsWhileAReservationIsMoved(t *testing.T) {
 func TestPreemptionAfterFailedHealing(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
-		config.Preemption = PreemptionConfig{LowerPriority: true, Grace: 30 * time.Second} // shorter than the minute after which berlin may be tried again
+		config.Preemption = queueing.PreemptionConfig{LowerPriority: true, Grace: 30 * time.Second} // shorter than the minute after which berlin may be tried again
 		f.SetConfig(context.Background(), config)
 		r := f.servedByParis()
 		f.pass(staleAfter+time.Second, "paris")

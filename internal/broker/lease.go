@@ -6,24 +6,22 @@ import (
 )
 
 const (
-	lease = term.Lease
-	// renewEvery is how often a requester is asked to renew a lease. If one renewal fails, there is
-	// time for two more.
-	renewEvery = lease / 3
+	lease      = term.Lease
+	renewEvery = term.RenewEvery
 )
 
 // renewLease extends a reservation without a duration, so that it ends one lease from now. It does
 // nothing if too little time has passed since the last extension, because each extension costs a
 // record, and nothing for any other reservation.
-func (rs *reservations) renewLease(r *ledger.Reservation) error {
+func (s *session) renewLease(r *ledger.Reservation) error {
 	if r.Duration != 0 || r.EndReason != "" || r.Waiting != nil {
 		return nil
 	}
-	until := rs.s.now().Add(lease)
+	until := s.Now().Add(lease)
 	if until.Sub(r.Until) < renewEvery/2 {
 		return nil
 	}
 	renew := &ledger.Renew{Name: r.Name, Until: until}
-	renew.Price, renew.Repriced = rs.repriceLease(r)
-	return rs.s.record(ledger.Event{Change: renew})
+	renew.Price, renew.Repriced = s.repriceLease(r)
+	return s.Record(ledger.Event{Change: renew})
 }

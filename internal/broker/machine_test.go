@@ -137,7 +137,7 @@ func (m *machine) catchUp(why cause) error {
 	t := m.session
 	m.mu.Unlock()
 	// A due step may make further steps due.
-	for next, more := t.deadlines.carryOutDue(); more && !next.After(m.now()); next, more = t.deadlines.carryOutDue() {
+	for next, more := t.carryOutDue(); more && !next.After(m.now()); next, more = t.carryOutDue() {
 	}
 	return m.compare(why)
 }
@@ -464,7 +464,7 @@ func (m *machine) publish(adv *v1.Advertisement, said *lender) error {
 func (m *machine) settleOffers() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, err := m.session.clusters.recordAllPending()
+	_, err := m.session.RecordOffers()
 	return err
 }
 
@@ -650,7 +650,7 @@ func (m *machine) secondsPass(c choose) (cause, error) {
 // deadlineComes advances time to the next deadline, or to just before it.
 func (m *machine) deadlineComes(c choose) (cause, error) {
 	m.mu.Lock()
-	_, next := m.session.deadlines.popDue(time.Time{})
+	_, next := m.session.PopDue(time.Time{})
 	m.mu.Unlock()
 	if next.IsZero() {
 		return cause{}, nil

@@ -13,7 +13,7 @@ import (
 // clusters share no reservation.
 func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Message) error {
 	err := b.commitPlan(ctx, func(s *session) error {
-		if !s.reservations.shareReservation(clusterID, msg.To) {
+		if !s.shareReservation(clusterID, msg.To) {
 			return fault.New(fault.Forbidden, "cluster %q shares no reservation with %q", clusterID, msg.To)
 		}
 		return nil
@@ -29,8 +29,8 @@ func (b *Broker) SendMessage(ctx context.Context, clusterID string, msg *v1.Mess
 }
 
 // shareReservation reports whether two clusters take part in a reservation that is not over.
-func (rs *reservations) shareReservation(a, b string) bool {
-	for r := range rs.s.news.logOf(a).allReservations(rs.s.book) {
+func (s *session) shareReservation(a, b string) bool {
+	for r := range s.TakingPart(a) {
 		if r.Involves(b) && r.Involves(a) && !r.Unclaimed && !r.Over() {
 			return true
 		}

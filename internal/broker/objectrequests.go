@@ -6,6 +6,7 @@ import (
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -16,15 +17,15 @@ func objectKey(key string) string { return "object/" + key }
 // ReserveObject grants the request of a Reservation object, or puts it into the queue. If the key
 // was used before, it returns the existing reservation; the default key is the object's UID. A
 // request without a duration gets Config.DefaultTTL.
-func (b *Broker) ReserveObject(ctx context.Context, q requests.Request) (*ReservationView, error) {
+func (b *Broker) ReserveObject(ctx context.Context, q requests.Request) (*views.Reservation, error) {
 	q.Key = objectKey(cmp.Or(q.Key, q.Object.UID))
 	if err := q.Complete(); err != nil {
 		return nil, err
 	}
-	var view *ReservationView
+	var view *views.Reservation
 	err := b.commitPlan(ctx, func(s *session) error {
 		if r, shut := s.book.ByKey(q.Requester, q.Key); r != nil && !shut {
-			view = s.reservations.viewOf(r)
+			view = s.Views.ViewOf(r)
 			return nil
 		}
 		if q.Duration == 0 {
@@ -33,11 +34,11 @@ func (b *Broker) ReserveObject(ctx context.Context, q requests.Request) (*Reserv
 		if q.Target == q.Requester && q.Target != "" {
 			return fault.New(fault.Invalid, "targetClusterID %q is the requester itself: name another cluster or none", q.Target)
 		}
-		r, err := s.reservations.reserveOrQueue(&q)
+		r, err := s.reserveOrQueue(&q)
 		if err != nil {
 			return err
 		}
-		view = s.reservations.viewOf(r)
+		view = s.Views.ViewOf(r)
 		return nil
 	})
 	if err != nil {
@@ -54,6 +55,18 @@ func (b *Broker) Release(ctx context.Context, name, user, why string) error {
 		if r == nil {
 			return nil
 		}
-		return s.reservations.releaseReservation(r, ledger.Administrator(user), why)
+		return s.EndReservation(r, ledger.Administrator(user), why)
 	})
+}
+
+// HeldFor returns the reservations that an object of this name asked for and that have not ended,
+// as a map from the name of the reservation to the UID of its object. An object that was deleted
+// and created again has a new UID. HeldFor does not wait until the reservations are durable.
+func (b *Broker) HeldFor(namespace, name string) map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session == nil {
+		return nil
+	}
+	return b.session.OfObject(namespace, name)
 }

@@ -210,7 +210,7 @@ func (m *machine) storeEnded(c choose) (cause, error) {
 	s := m.session
 	m.mu.Unlock()
 	if c(3) > 0 {
-		return cause{}, errors.Join(s.archive.StorePeriods(context.Background()), s.archive.StoreBatches(context.Background()))
+		return cause{}, errors.Join(s.Archive.StorePeriods(context.Background()), s.Archive.StoreBatches(context.Background()))
 	}
 	if err := m.durable(); err != nil {
 		return cause{}, err
@@ -225,7 +225,7 @@ func (m *machine) storeEnded(c choose) (cause, error) {
 		killed()
 		return fate
 	})
-	_, _ = s.archive.StorePeriods(ctx), s.archive.StoreBatches(ctx)
+	_, _ = s.Archive.StorePeriods(ctx), s.Archive.StoreBatches(ctx)
 	m.store.Stop()
 	m.abandon() // do not wait: the broker's journal repeats the lost call for seconds
 	m.start()

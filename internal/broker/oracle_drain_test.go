@@ -8,10 +8,11 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 )
 
 // findEmptying returns the drain of a cluster, and whether the reservations there have to leave.
-func (o *oracle) findEmptying(id string) (Drain, bool) {
+func (o *oracle) findEmptying(id string) (drains.Drain, bool) {
 	d, ok := o.rules.drains[id]
 	return d, ok && !d.CordonOnly
 }
@@ -46,12 +47,12 @@ func (m *machine) changeDrain(c choose, id string) error {
 	next := m.rules
 	next.drains, next.drainedAt = maps.Clone(next.drains), maps.Clone(next.drainedAt)
 	if next.drains == nil {
-		next.drains, next.drainedAt = map[string]Drain{}, map[string]time.Time{}
+		next.drains, next.drainedAt = map[string]drains.Drain{}, map[string]time.Time{}
 	}
 	if _, drained := next.drains[id]; drained && c(3) > 0 {
 		delete(next.drains, id)
 	} else {
-		next.drains[id] = Drain{CordonOnly: c(3) == 0, Notice: time.Duration(c(120)) * time.Second, Reason: fmt.Sprint("rack ", c(3))}
+		next.drains[id] = drains.Drain{CordonOnly: c(3) == 0, Notice: time.Duration(c(120)) * time.Second, Reason: fmt.Sprint("rack ", c(3))}
 	}
 	if _, was := m.findEmptying(id); !was {
 		next.drainedAt[id] = m.now()

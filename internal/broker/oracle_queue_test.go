@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -22,7 +24,7 @@ type rules struct {
 	// paused is true if the queue is paused. drains holds the drained clusters. drainedAt holds the
 	// times since which reservations have to leave these clusters.
 	paused    bool
-	drains    map[string]Drain
+	drains    map[string]drains.Drain
 	drainedAt map[string]time.Time
 	// list is the list price of a core in EUR, "" for none.
 	list string
@@ -40,9 +42,9 @@ const (
 
 func (r rules) config() Config {
 	c := DefaultConfig()
-	c.Queue = QueueConfig{MaxLength: ruledLength, Timeout: ruledTimeout, Paused: r.paused}
+	c.Queue = queueing.Config{MaxLength: ruledLength, Timeout: ruledTimeout, Paused: r.paused}
 	c.Drains, c.Idle = r.drains, r.idle
-	c.Preemption = PreemptionConfig{LowerPriority: r.preempts, Grace: ruledGrace}
+	c.Preemption = queueing.PreemptionConfig{LowerPriority: r.preempts, Grace: ruledGrace}
 	c.PriorityLimits.Of = r.limits
 	c.Document, c.Generation, c.By = r.document(), r.generation, ledger.Administrator(fmt.Sprint("admin-", r.generation))
 	return c

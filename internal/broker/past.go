@@ -13,6 +13,7 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
 // Past is the broker's state at an earlier position of its journal. It records nothing.
@@ -53,18 +54,8 @@ func NewPast(recovery journal.Recovery, at time.Time, readConfig func(json.RawMe
 	p.b.session = s
 	s.began = at
 	s.derive()
-	s.clusters.ageSilent()
+	s.AgeSilent()
 	return p, nil
-}
-
-// ageSilent sets, for each cluster that the journal says is silent, when it was last heard.
-func (cs *clusters) ageSilent() {
-	cs.s.book.Clusters(func(c *ledger.Cluster) {
-		if c.Agent && !c.LostSince.IsZero() {
-			cs.presenceOf(c.ClusterID).heard = c.LostSince
-			cs.updateFreshness(c.ClusterID)
-		}
-	})
 }
 
 // Clusters returns all clusters, sorted by ID.
@@ -84,17 +75,17 @@ func (p *Past) Clusters(ctx context.Context) ([]*ClusterView, error) {
 }
 
 // Reservations returns all reservations in the book, sorted by name.
-func (p *Past) Reservations() []*ReservationView {
-	var out []*ReservationView
+func (p *Past) Reservations() []*views.Reservation {
+	var out []*views.Reservation
 	s := p.b.session
-	s.book.Reservations(func(r *ledger.Reservation) { out = append(out, s.reservations.viewOf(r)) })
-	slices.SortFunc(out, func(a, b *ReservationView) int { return cmp.Compare(a.Name, b.Name) })
+	s.book.Reservations(func(r *ledger.Reservation) { out = append(out, s.Views.ViewOf(r)) })
+	slices.SortFunc(out, func(a, b *views.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
 // ChangedAt returns when a reservation last changed. If no replayed record changed it, ChangedAt
 // returns when it was created.
-func (p *Past) ChangedAt(v *ReservationView) time.Time {
+func (p *Past) ChangedAt(v *views.Reservation) time.Time {
 	if at, known := p.changed[v.Changed]; known {
 		return at
 	}

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -18,7 +19,7 @@ type seen struct {
 	position     uint64
 	at           time.Time
 	Clusters     []*ClusterView
-	Reservations []*ReservationView
+	Reservations []*views.Reservation
 }
 
 func (f *fleet) see() seen {

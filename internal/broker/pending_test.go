@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -38,15 +39,15 @@ func TestPendingDemandIsShownAndNeverRecorded(t *testing.T) {
 			name    string
 			after   time.Duration
 			pending *v1.PendingDemand
-			want    PendingDemand
+			want    offers.Demand
 		}{
-			{"pods wait", time.Minute, pendingFor(60, "40"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
-			{"a message took longer", 30 * time.Second, pendingFor(85, "40"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
-			{"a request changed little", 30 * time.Second, pendingFor(120, "40500m"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
-			{"a request changed", 30 * time.Second, pendingFor(150, "41"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 41_000}, Since: began}},
-			{"the oldest pod has left", 30 * time.Second, pendingFor(60, "41"), PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 41_000}, Since: began.Add(2 * time.Minute)}},
-			{"no pod waits", 30 * time.Second, nil, PendingDemand{}},
-			{"nothing is requested", 30 * time.Second, &v1.PendingDemand{Requests: v1.Amounts{"cpu": "0"}}, PendingDemand{}},
+			{"pods wait", time.Minute, pendingFor(60, "40"), offers.Demand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
+			{"a message took longer", 30 * time.Second, pendingFor(85, "40"), offers.Demand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
+			{"a request changed little", 30 * time.Second, pendingFor(120, "40500m"), offers.Demand{Requests: quantity.Amounts{"pods": 3, "cpu": 40_000}, Since: began}},
+			{"a request changed", 30 * time.Second, pendingFor(150, "41"), offers.Demand{Requests: quantity.Amounts{"pods": 3, "cpu": 41_000}, Since: began}},
+			{"the oldest pod has left", 30 * time.Second, pendingFor(60, "41"), offers.Demand{Requests: quantity.Amounts{"pods": 3, "cpu": 41_000}, Since: began.Add(2 * time.Minute)}},
+			{"no pod waits", 30 * time.Second, nil, offers.Demand{}},
+			{"nothing is requested", 30 * time.Second, &v1.PendingDemand{Requests: v1.Amounts{"cpu": "0"}}, offers.Demand{}},
 		} {
 			time.Sleep(step.after)
 			if err := f.advertisePending(step.pending); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	costs "github.com/mehdiazizian/liqo-resource-broker/internal/broker/accounts"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
@@ -88,7 +89,7 @@ func TestCostMetricsSurviveATakeover(t *testing.T) {
 			}
 		}
 		f.mu.Lock()
-		err := f.session.record(ledger.Event{Change: &ledger.Observe{}})
+		err := f.session.Record(ledger.Event{Change: &ledger.Observe{}})
 		f.mu.Unlock()
 		runtest.Check(t, err)
 		f.wantSeries(map[string]string{
@@ -123,7 +124,7 @@ func TestSavingsAgainstBothBaselines(t *testing.T) {
 			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			runtest.Check(t, f.session.record(ledger.Event{Change: &ledger.Observe{}}))
+			runtest.Check(t, f.session.Record(ledger.Event{Change: &ledger.Observe{}}))
 		}
 		passUntil(1, "0.2")
 		// 4 cores for an hour: 0.8 EUR on paris, 2 EUR on oslo.
@@ -150,7 +151,7 @@ func TestUseOfASilentProviderIsUnobserved(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		runtest.Check(t, f.session.record(ledger.Event{Change: &ledger.Observe{}}))
+		runtest.Check(t, f.session.Record(ledger.Event{Change: &ledger.Observe{}}))
 		for _, row := range f.session.whole.Costs.Open(costs.Hour).Rows {
 			if row.Resource != "cpu" {
 				continue
@@ -166,7 +167,7 @@ func TestUseOfASilentProviderIsUnobserved(t *testing.T) {
 func TestRetentionOfPeriodsIsConfigured(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		config := DefaultConfig()
-		config.Accounts = AccountsRetention{Days: 5, Months: 1}
+		config.Accounts = archive.Retention{Days: 5, Months: 1}
 		f.SetConfig(context.Background(), config)
 		f.advertise("paris", "16", "64Gi", priced("0.2", "EUR"))
 		r := f.reserve("rome", "request-1", with(func(r *v1.ReservationRequest) { fourHours(r); r.DurationSeconds = 100 * 86400 }))

@@ -10,76 +10,75 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-// decideInTurn chooses a provider for a request, after two other steps:
+// Decide chooses a provider for a request, after two other steps:
 //
 //   - It records the pending offers on which the choice depends, so that a replay of the journal has
 //     the same offers.
 //   - It grants the capacity that was freed to waiting requests with precedence.
 //
-// Both may change the choice, so decideInTurn then chooses again.
-func (rs *reservations) decideInTurn(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
-	if !rs.s.b.configured {
+// Both may change the choice, so Decide then chooses again.
+func (s *session) Decide(q *requests.Request, tried ledger.Tried) (*term.Decision, error) {
+	if !s.b.configured {
 		return nil, errUnconfigured()
 	}
 	served := false
 	for {
-		c := rs.s.decider.chooseProvider(q, tried)
-		recorded, err := rs.recordOffersFor(c)
+		request, winner := s.ChooseProvider(q, tried)
+		recorded, err := s.recordOffersFor(winner)
 		switch {
 		case err != nil:
 			return nil, err
 		case recorded:
-			rs.s.queue.serveWaiting()
-		case c.winner == "":
-			return nil, rs.s.decider.explainRefusal(c.request, q)
-		case !served && rs.s.queue.wouldJump(q, c.winner):
+			s.serveWaiting()
+		case winner == "":
+			return nil, s.ExplainRefusal(request, q)
+		case !served && s.WouldJump(q, winner):
 			served = true
-			rs.s.queue.serveWaiting()
+			s.serveWaiting()
 		default:
-			why := rs.s.decider.explainChoice(c.request, c.target)
-			return &term.Decision{Provider: c.winner, Explanation: why.text, Price: rs.s.decider.lockPrice(c.winner, &q.Request, &why)}, nil
+			return s.Explain(request, q, winner), nil
 		}
 	}
 }
 
 // recordOffersFor records the pending offers on which a choice depends: the offer of the winner, or
 // all offers if there is no winner. It reports whether it recorded any.
-func (rs *reservations) recordOffersFor(c choice) (bool, error) {
-	if c.winner == "" {
-		return rs.s.clusters.recordAllPending()
+func (s *session) recordOffersFor(winner string) (bool, error) {
+	if winner == "" {
+		return s.RecordOffers()
 	}
-	return rs.s.clusters.recordPending(c.winner)
+	return s.RecordPending(winner)
 }
 
 // replacePlacement grants a reservation whose placement was given up a new one. If no cluster can serve
 // the reservation, it waits in the queue or ends. An unclaimed reservation always ends.
-func (rs *reservations) replacePlacement(r *ledger.Reservation) error {
+func (s *session) replacePlacement(r *ledger.Reservation) error {
 	if r.Unclaimed {
-		return rs.releaseReservation(r, ledger.Placing, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
+		return s.EndReservation(r, ledger.Placing, "its provider gave it up ("+r.Current().Withdrawn+") and its requester did not ask for it")
 	}
-	q, tried := rs.s.requestAndTried(r)
-	c, err := rs.decideInTurn(q, tried)
+	q, tried := requests.Of(r), r.Tried(s.Now())
+	c, err := s.Decide(q, tried)
 	if why, ok := errors.AsType[*fault.Error](err); ok && why.Reason == fault.NoCandidate {
-		return rs.endOrRequeue(r, why)
+		return s.endOrRequeue(r, why)
 	}
 	if err != nil {
 		return err
 	}
-	if !rs.s.recovery.SettledAt().IsZero() && rs.s.queue.wouldJump(q, c.Provider) {
+	if !s.Recovery.SettledAt().IsZero() && s.Queue.WouldJump(q, c.Provider) {
 		return nil // tried again when the recovery is over
 	}
-	rs.s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.Provider, "reason", r.Current().Withdrawn)
-	return rs.s.record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.Provider, Price: c.Price, Explanation: c.Explanation}})
+	s.log.Info("reservation moved", "reservation", r.Name, "from", r.Current().Provider, "to", c.Provider, "reason", r.Current().Withdrawn)
+	return s.Record(ledger.Event{Change: &ledger.Move{Name: r.Name, Provider: c.Provider, Price: c.Price, Explanation: c.Explanation}})
 }
 
 // endOrRequeue ends a reservation that no further provider can serve, or puts it into the queue if
 // the request asks for that.
-func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
-	if !rs.s.recovery.SettledAt().IsZero() {
+func (s *session) endOrRequeue(r *ledger.Reservation, why *fault.Error) error {
+	if !s.Recovery.SettledAt().IsZero() {
 		return nil // tried again when the recovery is over
 	}
 	if r.Queue {
-		return rs.s.queue.requeueReservation(r, why)
+		return s.Queue.Requeue(r, why)
 	}
 	last := r.Current()
 	end := &ledger.End{Name: r.Name, Reason: ledger.EndFailed, Explanation: ledger.Explain(why.Candidates, why.Rejected)}
@@ -94,13 +93,13 @@ func (rs *reservations) endOrRequeue(r *ledger.Reservation, why *fault.Error) er
 	case ledger.Drained:
 		end.Message = "the broker's administrator has drained " + last.Provider + ", and " + why.Detail
 	}
-	return rs.s.record(ledger.Event{By: ledger.Placing, Change: end})
+	return s.Record(ledger.Event{By: ledger.Placing, Change: end})
 }
 
 // withdrawPlacement gives up a placement and finds another one, unless the reservation has a second
 // placement that stands.
-func (rs *reservations) withdrawPlacement(r *ledger.Reservation, p *ledger.Placement, reason string) error {
-	err := rs.s.record(ledger.Event{Change: &ledger.Withdraw{
+func (s *session) withdrawPlacement(r *ledger.Reservation, p *ledger.Placement, reason string) error {
+	err := s.Record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: reason,
 	}})
 	if err != nil {
@@ -110,5 +109,5 @@ func (rs *reservations) withdrawPlacement(r *ledger.Reservation, p *ledger.Place
 	if !hasNoStandingPlacement(r) {
 		return nil // the second placement stays
 	}
-	return rs.replacePlacement(r)
+	return s.replacePlacement(r)
 }

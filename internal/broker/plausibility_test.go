@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/clusters"
 )
 
 func TestFiguresThatCannotBeRightAreDoubted(t *testing.T) {
@@ -62,7 +63,7 @@ func TestFiguresThatCannotBeRightAreDoubted(t *testing.T) {
 				if got := strings.Join(view.Doubts, "; "); (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 					t.Errorf("doubts %q, want %q", got, tc.want)
 				}
-				time.Sleep(leapDoubted)
+				time.Sleep(clusters.LeapDoubted)
 				f.advertise("paris", "16", "64Gi", func(a *v1.Advertisement) { a.Topology.Zone = "elsewhere" })
 				if view, err = f.Cluster(f.t.Context(), "paris"); err != nil || len(view.Doubts) > 0 {
 					t.Errorf("later still %v, %v", view.Doubts, err)

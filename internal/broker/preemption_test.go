@@ -14,6 +14,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
@@ -25,7 +26,7 @@ const grace = time.Minute
 // preempting returns a configuration in which lower priorities make room.
 func preempting(change ...func(*Config)) Config {
 	c := DefaultConfig()
-	c.Preemption = PreemptionConfig{LowerPriority: true, Grace: grace}
+	c.Preemption = queueing.PreemptionConfig{LowerPriority: true, Grace: grace}
 	for _, edit := range change {
 		edit(&c)
 	}

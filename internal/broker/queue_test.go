@@ -15,6 +15,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -560,8 +561,8 @@ func TestRequeuedReservationKeepsRemainingDuration(t *testing.T) {
 func TestFirstPlacesAreAskedForOften(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertise("paris", "1", "4Gi")
-		want := map[int32]float64{1: frontRefresh.Seconds(), FrontPlaces: frontRefresh.Seconds(), FrontPlaces + 1: queueRefresh.Seconds()}
-		for i := range FrontPlaces + 1 {
+		want := map[int32]float64{1: queueing.FrontRefresh.Seconds(), queueing.FrontPlaces: queueing.FrontRefresh.Seconds(), queueing.FrontPlaces + 1: queueing.Refresh.Seconds()}
+		for i := range queueing.FrontPlaces + 1 {
 			body := request("8", "16Gi")
 			body.QueuePolicy = v1.ReservationRequestQueuePolicyQueue
 			r := f.reserve("rome", fmt.Sprintf("request-%d", i), body)

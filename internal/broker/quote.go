@@ -5,11 +5,9 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 )
 
@@ -28,12 +26,12 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 	var answer *v1.Quote
 	err = b.commitPlanFor(ctx, clusterID, func(s *session) error {
 		if hold == 0 {
-			if answer, _, err = s.quotes.Price(q); err == nil {
+			if answer, _, err = s.Quotes.Price(q); err == nil {
 				answer.Warnings = append(s.listUnadvertised(q), answer.Warnings...)
 			}
 			return err
 		}
-		answer, err = s.quotes.Hold(q, hold)
+		answer, err = s.Quotes.Hold(q, hold)
 		return err
 	})
 	if err != nil {
@@ -46,10 +44,10 @@ func (b *Broker) RequestQuote(ctx context.Context, clusterID, key string, req *v
 // no quote with this key, the key is closed, so that a request that arrives later is refused.
 func (b *Broker) ReleaseQuote(ctx context.Context, clusterID, nameOrKey string) error {
 	return b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		if known, err := s.quotes.Release(clusterID, nameOrKey); known || err != nil {
+		if known, err := s.Quotes.Release(clusterID, nameOrKey); known || err != nil {
 			return err
 		}
-		return faultOf(s.accounts.CloseKey(clusterID, quotes.Key(nameOrKey), ledger.UserOf(clusterID, "")))
+		return faultOf(s.Accounts.CloseKey(clusterID, quotes.Key(nameOrKey), ledger.UserOf(clusterID, "")))
 	})
 }
 
@@ -65,7 +63,7 @@ func QuoteObject(ctx context.Context, b *Broker, q requests.Request) (*v1.Quote,
 			q.Duration = b.config.DefaultTTL
 		}
 		var err error
-		answer, _, err = s.quotes.Price(&q)
+		answer, _, err = s.Quotes.Price(&q)
 		return err
 	})
 	if err != nil {
@@ -86,40 +84,18 @@ func (s *session) listUnadvertised(q *requests.Request) (warnings []string) {
 	return warnings
 }
 
-// CheckNew implements quotes.Session.
-func (s *session) CheckNew(q *requests.Request) error { return s.reservations.checkNew(q) }
-
-// CheckAllowed implements quotes.Session.
-func (s *session) CheckAllowed(q *requests.Request) error { return s.reservations.checkAllowed(q) }
-
 // CheckSettled implements quotes.Session.
 func (s *session) CheckSettled(provider string) error {
-	if s.recovery.IsBlocked(provider) || s.recovery.IsUnseen(s.book.Cluster(provider)) {
-		return s.recovery.ErrRecovering()
+	if s.Recovery.IsBlocked(provider) || s.Recovery.IsUnseen(s.book.Cluster(provider)) {
+		return s.Recovery.ErrRecovering()
 	}
 	return nil
 }
 
 // IsShutOut implements quotes.Session.
 func (s *session) IsShutOut(requester, provider string) bool {
-	_, cordoned := s.drains.Find(provider)
-	return s.b.configured && (cordoned || s.reservations.checkRequester(requester) != nil || s.clusters.isDenied(s.book.Cluster(provider)))
-}
-
-// DecideNew implements quotes.Session.
-func (s *session) DecideNew(q *requests.Request) (*term.Decision, error) {
-	return s.reservations.decideNew(q)
-}
-
-// Judge implements quotes.Session.
-func (s *session) Judge(q *requests.Request, most int) ([]decision.Verdict, map[string]int32) {
-	judged := s.decider.listVerdicts(s.decider.newDecisionRequest(q, ledger.Tried{}), q.Target, most)
-	return judged.verdicts, judged.rejected
-}
-
-// NewReserve implements quotes.Session.
-func (s *session) NewReserve(q *requests.Request, prefix string) *ledger.Reserve {
-	return s.reservations.newReserve(q, prefix)
+	_, cordoned := s.Drains.Find(provider)
+	return s.b.configured && (cordoned || s.CheckRequester(requester) != nil || s.IsDenied(s.book.Cluster(provider)))
 }
 
 // LongestHold implements quotes.Session.
@@ -133,9 +109,9 @@ func (s *session) RatesDate() string { return s.config().Rates.Date }
 
 // NoteHold implements quotes.Session.
 func (s *session) NoteHold(held *ledger.Quote) {
-	s.clusters.refreshAvailability(held.Provider)
+	s.Refresh(held.Provider)
 	if held.Ended != "" {
-		s.queue.noteFreed(held.Provider)
-		s.queue.noteAffinity(&held.Reserve)
+		s.FreeCluster(held.Provider)
+		s.NoteAffinity(&held.Reserve)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/receipts"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/pki/pkitest"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
@@ -27,12 +28,12 @@ func (m *machine) agreementsMatch(r *ledger.Reservation) error {
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]
-		agreed := agreementOf(r, p)
+		agreed := receipts.AgreementOf(r, p)
 		if agreed.State == receipt.Ended && agreed.Reason == "" {
 			return fmt.Errorf("the receipt of %s-%d does not say why it ended", r.Name, p.Number)
 		}
 		for _, role := range []v1.InstructionRole{v1.InstructionRoleConsumer, v1.InstructionRoleProvider} {
-			in := m.session.news.instructionFor(r, p, role)
+			in := m.session.InstructionFor(r, p, role)
 			if err := agreed.Compare(&in); err != nil {
 				return fmt.Errorf("%s %s-%d: %w", role, r.Name, p.Number, err)
 			}
@@ -153,6 +154,6 @@ func BenchmarkReserveWithReceipts(b *testing.B) {
 	a := pkitest.New(b, "servers", time.Now())
 	credentials := &pki.Credentials{Certificate: pkitest.Parse(b)(a.IssueServer([]string{"broker"}, nil))}
 	broker := serving(b, withoutBudget())
-	broker.receipts.signer = receipt.NewSigner(func() (*pki.Credentials, error) { return credentials, nil })
+	broker.receipts = receipts.New(receipt.NewSigner(func() (*pki.Credentials, error) { return credentials, nil }), broker.opts.Now, broker.opts.Log)
 	reserveRepeatedly(b, broker)
 }

@@ -15,7 +15,7 @@ import (
 func (b *Broker) GetReservation(ctx context.Context, clusterID, nameOrKey string) (*v1.Reservation, error) {
 	var answer *unsignedAnswer
 	err := b.commitPlan(ctx, func(s *session) error {
-		r, _ := s.reservations.findReservation(clusterID, nameOrKey)
+		r, _ := s.findReservation(clusterID, nameOrKey)
 		if r == nil {
 			return fault.New(fault.NotFound, "cluster %q does not take part in a reservation %q", clusterID, nameOrKey)
 		}
@@ -36,17 +36,17 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 	}
 	var answer *unsignedAnswer
 	err := b.commitPlanFor(ctx, clusterID, func(s *session) error {
-		r, shut := s.reservations.findReservation(clusterID, nameOrKey)
+		r, shut := s.findReservation(clusterID, nameOrKey)
 		if r == nil {
 			if shut {
 				return nil
 			}
-			return faultOf(s.accounts.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
+			return faultOf(s.Accounts.CloseKey(clusterID, nameOrKey, ledger.UserOf(clusterID, user)))
 		}
 		if r.Requester != clusterID {
 			return fault.New(fault.Forbidden, "reservation %q belongs to another cluster", r.Name)
 		}
-		if err := s.reservations.releaseReservation(r, ledger.UserOf(clusterID, user), "released by its requester"); err != nil {
+		if err := s.EndReservation(r, ledger.UserOf(clusterID, user), "released by its requester"); err != nil {
 			return err
 		}
 		answer = s.newUnsignedAnswer(r, clusterID)
@@ -59,21 +59,21 @@ func (b *Broker) ReleaseReservation(ctx context.Context, clusterID, nameOrKey, u
 	return b.signAnswer(answer), nil
 }
 
-// releaseReservation ends a reservation that its requester no longer wants, or that an
+// EndReservation ends a reservation that its requester no longer wants, or that an
 // administrator ends instead. It does nothing if the reservation has ended.
-func (rs *reservations) releaseReservation(r *ledger.Reservation, by ledger.Actor, message string) error {
+func (s *session) EndReservation(r *ledger.Reservation, by ledger.Actor, message string) error {
 	if r.EndReason != "" {
 		return nil
 	}
-	rs.s.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message, "by", by.String())
-	return rs.s.record(ledger.Event{By: by, Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
+	s.log.Info("reservation ends", "reservation", r.Name, "requester", r.Requester, "target", r.Provider, "why", message, "by", by.String())
+	return s.Record(ledger.Event{By: by, Change: &ledger.End{Name: r.Name, Reason: ledger.EndReleased, Message: message}})
 }
 
 // findReservation returns a reservation by its name, or by the key that the cluster gave it, and
 // whether that key is closed. It does not return reservations in which the cluster takes no part.
-func (rs *reservations) findReservation(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
-	if r := rs.s.book.Reservation(nameOrKey); r != nil && r.Involves(clusterID) {
+func (s *session) findReservation(clusterID, nameOrKey string) (r *ledger.Reservation, shut bool) {
+	if r := s.book.Reservation(nameOrKey); r != nil && r.Involves(clusterID) {
 		return r, false
 	}
-	return rs.s.book.ByKey(clusterID, nameOrKey)
+	return s.book.ByKey(clusterID, nameOrKey)
 }

@@ -31,13 +31,13 @@ func (b *Broker) ReportStatus(ctx context.Context, clusterID, reservation string
 		}
 		if report.Role == v1.StatusReportRoleProvider {
 			if report.Excess != nil {
-				if err := s.excesses.ProcessReport(r, p, report.Excess.Pods, excess); err != nil {
+				if err := s.Excesses.ProcessReport(r, p, report.Excess.Pods, excess); err != nil {
 					return faultOf(err)
 				}
 			}
-			return faultOf(s.reservations.takeProviderReport(r, p, report))
+			return faultOf(s.takeProviderReport(r, p, report))
 		}
-		return faultOf(s.reservations.takeConsumerReport(r, p, report))
+		return faultOf(s.takeConsumerReport(r, p, report))
 	})
 	if err == nil {
 		failpoint.Hit(failpoint.BrokerReported)
@@ -56,11 +56,11 @@ func errNoPlacement(clusterID, reservation string, report *v1.StatusReport) erro
 	return fault.New(fault.NotFound, "cluster %q is not the %s of placement %d of reservation %q", clusterID, report.Role, report.Placement, reservation)
 }
 
-func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (s *session) takeProviderReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	if report.Change != 0 {
 		if report.State == v1.StatusReportStateAcknowledged || report.State == v1.StatusReportStateRefused {
-			return rs.settleChange(r, p, report)
+			return s.settleChange(r, p, report)
 		}
 		return errMisplaced(report)
 	}
@@ -69,14 +69,14 @@ func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Plac
 		if !p.AcknowledgedAt.IsZero() && r.Stands(p) {
 			return nil
 		}
-		return rs.s.record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: ref}})
+		return s.Record(ledger.Event{Change: &ledger.Acknowledge{PlacementRef: ref}})
 	case v1.StatusReportStateRefused:
-		return rs.takeRefusal(r, p, report)
+		return s.takeRefusal(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ProviderGone {
 			return nil
 		}
-		return rs.s.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}})
+		return s.Record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}})
 	default:
 		return errMisplaced(report)
 	}
@@ -85,7 +85,7 @@ func (rs *reservations) takeProviderReport(r *ledger.Reservation, p *ledger.Plac
 // takeRefusal gives up a placement that its provider refuses, and finds another provider. If the
 // provider had not acknowledged the placement, it created nothing, so the capacity is free at
 // once. Otherwise the provider must still report Gone.
-func (rs *reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (s *session) takeRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	wasAcknowledged := !p.AcknowledgedAt.IsZero()
 	if r.Stands(p) {
@@ -93,23 +93,23 @@ func (rs *reservations) takeRefusal(r *ledger.Reservation, p *ledger.Placement, 
 		if reason == "" {
 			reason = string(v1.StatusReportStateRefused)
 		}
-		if err := rs.s.record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
+		if err := s.Record(ledger.Event{Change: &ledger.Withdraw{PlacementRef: ref, Reason: reason, Refused: true}}); err != nil {
 			return err
 		}
 	}
 	if !wasAcknowledged && !p.ProviderGone {
-		if err := rs.s.record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
+		if err := s.Record(ledger.Event{Change: &ledger.ProviderGone{PlacementRef: ref}}); err != nil {
 			return err
 		}
 	}
 	if hasNoStandingPlacement(r) {
 		failpoint.Hit(failpoint.BrokerWithdrawn)
-		return rs.replacePlacement(r)
+		return s.replacePlacement(r)
 	}
 	return nil
 }
 
-func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (s *session) takeConsumerReport(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	ref := ledger.PlacementRef{Name: r.Name, Placement: p.Number}
 	switch report.State {
 	case v1.StatusReportStateReady, v1.StatusReportStateNotReady:
@@ -118,21 +118,21 @@ func (rs *reservations) takeConsumerReport(r *ledger.Reservation, p *ledger.Plac
 		if known && r.Stands(p) {
 			return nil
 		}
-		return rs.s.record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
+		return s.Record(ledger.Event{Change: &ledger.NodeReady{PlacementRef: ref, Ready: ready}})
 	case v1.StatusReportStateConnecting:
-		if !rs.s.book.MayConnect(r, p, rs.s.now()) {
+		if !s.book.MayConnect(r, p, s.Now()) {
 			return nil // the usual deadline stays
 		}
-		return rs.s.record(ledger.Event{Change: &ledger.Connect{PlacementRef: ref}})
+		return s.Record(ledger.Event{Change: &ledger.Connect{PlacementRef: ref}})
 	case v1.StatusReportStateVacant:
-		return rs.s.idles.ReleaseVacant(r, p)
+		return s.Idles.ReleaseVacant(r, p)
 	case v1.StatusReportStateRefused:
-		return rs.takeConsumerRefusal(r, p, report)
+		return s.takeConsumerRefusal(r, p, report)
 	case v1.StatusReportStateGone:
 		if p.ConsumerGone {
 			return nil
 		}
-		return rs.s.record(ledger.Event{Change: &ledger.ConsumerGone{PlacementRef: ref}})
+		return s.Record(ledger.Event{Change: &ledger.ConsumerGone{PlacementRef: ref}})
 	default:
 		return errMisplaced(report)
 	}
@@ -155,7 +155,7 @@ const (
 // Ready. If the requester cannot reach the provider or refuses the provider's handshake, another
 // provider is found. If the requester refuses the reservation itself, the reservation ends. If the
 // node was Ready before, nothing changes, because its workloads keep running.
-func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
+func (s *session) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Placement, report *v1.StatusReport) error {
 	if !slices.Contains([]string{unreachable, ledger.HandshakeRefused, declined, unusable}, report.Reason) {
 		return errMisplaced(report)
 	}
@@ -164,11 +164,11 @@ func (rs *reservations) takeConsumerRefusal(r *ledger.Reservation, p *ledger.Pla
 	}
 	switch report.Reason {
 	case declined, unusable:
-		return rs.releaseReservation(r, ledger.UserOf(r.Requester, ""), r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
+		return s.EndReservation(r, ledger.UserOf(r.Requester, ""), r.Requester+" refuses it: "+message.Clip(report.Message, message.MaxNote))
 	case unreachable:
-		rs.s.links.ReportUnreachable(r.Requester, rs.s.book.Cluster(p.Provider), report.Message)
+		s.Links.ReportUnreachable(r.Requester, s.book.Cluster(p.Provider), report.Message)
 	}
-	return rs.withdrawPlacement(r, p, report.Reason)
+	return s.withdrawPlacement(r, p, report.Reason)
 }
 
 func errMisplaced(report *v1.StatusReport) error {

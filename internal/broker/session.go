@@ -9,8 +9,11 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/agenda"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/clusters"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decider"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/excess"
@@ -20,11 +23,14 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/links"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/metrics"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/news"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/quotes"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/traces"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
 // session is the broker's state in memory for one term, which lasts from opening the journal until
@@ -40,30 +46,37 @@ type session struct {
 	book    *ledger.State
 	market  *decision.Market
 	journal *journal.Journal
-	// observers are notified of every event, in this order. Healing comes before changes, because
-	// changes recomputes deadlines, which depend on when healing tries again. Changes comes before
-	// clusters, because changes updates preemptions, on which the free capacity depends.
-	observers []term.Observer
+	// observers are notified of every event, in this order. Healing comes before publishEvent, because
+	// that recomputes deadlines, which depend on when healing tries again. publishEvent comes before
+	// clusters, because it updates preemptions, on which the free capacity depends.
+	observers []func(term.Event)
+	// changeObservers are called after a change of a reservation, or of other state that its view
+	// contains. They keep state up to date that is computed from reservations.
+	changeObservers []func(*ledger.Reservation)
 
-	accounts     *budget.Accounts
-	archive      *archive.Archive
-	changes      changes
-	clusters     clusters
-	deadlines    deadlines
-	decider      decider
-	drains       *drains.Drains
-	excesses     *excess.Excesses
-	healing      *healing.Healing
-	idles        *idle.Idles
-	links        *links.Links
-	metering     *metrics.Recorder
-	news         news
-	objects      objects
-	preemption   preemption
-	queue        queueing
-	quotes       *quotes.Quotes
-	recovery     *recovery.Recovery
-	reservations reservations
+	// Agenda is the work that parts leave for each other. serving prevents serveWaiting from calling
+	// itself through its own grants. expirers carry out the steps that belong to neither a cluster nor
+	// a reservation, by the prefix of their names; id is the rest of the name.
+	agenda.Agenda
+	serving  bool
+	expirers map[string]func(id string)
+
+	// The methods of the parts implement the interfaces through which other parts see the session.
+	*budget.Accounts
+	*archive.Archive
+	*clusters.Clusters
+	*decider.Decider
+	*drains.Drains
+	*excess.Excesses
+	*healing.Healing
+	*idle.Idles
+	*links.Links
+	*metrics.Recorder
+	*news.News
+	*quotes.Quotes
+	*recovery.Recovery
+	*views.Views
+	*queueing.Queue
 
 	// newest is the time of the last event that was replayed after the checkpoint; zero if there was
 	// none.
@@ -81,41 +94,42 @@ type session struct {
 func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 	s := &session{
 		b: b, log: b.opts.Log, whole: book, book: book.State, journal: j, newest: book.Newest,
-		market: decision.NewMarket(), objects: objects{},
+		market: decision.NewMarket(), Agenda: agenda.New(),
 	}
-	s.news = news{s: s, byCluster: map[string]*newsLog{}}
-	s.decider = decider{s: s}
-	s.drains = drains.New(s)
-	s.idles = idle.New(s)
-	s.excesses = excess.New(s)
-	s.reservations = reservations{s}
-	s.accounts = budget.New(s)
-	s.deadlines = newDeadlines(s)
-	s.clusters = newClusters(s)
-	s.recovery = recovery.New(s)
-	s.queue = newQueueing(s)
-	s.preemption = newPreemption(s)
-	s.healing = healing.New(s)
-	s.links = links.New(s, s.market)
-	s.quotes = quotes.New(s)
+	s.News = news.New(s.book)
+	s.Decider = decider.New(s, s.market)
+	s.Drains = drains.New(s)
+	s.Idles = idle.New(s)
+	s.Excesses = excess.New(s)
+	s.Accounts = budget.New(s)
+	s.Clusters = clusters.New(s, s.market)
+	s.Recovery = recovery.New(s)
+	s.Queue = queueing.New(s, s.market)
+	s.Healing = healing.New(s)
+	s.Links = links.New(s, s.market)
+	s.Quotes = quotes.New(s)
+	s.Views = views.New(s)
 	id := ""
 	if j != nil { // nil in a Past
 		id = j.ID()
 	}
-	s.metering = b.meter.Record(book.State, id)
-	s.archive = archive.New(s, b.opts.Store, JournalName, id)
-	s.deadlines.expirers = map[string]func(string){
-		quotes.Due: s.quotes.Expire, links.Due: s.links.ExpireReports, excess.Due: s.excesses.RecordDelayed,
-		budget.KeysDue: s.accounts.ExpireKeys, budget.RefusalsDue: s.accounts.ExpireRefusals,
-		triedDue: s.queue.endExclusion, drains.Due: s.drains.UpdateRecall, idle.Due: s.idles.CarryOutDue,
+	s.Recorder = b.meter.Record(book.State, id)
+	s.Archive = archive.New(s, b.opts.Store, JournalName, id)
+	s.expirers = map[string]func(string){
+		quotes.Due: s.Quotes.Expire, links.Due: s.Links.ExpireReports, excess.Due: s.Excesses.RecordDelayed,
+		budget.KeysDue: s.Accounts.ExpireKeys, budget.RefusalsDue: s.Accounts.ExpireRefusals,
+		queueing.TriedDue: s.Queue.EndExclusion, drains.Due: s.Drains.UpdateRecall, idle.Due: s.Idles.CarryOutDue,
 	}
-	s.changes = changes{s, []func(*ledger.Reservation){
-		s.queue.reservationChanged, s.preemption.reservationChanged, s.objects.reservationChanged, s.deadlines.reservationChanged,
-		s.news.reservationChanged, s.drains.ReservationChanged, s.idles.ReservationChanged,
-	}}
-	s.observers = []term.Observer{s.accounts, s.healing, s.links, &s.changes, &s.queue, &s.clusters, s.recovery, s.quotes, s.metering}
+	s.changeObservers = []func(*ledger.Reservation){
+		s.Queue.ReservationChanged, s.Reschedule, s.News.ReservationChanged,
+		s.Drains.ReservationChanged, s.Idles.ReservationChanged,
+	}
+	s.observers = []func(term.Event){
+		s.Accounts.Observe, s.Healing.Observe, s.Links.Observe, s.publishEvent, s.Queue.Observe, s.Clusters.Observe,
+		s.Recovery.Observe, s.Quotes.Observe, s.Recorder.Observe,
+	}
 	if record := b.opts.RecordSpan; record != nil {
-		s.observers = append(s.observers, traces.New(id, record))
+		s.observers = append(s.observers, traces.New(id, record).Observe)
 	}
 	return s
 }
@@ -123,31 +137,32 @@ func newSession(b *Broker, book *replay.Book, j *journal.Journal) *session {
 // start makes the components derive their state from the book, which has been replayed. Then it
 // serves the waiting requests that can be served now.
 func (s *session) start() {
-	s.began = s.now()
+	s.began = s.Now()
 	s.derive()
 	if s.book.Lineages().Present() != nil {
 		s.noteDurable(s.book.Position())
 	}
-	s.recovery.BeginLineage(s.b.newest, s.newest)
+	s.Recovery.BeginLineage(s.b.newest, s.newest)
 	if s.b.configured {
 		s.recordConfiguration()
 	}
-	s.queue.serveWaiting()
+	s.serveWaiting()
 }
 
 // derive makes the components compute their state from the book. It records nothing.
 func (s *session) derive() {
 	s.market.SetRates(s.config().Rates)
-	s.clusters.startFromBook()
-	s.metering.NameMembers()
+	s.StartFromBook()
+	s.Recorder.NameMembers()
 	var all []*ledger.Reservation
 	s.book.Reservations(func(r *ledger.Reservation) { all = append(all, r) })
 	slices.SortFunc(all, func(a, b *ledger.Reservation) int { return int(int64(a.Changed) - int64(b.Changed)) })
 	for _, r := range all {
-		s.changes.publishChange(r)
+		s.publishChange(r)
 	}
-	s.accounts.CountBook()
-	s.quotes.RescheduleAll()
+	s.refreshOutdated()
+	s.Accounts.CountBook()
+	s.Quotes.RescheduleAll()
 }
 
 // noteDurable stores that all events up to a position are durable.
@@ -160,15 +175,19 @@ func (s *session) noteDurable(position uint64) {
 	}
 }
 
+// Timeouts returns how long the broker waits for agents.
+func (s *session) Timeouts() *term.Timeouts { return &s.config().Timeouts }
+
 // config returns the current configuration. Callers must not change it.
 func (s *session) config() *Config { return &s.b.config }
 
-func (s *session) now() time.Time { return s.b.opts.Now().UTC() }
+// Now implements term.Term.
+func (s *session) Now() time.Time { return s.b.opts.Now().UTC() }
 
-// record checks an event, queues it for the journal, applies it to the book and notifies the
+// Record checks an event, queues it for the journal, applies it to the book and notifies the
 // observers. The event is durable once the commit in s.last has succeeded.
-func (s *session) record(e ledger.Event) error {
-	e.At = s.now()
+func (s *session) Record(e ledger.Event) error {
+	e.At = s.Now()
 	checked, err := s.book.Check(&e)
 	if err == nil {
 		err = s.whole.CheckEvent(&e)
@@ -181,7 +200,7 @@ func (s *session) record(e ledger.Event) error {
 		return fmt.Errorf("encoding an event: %w", err)
 	}
 	if len(data) > journal.MaxRecordBytes {
-		return &tooLarge{len(data)}
+		return &term.TooLarge{Size: len(data)}
 	}
 	if s.journal == nil {
 		return errUnavailable() // the session of a Past
@@ -201,8 +220,9 @@ func (s *session) record(e ledger.Event) error {
 		applied.Several = s.changedNow()
 	}
 	for _, o := range s.observers {
-		o.Observe(applied)
+		o(applied)
 	}
+	s.refreshOutdated()
 	return nil
 }
 

@@ -10,14 +10,10 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/recovery"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/receipt"
 )
 
 // periodsCheck is how often the broker looks for periods and batches to store.
 const periodsCheck = time.Minute
-
-// AccountsRetention says how long the accounts of ended periods are kept.
-type AccountsRetention = archive.Retention
 
 // keepStored stores the periods of the accounts that have ended, and the full batches of the history,
 // until ctx ends.
@@ -30,10 +26,10 @@ func (s *session) keepStored(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := s.archive.StorePeriods(ctx); err != nil && ctx.Err() == nil {
+		if err := s.Archive.StorePeriods(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error(err, "storing ended periods of the accounts failed, retrying")
 		}
-		if err := s.archive.StoreBatches(ctx); err != nil && ctx.Err() == nil {
+		if err := s.Archive.StoreBatches(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error(err, "storing the history of ended reservations failed, retrying")
 		}
 	}
@@ -42,8 +38,8 @@ func (s *session) keepStored(ctx context.Context) {
 // keepHeads stores signed heads of the journal until ctx ends. It does nothing in a broker that signs
 // nothing.
 func (s *session) keepHeads(ctx context.Context) {
-	if s.b.receipts.signer != nil {
-		s.archive.KeepHeads(ctx, s.log, s.journal.Anchor, s.b.SignHead, s.b.opts.Journal.Retention())
+	if s.b.receipts.Signs() {
+		s.Archive.KeepHeads(ctx, s.log, s.journal.Anchor, s.b.receipts.SignHead, s.b.opts.Journal.Retention())
 	}
 }
 
@@ -52,7 +48,7 @@ func (s *session) Settled(read func(*replay.Book) error) error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	// New records could hide from the recovery that the journal was restored.
-	if s.b.session != s || s.now().Before(s.began.Add(recovery.ListenGrace)) || s.recovery.IsRecovering() {
+	if s.b.session != s || s.Now().Before(s.began.Add(recovery.ListenGrace)) || s.Recovery.IsRecovering() {
 		return nil
 	}
 	return read(s.whole)
@@ -61,7 +57,7 @@ func (s *session) Settled(read func(*replay.Book) error) error {
 // Owned implements archive.Session.
 func (s *session) Owned() (*journal.Commit, error) {
 	if s.last == nil {
-		if err := s.record(ledger.Event{Change: &ledger.Observe{}}); err != nil {
+		if err := s.Record(ledger.Event{Change: &ledger.Observe{}}); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +70,7 @@ func (s *session) Commit(ctx context.Context, change ledger.Change) error {
 		if now != s {
 			return errUnavailable()
 		}
-		return s.record(ledger.Event{Change: change})
+		return s.Record(ledger.Event{Change: change})
 	})
 }
 
@@ -88,17 +84,5 @@ func (s *session) Retention() archive.Retention {
 // BatchSize implements archive.Session.
 func (s *session) BatchSize() int { return s.b.batch }
 
-// SignHead returns a signed head of the journal for the given place, nil if the broker signs nothing or its
-// certificate cannot sign.
-func (b *Broker) SignHead(at journal.Place) *brokerv1alpha1.Receipt {
-	if b.receipts.signer == nil {
-		return nil
-	}
-	now := b.opts.Now()
-	signed, err := b.receipts.signer.SignHead(receipt.Place{ID: at.Journal, Position: at.Position, Hash: at.Hash}, now)
-	b.receipts.noteOutcome(b, err, now)
-	if err != nil {
-		return nil
-	}
-	return signed
-}
+// SignHead signs a head of the journal, see receipts.Signer.
+func (b *Broker) SignHead(at journal.Place) *brokerv1alpha1.Receipt { return b.receipts.SignHead(at) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
@@ -19,7 +20,7 @@ const (
 var limits = DefaultTimeouts().Placement
 
 // setTimeouts changes the timeouts of the fleet's broker.
-func (f *fleet) setTimeouts(change func(*Timeouts)) {
+func (f *fleet) setTimeouts(change func(*term.Timeouts)) {
 	config := DefaultConfig()
 	change(&config.Timeouts)
 	f.SetConfig(context.Background(), config)
@@ -39,7 +40,7 @@ func (f *fleet) acknowledgedByParis() *v1.Reservation {
 func TestReadyTimeoutIsConfigurable(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		r := f.acknowledgedByParis()
-		f.setTimeouts(func(ts *Timeouts) { ts.Placement.Ready = 10 * time.Minute })
+		f.setTimeouts(func(ts *term.Timeouts) { ts.Placement.Ready = 10 * time.Minute })
 		f.pass(9*time.Minute, "")
 		f.wantPlacements(r, "after nine minutes", "Reserved: paris=Acknowledged")
 		f.pass(2*time.Minute, "")
@@ -123,7 +124,7 @@ func TestOnlyRequesterMayReportThatItConnects(t *testing.T) {
 
 func TestClusterIsStaleAfterConfiguredSilence(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.setTimeouts(func(ts *Timeouts) { ts.Silence, ts.Healing = 5*time.Minute, 5*time.Minute })
+		f.setTimeouts(func(ts *term.Timeouts) { ts.Silence, ts.Healing = 5*time.Minute, 5*time.Minute })
 		receipt, err := f.PublishAdvertisement(context.Background(), "paris", &v1.Advertisement{
 			ClusterID: "paris", Sequence: 1, EndpointURL: endpointOf("paris"),
 			Capacity: v1.Amounts{"cpu": "8"}, Allocatable: v1.Amounts{"cpu": "8"},
@@ -132,11 +133,11 @@ func TestClusterIsStaleAfterConfiguredSilence(t *testing.T) {
 			t.Fatalf("next advertisement in %d s, %v; want 100", receipt.NextSeconds, err)
 		}
 		time.Sleep(4 * time.Minute)
-		if view, err := f.Cluster(context.Background(), "paris"); err != nil || view.Phase != ClusterActive {
+		if view, err := f.Cluster(context.Background(), "paris"); err != nil || view.Phase != term.Active {
 			t.Errorf("after four minutes: %+v, %v; want Active", view, err)
 		}
 		time.Sleep(2 * time.Minute)
-		if view, err := f.Cluster(context.Background(), "paris"); err != nil || view.Phase != ClusterStale {
+		if view, err := f.Cluster(context.Background(), "paris"); err != nil || view.Phase != term.Stale {
 			t.Errorf("after six minutes: %+v, %v; want Stale", view, err)
 		}
 	})
@@ -144,7 +145,7 @@ func TestClusterIsStaleAfterConfiguredSilence(t *testing.T) {
 
 func TestReservationsMoveAfterTheConfiguredTime(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.setTimeouts(func(ts *Timeouts) { ts.Healing = 10 * time.Minute })
+		f.setTimeouts(func(ts *term.Timeouts) { ts.Healing = 10 * time.Minute })
 		r := f.servedByParis()
 		f.pass(9*time.Minute, "paris")
 		f.wantPlacements(r, "after nine minutes of silence", untouched)

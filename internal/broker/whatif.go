@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/healing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
@@ -54,15 +55,15 @@ func NewWhatIf(book *replay.Book, config Config, at time.Time, ahead time.Durati
 	w.b.config, w.b.configured = config, true
 	w.s = newSession(w.b, book, journal.Scratch("what-if", book.State.Position()))
 	w.b.session = w.s
-	w.s.changes.observers = append(w.s.changes.observers, w.addStep)
+	w.s.changeObservers = append(w.s.changeObservers, w.addStep)
 	// Healing repeats a failed search early if capacity is freed, so a long plan can do with few
 	// regular searches.
-	w.s.healing.RetryEvery = max(healing.Retry, ahead/20)
+	w.s.Healing.RetryEvery = max(healing.Retry, ahead/20)
 	for _, id := range silent {
 		w.silent[id] = true
 	}
 	w.s.book.Clusters(func(c *ledger.Cluster) {
-		w.s.recovery.Trust(c.ClusterID)
+		w.s.Recovery.Trust(c.ClusterID)
 		if !c.LostSince.IsZero() {
 			w.silent[c.ClusterID] = true
 		}
@@ -73,19 +74,19 @@ func NewWhatIf(book *replay.Book, config Config, at time.Time, ahead time.Durati
 	// back that this wait is over.
 	w.s.began = now.Add(-max(config.StaleThreshold, config.Timeouts.Silence))
 	w.s.book.Clusters(func(c *ledger.Cluster) { w.setHeard(c.ClusterID) })
-	w.s.deadlines.rescheduleAll()
+	w.s.rescheduleAll()
 	return w, w.advanceTo(now)
 }
 
 // setHeard marks a cluster as silent if the plan says so, and otherwise as connected until the end of
 // the plan.
 func (w *WhatIf) setHeard(clusterID string) {
-	p := w.s.clusters.presenceOf(clusterID)
-	p.heard = w.now.Add(heardUntil)
+	p := w.s.Presence(clusterID)
+	p.Heard = w.now.Add(heardUntil)
 	if w.silent[clusterID] {
-		p.heard = w.s.began
+		p.Heard = w.s.began
 	}
-	w.s.clusters.updateFreshness(clusterID)
+	w.s.UpdateCluster(clusterID)
 }
 
 // Now returns the simulated time.
@@ -96,14 +97,14 @@ func (w *WhatIf) Record() uint64 { return w.copied }
 
 // Drain simulates the drain of a cluster, or a change of its drain. If the book has no such
 // cluster, Drain returns an error that names the clusters in the book.
-func (w *WhatIf) Drain(clusterID string, d Drain) error {
+func (w *WhatIf) Drain(clusterID string, d drains.Drain) error {
 	if w.s.book.Cluster(clusterID) == nil {
 		return fmt.Errorf("no cluster %q has advertised: choose one of %s", clusterID, strings.Join(w.clusterIDs(), ", "))
 	}
 	config := w.b.config
 	config.Drains = maps.Clone(config.Drains)
 	if config.Drains == nil {
-		config.Drains = map[string]Drain{}
+		config.Drains = map[string]drains.Drain{}
 	}
 	config.Drains[clusterID] = d
 	w.b.SetConfig(context.Background(), config)
@@ -127,9 +128,9 @@ func (w *WhatIf) Add(offer *ledger.Offer) error {
 	w.b.SetConfig(context.Background(), config)
 	added := *offer
 	added.Agent, added.Source = true, nil
-	w.s.recovery.Trust(offer.ClusterID)
-	w.s.clusters.presenceOf(offer.ClusterID).heard = w.now.Add(heardUntil)
-	return w.s.record(ledger.Event{Change: &added})
+	w.s.Recovery.Trust(offer.ClusterID)
+	w.s.Presence(offer.ClusterID).Heard = w.now.Add(heardUntil)
+	return w.s.Record(ledger.Event{Change: &added})
 }
 
 // Ask simulates a request, which gets a placement or waits in the queue. It returns the name of the
@@ -141,7 +142,7 @@ func (w *WhatIf) Ask(q *requests.Request) (string, error) {
 	if q.Object != nil && q.Duration == 0 {
 		q.Duration = w.b.config.DefaultTTL
 	}
-	r, err := w.s.reservations.reserveOrQueue(q)
+	r, err := w.s.reserveOrQueue(q)
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +158,7 @@ func (w *WhatIf) advanceTo(until time.Time) error {
 		if err := w.actForAgents(); err != nil {
 			return err
 		}
-		next, more := w.s.deadlines.carryOutDue()
+		next, more := w.s.carryOutDue()
 		switch {
 		case len(w.changed) > 0:
 		case !more || next.After(until):
@@ -198,15 +199,15 @@ func (w *WhatIf) actForAgents() error {
 // reservation, so that actForAgents calls actOn for it again.
 func (w *WhatIf) actOn(r *ledger.Reservation) error {
 	if r.Duration == 0 && r.EndReason == "" && r.Waiting == nil && !r.Until.After(w.end) && w.hasActingAgent(r.Requester) {
-		return w.s.record(ledger.Event{Change: &ledger.Renew{Name: r.Name, Until: w.end.Add(lease)}})
+		return w.s.Record(ledger.Event{Change: &ledger.Renew{Name: r.Name, Until: w.end.Add(lease)}})
 	}
 	for i := range r.Placements {
 		p := &r.Placements[i]
 		if report := w.providerReport(r, p); report != nil {
-			return w.s.reservations.takeProviderReport(r, p, report)
+			return w.s.takeProviderReport(r, p, report)
 		}
 		if report := w.consumerReport(r, p); report != nil {
-			return w.s.reservations.takeConsumerReport(r, p, report)
+			return w.s.takeConsumerReport(r, p, report)
 		}
 	}
 	return nil

@@ -14,8 +14,10 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
@@ -172,12 +174,12 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		more  map[string]string
 	}{
 		"a drain": {
-			func(w *WhatIf) (string, error) { return "", w.Drain("paris", Drain{Notice: notice}) },
-			func(f *fleet) string { f.drains(&Drain{Notice: notice}); return "" }, nil,
+			func(w *WhatIf) (string, error) { return "", w.Drain("paris", drains.Drain{Notice: notice}) },
+			func(f *fleet) string { f.drains(&drains.Drain{Notice: notice}); return "" }, nil,
 		},
 		"a cordon": {
-			func(w *WhatIf) (string, error) { return "", w.Drain("paris", Drain{CordonOnly: true}) },
-			func(f *fleet) string { f.drains(&Drain{CordonOnly: true}); return "" }, nil,
+			func(w *WhatIf) (string, error) { return "", w.Drain("paris", drains.Drain{CordonOnly: true}) },
+			func(f *fleet) string { f.drains(&drains.Drain{CordonOnly: true}); return "" }, nil,
 		},
 		"a new cluster": {
 			func(w *WhatIf) (string, error) {
@@ -201,7 +203,9 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		for seed := range uint64(10) {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				inFleet(t, func(f *fleet) {
-					f.set(func(c *Config) { c.Preemption = PreemptionConfig{LowerPriority: seed%2 == 0, Grace: time.Minute} })
+					f.set(func(c *Config) {
+						c.Preemption = queueing.PreemptionConfig{LowerPriority: seed%2 == 0, Grace: time.Minute}
+					})
 					all := f.populate(rand.New(rand.NewPCG(seed, 0)))
 					began, w := time.Now(), f.planned(ahead)
 					asked, err := c.plan(w)
@@ -235,7 +239,7 @@ func TestPlanNamesOnlyWhatItChanges(t *testing.T) {
 		moves := f.servedByParis()
 		stays := f.carriedOut("rome", f.reserve("rome", "request-2", &v1.ReservationRequest{Resources: v1.Amounts{"cpu": "1", "memory": "1Gi"}, TargetClusterID: "berlin"}))
 		without, with := f.planned(10*time.Minute), f.planned(10*time.Minute)
-		runtest.Check(t, with.Drain("paris", Drain{Notice: 10 * time.Minute}))
+		runtest.Check(t, with.Drain("paris", drains.Drain{Notice: 10 * time.Minute}))
 		for _, w := range []*WhatIf{without, with} {
 			runtest.Check(t, w.Run())
 		}
@@ -257,7 +261,7 @@ func TestPlanOfAnUnknownOrKnownClusterIsRefused(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.advertiseBut("nobody")
 		w := f.planned(time.Minute)
-		if err := w.Drain("lyon", Drain{}); err == nil || err.Error() != `no cluster "lyon" has advertised: choose one of berlin, paris, rome` {
+		if err := w.Drain("lyon", drains.Drain{}); err == nil || err.Error() != `no cluster "lyon" has advertised: choose one of berlin, paris, rome` {
 			t.Errorf("draining lyon: %v", err)
 		}
 		if err := w.Add(&ledger.Offer{ClusterID: "paris"}); err == nil || err.Error() != `cluster "paris" takes part already: choose the ID of a new one` {
@@ -299,7 +303,7 @@ func BenchmarkPlanDrain(b *testing.B) {
 		for _, book := range books {
 			w, err := NewWhatIf(book, DefaultConfig(), machineBegins.Add(time.Hour), 10*time.Minute, nil)
 			if err == nil && len(copies) > 0 {
-				err = w.Drain("paris", Drain{Notice: 10 * time.Minute})
+				err = w.Drain("paris", drains.Drain{Notice: 10 * time.Minute})
 			}
 			if err == nil {
 				err = w.Run()
@@ -361,7 +365,7 @@ func TestPlanOfClustersWithoutAgents(t *testing.T) {
 		drained := view.Placements[0].Provider
 		time.Sleep(time.Second)
 		w := f.planned(0)
-		runtest.Check(t, errors.Join(w.Drain(drained, Drain{}), w.Run()))
+		runtest.Check(t, errors.Join(w.Drain(drained, drains.Drain{}), w.Run()))
 		if diff := cmp.Diff([]moment{{"waits", 0}}, momentsOf(w.CourseOf(view.Name), time.Now())); diff != "" {
 			t.Errorf("drain of %s (-want +got):\n%s", drained, diff)
 		}

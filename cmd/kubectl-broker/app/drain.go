@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/edits"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
@@ -121,7 +121,7 @@ func (a *action) drainCluster(ctx context.Context, id string, o *drainOptions) e
 // showDrainPlan prints what the drain would cause. If that cannot be computed, it prints the reason
 // and returns nil, so that the drain goes on.
 func (a *action) showDrainPlan(ctx context.Context, id string, o *drainOptions) error {
-	plan, err := (&planOptions{plugin: a.plugin, journal: defaultJournal}).planDrain(ctx, id, broker.Drain{Notice: o.notice, CordonOnly: o.cordonOnly})
+	plan, err := (&planOptions{plugin: a.plugin, journal: defaultJournal}).planDrain(ctx, id, drains.Drain{Notice: o.notice, CordonOnly: o.cordonOnly})
 	if err != nil {
 		fmt.Fprintln(a.ErrOut, "no plan:", err)
 		return nil

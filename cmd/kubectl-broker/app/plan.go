@@ -14,9 +14,12 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/journal"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/replay"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/view"
 )
 
@@ -100,11 +103,11 @@ and when, and which would wait or end at the end of the notice.`,
 	cmd.Flags().DurationVar(&notice, "notice", 10*time.Minute, "how long reservations may stay if no other cluster has room")
 	cmd.Flags().BoolVar(&cordon, "cordon-only", false, "let existing reservations stay")
 	return p.newPlanner(cmd, 0, "how far to look ahead; unset: until the end of the notice", func(ctx context.Context, o *planOptions, args []string) (*view.Plan, error) {
-		return o.planDrain(ctx, args[0], broker.Drain{Notice: notice, CordonOnly: cordon})
+		return o.planDrain(ctx, args[0], drains.Drain{Notice: notice, CordonOnly: cordon})
 	})
 }
 
-func (o *planOptions) planDrain(ctx context.Context, id string, d broker.Drain) (*view.Plan, error) {
+func (o *planOptions) planDrain(ctx context.Context, id string, d drains.Drain) (*view.Plan, error) {
 	if d.Notice < 0 {
 		return nil, newUsageError("--notice must be at least 0s, not %s", d.Notice)
 	}
@@ -270,8 +273,8 @@ func (o *planOptions) makePlan(ctx context.Context, change string, carryOut func
 			return nil, err
 		}
 	}
-	if o.ahead < 0 || o.ahead > broker.LongestDuration {
-		return nil, newUsageError("--ahead must be between 0s and %s, not %s", broker.LongestDuration, o.ahead)
+	if o.ahead < 0 || o.ahead > requests.LongestDuration {
+		return nil, newUsageError("--ahead must be between 0s and %s, not %s", requests.LongestDuration, o.ahead)
 	}
 	c, err := o.connectBroker(ctx)
 	if err != nil {
@@ -329,7 +332,7 @@ func (o *planOptions) findSilent(ctx context.Context, c *connection) (ids []stri
 		return nil, "silent clusters are those of the journal, because the ClusterAdvertisements could not be read: " + view.Clean(err.Error())
 	}
 	for i := range list.Items {
-		if phase := list.Items[i].Status.Phase; phase == string(broker.ClusterStale) || phase == string(broker.ClusterInactive) {
+		if phase := list.Items[i].Status.Phase; phase == string(term.Stale) || phase == string(term.Inactive) {
 			ids = append(ids, list.Items[i].Spec.ClusterID)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -95,9 +96,9 @@ func statusOf(v *broker.ClusterView, obj *brokerv1alpha1.ClusterAdvertisement) b
 	}
 	fresh := metav1.Condition{Type: brokerv1alpha1.ConditionFresh, Status: metav1.ConditionTrue, Reason: string(v.Phase), Message: "advertises in time"}
 	switch v.Phase {
-	case broker.ClusterStale:
+	case term.Stale:
 		fresh.Status, fresh.Message = metav1.ConditionFalse, "three advertisements were missed: no new placements, running workloads are not affected; check that the agent is running"
-	case broker.ClusterInactive:
+	case term.Inactive:
 		fresh.Status, fresh.Message = metav1.ConditionFalse, "silent for longer than BrokerConfig.spec.staleThreshold: no new placements"
 	}
 	if v.Awaited != "" {
@@ -124,7 +125,7 @@ func phaseOf(v *broker.ClusterView, takesReservations bool) string {
 	switch {
 	case v.Denied:
 		return brokerv1alpha1.ClusterAdvertisementDenied
-	case v.Phase == broker.ClusterActive && !takesReservations:
+	case v.Phase == term.Active && !takesReservations:
 		return brokerv1alpha1.ClusterAdvertisementPaused
 	}
 	return string(v.Phase)
@@ -215,7 +216,7 @@ const maxBudgetMessage = 4096
 
 func refusalOf(cause error, obj *brokerv1alpha1.ClusterAdvertisement) brokerv1alpha1.ClusterAdvertisementStatus {
 	status := brokerv1alpha1.ClusterAdvertisementStatus{
-		Phase: string(broker.ClusterInactive), ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
+		Phase: string(term.Inactive), ObservedGeneration: obj.Generation, Conditions: slices.Clone(obj.Status.Conditions),
 	}
 	for _, kind := range []string{brokerv1alpha1.ConditionReady, brokerv1alpha1.ConditionFresh} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{

@@ -15,13 +15,15 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/offers"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/lending"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
 func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 	active := func(change func(*broker.ClusterView)) broker.ClusterView {
-		v := broker.ClusterView{Phase: broker.ClusterActive}
+		v := broker.ClusterView{Phase: term.Active}
 		change(&v)
 		return v
 	}
@@ -31,8 +33,8 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 	}{
 		"it advertises":           {active(func(*broker.ClusterView) {}), "Active", "Active", "Active"},
 		"it is denied":            {active(func(v *broker.ClusterView) { v.Denied = true }), "Denied", "Active", "Denied"},
-		"it is denied and silent": {broker.ClusterView{Phase: broker.ClusterStale, Denied: true}, "Denied", "Stale", "Denied"},
-		"it is silent":            {broker.ClusterView{Phase: broker.ClusterInactive}, "Inactive", "Inactive", "Inactive"},
+		"it is denied and silent": {broker.ClusterView{Phase: term.Stale, Denied: true}, "Denied", "Stale", "Denied"},
+		"it is silent":            {broker.ClusterView{Phase: term.Inactive}, "Inactive", "Inactive", "Inactive"},
 		"it is paused for everyone": {active(func(v *broker.ClusterView) {
 			v.Standing = &decision.Standing{Paused: decision.Pause{Why: "3 failures in a row"}}
 		}), "Paused", "Active", "Paused"},
@@ -53,7 +55,7 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 			v.Offer = ledger.Offer{Lending: &lending.Policy{Unready: lending.Uninstalling}}
 		}), "ProviderLeaving", "Active", "Paused"},
 		"its agent was uninstalled": {broker.ClusterView{
-			Phase: broker.ClusterStale, Offer: ledger.Offer{Lending: &lending.Policy{Unready: lending.Uninstalling}},
+			Phase: term.Stale, Offer: ledger.Offer{Lending: &lending.Policy{Unready: lending.Uninstalling}},
 		}, "ProviderLeaving", "Stale", "Stale"},
 		"it has to announce": {active(func(v *broker.ClusterView) { v.Awaited = "the broker was restored" }), "AwaitingHoldings", "AwaitingHoldings", "Paused"},
 	} {
@@ -76,11 +78,11 @@ func TestReadyTellsWhetherTheClusterTakesReservations(t *testing.T) {
 }
 
 func TestStatusShowsPendingDemand(t *testing.T) {
-	view := broker.ClusterView{Phase: broker.ClusterActive}
+	view := broker.ClusterView{Phase: term.Active}
 	if status := statusOf(&view, &brokerv1alpha1.ClusterAdvertisement{}); status.Pending != nil || status.PendingSince != nil {
 		t.Errorf("pending is %v since %v, want nothing", status.Pending, status.PendingSince)
 	}
-	view.Pending = broker.PendingDemand{Requests: quantity.Amounts{"pods": 3, "cpu": 6000}, Since: time.Unix(500, 7)}
+	view.Pending = offers.Demand{Requests: quantity.Amounts{"pods": 3, "cpu": 6000}, Since: time.Unix(500, 7)}
 	status := statusOf(&view, &brokerv1alpha1.ClusterAdvertisement{})
 	want := corev1.ResourceList{"pods": resource.MustParse("3"), "cpu": resource.MustParse("6")}
 	if diff := cmp.Diff(want, status.Pending); diff != "" {

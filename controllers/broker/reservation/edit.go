@@ -12,7 +12,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/patch"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -21,7 +21,7 @@ import (
 // syncExisting handles an object whose reservation the broker knows. It passes a user's edits of spec to the broker and
 // updates the status. If the broker made the object to show an agent's request, syncExisting passes on only
 // spec.release, and resets all other edits.
-func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation) error {
 	if obj.Spec.Release && view.EndReason == "" {
 		if err := r.broker.Release(ctx, view.Name, actor.Clean(actor.Author(obj)), "released by spec.release of its Reservation"); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (r *Reconciler) syncExisting(ctx context.Context, obj *brokerv1alpha1.Reser
 
 // projectEnd shows the end of a reservation in the status. If the user has edited the spec and the broker has not
 // processed the edit, projectEnd requests capacity again once the reservation is over.
-func (r *Reconciler) projectEnd(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+func (r *Reconciler) projectEnd(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation) error {
 	status := statusOf(view, obj)
 	if observed := obj.Status.ObservedGeneration; observed != 0 && !obj.Spec.Release {
 		status.ObservedGeneration = observed
@@ -78,7 +78,7 @@ func (r *Reconciler) projectEnd(ctx context.Context, obj *brokerv1alpha1.Reserva
 
 // isEdited reports whether a user has changed the spec since the broker last processed it. The first generation is the
 // original request.
-func isEdited(obj *brokerv1alpha1.Reservation, view *broker.ReservationView) bool {
+func isEdited(obj *brokerv1alpha1.Reservation, view *views.Reservation) bool {
 	return obj.Generation > max(1, view.Generation)
 }
 
@@ -91,20 +91,20 @@ func durationOf(obj *brokerv1alpha1.Reservation) time.Duration {
 }
 
 // refuseEdit shows in the status that an edit was refused and why, and that the previous values stay in force.
-func (r *Reconciler) refuseEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
+func (r *Reconciler) refuseEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: brokerv1alpha1.ReasonChangeRefused, Message: refused + cause.Error(),
 	})
 }
 
 // deferEdit shows in the status that the broker cannot process an edit yet.
-func (r *Reconciler) deferEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, cause error) error {
+func (r *Reconciler) deferEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation, cause error) error {
 	return r.showEdit(ctx, obj, view, metav1.Condition{
 		Status: metav1.ConditionUnknown, Reason: brokerv1alpha1.ReasonAwaitingProvider, Message: waits + cause.Error(),
 	})
 }
 
-func (r *Reconciler) showEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView, c metav1.Condition) error {
+func (r *Reconciler) showEdit(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation, c metav1.Condition) error {
 	status := statusOf(view, obj)
 	c.Type, c.ObservedGeneration = brokerv1alpha1.ConditionChanged, obj.Generation
 	setChange(&status, c)
@@ -128,7 +128,7 @@ func setChange(status *brokerv1alpha1.ReservationStatus, c metav1.Condition) {
 
 // changeCondition returns the condition Changed: whether the last edit is in force. It returns nil if there was no
 // edit. For a request of an agent, view.Generation is a generation of the ResourceRequest rather than of obj.
-func changeCondition(view *broker.ReservationView, obj *brokerv1alpha1.Reservation) *metav1.Condition {
+func changeCondition(view *views.Reservation, obj *brokerv1alpha1.Reservation) *metav1.Condition {
 	if view.Generation == 0 || view.Object != nil && view.Generation != obj.Generation {
 		return nil
 	}
@@ -149,7 +149,7 @@ func changeCondition(view *broker.ReservationView, obj *brokerv1alpha1.Reservati
 
 // reassertSpec resets the spec of an object that shows an agent's request. Such a request can be edited only in its
 // ResourceRequest.
-func (r *Reconciler) reassertSpec(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+func (r *Reconciler) reassertSpec(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation) error {
 	want := specOf(view)
 	want.Release = obj.Spec.Release
 	if equality.Semantic.DeepEqual(obj.Spec, want) {

@@ -16,8 +16,8 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
@@ -25,8 +25,8 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // heldOn returns the view of a reservation for an hour whose placements are on these providers.
-func heldOn(providers ...string) *broker.ReservationView {
-	v := &broker.ReservationView{Phase: ledger.Active, Message: "virtual node is Ready", ProviderHasAgent: true, RequesterHasAgent: true}
+func heldOn(providers ...string) *views.Reservation {
+	v := &views.Reservation{Phase: ledger.Active, Message: "virtual node is Ready", ProviderHasAgent: true, RequesterHasAgent: true}
 	v.Name, v.Requester, v.Duration, v.Until = "res-1", "rome", time.Hour, noon.Add(time.Hour)
 	v.Amounts = quantity.Amounts{"cpu": 3000, "memory": 4 << 30}
 	for i, id := range providers {
@@ -50,18 +50,18 @@ func TestReservationShowsItsCost(t *testing.T) {
 
 func TestReservationShowsWhatIsInForce(t *testing.T) {
 	changes := map[string]struct {
-		change func(*broker.ReservationView)
+		change func(*views.Reservation)
 		cpu    string
 		until  time.Duration
 	}{
-		"its amounts, for its duration":     {func(*broker.ReservationView) {}, "3", time.Hour},
-		"what is agreed while it grows":     {func(v *broker.ReservationView) { v.Placements[0].Amounts = quantity.Amounts{"cpu": 2000} }, "2", time.Hour},
-		"until it has to make room":         {func(v *broker.ReservationView) { v.Notice = &ledger.Notice{Placement: 1, Ends: noon.Add(time.Minute)} }, "3", time.Minute},
-		"without end while it is renewed":   {func(v *broker.ReservationView) { v.Duration = 0 }, "3", 0},
-		"nothing while it is given back":    {func(v *broker.ReservationView) { v.Phase = ledger.Releasing }, "", 0},
-		"nothing while it waits":            {func(v *broker.ReservationView) { v.Phase = ledger.Queued }, "", 0},
-		"nothing once it is over":           {func(v *broker.ReservationView) { v.Phase = ledger.Released }, "", 0},
-		"nothing once a victim is released": {func(v *broker.ReservationView) { v.Phase = ledger.Failed }, "", 0},
+		"its amounts, for its duration":     {func(*views.Reservation) {}, "3", time.Hour},
+		"what is agreed while it grows":     {func(v *views.Reservation) { v.Placements[0].Amounts = quantity.Amounts{"cpu": 2000} }, "2", time.Hour},
+		"until it has to make room":         {func(v *views.Reservation) { v.Notice = &ledger.Notice{Placement: 1, Ends: noon.Add(time.Minute)} }, "3", time.Minute},
+		"without end while it is renewed":   {func(v *views.Reservation) { v.Duration = 0 }, "3", 0},
+		"nothing while it is given back":    {func(v *views.Reservation) { v.Phase = ledger.Releasing }, "", 0},
+		"nothing while it waits":            {func(v *views.Reservation) { v.Phase = ledger.Queued }, "", 0},
+		"nothing once it is over":           {func(v *views.Reservation) { v.Phase = ledger.Released }, "", 0},
+		"nothing once a victim is released": {func(v *views.Reservation) { v.Phase = ledger.Failed }, "", 0},
 	}
 	for name, tc := range changes {
 		t.Run(name, func(t *testing.T) {

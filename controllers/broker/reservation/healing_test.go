@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
 func TestStatusShowsTheServingProviderDuringATakeover(t *testing.T) {
@@ -65,7 +65,7 @@ func TestStatusShowsTheServingProviderDuringATakeover(t *testing.T) {
 			recorder := events.NewFakeRecorder(8)
 			r, obj := &Reconciler{recorder: recorder}, &brokerv1alpha1.Reservation{}
 			for i, s := range steps {
-				view := &broker.ReservationView{
+				view := &views.Reservation{
 					Reservation:      ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}}, Placements: s.placements},
 					ProviderHasAgent: true, RequesterHasAgent: true, Phase: ledger.Active, Lost: s.lost,
 					PlacementPhases: make([]ledger.PlacementPhase, len(s.placements)),

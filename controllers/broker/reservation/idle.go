@@ -5,13 +5,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
 // idleConditions returns the condition Idle, or nothing if the reservation was never idle. The condition is true while
 // no pod uses the reservation, and stays true if the reservation was released for this reason.
-func idleConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+func idleConditions(v *views.Reservation, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionIdle, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonIdle, Message: v.Message}
 	switch {
 	case v.IdleNow() != nil, v.EndReason == ledger.EndIdle:

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
 func TestStatusShowsAnIdleReservation(t *testing.T) {
@@ -27,7 +27,7 @@ func TestStatusShowsAnIdleReservation(t *testing.T) {
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			view := &broker.ReservationView{}
+			view := &views.Reservation{}
 			view.EndReason = c.end
 			if c.idle {
 				view.History = &ledger.History{IdleTime: &ledger.IdleTime{Placement: 1}}

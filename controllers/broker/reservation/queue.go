@@ -8,12 +8,13 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	v1 "github.com/mehdiazizian/liqo-resource-broker/api/rest/v1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 )
 
-func queuePlaceOf(q *broker.QueueView) *brokerv1alpha1.QueuePlace {
+func queuePlaceOf(q *term.QueuePlace) *brokerv1alpha1.QueuePlace {
 	if q == nil {
 		return nil
 	}
@@ -25,7 +26,7 @@ func queuePlaceOf(q *broker.QueueView) *brokerv1alpha1.QueuePlace {
 // preemptedConditions returns the condition Preempted. The condition is true while the reservation must make room for
 // a request of a higher priority, and after its placement has ended for that reason. It is false once the reservation
 // has capacity again or no longer has to make room. For other reservations, preemptedConditions returns nothing.
-func preemptedConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+func preemptedConditions(v *views.Reservation, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionPreempted, Status: metav1.ConditionTrue}
 	old := meta.FindStatusCondition(before, c.Type)
 	switch {
@@ -48,7 +49,7 @@ func preemptedConditions(v *broker.ReservationView, before []metav1.Condition) [
 }
 
 // wasPreempted reports whether the placement before the current one had to make room.
-func wasPreempted(v *broker.ReservationView) bool {
+func wasPreempted(v *views.Reservation) bool {
 	n := len(v.Placements)
 	return n > 1 && v.Placements[n-2].Withdrawn == ledger.Preempted && v.Placements[n-1].Withdrawn == ""
 }

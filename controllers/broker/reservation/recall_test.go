@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
 func TestStatusShowsARecall(t *testing.T) {
@@ -32,7 +32,7 @@ func TestStatusShowsARecall(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			view := &broker.ReservationView{Phase: test.phase, Recall: test.recall}
+			view := &views.Reservation{Phase: test.phase, Recall: test.recall}
 			view.Placements = test.placements
 			got := ""
 			for _, c := range recallConditions(view, test.before) {

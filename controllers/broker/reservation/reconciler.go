@@ -20,8 +20,9 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/actor"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/failpoint"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/message"
@@ -84,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, errTooYoung) {
 		return ctrl.Result{RequeueAfter: youngRetry}, nil
 	}
-	if q := obj.Status.Queue; q != nil && q.Position <= broker.FrontPlaces {
+	if q := obj.Status.Queue; q != nil && q.Position <= queueing.FrontPlaces {
 		again = frontRefresh
 	}
 	return patch.Requeue(again, err)
@@ -240,7 +241,7 @@ func (r *Reconciler) reserveCapacity(ctx context.Context, obj *brokerv1alpha1.Re
 	return r.projectStatus(ctx, obj, view)
 }
 
-func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation) (*broker.ReservationView, error) {
+func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation) (*views.Reservation, error) {
 	if r.shownByBroker(obj) {
 		return r.broker.Reservation(ctx, obj.Name)
 	}
@@ -248,7 +249,7 @@ func (r *Reconciler) lookUp(ctx context.Context, obj *brokerv1alpha1.Reservation
 }
 
 // projectStatus shows in the status what the broker knows about the reservation.
-func (r *Reconciler) projectStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, view *broker.ReservationView) error {
+func (r *Reconciler) projectStatus(ctx context.Context, obj *brokerv1alpha1.Reservation, view *views.Reservation) error {
 	return r.writeStatus(ctx, obj, statusOf(view, obj))
 }
 

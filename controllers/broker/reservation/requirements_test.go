@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/specs"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/runtest"
 )
 
@@ -33,7 +33,7 @@ func TestRequirementsSurviveTheRoundTripThroughTheBook(t *testing.T) {
 	}
 	q, err := specs.ReadRequest(&brokerv1alpha1.Reservation{Spec: brokerv1alpha1.ReservationSpec{Requirements: written}})
 	runtest.Check(t, err)
-	shown := specOf(&broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Request: q.Request}}}).Requirements
+	shown := specOf(&views.Reservation{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Request: q.Request}}}).Requirements
 	if diff := cmp.Diff(written, shown); diff != "" {
 		t.Errorf("requirements (-written +shown):\n%s", diff)
 	}

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/fault"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/wire"
 )
@@ -22,7 +22,7 @@ func requestedResources(obj *brokerv1alpha1.Reservation) corev1.ResourceList {
 }
 
 // specOf returns the spec with which a user could have requested the same reservation.
-func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
+func specOf(v *views.Reservation) brokerv1alpha1.ReservationSpec {
 	spec := brokerv1alpha1.ReservationSpec{
 		RequestedResources: brokerv1alpha1.RequestedResources(v.Wanted().ToResourceList()),
 		Priority:           v.Priority, RequesterID: v.Requester, Tenant: v.Tenant, TargetClusterID: v.Target,
@@ -51,7 +51,7 @@ func specOf(v *broker.ReservationView) brokerv1alpha1.ReservationSpec {
 	return spec
 }
 
-func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
+func statusOf(v *views.Reservation, obj *brokerv1alpha1.Reservation) brokerv1alpha1.ReservationStatus {
 	status := brokerv1alpha1.ReservationStatus{
 		Phase:                 brokerv1alpha1.ReservationPhase(v.Phase),
 		Attempt:               obj.Status.Attempt,
@@ -110,7 +110,7 @@ func statusOf(v *broker.ReservationView, obj *brokerv1alpha1.Reservation) broker
 }
 
 // grantedOf returns the capacity that the requester may use now. It returns nil unless the phase is Reserved or Active.
-func grantedOf(v *broker.ReservationView) *brokerv1alpha1.Granted {
+func grantedOf(v *views.Reservation) *brokerv1alpha1.Granted {
 	p := v.Serving()
 	if p == nil || v.Phase != ledger.Reserved && v.Phase != ledger.Active {
 		return nil
@@ -133,7 +133,7 @@ const maxPlacements = 32
 
 // placementsOf returns the placements to list, and how many it leaves out. It first leaves out the oldest placements
 // that are gone. If there are still too many, it leaves out the oldest of the remaining placements.
-func placementsOf(v *broker.ReservationView) (listed []brokerv1alpha1.Placement, earlier int32) {
+func placementsOf(v *views.Reservation) (listed []brokerv1alpha1.Placement, earlier int32) {
 	excess := len(v.Placements) - maxPlacements
 	for i, p := range v.Placements {
 		if excess > 0 && v.PlacementPhases[i] == ledger.Gone {
@@ -149,7 +149,7 @@ func placementsOf(v *broker.ReservationView) (listed []brokerv1alpha1.Placement,
 	return listed, int32(len(v.Placements) - len(listed))
 }
 
-func conditionsOf(v *broker.ReservationView) []metav1.Condition {
+func conditionsOf(v *views.Reservation) []metav1.Condition {
 	held := metav1.Condition{Type: brokerv1alpha1.ConditionReserved, Status: metav1.ConditionTrue, Reason: brokerv1alpha1.ReasonReserved, Message: v.Message}
 	ready := metav1.Condition{Type: brokerv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: string(v.Phase), Message: v.Message}
 	switch v.Phase {
@@ -181,7 +181,7 @@ func conditionsOf(v *broker.ReservationView) []metav1.Condition {
 
 // targetOf returns the provider to show: the newest provider whose virtual node is Ready, or if there is none, the
 // newest provider. It returns "" if the reservation has ended.
-func targetOf(v *broker.ReservationView) string {
+func targetOf(v *views.Reservation) string {
 	if v.Over() {
 		return ""
 	}
@@ -193,7 +193,7 @@ func targetOf(v *broker.ReservationView) string {
 
 // reachableConditions returns the condition ProviderReachable if the provider's agent is silent, or was silent and has
 // reported again. It returns nothing for other reservations.
-func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.ReservationStatus) []metav1.Condition {
+func reachableConditions(v *views.Reservation, before brokerv1alpha1.ReservationStatus) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionProviderReachable}
 	newest := v.Current()
 	switch {
@@ -222,7 +222,7 @@ func reachableConditions(v *broker.ReservationView, before brokerv1alpha1.Reserv
 
 // nodeConditions returns the condition NodeReady if the virtual node is no longer Ready, or is Ready again after that,
 // or if another placement takes over after that. It returns nothing for other reservations.
-func nodeConditions(v *broker.ReservationView, before []metav1.Condition) []metav1.Condition {
+func nodeConditions(v *views.Reservation, before []metav1.Condition) []metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionNodeReady}
 	newest := v.Current()
 	switch {
@@ -247,7 +247,7 @@ func nodeConditions(v *broker.ReservationView, before []metav1.Condition) []meta
 // networkCondition returns the condition NetworkConnected if the virtual node waits only for the network, or waited
 // only for the network before it became Ready. It returns nil for other reservations, and once the broker has given
 // up the placement that waited.
-func networkCondition(v *broker.ReservationView, before []metav1.Condition) *metav1.Condition {
+func networkCondition(v *views.Reservation, before []metav1.Condition) *metav1.Condition {
 	c := &metav1.Condition{Type: brokerv1alpha1.ConditionNetworkConnected}
 	switch {
 	case !v.ConnectBy.IsZero():
@@ -281,14 +281,14 @@ func silentBefore(before brokerv1alpha1.ReservationStatus) string {
 
 // whyLeft returns the text that explains why the reservation left a silent provider. The reason need not be the
 // silence.
-func whyLeft(v *broker.ReservationView, silent string) string {
+func whyLeft(v *views.Reservation, silent string) string {
 	if slices.ContainsFunc(v.Placements, func(p ledger.Placement) bool { return p.Provider == silent && p.Withdrawn == ledger.Forgotten }) {
 		return "which was removed from the broker"
 	}
 	return "which was silent"
 }
 
-func acknowledgementOf(v *broker.ReservationView) metav1.Condition {
+func acknowledgementOf(v *views.Reservation) metav1.Condition {
 	c := metav1.Condition{Type: brokerv1alpha1.ConditionAcknowledged}
 	p := v.Serving()
 	switch {

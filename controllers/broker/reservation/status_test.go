@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/views"
 )
 
 // The warning comes once nothing of the reservation is left.
 func TestReservationWithoutAnyProviderEndsFailedWithAWarning(t *testing.T) {
 	const why = "paris gave it up (NeverReady) and no cluster can hold cpu=2"
-	view := &broker.ReservationView{
+	view := &views.Reservation{
 		Reservation: ledger.Reservation{
 			Reserve:   ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}, Provider: "paris"},
 			EndReason: ledger.EndFailed, History: &ledger.History{EndMessage: why},
@@ -63,8 +63,8 @@ func TestReservationWithoutAnyProviderEndsFailedWithAWarning(t *testing.T) {
 
 func TestStatusShowsThatTheNetworkIsSetUp(t *testing.T) {
 	const at = ledger.Instant(time.Second)
-	view := func(phase ledger.Phase, state ledger.PlacementPhase, by int64) *broker.ReservationView {
-		v := &broker.ReservationView{
+	view := func(phase ledger.Phase, state ledger.PlacementPhase, by int64) *views.Reservation {
+		v := &views.Reservation{
 			Reservation: ledger.Reservation{
 				Reserve:    ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}, Provider: "paris"},
 				Placements: []ledger.Placement{{Number: 1, Provider: "paris", AcknowledgedAt: at}},
@@ -77,18 +77,18 @@ func TestStatusShowsThatTheNetworkIsSetUp(t *testing.T) {
 		return v
 	}
 	tests := map[string]struct {
-		steps []*broker.ReservationView
+		steps []*views.Reservation
 		want  []string
 	}{
 		"it is connected": {
-			[]*broker.ReservationView{view(ledger.Reserved, ledger.Acknowledged, 0), view(ledger.Reserved, ledger.Connecting, 3600), view(ledger.Active, ledger.Ready, 0)},
+			[]*views.Reservation{view(ledger.Reserved, ledger.Acknowledged, 0), view(ledger.Reserved, ledger.Connecting, 3600), view(ledger.Active, ledger.Ready, 0)},
 			[]string{"Acknowledged", "Connecting False NetworkPending: the network between rome and paris is being set up; after 1970-01-01T01:00:00Z the next provider is tried", "Ready True NetworkConnected: the network between rome and paris was connected in time"},
 		},
 		"it is not, and the placement is given up": {
-			[]*broker.ReservationView{view(ledger.Reserved, ledger.Connecting, 3600), view(ledger.Reserved, ledger.Assigned, 0)},
+			[]*views.Reservation{view(ledger.Reserved, ledger.Connecting, 3600), view(ledger.Reserved, ledger.Assigned, 0)},
 			[]string{"Connecting False NetworkPending: the network between rome and paris is being set up; after 1970-01-01T01:00:00Z the next provider is tried", "Assigned"},
 		},
-		"nobody waited for it": {[]*broker.ReservationView{view(ledger.Active, ledger.Ready, 0)}, []string{"Ready"}},
+		"nobody waited for it": {[]*views.Reservation{view(ledger.Active, ledger.Ready, 0)}, []string{"Ready"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestStatusShowsThatTheNodeIsNoLongerReady(t *testing.T) {
 	recorder, obj := events.NewFakeRecorder(8), &brokerv1alpha1.Reservation{}
 	r := &Reconciler{recorder: recorder}
 	for _, step := range steps {
-		v := &broker.ReservationView{
+		v := &views.Reservation{
 			Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Request: ledger.Request{Requester: "rome"}}, Placements: step.placements},
 			Phase:       step.phase, PlacementPhases: make([]ledger.PlacementPhase, len(step.placements)), ProviderHasAgent: true, RequesterHasAgent: true,
 		}
@@ -168,8 +168,8 @@ func TestStatusShowsThatTheNodeIsNoLongerReady(t *testing.T) {
 
 // The CRD allows 32 placements in the status.
 func TestStatusListsTheNewestAndStandingPlacements(t *testing.T) {
-	view := func(phases ...ledger.PlacementPhase) *broker.ReservationView {
-		v := &broker.ReservationView{PlacementPhases: phases, Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Provider: "paris"}}}
+	view := func(phases ...ledger.PlacementPhase) *views.Reservation {
+		v := &views.Reservation{PlacementPhases: phases, Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Provider: "paris"}}}
 		for i := range phases {
 			v.Placements = append(v.Placements, ledger.Placement{Number: int32(i + 1), Provider: "paris", Withdrawn: "Unacknowledged"})
 		}
@@ -177,7 +177,7 @@ func TestStatusListsTheNewestAndStandingPlacements(t *testing.T) {
 	}
 	gone := func(n int) []ledger.PlacementPhase { return slices.Repeat([]ledger.PlacementPhase{ledger.Gone}, n) }
 	for name, tc := range map[string]struct {
-		view    *broker.ReservationView
+		view    *views.Reservation
 		first   []int32
 		earlier int32
 	}{
@@ -204,7 +204,7 @@ func TestStatusListsTheNewestAndStandingPlacements(t *testing.T) {
 func TestMoveAfterTheListIsFullIsAnEvent(t *testing.T) {
 	recorder := events.NewFakeRecorder(8)
 	r := &Reconciler{recorder: recorder}
-	view := &broker.ReservationView{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Provider: "paris"}}}
+	view := &views.Reservation{Reservation: ledger.Reservation{Reserve: ledger.Reserve{Name: "res-1", Provider: "paris"}}}
 	for n := range int32(40) {
 		view.Placements = append(view.Placements, ledger.Placement{Number: n + 1, Provider: "paris", Withdrawn: "Unacknowledged"})
 		view.PlacementPhases = append(view.PlacementPhases, ledger.Gone)

@@ -4,7 +4,6 @@ package drains
 import (
 	"time"
 
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 )
@@ -46,6 +45,14 @@ func (ds *Drains) Find(clusterID string) (Drain, bool) {
 	orders, _ := ds.s.Orders()
 	d, ok := orders[clusterID]
 	return d, ok
+}
+
+// Cordon says why a cluster gets no new reservations, "" if it is neither drained nor cordoned.
+func (ds *Drains) Cordon(clusterID string) string {
+	if d, ok := ds.Find(clusterID); ok {
+		return d.Describe()
+	}
+	return ""
 }
 
 // findEmptying returns the drain of a cluster, and whether its reservations must leave.
@@ -174,16 +181,6 @@ func (ds *Drains) ViewOf(c *ledger.Cluster) *View {
 		}
 	}
 	return v
-}
-
-// WithCordon adds a drain to the standing of a cluster and returns the standing. The given standing
-// may be nil.
-func WithCordon(d *Drain, s *decision.Standing) *decision.Standing {
-	if s == nil {
-		s = &decision.Standing{}
-	}
-	s.Cordoned = d.Describe()
-	return s
 }
 
 // Describe returns a sentence for users about the drained cluster.

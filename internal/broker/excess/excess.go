@@ -2,7 +2,6 @@
 package excess
 
 import (
-	"fmt"
 	"time"
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
@@ -110,17 +109,4 @@ func (x *Excesses) RecordDelayed(name string) {
 	if err := x.recordExcess(e); err != nil {
 		x.s.Log().Error(err, "recording an excess failed; it is lost unless it is reported again", "placement", name)
 	}
-}
-
-// Message returns a text for the requester about the pods that its provider evicted, "" if
-// there is no excess.
-func Message(p *ledger.Placement) string {
-	if p.Excess == nil {
-		return ""
-	}
-	what := fmt.Sprintf("evicted %d pods that exceeded the grant", p.Excess.Pods)
-	if p.Excess.Pods == 0 { // the first report precedes the evictions
-		what = "evicts pods that exceed the grant"
-	}
-	return fmt.Sprintf("; %s %s by %s: run no more than is granted, or ask for more", p.Provider, what, p.Excess.Amounts.Describe())
 }

@@ -3,10 +3,8 @@ package healing
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
@@ -204,32 +202,4 @@ func (h *Healing) leavePlacement(r *ledger.Reservation, p *ledger.Placement, why
 	return h.s.Record(ledger.Event{Change: &ledger.Withdraw{
 		PlacementRef: ledger.PlacementRef{Name: r.Name, Placement: p.Number}, Reason: why,
 	}})
-}
-
-// SilentProvider returns the silent provider of a reservation and when it was last heard, "" if
-// none is silent. If two providers are silent, it returns that of the older placement.
-func SilentProvider(book *ledger.State, r *ledger.Reservation) (string, time.Time) {
-	for i := range r.Placements {
-		p := &r.Placements[i]
-		if since := book.Cluster(p.Provider).LostSince; r.Stands(p) && !since.IsZero() {
-			return p.Provider, since
-		}
-	}
-	return "", time.Time{}
-}
-
-// Describe says, for people, which provider takes over from which while a reservation keeps
-// its old placement next to the new one. It returns "" for any other reservation.
-func Describe(book *ledger.State, r *ledger.Reservation) string {
-	p := r.Current()
-	older := r.Beside(p)
-	if older == nil {
-		return ""
-	}
-	if book.WhyLeft(r, older) == ledger.NodeLost {
-		return fmt.Sprintf("the virtual node %s on %s is not Ready; %s takes over once its virtual node %s is",
-			brokerv1alpha1.PlacementName(r.Name, older.Number), older.Provider, p.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number))
-	}
-	return fmt.Sprintf("%s is silent; %s takes over, and workloads on %s stay until the virtual node %s is Ready",
-		older.Provider, p.Provider, older.Provider, brokerv1alpha1.PlacementName(r.Name, p.Number))
 }

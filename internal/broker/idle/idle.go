@@ -3,7 +3,6 @@ package idle
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -352,14 +351,4 @@ func (x *Idles) TimeOf(r *ledger.Reservation, p *ledger.Placement) *v1.IdleTime 
 		out.ReleaseSeconds = &left
 	}
 	return out
-}
-
-// Describe returns a text that says since when a reservation has been idle, and what will happen.
-func Describe(r *ledger.Reservation) string {
-	known := r.IdleNow()
-	text := fmt.Sprintf("nobody uses it since %s: no pod is on virtual node %s", known.Since.UTC().Format(time.RFC3339), brokerv1alpha1.PlacementName(r.Name, known.Placement))
-	if known.Ends.IsZero() {
-		return text
-	}
-	return fmt.Sprintf("%s; it is released at %s unless a pod comes", text, known.Ends.UTC().Format(time.RFC3339))
 }

@@ -10,9 +10,13 @@ import (
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/access"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/archive"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/budget"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/queueing"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/requests"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/visibility"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/money"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
@@ -31,7 +35,7 @@ func ReadConfig(spec *brokerv1alpha1.BrokerConfigSpec) (broker.Config, error) {
 	config.Drains = readDrains(spec.Drains)
 	config.Budget = readBudget(spec.MemberBudget, config.Budget)
 	if a := spec.Accounts; a != nil {
-		config.Accounts = broker.AccountsRetention{Days: cmp.Or(int(a.Days), config.Accounts.Days), Months: cmp.Or(int(a.Months), config.Accounts.Months)}
+		config.Accounts = archive.Retention{Days: cmp.Or(int(a.Days), config.Accounts.Days), Months: cmp.Or(int(a.Months), config.Accounts.Months)}
 	}
 	if config.Notifications, err = readNotifications(spec.Notifications); err != nil {
 		return config, fmt.Errorf("notifications%w", err)
@@ -91,7 +95,7 @@ func readWeights(spec *brokerv1alpha1.BrokerConfigSpec, weights decision.Weights
 // readTimeouts returns the timeouts that a BrokerConfig sets, or else the given ones. If it sets any,
 // the result has Healing at least as long as Silence, because the reservations of a provider are moved
 // only once the provider counts as silent.
-func readTimeouts(set *brokerv1alpha1.Timeouts, timeouts broker.Timeouts) broker.Timeouts {
+func readTimeouts(set *brokerv1alpha1.Timeouts, timeouts term.Timeouts) term.Timeouts {
 	if set == nil {
 		return timeouts
 	}
@@ -141,7 +145,7 @@ func readExchangeRates(table *brokerv1alpha1.ExchangeRates) (decision.Rates, err
 	return rates, rates.Validate()
 }
 
-func readQueue(spec *brokerv1alpha1.BrokerConfigSpec, config broker.QueueConfig) broker.QueueConfig {
+func readQueue(spec *brokerv1alpha1.BrokerConfigSpec, config queueing.Config) queueing.Config {
 	if spec.Queue == nil {
 		return config
 	}
@@ -159,13 +163,13 @@ func readQueue(spec *brokerv1alpha1.BrokerConfigSpec, config broker.QueueConfig)
 const defaultNotice = 10 * time.Minute
 
 // readDrains returns the drains by cluster ID. It returns nil if the list is empty.
-func readDrains(list []brokerv1alpha1.ClusterDrain) map[string]broker.Drain {
-	var out map[string]broker.Drain
+func readDrains(list []brokerv1alpha1.ClusterDrain) map[string]drains.Drain {
+	var out map[string]drains.Drain
 	for _, d := range list {
 		if out == nil {
-			out = map[string]broker.Drain{}
+			out = map[string]drains.Drain{}
 		}
-		drain := broker.Drain{CordonOnly: d.CordonOnly, Reason: d.Reason}
+		drain := drains.Drain{CordonOnly: d.CordonOnly, Reason: d.Reason}
 		if !d.CordonOnly {
 			drain.Notice = defaultNotice
 			if d.Notice != nil {
@@ -177,7 +181,7 @@ func readDrains(list []brokerv1alpha1.ClusterDrain) map[string]broker.Drain {
 	return out
 }
 
-func readPreemption(spec *brokerv1alpha1.BrokerConfigSpec, config broker.PreemptionConfig) broker.PreemptionConfig {
+func readPreemption(spec *brokerv1alpha1.BrokerConfigSpec, config queueing.PreemptionConfig) queueing.PreemptionConfig {
 	if spec.Preemption == nil {
 		return config
 	}

@@ -10,6 +10,7 @@ import (
 
 	brokerv1alpha1 "github.com/mehdiazizian/liqo-resource-broker/api/broker/v1alpha1"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker"
+	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/quantity"
 )
 
@@ -54,7 +55,7 @@ func TestTimeoutsAreReadAndDefaultOneByOne(t *testing.T) {
 	notReady.NotReady = time.Hour
 	for name, tc := range map[string]struct {
 		set  *brokerv1alpha1.Timeouts
-		want broker.Timeouts
+		want term.Timeouts
 	}{
 		"nothing":                      {nil, defaults},
 		"an empty list":                {&brokerv1alpha1.Timeouts{}, defaults},

@@ -37,3 +37,6 @@ type Term interface {
 	// PublishCluster says that the view of a cluster has changed.
 	PublishCluster(clusterID string)
 }
+
+// FreeAll calls FreeCluster for every cluster.
+func FreeAll(t Term) { t.Book().Clusters(func(c *ledger.Cluster) { t.FreeCluster(c.ClusterID) }) }

@@ -1,4 +1,5 @@
-package broker
+// Package news indexes the reservations by those who want to know of them: clusters and objects.
+package news
 
 import (
 	"cmp"
@@ -8,10 +9,17 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 )
 
-// news lists, for each cluster, the changed reservations in which it takes part.
-type news struct {
-	s         *session
+// News lists, for each cluster, the changed reservations in which it takes part, and for each object
+// the reservations that it requested.
+type News struct {
+	book      *ledger.State
 	byCluster map[string]*newsLog
+	byObject  map[objectPlace]map[string]string
+}
+
+// New returns News of the reservations in a book, without any.
+func New(book *ledger.State) *News {
+	return &News{book: book, byCluster: map[string]*newsLog{}, byObject: map[objectPlace]map[string]string{}}
 }
 
 // newsLog lists changes for one cluster, the oldest first. If a reservation changes again, its
@@ -27,7 +35,7 @@ type newsEntry struct {
 	name     string
 }
 
-func (ns *news) logOf(clusterID string) *newsLog {
+func (ns *News) logOf(clusterID string) *newsLog {
 	n := ns.byCluster[clusterID]
 	if n == nil {
 		n = &newsLog{changed: make(chan struct{})}
@@ -36,19 +44,20 @@ func (ns *news) logOf(clusterID string) *newsLog {
 	return n
 }
 
-// reservationChanged adds a reservation to the news of every cluster that takes part in it.
-func (ns *news) reservationChanged(r *ledger.Reservation) {
-	ns.logOf(r.Requester).addEntry(r, ns.s.book)
+// ReservationChanged adds a reservation to the news of every cluster that takes part in it.
+func (ns *News) ReservationChanged(r *ledger.Reservation) {
+	ns.noteObject(r)
+	ns.logOf(r.Requester).addEntry(r, ns.book)
 	for i := range r.Placements {
 		if p := r.Placements[i].Provider; p != r.Requester {
-			ns.logOf(p).addEntry(r, ns.s.book)
+			ns.logOf(p).addEntry(r, ns.book)
 		}
 	}
 }
 
-// reservationsOf returns the reservations in which a cluster takes part, sorted by name.
-func (ns *news) reservationsOf(clusterID string) []*ledger.Reservation {
-	return slices.SortedFunc(ns.logOf(clusterID).allReservations(ns.s.book), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
+// ReservationsOf returns the reservations in which a cluster takes part, sorted by name.
+func (ns *News) ReservationsOf(clusterID string) []*ledger.Reservation {
+	return slices.SortedFunc(ns.TakingPart(clusterID), func(a, b *ledger.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 func (n *newsLog) addEntry(r *ledger.Reservation, state *ledger.State) {
@@ -64,22 +73,26 @@ func (n *newsLog) addEntry(r *ledger.Reservation, state *ledger.State) {
 	n.changed = make(chan struct{})
 }
 
-// changedSince returns the reservations that changed after a position, in the order of their last
+// TakingPart iterates over the reservations in which a cluster takes part, in the order of their last
 // changes.
-func (n *newsLog) changedSince(position uint64, state *ledger.State) []*ledger.Reservation {
+func (ns *News) TakingPart(clusterID string) iter.Seq[*ledger.Reservation] {
+	return ns.logOf(clusterID).reservationsFrom(0, ns.book)
+}
+
+// Changed returns a channel that is closed when a reservation changes in which a cluster takes part.
+func (ns *News) Changed(clusterID string) <-chan struct{} { return ns.logOf(clusterID).changed }
+
+// ChangedSince returns the reservations in which a cluster takes part and that changed after a
+// position, in the order of their last changes.
+func (ns *News) ChangedSince(clusterID string, position uint64) []*ledger.Reservation {
+	n := ns.logOf(clusterID)
 	from, _ := slices.BinarySearchFunc(n.entries, position, func(e newsEntry, p uint64) int {
 		if e.position <= p {
 			return -1
 		}
 		return 1
 	})
-	return slices.Collect(n.reservationsFrom(from, state))
-}
-
-// allReservations iterates over all reservations in which the cluster takes part, in the order of
-// their last changes.
-func (n *newsLog) allReservations(state *ledger.State) iter.Seq[*ledger.Reservation] {
-	return n.reservationsFrom(0, state)
+	return slices.Collect(n.reservationsFrom(from, ns.book))
 }
 
 // reservationsFrom iterates over the reservations of the entries from the given index on. It yields

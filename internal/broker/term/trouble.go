@@ -1,4 +1,4 @@
-package broker
+package term
 
 import (
 	"errors"
@@ -12,17 +12,17 @@ import (
 // troubleAgain is how often a lasting failure is logged.
 const troubleAgain = time.Minute
 
-// trouble limits the log lines about a failure that repeats every half second: it is logged when it
+// Trouble limits the log lines about a failure that repeats every half second: it is logged when it
 // appears or changes, and then once every troubleAgain.
-type trouble struct {
+type Trouble struct {
 	text   string
 	logged time.Time
 }
 
-// logTrouble logs an error unless it logged the same error within the last troubleAgain. A damaged
+// Report logs an error unless it logged the same error within the last troubleAgain. A damaged
 // journal is logged as an error, because a person must repair it. Any other failure is logged as
 // info, because it may end without help.
-func (t *trouble) logTrouble(log logr.Logger, err error, now time.Time, message string) {
+func (t *Trouble) Report(log logr.Logger, err error, now time.Time, message string) {
 	if err.Error() == t.text && now.Sub(t.logged) < troubleAgain {
 		return
 	}
@@ -34,5 +34,5 @@ func (t *trouble) logTrouble(log logr.Logger, err error, now time.Time, message 
 	log.Info("WARNING: "+message, "cause", err.Error())
 }
 
-// clearTrouble forgets the last failure, so that it is logged at once when it appears again.
-func (t *trouble) clearTrouble() { *t = trouble{} }
+// Clear forgets the last failure, so that it is logged at once when it appears again.
+func (t *Trouble) Clear() { *t = Trouble{} }

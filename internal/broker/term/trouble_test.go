@@ -1,4 +1,4 @@
-package broker
+package term
 
 import (
 	"errors"
@@ -16,14 +16,14 @@ func TestLastingFailureIsLoggedOnceAMinute(t *testing.T) {
 	log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 	away, damaged := errors.New("API server does not answer"), &journal.CorruptError{Journal: "broker", Object: "broker-journal-7", Position: 431}
 	start := time.Unix(0, 0)
-	var tr trouble
+	var tr Trouble
 	for second := range 61 {
-		tr.logTrouble(log, away, start.Add(time.Duration(second)*time.Second), "no journal")
+		tr.Report(log, away, start.Add(time.Duration(second)*time.Second), "no journal")
 	}
-	tr.logTrouble(log, damaged, start.Add(61*time.Second), "no journal")
-	tr.logTrouble(log, damaged, start.Add(62*time.Second), "no journal")
-	tr.clearTrouble()
-	tr.logTrouble(log, damaged, start.Add(63*time.Second), "no journal")
+	tr.Report(log, damaged, start.Add(61*time.Second), "no journal")
+	tr.Report(log, damaged, start.Add(62*time.Second), "no journal")
+	tr.Clear()
+	tr.Report(log, damaged, start.Add(63*time.Second), "no journal")
 
 	want := []string{`"level"=0 "msg"="WARNING: no journal" "cause"="API server does not answer"`, "WARNING", `"msg"="no journal" "error"=`, `"msg"="no journal" "error"=`}
 	if len(lines) != len(want) {

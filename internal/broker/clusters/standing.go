@@ -1,13 +1,11 @@
-package broker
+package clusters
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"time"
 
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/decision"
-	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/drains"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/ledger"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/reputation"
 	"github.com/mehdiazizian/liqo-resource-broker/internal/broker/term"
@@ -15,32 +13,35 @@ import (
 
 // updateConduct updates the drain of a cluster in the market, and its pauses as a provider and as a
 // requester. It returns when the pauses next change merely because time passes, zero if they do not.
-func (cs *clusters) updateConduct(c *ledger.Cluster) time.Time {
-	p := cs.presenceOf(c.ClusterID)
-	standing, first := standingOf(c.Providing, cs.s.now())
-	if drain, isDrained := cs.s.drains.Find(c.ClusterID); isDrained {
-		standing = drains.WithCordon(&drain, standing)
+func (cs *Clusters) updateConduct(c *ledger.Cluster) time.Time {
+	p := cs.Presence(c.ClusterID)
+	standing, first := standingOf(c.Providing, cs.s.Now())
+	if why := cs.s.Cordon(c.ClusterID); why != "" {
+		if standing == nil {
+			standing = &decision.Standing{}
+		}
+		standing.Cordoned = why
 	}
-	if !reflect.DeepEqual(standing, p.standing) {
-		cs.s.market.SetStanding(c.ClusterID, standing)
-		p.standing = standing
-		cs.s.queue.noteFreed(c.ClusterID) // the cluster may serve waiting requests again
-		cs.s.b.feed.addCluster(c.ClusterID)
+	if !reflect.DeepEqual(standing, p.Standing) {
+		cs.market.SetStanding(c.ClusterID, standing)
+		p.Standing = standing
+		cs.s.FreeCluster(c.ClusterID) // the cluster may serve waiting requests again
+		cs.s.PublishCluster(c.ClusterID)
 	}
-	excess, second := excessOf(c.ClusterID, c.Consuming, cs.s.now())
-	if !reflect.DeepEqual(excess, p.excess) {
-		cs.s.market.SetExcess(c.ClusterID, excess)
-		p.excess = excess
-		cs.s.queue.noteAllFreed() // the cluster's waiting requests may be served again
-		cs.s.b.feed.addCluster(c.ClusterID)
+	excess, second := excessOf(c.ClusterID, c.Consuming, cs.s.Now())
+	if !reflect.DeepEqual(excess, p.Excess) {
+		cs.market.SetExcess(c.ClusterID, excess)
+		p.Excess = excess
+		term.FreeAll(cs.s) // the cluster's waiting requests may be served again
+		cs.s.PublishCluster(c.ClusterID)
 	}
 	return term.Sooner(first, second)
 }
 
 // updateRequester updates the pauses of a requester, if it has or had any.
-func (cs *clusters) updateRequester(id string) {
-	if c := cs.s.book.Cluster(id); c != nil && (c.Consuming != nil || cs.presenceOf(id).excess != nil) {
-		cs.updateFreshness(id)
+func (cs *Clusters) updateRequester(id string) {
+	if c := cs.s.Book().Cluster(id); c != nil && (c.Consuming != nil || cs.Presence(id).Excess != nil) {
+		cs.UpdateCluster(id)
 	}
 }
 
@@ -102,18 +103,4 @@ func excessOf(requester string, r *reputation.Reputation, now time.Time) (*decis
 		return nil, next
 	}
 	return out, next
-}
-
-// LiftPauses clears the failures of a cluster, and with them its pauses, but only once for each
-// mark. It reports whether there were any failures.
-func (b *Broker) LiftPauses(ctx context.Context, clusterID, mark string) (lifted bool, err error) {
-	err = b.commitPlan(ctx, func(s *session) error {
-		c := s.book.Cluster(clusterID)
-		if c == nil || c.Lifted == mark {
-			return nil
-		}
-		lifted = c.Providing != nil || c.Consuming != nil
-		return s.record(ledger.Event{Change: &ledger.LiftPauses{ClusterID: clusterID, Mark: mark}})
-	})
-	return lifted && err == nil, err
 }

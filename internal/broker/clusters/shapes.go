@@ -1,4 +1,4 @@
-package broker
+package clusters
 
 import (
 	"slices"
@@ -9,43 +9,42 @@ import (
 	"github.com/mehdiazizian/liqo-resource-broker/internal/requirements"
 )
 
-// updateShapes updates the outdated node shapes in the market. It deducts what is promised on the
+// UpdateShapes updates the outdated node shapes in the market. It deducts what is promised on the
 // cluster but not in use yet.
-func (cs *clusters) updateShapes() {
+func (cs *Clusters) UpdateShapes() {
 	for id := range cs.reshaped {
 		cs.updateShapesOf(id)
 	}
 	clear(cs.reshaped)
 }
 
-// updateTaintedShapes updates the outdated node shapes of clusters with tainted nodes. On such a
+// UpdateTaintedShapes updates the outdated node shapes of clusters with tainted nodes. On such a
 // cluster, every request must fit on the nodes that it tolerates, even a request for which
 // needsShapes is false.
-func (cs *clusters) updateTaintedShapes() {
+func (cs *Clusters) UpdateTaintedShapes() {
 	for id := range cs.tainted {
-		if _, outdated := cs.reshaped[id]; outdated {
+		if cs.reshaped[id] {
 			cs.updateShapesOf(id)
 			delete(cs.reshaped, id)
 		}
 	}
 }
 
-func (cs *clusters) updateShapesOf(id string) {
-	if c := cs.s.book.Cluster(id); c != nil {
-		cs.s.market.SetShapes(id, decision.Debit(c.Shapes, cs.listCommitments(c)))
+func (cs *Clusters) updateShapesOf(id string) {
+	if c := cs.s.Book().Cluster(id); c != nil {
+		cs.market.SetShapes(id, decision.Debit(c.Shapes, cs.listCommitments(c)))
 	}
 }
 
 // offersTainted reports whether a cluster offers tainted nodes.
-func (cs *clusters) offersTainted(id string) bool {
-	_, offers := cs.tainted[id]
-	return offers
+func (cs *Clusters) offersTainted(id string) bool {
+	return cs.tainted[id]
 }
 
 // noteTaints adds the cluster to tainted if it offers tainted nodes, or else removes it.
-func (cs *clusters) noteTaints(c *ledger.Cluster) {
+func (cs *Clusters) noteTaints(c *ledger.Cluster) {
 	if slices.ContainsFunc(c.Shapes, func(s quantity.NodeShape) bool { return len(s.Taints) > 0 }) {
-		cs.tainted.add(c.ClusterID)
+		cs.tainted[c.ClusterID] = true
 	} else {
 		delete(cs.tainted, c.ClusterID)
 	}
@@ -53,7 +52,7 @@ func (cs *clusters) noteTaints(c *ledger.Cluster) {
 
 // listCommitments returns the capacity that is promised on a cluster but not in use. Commitments
 // with pod shapes come first, because they are the hardest to place.
-func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
+func (cs *Clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 	var shaped, others []decision.Commitment
 	commit := func(unused quantity.Amounts, r *ledger.Reserve, used bool) {
 		asked := r.Demands()
@@ -72,7 +71,7 @@ func (cs *clusters) listCommitments(c *ledger.Cluster) []decision.Commitment {
 		}
 	}
 	for name, unused := range c.Unused() {
-		if r := cs.s.book.Placed(name); r != nil {
+		if r := cs.s.Book().Placed(name); r != nil {
 			commit(unused, &r.Reserve, !c.Used[name].IsZero())
 		} else {
 			commit(unused, &ledger.Reserve{}, false)
